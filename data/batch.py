@@ -1,0 +1,113 @@
+"""The two types that travel from the text to the loss: ``Tokens`` and ``Batch``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+IGNORE = -100  # label of a position that is not to be predicted (torch's ignore_index)
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """B token sequences, padded on the right to the longest.
+
+    Attributes:
+        ids: token ids of shape (B, T), int64.
+        mask: of shape (B, T), bool; True at real tokens, special tokens included.
+        labels: of shape (B, T), int64, or None; the token to predict, else ``IGNORE``.
+        type_ids: segment ids of shape (B, T), int64, or None.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    labels: Tensor | None = None
+    type_ids: Tensor | None = None
+
+    @classmethod
+    def pad(
+        cls,
+        rows: Sequence[np.ndarray],
+        pad_id: int,
+        labels: Sequence[np.ndarray] | None = None,
+        type_ids: Sequence[np.ndarray] | None = None,
+    ) -> Tokens:
+        """Pads ``rows`` (B arrays of token ids, and what runs parallel to them) into one block."""
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        width = int(lengths.max()) if len(rows) else 0
+        mask = torch.arange(width) < lengths[:, None]
+        return cls(
+            ids=_block(rows, width, pad_id),
+            mask=mask,
+            labels=None if labels is None else _block(labels, width, IGNORE),
+            type_ids=None if type_ids is None else _block(type_ids, width, 0),
+        )
+
+    def __len__(self) -> int:
+        return self.ids.shape[0]
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """Number of real tokens of each row, of shape (B,)."""
+        return self.mask.sum(dim=1)
+
+    def rows(self, index: Tensor) -> Tokens:
+        """The rows that ``index`` (of shape (b,), int64) names, cut to the longest of them."""
+        width = int(self.lengths[index].max()) if len(index) else 0
+
+        def take(block: Tensor | None) -> Tensor | None:
+            return None if block is None else block[index, :width]
+
+        return Tokens(
+            self.ids[index, :width], self.mask[index, :width], take(self.labels), take(self.type_ids)
+        )
+
+    def to(self, device: torch.device | str) -> Tokens:
+        def move(block: Tensor | None) -> Tensor | None:
+            return None if block is None else block.to(device, non_blocking=True)
+
+        return Tokens(
+            self.ids.to(device, non_blocking=True),
+            self.mask.to(device, non_blocking=True),
+            move(self.labels),
+            move(self.type_ids),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What an objective drew for one step on one process.
+
+    Attributes:
+        tokens: the drawn sequences by the name of their role ("anchor", "positive", ...).
+        numbers: further tensors by name (class labels, scores, ...).
+        size: examples (documents, sentences) in it.
+    """
+
+    tokens: Mapping[str, Tokens]
+    numbers: Mapping[str, Tensor] = field(default_factory=dict)
+    size: int = 0
+
+    @property
+    def n_tokens(self) -> int:
+        """Real tokens in all roles, the figure that tokens/s counts."""
+        return sum(int(block.mask.sum()) for block in self.tokens.values())
+
+    def to(self, device: torch.device | str) -> Batch:
+        return Batch(
+            {name: block.to(device) for name, block in self.tokens.items()},
+            {name: value.to(device, non_blocking=True) for name, value in self.numbers.items()},
+            self.size,
+        )
+
+
+def _block(rows: Sequence[np.ndarray], width: int, fill: int) -> Tensor:
+    block = np.full((len(rows), width), fill, dtype=np.int64)
+    for row, values in zip(block, rows, strict=True):
+        row[: len(values)] = values
+    return torch.from_numpy(block)

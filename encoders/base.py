@@ -1,0 +1,93 @@
+"""What every encoder promises: tokens in, states and one sentence vector out; encode, save, load."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor, nn
+
+from data.batch import Tokens
+from data.token_format import TokenFormat
+
+
+class Encoding(NamedTuple):
+    """What an encoder makes of B sequences of at most T tokens.
+
+    Attributes:
+        states: one state a token, of shape (B, T, H).
+        mask: of shape (B, T), bool; True at real tokens.
+        sentence: one vector a sequence, of shape (B, D).
+    """
+
+    states: Tensor
+    mask: Tensor
+    sentence: Tensor
+
+
+class Encoder(nn.Module, ABC):
+    """Base of all encoders.
+
+    Attributes:
+        tokenizer: a Hugging Face fast tokenizer.
+        format: how its content tokens become input (see TokenFormat).
+        dimension: D, width of a sentence vector.
+        state_dimension: H, width of a token's state.
+        weights: what training starts from: "pretrained", "bundled" or "random".
+        origin: one line that says exactly which weights (hub name, folder, or the random shape).
+    """
+
+    tokenizer: Any
+    format: TokenFormat
+    dimension: int
+    state_dimension: int
+    weights: str
+    origin: str
+
+    @abstractmethod
+    def forward(self, tokens: Tokens) -> Encoding:
+        """Encodes ``tokens`` of shape (B, T)."""
+
+    @property
+    @abstractmethod
+    def has_mlm_head(self) -> bool:
+        """Whether ``token_logits`` works for this encoder."""
+
+    @abstractmethod
+    def token_logits(self, states: Tensor) -> Tensor:
+        """Scores over the vocabulary, of shape (M, V), for M selected states of shape (M, H): the MLM head."""
+
+    @abstractmethod
+    def forward_flops(self, tokens: int, length: float) -> float:
+        """Floating-point operations of one forward pass over ``tokens`` tokens in rows of ``length``."""
+
+    @abstractmethod
+    def head_flops(self, tokens: int) -> float:
+        """Floating-point operations of ``token_logits`` for ``tokens`` states."""
+
+    @abstractmethod
+    def encode(
+        self,
+        sentences: Sequence[str],
+        *,
+        batch_tokens: int = 8192,
+        normalize: bool = False,
+        progress: bool = False,
+    ) -> np.ndarray:
+        """Vectors of ``sentences``, float32 of shape (n, D), in the order given.
+
+        Sorted by length inside; a sentence's vector is the same alone and in any batch.
+        ``batch_tokens`` bounds the padded tokens of a forward pass.
+        """
+
+    @abstractmethod
+    def save(self, folder: Path | str, card: str | None = None) -> None:
+        """Writes a folder that ``load`` and sentence-transformers open; ``card`` becomes its README.md."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: Path | str) -> Encoder:
+        """Opens what ``save`` wrote."""
