@@ -63,9 +63,7 @@ class Tokens:
         def take(block: Tensor | None) -> Tensor | None:
             return None if block is None else block[index, :width]
 
-        return Tokens(
-            self.ids[index, :width], self.mask[index, :width], take(self.labels), take(self.type_ids)
-        )
+        return Tokens(self.ids[index, :width], self.mask[index, :width], take(self.labels), take(self.type_ids))
 
     def to(self, device: torch.device | str) -> Tokens:
         def move(block: Tensor | None) -> Tensor | None:

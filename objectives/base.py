@@ -61,7 +61,7 @@ class Objective(nn.Module, ABC):
     def needs(self) -> Needs:
         """What this objective asks of corpus and encoder."""
 
-    def build(self, encoder: Encoder) -> None:  # noqa: B027 (many objectives own no parts)
+    def build(self, encoder: Encoder) -> None:
         """Makes the heads and queues that depend on the encoder's widths."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Objective(nn.Module, ABC):
     def step_flops(self, encoder: Encoder) -> float:
         """Expected floating-point operations of forward and backward over one micro-batch (all processes)."""
 
-    def after_step(self) -> None:  # noqa: B027 (only queues need it)
+    def after_step(self) -> None:
         """Called after each optimiser step."""
 
     def facts(self) -> dict[str, Any]:
