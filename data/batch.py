@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 IGNORE = -100  # label of a position that is not to be predicted (torch's ignore_index)
 
@@ -47,6 +47,25 @@ class Tokens:
             labels=None if labels is None else _block(labels, width, IGNORE),
             type_ids=None if type_ids is None else _block(type_ids, width, 0),
         )
+
+    @classmethod
+    def cat(cls, blocks: Sequence[Tokens], pad_id: int) -> Tokens:
+        """The rows of all ``blocks``; a block without labels gets rows without anything to predict."""
+        width = max(block.ids.shape[1] for block in blocks)
+
+        def join(name: str, fill: int) -> Tensor | None:
+            parts = [getattr(block, name) for block in blocks]
+            if all(part is None for part in parts):
+                return None
+            parts = [
+                torch.full_like(block.ids, fill) if part is None else part
+                for block, part in zip(blocks, parts, strict=True)
+            ]
+            return torch.cat([nn.functional.pad(part, (0, width - part.shape[1]), value=fill) for part in parts])
+
+        ids, mask = join("ids", pad_id), join("mask", 0)
+        assert ids is not None and mask is not None
+        return cls(ids, mask, join("labels", IGNORE), join("type_ids", 0))
 
     def __len__(self) -> int:
         return self.ids.shape[0]

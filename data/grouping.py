@@ -1,0 +1,53 @@
+"""Rows of similar length run together: sub-batches with little padding."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+
+def length_groups(lengths: np.ndarray, groups: int) -> list[np.ndarray]:
+    """Splits rows into at most ``groups`` sets so that the padded area is the least possible.
+
+    Sorted by length, a set is a run; the best borders between runs are found by dynamic programming
+    over the distinct lengths.
+
+    Args:
+        lengths: of the rows, of shape (n,).
+        groups: number of sets at most.
+
+    Returns:
+        Arrays of row numbers, shortest rows first, that together hold each row once.
+    """
+    order = np.argsort(lengths, kind="stable")
+    distinct, first = np.unique(lengths[order], return_index=True)
+    ends = np.append(first, len(order))  # rows ends[i] .. ends[j] - 1 have the distinct lengths i .. j - 1
+    size = len(distinct)
+    # area[i, j]: padded area of one set that holds the distinct lengths i .. j - 1
+    area = np.where(
+        np.arange(size)[:, None] < np.arange(1, size + 1),
+        (ends[None, 1:] - ends[:-1, None]) * distinct[None, :],
+        np.inf,
+    )
+    best = area[0]
+    cuts: list[np.ndarray] = []
+    for _ in range(min(groups, size) - 1):
+        # best[i - 1] + area[i, j]: the last set begins at distinct length i
+        total = np.vstack([np.full(size, np.inf), best[:-1, None] + area[1:]])
+        cut = total.argmin(axis=0)
+        better = total[cut, np.arange(size)] < best
+        best = np.where(better, total[cut, np.arange(size)], best)
+        cuts.append(np.where(better, cut, 0))
+    borders = [size]
+    for cut in reversed(cuts):
+        if borders[0] > 0 and cut[borders[0] - 1] > 0:
+            borders.insert(0, int(cut[borders[0] - 1]))
+    borders.insert(0, 0)
+    return [order[ends[a] : ends[b]] for a, b in pairwise(borders)]
+
+
+def length_chunks(lengths: np.ndarray, rows: int) -> list[np.ndarray]:
+    """Row numbers sorted by length and cut into runs of at most ``rows``."""
+    order = np.argsort(lengths, kind="stable")
+    return [order[i : i + rows] for i in range(0, len(order), rows)]

@@ -1,0 +1,130 @@
+"""DeCLUTR's view of a document: anchor spans and, near each of them, positive spans.
+
+    anchor length    floor(Beta(4, 2) * (max_length - min_length) + min_length)
+    positive length  floor(Beta(2, 4) * (max_length - min_length) + min_length)
+
+Giorgi et al. 2021, section 3.2. Where the paper is silent the choice is said beside the function; lengths
+and positions count content tokens of the encoder's own tokenizer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+Strategy = Literal["all", "adjacent", "subsuming"]
+Placement = Literal["uniform", "grid"]
+
+
+class Span(NamedTuple):
+    """Tokens ``start`` .. ``end - 1`` of a document."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanSampler:
+    """Draws A anchors a document and P positives an anchor.
+
+    Attributes:
+        anchors, positives: A and P.
+        min_length, max_length: of a span, in tokens.
+        anchor_beta, positive_beta: (alpha, beta) of the length distributions.
+        gap: least distance in tokens between the starts of two anchors (placement "uniform").
+            The final paper has 2 * max_length, its first version max_length.
+        placement: "uniform" over all placements that keep the gap, or "grid" as the published program does it.
+        strategy: where positives may lie: "all" (adjacent, overlapping and subsumed all occur), "adjacent"
+            or "subsuming" (the anchor contains them).
+    """
+
+    anchors: int = 2
+    positives: int = 2
+    min_length: int = 32
+    max_length: int = 512
+    anchor_beta: tuple[float, float] = (4.0, 2.0)
+    positive_beta: tuple[float, float] = (2.0, 4.0)
+    gap: int = 1024
+    placement: Placement = "uniform"
+    strategy: Strategy = "all"
+
+    @property
+    def min_tokens(self) -> int:
+        """Tokens that a document must have: max(2 * A * max_length, gap * (A - 1) + max_length)."""
+        return max(2 * self.anchors * self.max_length, self.gap * (self.anchors - 1) + self.max_length)
+
+    def mean_lengths(self) -> tuple[float, float]:
+        """Expected length of an anchor and of a positive (the floor takes half a token)."""
+        (a, b), (c, d) = self.anchor_beta, self.positive_beta
+        floor = 0.5 if self.max_length > self.min_length else 0.0
+        anchor = self.min_length + (self.max_length - self.min_length) * a / (a + b) - floor
+        longest = anchor if self.strategy == "subsuming" else self.max_length
+        return anchor, self.min_length + (longest - self.min_length) * c / (c + d) - floor
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[list[Span], list[list[Span]]]:
+        """A anchors and, for each, P positives of a document of ``n`` tokens.
+
+        Raises:
+            ValueError: if ``n`` is less than ``min_tokens``.
+        """
+        if n < self.min_tokens:
+            raise ValueError(f"A document must have at least {self.min_tokens} tokens. Got {n} instead.")
+        lengths = [self._length(self.anchor_beta, self.max_length, rng) for _ in range(self.anchors)]
+        if self.placement == "uniform":
+            starts = uniform_starts(n, lengths, self.gap, rng)
+        else:
+            starts = grid_starts(n, lengths, self.max_length, rng)
+        anchors = [Span(start, start + length) for start, length in zip(starts, lengths, strict=True)]
+        return anchors, [[self._positive(anchor, n, rng) for _ in range(self.positives)] for anchor in anchors]
+
+    def _length(self, beta: tuple[float, float], longest: int, rng: np.random.Generator) -> int:
+        return int(rng.beta(*beta) * (longest - self.min_length) + self.min_length)
+
+    def _positive(self, anchor: Span, n: int, rng: np.random.Generator) -> Span:
+        start, end = anchor
+        if self.strategy == "subsuming":
+            length = self._length(self.positive_beta, end - start, rng)
+            first = int(rng.integers(start, end - length, endpoint=True))
+        elif self.strategy == "adjacent":
+            # Shortened where neither side has room; the published program draws anew below the larger side.
+            length = min(self._length(self.positive_beta, self.max_length, rng), max(start, n - end))
+            sides = [s for s in (start - length, end) if s >= 0 and s + length <= n]
+            first = sides[int(rng.integers(len(sides)))]
+        else:
+            length = self._length(self.positive_beta, self.max_length, rng)
+            first = int(rng.integers(max(0, start - length), min(end, n - length), endpoint=True))
+        return Span(first, first + length)
+
+
+def uniform_starts(n: int, lengths: list[int], gap: int, rng: np.random.Generator) -> list[int]:
+    """Starts of anchors of the given lengths, uniform over all placements with at least ``gap`` between starts.
+
+    Drawn without rejection: with the free room F = n - l_last - gap * (A - 1), A distinct integers
+    u_1 < .. < u_A of {0 .. F + A - 1} give s_i = u_i + (i - 1)(gap - 1), a bijection onto the placements.
+    """
+    count = len(lengths)
+    room = n - lengths[-1] - gap * (count - 1)
+    drawn = np.sort(rng.choice(room + count, size=count, replace=False))
+    return [int(u) + i * (gap - 1) for i, u in enumerate(drawn)]
+
+
+def grid_starts(n: int, lengths: list[int], max_length: int, rng: np.random.Generator) -> list[int]:
+    """Starts as the published program draws them, in the order drawn.
+
+    Candidate blocks start at multiples of ``max_length``; a block is drawn at random (the first or the last
+    of the list where few are left), the anchor uniformly inside it, and the block is struck off the list
+    together with the list's two entries beside it.
+    """
+    blocks = list(range(0, n - max_length + 1, max_length))
+    starts = []
+    for i, length in enumerate(lengths):
+        remaining = len(lengths) - i
+        if len(blocks) // remaining < remaining:
+            chosen = int(rng.integers(2)) * (len(blocks) - 1)
+        else:
+            chosen = int(rng.integers(len(blocks)))
+        starts.append(int(rng.integers(blocks[chosen], blocks[chosen] + max_length - length, endpoint=True)))
+        del blocks[max(0, chosen - 1) : chosen + 2]
+    return starts

@@ -1,0 +1,312 @@
+"""DeCLUTR: span-contrastive learning beside masked language modelling (Giorgi et al. 2021).
+
+    L = contrastive_weight * L_contrastive + mlm_weight * L_MLM
+
+Anchors and positives are spans of one document (``data.views.spans``); NT-Xent pairs each anchor with the mean
+of its positives against all other spans of the batch, those of its own document included (``functional``).
+Choices where the paper is silent follow its published program unless said otherwise:
+
+- the anchors' input is masked for MLM, and that same pass gives the anchors' embeddings (published program);
+- the mean of positives is taken after the projection head (ours; the paper's formula has no head);
+- the contrastive loss is a mean over the 2AN vectors (published program; the paper prints a sum);
+- MLM is divided by the number of selected tokens of the global batch (ours: exact over processes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from data.batch import IGNORE, Batch, Tokens
+from data.grouping import length_chunks, length_groups
+from data.token_format import TokenFormat
+from data.views.spans import Placement, SpanSampler, Strategy
+from encoders.base import Encoder
+from objectives.base import Loss, Needs, Objective
+from objectives.functional import Reduction, at_least_float32, nt_xent
+from objectives.gather import gather_rows, sum_over_processes, world_size
+from objectives.masked_lm import mask_tokens, masked_lm_sum
+from objectives.memory_bank import MemoryBank
+from objectives.projection import ProjectionHead
+
+
+class Example(NamedTuple):
+    """What is drawn from one document: A anchors with their labels, A * P positives (anchor by anchor)."""
+
+    anchors: list[np.ndarray]
+    labels: list[np.ndarray] | None
+    positives: list[np.ndarray]
+
+
+class Declutr(Objective):
+    """Span-contrastive learning with MLM.
+
+    Args:
+        batch_size: N, documents of a micro-batch over all processes.
+        anchors_per_document, positives_per_anchor: A and P.
+        min_length, max_length: of a span in the encoder's content tokens; what exceeds the encoder's positions
+            is cut at the span's end.
+        anchor_beta, positive_beta: (alpha, beta) of the length distributions.
+        gap: least distance between the starts of two anchors; None: 2 * max_length (the first version of the
+            paper: max_length).
+        anchors: "uniform" over all placements, or "grid" as the published program draws them.
+        strategy: where positives lie: "all", "adjacent" or "subsuming".
+        min_tokens: tokens that a document must have besides what the spans need (the paper: 2048).
+        temperature: of NT-Xent.
+        reduction: of NT-Xent, "mean" or "sum".
+        contrastive_weight, mlm_weight: of the two losses. At 0 the positives are not encoded (MLM alone), or
+            the anchors are not masked (contrastive alone).
+        mlm_probability: of a token to be selected.
+        projection: None, or the arguments of ``ProjectionHead``.
+        memory_bank: M, embeddings of earlier steps that serve as negatives; 0: none.
+        cache_chunk: None, or the most spans whose activations are held at once: spans are embedded without
+            graph, and embedded again chunk by chunk in the backward pass under the same random state (gradient
+            caching; Gao et al. 2021). The gradient is exact, memory does not grow with N and P.
+        length_groups: sub-batches of spans of similar length in which the encoder runs, to avoid padding.
+        legacy_scale: keep the published program's loss of a factor 1 / processes in the contrastive gradient.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_size: int = 16,
+        anchors_per_document: int = 2,
+        positives_per_anchor: int = 2,
+        min_length: int = 32,
+        max_length: int = 512,
+        anchor_beta: Sequence[float] = (4.0, 2.0),
+        positive_beta: Sequence[float] = (2.0, 4.0),
+        gap: int | None = None,
+        anchors: Placement = "uniform",
+        strategy: Strategy = "all",
+        min_tokens: int | None = None,
+        temperature: float = 0.05,
+        reduction: Reduction = "mean",
+        contrastive_weight: float = 1.0,
+        mlm_weight: float = 1.0,
+        mlm_probability: float = 0.15,
+        projection: Mapping[str, Any] | None = None,
+        memory_bank: int = 0,
+        cache_chunk: int | None = None,
+        length_groups: int = 6,
+        legacy_scale: bool = False,
+    ) -> None:
+        super().__init__()
+        for name, value, least in (
+            ("batch_size", batch_size, 1),
+            ("anchors_per_document", anchors_per_document, 1),
+            ("positives_per_anchor", positives_per_anchor, 1),
+            ("min_length", min_length, 1),
+            ("length_groups", length_groups, 1),
+            ("cache_chunk", 1 if cache_chunk is None else cache_chunk, 1),
+            ("memory_bank", memory_bank, 0),
+        ):
+            if value < least:
+                raise ValueError(f"objective.{name} must be at least {least}. Got {value} instead.")
+        if min_length > max_length:
+            raise ValueError(
+                f"objective.min_length must not exceed objective.max_length ({max_length}). "
+                f"Got {min_length} instead."
+            )
+        for name, pair in (("anchor_beta", anchor_beta), ("positive_beta", positive_beta)):
+            if len(pair) != 2 or min(pair) <= 0:
+                raise ValueError(f"objective.{name} must be two positive numbers. Got {list(pair)} instead.")
+        gap = 2 * max_length if gap is None else gap
+        if gap < max(1, max_length - min_length):
+            raise ValueError(
+                f"objective.gap must be at least max_length - min_length ({max_length - min_length}), "
+                f"or anchors would run over the document's end. Got {gap} instead."
+            )
+        if temperature <= 0:
+            raise ValueError(f"objective.temperature must be a positive number. Got {temperature} instead.")
+        if min(contrastive_weight, mlm_weight) < 0 or contrastive_weight + mlm_weight == 0:
+            raise ValueError(
+                "objective.contrastive_weight and objective.mlm_weight must not be negative, nor both 0. "
+                f"Got {contrastive_weight} and {mlm_weight} instead."
+            )
+        if contrastive_weight and batch_size * anchors_per_document < 2:
+            raise ValueError(
+                "objective.batch_size * objective.anchors_per_document must be at least 2: "
+                "one pair alone has no negatives."
+            )
+        if not 0 < mlm_probability < 1:
+            raise ValueError(f"objective.mlm_probability must lie between 0 and 1. Got {mlm_probability} instead.")
+        self.sampler = SpanSampler(
+            anchors=anchors_per_document,
+            positives=positives_per_anchor,
+            min_length=min_length,
+            max_length=max_length,
+            anchor_beta=(anchor_beta[0], anchor_beta[1]),
+            positive_beta=(positive_beta[0], positive_beta[1]),
+            gap=gap,
+            placement=anchors,
+            strategy=strategy,
+        )
+        self.batch_size = batch_size
+        self.min_tokens = min_tokens
+        self.temperature = temperature
+        self.reduction: Reduction = reduction
+        self.contrastive_weight = contrastive_weight
+        self.mlm_weight = mlm_weight
+        self.mlm_probability = mlm_probability
+        self.projection = dict(projection) if projection else None
+        self.memory_bank = memory_bank
+        self.cache_chunk = cache_chunk
+        self.length_groups = length_groups
+        self.legacy_scale = legacy_scale
+        self.head: ProjectionHead | None = None
+        self.bank: MemoryBank | None = None
+        self._waiting: list[Tensor] = []  # embeddings of this step, put into the bank after it
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            unit="document",
+            min_tokens=max(self.sampler.min_tokens, self.min_tokens or 0),
+            mask_token=self.mlm_weight > 0,
+        )
+
+    def build(self, encoder: Encoder) -> None:
+        if not self.contrastive_weight:
+            return
+        width = encoder.dimension
+        if self.projection is not None:
+            self.head = ProjectionHead(encoder.dimension, **self.projection)
+            width = self.head.width
+        if self.memory_bank:
+            self.bank = MemoryBank(self.memory_bank, width)
+
+    def facts(self) -> dict[str, Any]:
+        pairs = self.batch_size * self.sampler.anchors
+        return {"negatives per anchor": (2 * pairs - 2 + self.memory_bank) if self.contrastive_weight else 0}
+
+    # What is drawn
+
+    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
+        anchors, positives = self.sampler.draw(len(unit), rng)
+        contents = [unit[start:end][: format.max_content] for start, end in anchors]
+        labels = None
+        if self.mlm_weight:
+            masked = [mask_tokens(content, format, self.mlm_probability, rng) for content in contents]
+            contents = [content for content, _ in masked]
+            before, after = (np.full(len(ids), IGNORE) for ids in (format.prefix, format.suffix))
+            labels = [np.concatenate([before, label, after]) for _, label in masked]
+        spans = [span for group in positives for span in group] if self.contrastive_weight else []
+        return Example(
+            [format.wrap(content) for content in contents],
+            labels,
+            [format.wrap(unit[start:end]) for start, end in spans],
+        )
+
+    def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
+        tokens = {
+            "anchor": Tokens.pad(
+                [row for example in examples for row in example.anchors],
+                format.pad_id,
+                labels=[row for example in examples for row in example.labels or []] if self.mlm_weight else None,
+            )
+        }
+        if self.contrastive_weight:
+            tokens["positive"] = Tokens.pad(
+                [row for example in examples for row in example.positives], format.pad_id
+            )
+        return Batch(tokens, size=len(examples))
+
+    # Loss
+
+    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
+        anchors, positives = batch.tokens["anchor"], batch.tokens.get("positive")
+        spans = anchors if positives is None else Tokens.cat([anchors, positives], encoder.format.pad_id)
+        vectors, mlm_sum = self._embed(encoder, spans)
+        parts: dict[str, Tensor] = {}
+        total = vectors.new_zeros((), dtype=torch.float32)
+        if positives is not None:
+            contrastive = self._contrastive(vectors[: len(anchors)], vectors[len(anchors) :])
+            parts["contrastive"] = contrastive.detach()
+            total = total + self.contrastive_weight * contrastive
+        if anchors.labels is not None:
+            selected = sum_over_processes((anchors.labels != IGNORE).sum()).clamp(min=1)
+            parts["mlm"] = sum_over_processes(mlm_sum) / selected
+            # times the processes, because gradients are averaged over them
+            total = total + self.mlm_weight * world_size() * mlm_sum / selected
+        return Loss(total, parts)
+
+    def _embed(self, encoder: Encoder, spans: Tokens) -> tuple[Tensor, Tensor]:
+        """Vectors (B, D) of ``spans``, projected if there is a head, and the sum of MLM losses.
+
+        The encoder runs over sub-batches of similar length; with ``cache_chunk`` their activations are
+        dropped and computed again in the backward pass. (torch's checkpointing is gradient caching exactly,
+        if what is checkpointed ends in the vectors: it keeps them, the inputs and the random state.)
+        """
+
+        def run(part: Tokens) -> tuple[Tensor, Tensor]:
+            encoding = encoder(part)
+            sentence = encoding.sentence if self.head is None else self.head(encoding.sentence)
+            if part.labels is None:
+                return sentence, sentence.new_zeros((), dtype=torch.float32)
+            return sentence, masked_lm_sum(encoder, encoding.states, part.labels)
+
+        lengths = spans.lengths.cpu().numpy()
+        if self.cache_chunk is None:
+            groups = length_groups(lengths, self.length_groups)
+        else:
+            groups = length_chunks(lengths, self.cache_chunk)
+        vectors, sums = [], []
+        for rows in groups:
+            part = spans.rows(torch.from_numpy(rows).to(spans.ids.device))
+            if self.cache_chunk is not None and torch.is_grad_enabled():
+                vector, mlm_sum = checkpoint(run, part, use_reentrant=False)
+            else:
+                vector, mlm_sum = run(part)
+            vectors.append(vector)
+            sums.append(mlm_sum)
+        back = torch.from_numpy(np.argsort(np.concatenate(groups))).to(spans.ids.device)
+        return torch.cat(vectors)[back], torch.stack(sums).sum()
+
+    def _contrastive(self, anchors: Tensor, positives: Tensor) -> Tensor:
+        """NT-Xent of all processes' anchors (AN, D) and mean positives, from positives (AN * P, D)."""
+        positives = at_least_float32(positives).unflatten(0, (len(anchors), -1)).mean(dim=1)  # (AN, D)
+        anchors = gather_rows(at_least_float32(anchors), legacy_scale=self.legacy_scale)
+        positives = gather_rows(positives, legacy_scale=self.legacy_scale)
+        # Held-out losses leave the bank out: it holds training text, and grows.
+        bank = self.bank if self.training else None
+        loss = nt_xent(
+            anchors,
+            positives,
+            temperature=self.temperature,
+            queue=None if bank is None else bank.negatives(),
+            reduction=self.reduction,
+        )
+        if bank is not None:
+            self._waiting += [anchors.detach(), positives.detach()]
+        return loss
+
+    def after_step(self) -> None:
+        if self.bank is not None:
+            for vectors in self._waiting:
+                self.bank.put(vectors)
+            self._waiting = []
+
+    # Cost
+
+    def step_flops(self, encoder: Encoder) -> float:
+        anchor, positive = self.sampler.mean_lengths()
+        special = len(encoder.format.prefix) + len(encoder.format.suffix)
+        anchors = self.batch_size * self.sampler.anchors
+        positives = anchors * self.sampler.positives if self.contrastive_weight else 0
+        flops = sum(
+            encoder.forward_flops(round(rows * (length + special)), length + special)
+            for rows, length in ((anchors, anchor), (positives, positive))
+        )
+        if self.mlm_weight:
+            flops += encoder.head_flops(round(anchors * anchor * self.mlm_probability))
+        # forward, and twice as much backward; gradient caching runs forward once more
+        return flops * (3 if self.cache_chunk is None else 4)

@@ -1,0 +1,140 @@
+"""The span sampler against its definition, by brute force and by property."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.randomness import generator
+from data.views.spans import SpanSampler, grid_starts, uniform_starts
+from tests import oracles
+
+
+@st.composite
+def samplers(draw: st.DrawFn) -> SpanSampler:
+    low = draw(st.integers(1, 20))
+    high = draw(st.integers(low, 40))
+    return SpanSampler(
+        anchors=draw(st.integers(1, 4)),
+        positives=draw(st.integers(1, 3)),
+        min_length=low,
+        max_length=high,
+        gap=draw(st.integers(max(1, high - low), 3 * high)),
+        placement=draw(st.sampled_from(["uniform", "grid"])),
+        strategy=draw(st.sampled_from(["all", "adjacent", "subsuming"])),
+    )
+
+
+@settings(max_examples=400, deadline=None)
+@given(samplers(), st.integers(0, 60), st.integers(0, 2**32))
+def test_spans_keep_to_their_definition(sampler: SpanSampler, room: int, seed: int) -> None:
+    n = sampler.min_tokens + room  # room 0: a document of exactly the least length
+    anchors, positives = sampler.draw(n, generator(seed))
+    assert len(anchors) == sampler.anchors
+    assert [len(group) for group in positives] == [sampler.positives] * sampler.anchors
+    for anchor, group in zip(anchors, positives, strict=True):
+        assert 0 <= anchor.start < anchor.end <= n
+        assert sampler.min_length <= anchor.end - anchor.start <= sampler.max_length
+        for positive in group:
+            length = positive.end - positive.start
+            assert 0 <= positive.start < positive.end <= n
+            assert 1 <= length <= sampler.max_length
+            match sampler.strategy:
+                case "subsuming":
+                    assert anchor.start <= positive.start and positive.end <= anchor.end
+                case "adjacent":
+                    assert positive.end == anchor.start or positive.start == anchor.end
+                    widest = max(anchor.start, n - anchor.end)
+                    assert length >= min(sampler.min_length, widest)
+                case "all":
+                    assert anchor.start - length <= positive.start <= anchor.end
+                    assert length >= sampler.min_length
+    if sampler.placement == "uniform":
+        starts = [anchor.start for anchor in anchors]
+        assert all(b - a >= sampler.gap for a, b in pairwise(starts))
+    else:  # the published program: no two anchors share a block
+        blocks = [anchor.start // sampler.max_length for anchor in anchors]
+        assert len(set(blocks)) == len(blocks)
+
+
+def test_mean_lengths_at_the_defaults() -> None:
+    sampler = SpanSampler(anchors=1, positives=1)
+    rng = generator(0)
+    drawn = [sampler.draw(5000, rng) for _ in range(20_000)]
+    anchor = np.mean([a.end - a.start for anchors, _ in drawn for a in anchors])
+    positive = np.mean([p.end - p.start for _, groups in drawn for group in groups for p in group])
+    assert anchor == pytest.approx(352, abs=2) and positive == pytest.approx(192, abs=2)
+    expected = sampler.mean_lengths()
+    assert expected == (351.5, 191.5)
+    assert (anchor, positive) == pytest.approx(expected, abs=2)
+
+
+def test_mean_lengths_of_subsumed_positives() -> None:
+    sampler = SpanSampler(anchors=1, positives=1, strategy="subsuming", min_length=10, max_length=200)
+    rng = generator(1)
+    drawn = [sampler.draw(1000, rng)[1][0][0] for _ in range(20_000)]
+    assert np.mean([p.end - p.start for p in drawn]) == pytest.approx(sampler.mean_lengths()[1], abs=1)
+
+
+def test_starts_of_one_anchor_are_uniform() -> None:
+    rng = generator(2)
+    counts = Counter(uniform_starts(40, [10], 20, rng)[0] for _ in range(31 * 300))
+    assert set(counts) == set(range(31))
+    assert oracles.chi_square(np.array(list(counts.values()))) > 1e-3
+
+
+@pytest.mark.parametrize("gap", [3, 8])
+def test_starts_of_three_anchors_are_uniform_over_all_placements(gap: int) -> None:
+    n, length = 28, 6
+    every = oracles.placements(n, length, 3, gap)
+    rng = generator(3)
+    counts = Counter(tuple(uniform_starts(n, [length] * 3, gap, rng)) for _ in range(100 * len(every)))
+    assert set(counts) == set(every)
+    assert oracles.chi_square(np.array([counts[placement] for placement in every])) > 1e-3
+
+
+def test_document_of_exactly_the_least_length_has_one_uniform_placement() -> None:
+    # gap * (A - 1) + max_length is the larger term here, so no room is left.
+    sampler = SpanSampler(anchors=3, positives=1, min_length=8, max_length=8, gap=40)
+    assert sampler.min_tokens == 88
+    assert {a.start for a in sampler.draw(88, generator(4))[0]} == {0, 40, 80}
+    with pytest.raises(ValueError, match=r"at least 88 tokens\. Got 87"):
+        sampler.draw(87, generator(4))
+
+
+def test_positive_starts_of_strategy_all_are_uniform() -> None:
+    sampler = SpanSampler(anchors=1, positives=1, min_length=5, max_length=5, gap=10)
+    rng = generator(5)
+    offsets: Counter[int] = Counter()
+    for _ in range(20_000):
+        (anchor,), ((positive,),) = sampler.draw(60, rng)
+        if 5 <= anchor.start <= 50:  # away from the edges: 11 starts from s - lp to e
+            offsets[positive.start - anchor.start] += 1
+    assert set(offsets) == set(range(-5, 6))
+    assert oracles.chi_square(np.array(list(offsets.values()))) > 1e-3
+
+
+def test_grid_takes_the_ends_when_few_blocks_are_left() -> None:
+    # 3 blocks for 2 anchors: 3 // 2 < 2, so the first anchor takes block 0 or 2, never the middle one.
+    rng = generator(6)
+    for _ in range(200):
+        starts = grid_starts(30, [10, 10], 10, rng)
+        assert sorted(starts) == [0, 20]
+
+
+def test_grid_leaves_a_block_between_anchors() -> None:
+    rng = generator(7)
+    for _ in range(300):
+        first, second = sorted(grid_starts(200, [10, 10], 10, rng))
+        assert second - first >= 20
+
+
+def test_an_example_is_a_pure_function_of_its_key() -> None:
+    sampler = SpanSampler()
+    assert sampler.draw(6000, generator(1, 2, 3)) == sampler.draw(6000, generator(1, 2, 3))
+    assert sampler.draw(6000, generator(1, 2, 3)) != sampler.draw(6000, generator(1, 2, 4))

@@ -1,0 +1,206 @@
+"""DeCLUTR's examples, loss, gradient caching, bank and refusals on an encoder whose gradients are exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import objectives.declutr
+from data.batch import IGNORE, Batch
+from data.randomness import generator
+from objectives.declutr import Declutr
+from tests import oracles
+from tests.tiny import FORMAT, TinyEncoder, documents
+
+
+def build(dropout: float = 0.0, **settings: Any) -> tuple[Declutr, TinyEncoder]:
+    torch.manual_seed(0)
+    encoder = TinyEncoder(dropout=dropout).double()
+    objective = Declutr(**{"batch_size": 4, "min_length": 4, "max_length": 16, **settings})
+    objective.build(encoder)
+    return objective.double(), encoder
+
+
+def batch_of(objective: Declutr, count: int = 4, step: int = 0) -> Batch:
+    units = documents(count, 100)
+    examples = [objective.draw(unit, FORMAT, generator(0, step, i)) for i, unit in enumerate(units)]
+    return objective.collate(examples, FORMAT)
+
+
+def gradient(objective: Declutr, encoder: TinyEncoder, batch: Batch, seed: int = 0) -> tuple[Tensor, list[Tensor]]:
+    torch.manual_seed(seed)
+    encoder.zero_grad()
+    objective.zero_grad()
+    loss = objective.loss(encoder, batch).total
+    loss.backward()
+    weights = [*encoder.parameters(), *objective.parameters()]
+    return loss.detach(), [torch.zeros_like(w) if w.grad is None else w.grad.clone() for w in weights]
+
+
+def assert_same(first: list[Tensor], second: list[Tensor], relative: float) -> None:
+    for a, b in zip(first, second, strict=True):
+        assert (a - b).norm() <= relative * max(float(b.norm()), 1e-12)
+
+
+def test_an_example_holds_spans_of_its_document() -> None:
+    objective, _ = build(positives_per_anchor=3)
+    unit = np.arange(1000, 1100)  # every token once: a span is found by its first token
+    form = FORMAT.__class__(**{**FORMAT.__dict__, "vocab_size": 2000})
+    example = objective.draw(unit, form, generator(0))
+    assert (len(example.anchors), len(example.positives)) == (2, 6) and example.labels is not None
+    for anchor, labels in zip(example.anchors, example.labels, strict=True):
+        assert (anchor[0], anchor[-1], labels[0], labels[-1]) == (0, 2, IGNORE, IGNORE)
+        original = np.where(labels == IGNORE, anchor, labels)[1:-1]
+        kept = original >= 1000
+        assert kept.all() and (np.diff(original) == 1).all()
+    for positive in example.positives:
+        assert (positive[0], positive[-1]) == (0, 2) and (np.diff(positive[1:-1]) == 1).all()
+
+
+def test_spans_are_cut_at_the_encoders_positions() -> None:
+    objective, _ = build(min_length=80, max_length=80)
+    example = objective.draw(documents(1, 400)[0], FORMAT, generator(0))
+    assert example.labels is not None
+    assert {len(row) for row in example.anchors + example.labels + example.positives} == {FORMAT.max_length}
+
+
+@pytest.mark.parametrize("groups", [1, 3, 6])
+def test_loss_equals_its_definition(groups: int) -> None:
+    objective, encoder = build(length_groups=groups, contrastive_weight=0.7, mlm_weight=1.3)
+    batch = batch_of(objective)
+    anchors, positives = batch.tokens["anchor"], batch.tokens["positive"]
+    encoded = encoder(anchors)
+    mean_positives = torch.stack([rows.mean(0) for rows in encoder(positives).sentence.split(2)])
+    contrastive = oracles.nt_xent(encoded.sentence, mean_positives, 0.05)
+    assert anchors.labels is not None
+    mlm = F.cross_entropy(encoder.token_logits(encoded.states).flatten(0, 1), anchors.labels.flatten())
+    loss = objective.loss(encoder, batch)
+    torch.testing.assert_close(loss.parts["contrastive"], contrastive.detach())
+    torch.testing.assert_close(loss.parts["mlm"], mlm.detach())
+    torch.testing.assert_close(loss.total, 0.7 * contrastive + 1.3 * mlm)
+
+
+def test_contrastive_only_leaves_anchors_unmasked() -> None:
+    objective, encoder = build(mlm_weight=0.0)
+    batch = batch_of(objective)
+    assert batch.tokens["anchor"].labels is None and FORMAT.mask_id not in batch.tokens["anchor"].ids
+    assert set(objective.loss(encoder, batch).parts) == {"contrastive"}
+    assert not objective.needs.mask_token
+
+
+def test_mlm_only_encodes_no_positives() -> None:
+    objective, encoder = build(contrastive_weight=0.0)
+    batch = batch_of(objective)
+    assert set(batch.tokens) == {"anchor"}
+    assert set(objective.loss(encoder, batch).parts) == {"mlm"}
+    assert objective.facts() == {"negatives per anchor": 0}
+
+
+@pytest.mark.parametrize("settings", [{}, {"projection": {"width": 4}, "memory_bank": 10}, {"mlm_weight": 0.0}])
+def test_gradient_caching_equals_the_same_sub_batches_with_graph(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective, encoder = build(dropout=0.3, cache_chunk=5, **settings)
+    batch = batch_of(objective)
+    if objective.bank is not None:
+        objective.bank.put(torch.randn(7, 4))
+    calls = []
+
+    def count(run: Any, *args: Any, use_reentrant: bool) -> Any:
+        calls.append(run)
+        return run(*args)
+
+    cached = gradient(objective, encoder, batch)
+    with monkeypatch.context() as patch:
+        patch.setattr(objectives.declutr, "checkpoint", count)
+        plain = gradient(objective, encoder, batch)
+    assert len(calls) == -(-(8 + 16) // 5)
+    other = gradient(objective, encoder, batch, seed=1)  # dropout matters: the test would notice
+    torch.testing.assert_close(cached[0], plain[0], rtol=1e-12, atol=0)
+    assert_same(cached[1], plain[1], 1e-10)
+    assert abs(other[0] - plain[0]) > 1e-3
+
+
+def test_gradient_caching_equals_the_whole_batch_without_dropout() -> None:
+    cached, encoder = build(cache_chunk=3)
+    whole, _ = build(length_groups=1)
+    batch = batch_of(cached)
+    (value, gradients), (expected, expected_gradients) = (
+        gradient(objective, encoder, batch) for objective in (cached, whole)
+    )
+    torch.testing.assert_close(value, expected)
+    assert_same(gradients, expected_gradients, 1e-10)
+
+
+def test_bank_holds_the_last_embeddings_and_joins_after_the_step() -> None:
+    objective, encoder = build(memory_bank=100, mlm_weight=0.0)
+    assert objective.bank is not None
+    first, second = batch_of(objective, step=0), batch_of(objective, step=1)
+    plain, _ = build(mlm_weight=0.0)
+    torch.testing.assert_close(objective.loss(encoder, first).total, plain.loss(encoder, first).total)
+    assert len(objective.bank.negatives()) == 0
+    objective.after_step()
+    queue = objective.bank.negatives()
+    positives = encoder(first.tokens["positive"]).sentence.unflatten(0, (8, 2)).mean(1)
+    torch.testing.assert_close(queue, torch.cat([encoder(first.tokens["anchor"]).sentence, positives]))
+    anchors = encoder(second.tokens["anchor"]).sentence
+    positives = encoder(second.tokens["positive"]).sentence.unflatten(0, (8, 2)).mean(1)
+    expected = oracles.nt_xent(anchors, positives, 0.05, queue)
+    torch.testing.assert_close(objective.loss(encoder, second).total, expected)
+    assert objective.facts() == {"negatives per anchor": 14 + 100}
+
+
+def test_held_out_losses_leave_the_bank_alone() -> None:
+    objective, encoder = build(memory_bank=100)
+    batch = batch_of(objective)
+    objective.loss(encoder, batch)
+    objective.after_step()
+    before = objective.dev_metrics(encoder, [batch])
+    objective.after_step()
+    plain, _ = build()
+    assert before == plain.dev_metrics(encoder, [batch])
+    assert objective.bank is not None and int(objective.bank.seen) == 16
+    assert set(before) == {"dev_contrastive", "dev_mlm"} and encoder.training and objective.training
+
+
+def test_step_flops_follow_the_drawn_tokens() -> None:
+    objective, encoder = build(batch_size=64)
+    batch = batch_of(objective, 64)
+    expected = 3 * encoder.forward_flops(batch.n_tokens, 0)
+    head = 3 * encoder.head_flops(round(0.15 * float(batch.tokens["anchor"].mask.sum())))
+    assert objective.step_flops(encoder) == pytest.approx(expected + head, rel=0.1)
+    cached, _ = build(batch_size=64, cache_chunk=8)
+    assert cached.step_flops(encoder) == pytest.approx(objective.step_flops(encoder) * 4 / 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": 0}, "objective.temperature must be a positive number. Got 0 instead."),
+        ({"min_length": 20}, "objective.min_length must not exceed objective.max_length (16). Got 20 instead."),
+        ({"anchors_per_document": 0}, "objective.anchors_per_document must be at least 1. Got 0 instead."),
+        ({"gap": 3}, "objective.gap must be at least max_length - min_length (12)"),
+        ({"mlm_weight": 0, "contrastive_weight": 0}, "nor both 0"),
+        ({"batch_size": 1, "anchors_per_document": 1}, "one pair alone has no negatives"),
+        ({"mlm_probability": 1.0}, "objective.mlm_probability must lie between 0 and 1. Got 1.0 instead."),
+        ({"anchor_beta": [4]}, "objective.anchor_beta must be two positive numbers. Got [4] instead."),
+        ({"memory_bank": -1}, "objective.memory_bank must be at least 0. Got -1 instead."),
+        ({"cache_chunk": 0}, "objective.cache_chunk must be at least 1. Got 0 instead."),
+    ],
+)
+def test_refusals(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        build(**settings)
+    assert message in str(error.value)
+
+
+def test_needs_follow_the_settings() -> None:
+    objective, _ = build()
+    assert (objective.needs.min_tokens, objective.needs.mask_token) == (64, True)
+    assert build(min_tokens=2048)[0].needs.min_tokens == 2048
+    assert build(anchors_per_document=1, gap=16)[0].needs.min_tokens == 32

@@ -1,0 +1,147 @@
+"""NT-Xent against the paper's formula, pytorch-metric-learning, cases solved by hand and invariances."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytorch_metric_learning.losses import NTXentLoss
+from torch import Tensor
+
+from objectives.functional import nt_xent
+from objectives.projection import ProjectionHead
+from tests import oracles
+
+
+def pairs(n: int, width: int, seed: int) -> tuple[Tensor, Tensor]:
+    rng = torch.Generator().manual_seed(seed)
+    draw = torch.randn(2, n, width, generator=rng, dtype=torch.float64)
+    return draw[0].requires_grad_(), draw[1].requires_grad_()
+
+
+def published(anchors: Tensor, positives: Tensor, temperature: float, queue: Tensor | None) -> Tensor:
+    """pytorch-metric-learning's loss; the queue by ref_emb, the self-comparisons left out."""
+    n = len(anchors)
+    vectors = torch.cat([anchors, positives])
+    labels = torch.arange(n).repeat(2)
+    loss = NTXentLoss(temperature=temperature)
+    if queue is None:
+        return loss(vectors, labels)
+    bank = torch.cat([vectors, queue])
+    bank_labels = torch.cat([labels, n + torch.arange(len(queue))])
+    first, second = torch.where(labels[:, None] == bank_labels)
+    keep = first != second
+    negative = torch.where(labels[:, None] != bank_labels)
+    indices = (first[keep], second[keep], *negative)
+    return loss(vectors, labels, indices_tuple=indices, ref_emb=bank, ref_labels=bank_labels)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    documents=st.integers(1, 6),
+    anchors_per_document=st.integers(1, 3),
+    positives_per_anchor=st.integers(1, 4),
+    temperature=st.floats(0.003, 1.0),
+    bank=st.integers(0, 7),
+    head=st.sampled_from([None, "relu", "linear"]),
+    seed=st.integers(0, 1000),
+)
+def test_value_and_gradient_equal_pytorch_metric_learning(
+    documents: int,
+    anchors_per_document: int,
+    positives_per_anchor: int,
+    temperature: float,
+    bank: int,
+    head: str | None,
+    seed: int,
+) -> None:
+    n = max(2, documents * anchors_per_document)
+    rng = torch.Generator().manual_seed(seed)
+    spans = torch.randn(n * (1 + positives_per_anchor), 8, generator=rng, dtype=torch.float64).requires_grad_()
+    queue = torch.randn(bank, 5 if head else 8, generator=rng, dtype=torch.float64) if bank else None
+    torch.manual_seed(seed)
+    projection = ProjectionHead(8, width=5, activation=head).double() if head else torch.nn.Identity()  # type: ignore[arg-type]
+
+    def split() -> tuple[Tensor, Tensor]:
+        vectors = projection(spans)
+        return vectors[:n], vectors[n:].unflatten(0, (n, positives_per_anchor)).mean(1)
+
+    inputs = [spans, *projection.parameters()]
+    ours = nt_xent(*split(), temperature=temperature, queue=queue)
+    theirs = published(*split(), temperature, queue)
+    # Its log(p + tiny) is exact in float64 over this range of temperatures as long as p > 1e-300.
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-6)
+    for ours_g, theirs_g in zip(
+        torch.autograd.grad(ours, inputs), torch.autograd.grad(theirs, inputs), strict=True
+    ):
+        torch.testing.assert_close(ours_g, theirs_g, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bank", [0, 3])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_value_and_gradient_equal_the_formula(n: int, bank: int) -> None:
+    anchors, positives = pairs(n, 4, n)
+    queue = torch.randn(bank, 4, dtype=torch.float64) if bank else None
+    ours = nt_xent(anchors, positives, temperature=0.05, queue=queue)
+    naive = oracles.nt_xent(anchors, positives, 0.05, queue)
+    torch.testing.assert_close(ours, naive, atol=1e-12, rtol=1e-12)
+    for a, b in zip(
+        torch.autograd.grad(ours, [anchors, positives]),
+        torch.autograd.grad(naive, [anchors, positives]),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("bank", [0, 6])
+def test_equal_vectors_give_the_logarithm_of_the_others(bank: int) -> None:
+    same = torch.ones(4, 3)
+    queue = torch.ones(bank, 3) if bank else None
+    value = nt_xent(same, same, temperature=0.1, queue=queue)
+    assert value.item() == pytest.approx(math.log(2 * 4 - 1 + bank), rel=1e-6)
+
+
+def test_two_orthogonal_pairs_by_hand() -> None:
+    # Pair similarity 1, all others 0: each term is -log(e^(1/t) / (e^(1/t) + 2)).
+    anchors = torch.eye(2, dtype=torch.float64)
+    value = nt_xent(anchors, 3 * anchors, temperature=0.5)
+    assert value.item() == pytest.approx(-math.log(math.e**2 / (math.e**2 + 2)), rel=1e-12)
+
+
+def test_sum_is_2n_times_mean() -> None:
+    anchors, positives = pairs(5, 4, 0)
+    mean = nt_xent(anchors, positives, temperature=0.05)
+    total = nt_xent(anchors, positives, temperature=0.05, reduction="sum")
+    torch.testing.assert_close(total, 10 * mean)
+
+
+def test_scale_and_order_do_not_matter() -> None:
+    anchors, positives = pairs(5, 4, 1)
+    value = nt_xent(anchors, positives, temperature=0.05)
+    order = torch.randperm(5)
+    torch.testing.assert_close(nt_xent(7 * anchors[order], positives[order] / 3, temperature=0.05), value)
+    torch.testing.assert_close(nt_xent(positives, anchors, temperature=0.05), value)
+
+
+def test_half_precision_inputs_are_compared_in_float32() -> None:
+    anchors, positives = pairs(6, 16, 2)
+    low = nt_xent(anchors.bfloat16(), positives.bfloat16(), temperature=0.005)
+    exact = nt_xent(anchors.bfloat16().double(), positives.bfloat16().double(), temperature=0.005)
+    assert low.dtype == torch.float32
+    torch.testing.assert_close(low.double(), exact, rtol=1e-4, atol=1e-4)
+
+
+def test_gradcheck() -> None:
+    anchors, positives = pairs(3, 4, 3)
+    queue = torch.randn(2, 4, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda a, p: nt_xent(a, p, temperature=0.3, queue=queue), (anchors, positives))
+
+
+def test_small_temperature_does_not_cap_the_loss() -> None:
+    # cos = -1 for the pair, +1 for a negative: the loss is 2 / t + log(..), far beyond -log(float32's tiny).
+    anchors = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
+    value = nt_xent(anchors, -anchors, temperature=1e-3)
+    assert value.item() == pytest.approx(2000, rel=1e-3)

@@ -1,0 +1,57 @@
+"""Masking frequencies and the loss at selected positions alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from data.batch import IGNORE
+from data.randomness import generator
+from objectives import masked_lm
+from objectives.masked_lm import mask_tokens, masked_lm_sum
+from tests.tiny import FORMAT, TinyEncoder
+
+
+def test_frequencies() -> None:
+    content = generator(0).integers(5, 30, size=400_000)
+    hidden, labels = mask_tokens(content, FORMAT, 0.15, generator(1))
+    selected = labels != IGNORE
+    assert selected.mean() == pytest.approx(0.15, abs=0.003)
+    assert (labels[selected] == content[selected]).all() and (hidden[~selected] == content[~selected]).all()
+    kept, drawn = content[selected], hidden[selected]
+    assert (drawn == FORMAT.mask_id).mean() == pytest.approx(0.8 + 0.1 / 30, abs=0.006)
+    # a random token of the whole vocabulary is the original one in 1 of 30 cases
+    assert (drawn == kept).mean() == pytest.approx(0.1 + 0.1 / 30, abs=0.006)
+    others = drawn[(drawn != FORMAT.mask_id) & (drawn != kept)]
+    assert set(others) == set(range(30)) - {FORMAT.mask_id}
+
+
+def test_special_tokens_in_the_text_are_never_selected() -> None:
+    content = np.tile([0, 2, 3, 4, 7], 1000)
+    hidden, labels = mask_tokens(content, FORMAT, 0.9, generator(2))
+    special = content < 5
+    assert (labels[special] == IGNORE).all() and (hidden[special] == content[special]).all()
+    assert (labels[~special] == 7).mean() > 0.8
+
+
+@pytest.mark.parametrize("rows_at_once", [3, 1000])
+def test_loss_and_gradient_equal_the_full_projection(rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masked_lm, "ROWS_AT_ONCE", rows_at_once)
+    encoder = TinyEncoder().double()
+    states = torch.randn(4, 5, 6, dtype=torch.float64, requires_grad=True)
+    labels = torch.randint(5, 30, (4, 5)).where(torch.rand(4, 5) < 0.6, IGNORE)
+    inputs = [states, encoder.embedding.weight]
+    ours = masked_lm_sum(encoder, states, labels)
+    full = F.cross_entropy(encoder.token_logits(states).flatten(0, 1), labels.flatten(), reduction="sum")
+    torch.testing.assert_close(ours, full)
+    for a, b in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(full, inputs), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_nothing_selected_costs_nothing() -> None:
+    states = torch.randn(2, 3, 6, requires_grad=True)
+    loss = masked_lm_sum(TinyEncoder(), states, torch.full((2, 3), IGNORE))
+    loss.backward()
+    assert loss.item() == 0.0

@@ -1,0 +1,38 @@
+"""The queue: order, wrap-around, fill, persistence."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from objectives.memory_bank import MemoryBank
+
+
+@given(st.integers(1, 7), st.lists(st.integers(0, 17), max_size=6))
+def test_holds_the_last_vectors_put_in(size: int, counts: list[int]) -> None:
+    bank = MemoryBank(size, 1)
+    every: list[float] = []
+    for count in counts:
+        fresh = [float(len(every) + i) for i in range(count)]
+        every += fresh
+        bank.put(torch.tensor(fresh).reshape(-1, 1))
+        assert sorted(bank.negatives().flatten().tolist()) == every[-size:]
+
+
+def test_is_empty_at_first_and_detached() -> None:
+    bank = MemoryBank(4, 3)
+    assert bank.negatives().shape == (0, 3)
+    bank.put(torch.ones(2, 3, requires_grad=True) * 2)
+    assert bank.negatives().shape == (2, 3) and not bank.negatives().requires_grad
+
+
+def test_state_goes_on_where_it_stopped() -> None:
+    first, second = MemoryBank(4, 1), MemoryBank(4, 1)
+    first.put(torch.arange(3.0).reshape(-1, 1))
+    assert set(first.state_dict()) == {"rows", "seen"}
+    second.load_state_dict(first.state_dict())
+    for bank in (first, second):
+        bank.put(torch.arange(3.0, 6.0).reshape(-1, 1))
+    assert torch.equal(first.rows, second.rows)
+    assert sorted(second.negatives().flatten().tolist()) == [2.0, 3.0, 4.0, 5.0]
