@@ -48,6 +48,10 @@ def length_groups(lengths: np.ndarray, groups: int) -> list[np.ndarray]:
 
 
 def length_chunks(lengths: np.ndarray, rows: int) -> list[np.ndarray]:
-    """Row numbers sorted by length and cut into runs of at most ``rows``."""
-    order = np.argsort(lengths, kind="stable")
+    """Row numbers in runs of at most ``rows`` of similar length.
+
+    Longest first: later runs then fit into memory that earlier ones have left, and the peak stays where the
+    first run put it.
+    """
+    order = np.argsort(-lengths, kind="stable")
     return [order[i : i + rows] for i in range(0, len(order), rows)]

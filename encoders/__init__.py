@@ -1,0 +1,51 @@
+"""Text to vectors: ``encoders.load(...)`` opens any encoder, ``.encode(["a sentence"])`` uses it."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from data.errors import UserError
+from encoders.base import Encoder
+
+__all__ = ["Encoder", "load"]
+
+
+def load(name: str | Path, *, pooling: str | None = None, device: str | None = None) -> Encoder:
+    """Opens an encoder for use.
+
+    Args:
+        name: a name in ``encoders/checkpoints``, a folder (ours, of sentence-transformers or of
+            transformers), or a model of the Hugging Face hub; looked for in this order.
+        pooling: overrides the folder's own ("mean", "cls", "max" or "last").
+        device: where to put it; None leaves it on the CPU.
+
+    Raises:
+        UserError: if there is no such encoder, or it cannot be opened.
+    """
+    from encoders import offline, transformer  # here, as transformers takes seconds to import
+
+    folder = offline.CHECKPOINTS / str(name) if str(name) in offline.bundled() else Path(name).expanduser()
+    options: dict[str, Any] = {"pooling": pooling, "weights": "pretrained", "device": device}
+    if not folder.is_dir():
+        if isinstance(name, Path) or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name):
+            raise UserError(f"There is no encoder's folder {name}.")
+        return transformer.Transformer(name=name, **options)
+    marker = folder / offline.MARKER
+    kind = _kind(offline.read_json(marker)) if marker.is_file() else transformer.Transformer
+    if kind is transformer.Transformer:
+        return transformer.Transformer(path=str(folder), **options)
+    if pooling is not None:
+        raise UserError(f"{folder} holds a {kind.__name__}, whose pooling is fixed.")
+    return kind.load(folder).to(device or "cpu")
+
+
+def _kind(marker: Mapping[str, Any]) -> type[Encoder]:
+    """The class that wrote a folder: one of this package, nothing else is imported."""
+    module, _, name = marker["class"].rpartition(".")
+    if not re.fullmatch(r"encoders\.\w+", module):
+        raise UserError(f"The folder was written by {marker['class']}, which is no encoder of this suite.")
+    return getattr(importlib.import_module(module), name)

@@ -41,7 +41,7 @@ def test_length_groups_have_the_least_padding(lengths: list[int], groups: int) -
 
 
 def test_length_chunks() -> None:
-    assert [chunk.tolist() for chunk in length_chunks(np.array([3, 1, 2, 5, 4]), 2)] == [[1, 2], [0, 4], [3]]
+    assert [chunk.tolist() for chunk in length_chunks(np.array([3, 1, 2, 5, 4]), 2)] == [[3, 4], [0, 2], [1]]
 
 
 def test_format_wraps_and_cuts_at_the_end() -> None:

@@ -1,0 +1,60 @@
+# `make run` and `make test` do their own set-up: an environment in .venv with the exact versions of setup.cfg.
+# Arguments pass through: make run ARGS="corpus=text corpus.path=books.jsonl.gz seed=2"
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CONSTRAINTS := requirements/constraints.txt
+TORCH := $(shell sed -n 's/^ *\(torch==[^ ]*\) *$$/\1/p' setup.cfg)
+IS_311 := import sys; sys.exit(sys.version_info[:2] != (3, 11))
+ARGS ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: setup run test test-all lint bench clean
+.DEFAULT_GOAL := run
+
+setup: $(STAMP)
+
+# torch comes first and alone, so that no resolver ever exchanges the build that this machine gets.
+$(STAMP): setup.cfg pyproject.toml $(CONSTRAINTS)
+	@if ! $(BIN)/python -c '$(IS_311)' 2>/dev/null; then \
+	    for python in $(PYTHON) python3.11 python3 python; do \
+	        $$python -c '$(IS_311)' 2>/dev/null && break; \
+	        python=; \
+	    done; \
+	    if [ -z "$$python" ]; then \
+	        echo "Python 3.11 is needed, and neither python3.11 nor python3 is one: install it or say make PYTHON=<path>." >&2; \
+	        exit 2; \
+	    fi; \
+	    echo "setup: environment $(VENV) with $$($$python --version)"; \
+	    $$python -m venv --clear $(VENV); \
+	fi
+	@echo "setup: $(TORCH) (once; the largest download)"
+	@$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) $(TORCH)
+	@echo "setup: everything else, at the versions of setup.cfg"
+	@$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[test,lint]'
+	@touch $@
+
+run: $(STAMP)
+	$(BIN)/python experiments/run.py objective=declutr encoder=roberta-base $(ARGS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/encode.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,303 @@
+"""Judges an encoder on nothing but held-out text: retrieval of a span's neighbour, geometry, three probing tasks.
+
+The same texts and seed give the same questions to every encoder, whatever its tokenizer: spans and
+sentences are made of white-space words, and only ``encode`` is called.
+
+- recall@k: for each anchor span its positive (a span close by, without overlap) among the positives of all
+  pairs, by cosine; a tie counts as a miss.
+- alignment, mean |a - p|^2, and uniformity, log mean exp(-2 |x - y|^2), of normalised vectors
+  (Wang & Isola 2020, section 4): both are better when smaller, and they pull against each other.
+- sentence length, word content and bigram shift after Conneau et al. (2018, section 2), with a linear
+  classifier, trained and tested on different documents. Small versions: not for comparison with the paper.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from data.errors import UserError
+from data.randomness import generator
+from data.sentences import split_sentences
+
+MAX_PAIRS = 400
+MIN_PAIRS = 20
+SPAN_WORDS = (16, 48)  # words of an anchor and of a positive, both ends included
+MAX_GAP = 32  # words between the two
+STRETCH_WORDS = 512  # words of a document that a further pair from it needs
+
+PROBE_WORDS = 250_000  # words of held-out text that the probing sentences come from
+TRAIN_SHARE = 2 / 3  # of the documents
+TRAIN_SENTENCES, TEST_SENTENCES = 1200, 600  # of one probing task, at most
+MIN_TRAIN, MIN_TEST = 120, 60
+LENGTH_BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))  # words; Conneau et al. (2018)
+CONTENT_WORDS = 20
+FUNCTION_WORDS = 100  # the most frequent words, which no word content question asks for
+REGULARISATION = 0.01  # scikit-learn's C, for standardised features
+
+PROBES = ("length", "word_content", "bigram_shift")
+
+
+class Encodes(Protocol):
+    """All that is asked of an encoder."""
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        """Vectors of shape (n, D) in the order given."""
+
+
+class Examples(NamedTuple):
+    """A probing task's sentences and their classes, of shape (n,)."""
+
+    train: list[str]
+    train_labels: np.ndarray
+    test: list[str]
+    test_labels: np.ndarray
+
+
+def judge(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
+    """Scores of ``encoder`` on questions made from ``texts``, whole documents that it was not trained on.
+
+    Args:
+        encoder: anything with ``encode``.
+        texts: held-out documents.
+        seed: of the questions.
+
+    Returns:
+        ``recall@1``, ``recall@5``, ``probe_length``, ``probe_word_content``, ``probe_bigram_shift`` in
+        percent, ``alignment``, ``uniformity``; beside them how many questions stand behind a figure:
+        ``n_pairs``, and ``n_probe_*`` (test sentences). A figure with too few of them is None;
+        ``missing`` says why.
+
+    Raises:
+        UserError: where a vector is not finite.
+    """
+    anchors, positives = draw_pairs(texts, generator(seed, 0))
+    train, test = split_documents(texts, generator(seed, 1))
+    sentences = split_sentences(train), split_sentences(test)
+    probes = {
+        name: make(*sentences, generator(seed, 2, key))
+        for key, (name, make) in enumerate(zip(PROBES, _MAKERS, strict=True))
+    }
+
+    # One call for all, so that the encoder can sort everything by length; equal sentences are encoded once.
+    asked = anchors + positives + [s for probe in probes.values() for s in probe.train + probe.test]
+    place = {sentence: index for index, sentence in enumerate(dict.fromkeys(asked))}
+    vectors = np.asarray(encoder.encode(list(place)), dtype=np.float64) if place else np.empty((0, 1))
+    if not np.isfinite(vectors).all():
+        raise UserError(
+            "The encoder gives vectors that are not finite: its training diverged. Try a smaller optimizer.lr."
+        )
+
+    def look_up(wanted: list[str]) -> np.ndarray:
+        return vectors[[place[sentence] for sentence in wanted]]
+
+    scores: dict[str, float | None] = dict.fromkeys(("recall@1", "recall@5", "alignment", "uniformity"))
+    if len(anchors) >= MIN_PAIRS:
+        a, p = normalise(look_up(anchors)), normalise(look_up(positives))
+        scores["recall@1"], scores["recall@5"] = recall(a, p, 1), recall(a, p, 5)
+        scores["alignment"], scores["uniformity"] = alignment(a, p), uniformity(a)
+    scores["n_pairs"] = len(anchors)
+    for name, probe in probes.items():
+        enough = len(probe.train) >= MIN_TRAIN and len(probe.test) >= MIN_TEST
+        scores[f"probe_{name}"] = (
+            accuracy(look_up(probe.train), probe.train_labels, look_up(probe.test), probe.test_labels)
+            if enough
+            else None
+        )
+        scores[f"n_probe_{name}"] = len(probe.test)
+    return scores
+
+
+def chance(name: str, scores: Mapping[str, float | None]) -> float | None:
+    """What guessing scores in ``judge``'s figure ``name``, in percent; None where there is no such thing."""
+    if name.startswith("recall@"):
+        pairs = scores.get("n_pairs")
+        return min(100.0, 100.0 * int(name.removeprefix("recall@")) / pairs) if pairs else None
+    classes = {"probe_length": len(LENGTH_BINS), "probe_word_content": CONTENT_WORDS, "probe_bigram_shift": 2}
+    return 100.0 / classes[name] if name in classes else None
+
+
+def missing(name: str, scores: Mapping[str, float | None]) -> str | None:
+    """Why ``judge``'s figure ``name`` is None, as a line for the reader; None where it is not."""
+    if name not in scores or scores[name] is not None:
+        return None
+    if name.startswith("probe_"):
+        return f"{name}: held-out text gives {scores.get(f'n_{name}', 0)} test sentences; {MIN_TEST} are needed"
+    return f"{name}: held-out text gives {scores.get('n_pairs', 0)} pairs of spans; {MIN_PAIRS} are needed"
+
+
+# Retrieval and geometry
+
+
+def draw_pairs(texts: Sequence[str], rng: np.random.Generator) -> tuple[list[str], list[str]]:
+    """Up to MAX_PAIRS anchors and their positives: spans of SPAN_WORDS words with 0 to MAX_GAP words between.
+
+    A document gives one pair, and where there are fewer documents than MAX_PAIRS a long one gives more,
+    each from its own stretch of at least STRETCH_WORDS words. Documents too short for a pair give none.
+    """
+    low, high = SPAN_WORDS
+    documents = [words for words in (text.split() for text in texts) if len(words) >= 2 * high + MAX_GAP]
+    order = rng.permutation(len(documents))[:MAX_PAIRS]
+    wanted = -(-MAX_PAIRS // max(1, len(order)))
+    stretches = []
+    for index in order:
+        words = documents[index]
+        count = min(wanted, max(1, len(words) // STRETCH_WORDS))
+        stretches += [words[len(words) * i // count : len(words) * (i + 1) // count] for i in range(count)]
+    anchors, positives = [], []
+    for words in stretches[:MAX_PAIRS]:
+        first, second = rng.integers(low, high, size=2, endpoint=True)
+        gap = rng.integers(0, MAX_GAP, endpoint=True)
+        start = rng.integers(0, len(words) - first - gap - second, endpoint=True)
+        spans = [
+            " ".join(words[start : start + first]),
+            " ".join(words[start + first + gap : start + first + gap + second]),
+        ]
+        anchor = rng.integers(2)
+        anchors.append(spans[anchor])
+        positives.append(spans[1 - anchor])
+    return anchors, positives
+
+
+def normalise(vectors: np.ndarray) -> np.ndarray:
+    """``vectors`` of shape (n, D) at length 1; a zero vector stays zero."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(norms == 0, 1, norms)
+
+
+def recall(anchors: np.ndarray, positives: np.ndarray, k: int) -> float:
+    """Percentage of rows of ``anchors`` (n, D) whose row of ``positives`` (n, D) is among the k most similar."""
+    similarities = anchors @ positives.T
+    own = similarities.diagonal()[:, None]
+    # A tie within rounding counts against the encoder: one that maps all texts to one vector finds nothing.
+    nearer = (similarities >= own - 1e-9).sum(axis=1) - 1
+    return 100.0 * float(np.mean(nearer < k))
+
+
+def alignment(anchors: np.ndarray, positives: np.ndarray) -> float:
+    """Mean squared distance of the pairs of two (n, D) arrays of unit vectors."""
+    return float(np.mean(np.sum((anchors - positives) ** 2, axis=1)))
+
+
+def uniformity(vectors: np.ndarray) -> float:
+    """log mean exp(-2 |x - y|^2) over all pairs of different rows of ``vectors`` (n, D), unit vectors."""
+    upper = np.triu_indices(len(vectors), k=1)
+    squared = np.maximum(0.0, 2.0 - 2.0 * (vectors @ vectors.T)[upper])
+    return float(np.log(np.mean(np.exp(-2.0 * squared))))
+
+
+# Probing
+
+
+def split_documents(texts: Sequence[str], rng: np.random.Generator) -> tuple[list[str], list[str]]:
+    """Disjoint documents for training and testing a probe, each cut so that all have PROBE_WORDS words at most."""
+    share = max(400, PROBE_WORDS // max(1, len(texts)))
+    documents = []
+    total = 0
+    for index in rng.permutation(len(texts)):
+        words = texts[index].split()[: min(share, PROBE_WORDS - total)]
+        total += len(words)
+        documents.append(" ".join(words))
+        if total >= PROBE_WORDS:
+            break
+    cut = round(TRAIN_SHARE * len(documents))
+    return documents[:cut], documents[cut:]
+
+
+def length_examples(train: list[str], test: list[str], rng: np.random.Generator) -> Examples:
+    """Sentences by the bin of LENGTH_BINS that their number of words falls into."""
+
+    def bins(sentences: list[str]) -> list[list[str]]:
+        lengths = [(len(sentence.split()), sentence) for sentence in sentences]
+        return [[s for length, s in lengths if low <= length <= high] for low, high in LENGTH_BINS]
+
+    return _balance(bins(train), bins(test), rng)
+
+
+def word_content_examples(train: list[str], test: list[str], rng: np.random.Generator) -> Examples:
+    """Sentences by which one of CONTENT_WORDS words of middling frequency they contain; exactly one of them."""
+    found = [[(sentence, _content(sentence)) for sentence in _middling(part)] for part in (train, test)]
+    counts = [Counter(word for _, words in part for word in words) for part in found]
+    both = counts[0] + counts[1]
+    ranked = sorted(both, key=lambda word: (-both[word], word))[FUNCTION_WORDS:]
+    ranked.sort(key=lambda word: -min(counts[0][word] * TEST_SENTENCES / TRAIN_SENTENCES, counts[1][word]))
+    chosen = {word: label for label, word in enumerate(sorted(ranked[:CONTENT_WORDS]))}
+
+    def classes(part: list[tuple[str, set[str]]]) -> list[list[str]]:
+        result: list[list[str]] = [[] for _ in range(CONTENT_WORDS)]
+        for sentence, words in part:
+            hits = words & chosen.keys()
+            if len(hits) == 1:
+                result[chosen[hits.pop()]].append(sentence)
+        return result
+
+    return _balance(classes(found[0]), classes(found[1]), rng)
+
+
+def bigram_shift_examples(train: list[str], test: list[str], rng: np.random.Generator) -> Examples:
+    """Sentences, in half of which two adjacent words are swapped.
+
+    Never the first word, nor one with a capital or punctuation, which would give the swap away.
+    """
+
+    def classes(sentences: list[str]) -> list[list[str]]:
+        halves: tuple[list[str], list[str]] = [], []  # whole, swapped
+        usable = [(sentence.split(), places) for sentence in _middling(sentences) if (places := _swaps(sentence))]
+        for rank, index in enumerate(rng.permutation(len(usable))):
+            words, places = usable[index]
+            if rank % 2:
+                at = places[rng.integers(len(places))]
+                words[at], words[at + 1] = words[at + 1], words[at]
+            halves[rank % 2].append(" ".join(words))
+        return list(halves)
+
+    return _balance(classes(train), classes(test), rng)
+
+
+_MAKERS: tuple[Callable[[list[str], list[str], np.random.Generator], Examples], ...] = (
+    length_examples,
+    word_content_examples,
+    bigram_shift_examples,
+)
+
+
+def accuracy(train: np.ndarray, train_labels: np.ndarray, test: np.ndarray, test_labels: np.ndarray) -> float:
+    """Test accuracy in percent of logistic regression on standardised vectors of shape (n, D)."""
+    scaler = StandardScaler().fit(train)
+    classifier = LogisticRegression(C=REGULARISATION, max_iter=200)
+    classifier.fit(scaler.transform(train), train_labels)
+    return 100.0 * float(classifier.score(scaler.transform(test), test_labels))
+
+
+def _balance(train: list[list[str]], test: list[list[str]], rng: np.random.Generator) -> Examples:
+    """As many sentences of every class as the rarest has, up to the task's size, in random order."""
+
+    def draw(classes: list[list[str]], limit: int) -> tuple[list[str], np.ndarray]:
+        distinct = [list(dict.fromkeys(sentences)) for sentences in classes]
+        count = min(limit // len(classes), *map(len, distinct))
+        drawn = [[sentences[i] for i in rng.permutation(len(sentences))[:count]] for sentences in distinct]
+        return [s for sentences in drawn for s in sentences], np.repeat(np.arange(len(classes)), count)
+
+    return Examples(*draw(train, TRAIN_SENTENCES), *draw(test, TEST_SENTENCES))
+
+
+def _middling(sentences: list[str]) -> list[str]:
+    """Sentences that are neither fragments nor run-ons."""
+    return [sentence for sentence in sentences if LENGTH_BINS[0][0] <= len(sentence.split()) <= LENGTH_BINS[-1][1]]
+
+
+def _content(sentence: str) -> set[str]:
+    return set(re.findall(r"[a-z]{3,}", sentence.lower()))
+
+
+def _swaps(sentence: str) -> list[int]:
+    """Positions i such that words i and i + 1 differ and are both plain lower-case words, i > 0."""
+    words = sentence.split()
+    plain = [word.isalpha() and word.islower() for word in words]
+    return [i for i in range(1, len(words) - 1) if plain[i] and plain[i + 1] and words[i] != words[i + 1]]

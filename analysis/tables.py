@@ -1,0 +1,101 @@
+"""Tables for the terminal: what training did to an encoder, start and trained side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from analysis.quick import chance, missing
+
+Scores = Mapping[str, float | None]
+
+_NAMES = {
+    "recall@1": "recall@1, %",
+    "recall@5": "recall@5, %",
+    "probe_length": "probe: sentence length, %",
+    "probe_word_content": "probe: word content, %",
+    "probe_bigram_shift": "probe: bigram shift, %",
+    "alignment": "alignment",
+    "uniformity": "uniformity",
+}
+
+
+def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, Any]) -> Table:
+    """The scores of quick.json as start | trained | change | chance | n.
+
+    Args:
+        quick: ``{"start": scores, "trained": scores}`` with scores of ``analysis.quick.judge`` and dev losses
+            (``dev_*``); either may be absent.
+        title: what was trained on what.
+        facts: what the scores depend on (weights, negatives per anchor, tokens seen); printed below them.
+    """
+    start, trained = dict(quick.get("start") or {}), dict(quick.get("trained") or {})
+    both = start | trained
+    result = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        caption="\n".join(_caption(both, facts)),
+        caption_justify="left",
+        caption_style="dim",
+    )
+    result.add_column("held-out text")
+    for name in ("start", "trained", "change", "chance", "n"):
+        result.add_column(name, justify="right")
+    known = [name for name in _NAMES if name in both]
+    losses = sorted(name for name in both if name.startswith("dev_"))
+    for name in known[:5] + losses + known[5:]:
+        result.add_row(
+            f"{_NAMES.get(name, name.replace('_', ' '))} {'↑' if _higher_is_better(name) else '↓'}",
+            _show(name, start.get(name)),
+            _show(name, trained.get(name)),
+            _change(name, start.get(name), trained.get(name), _count(name, both)),
+            _show(name, chance(name, both)),
+            f"{count:,.0f}" if (count := _count(name, both)) is not None else "",
+        )
+    return result
+
+
+def _higher_is_better(name: str) -> bool:
+    return name.startswith(("recall@", "probe_"))
+
+
+def _show(name: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.1f}" if _higher_is_better(name) else f"{value:.3f}"
+
+
+def _change(name: str, start: float | None, trained: float | None, count: float | None) -> str:
+    """The difference, in colour where it is more than two standard errors of percentages of ``count``."""
+    if start is None or trained is None:
+        return "–"
+    change = trained - start
+    if not _higher_is_better(name):
+        # Alignment and uniformity pull against each other: neither alone is a gain or a loss.
+        colour = ("green" if change < 0 else "red") if name.startswith("dev_") and change else ""
+        shown = f"{change:+.3f}"
+    else:
+        error = (sum(p * (100 - p) for p in (start, trained)) / count) ** 0.5 if count else 0.0
+        colour = ("green" if change > 0 else "red") if abs(change) > 2 * error else ""
+        shown = f"{change:+.1f}"
+    return f"[{colour}]{shown}[/{colour}]" if colour else shown
+
+
+def _count(name: str, scores: dict[str, float | None]) -> float | None:
+    """The number of questions behind a figure of ``judge``."""
+    if name.startswith("dev_"):
+        return None
+    return scores.get(f"n_{name}" if name.startswith("probe_") else "n_pairs")
+
+
+def _caption(scores: dict[str, float | None], facts: Mapping[str, Any]) -> list[str]:
+    parts = [
+        f"{name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"{name.replace('_', ' ')}: {value}"
+        for name, value in facts.items()
+    ]
+    reasons = [line for name in scores if (line := missing(name, scores))]
+    return ([" · ".join(parts)] if parts else []) + reasons

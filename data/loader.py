@@ -1,0 +1,145 @@
+"""Batches as a function of the step's number, so that a run can stop, resume and spread over processes unseen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from data.batch import Batch
+from data.errors import UserError
+from data.randomness import generator
+from data.token_format import TokenFormat
+
+# First word of a random key: no two purposes share a stream. (SeedSequence takes keys that differ in trailing
+# zeros for the same, so the purpose stands in front.)
+ORDER, EXAMPLE, FIXED = 1, 2, 3
+
+
+class Units(Protocol):
+    """What a unit (content token ids of shape (n,)) is fetched from by number: a TokenStore, a list."""
+
+    def __getitem__(self, i: int, /) -> np.ndarray: ...
+
+
+class Drawer(Protocol):
+    """What an objective does for a loader; see objectives.base.Objective."""
+
+    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Any: ...
+
+    def collate(self, examples: list[Any], format: TokenFormat) -> Batch: ...
+
+
+class Loader(Dataset[Batch]):
+    """Micro-batches of examples drawn from documents.
+
+    Each epoch goes through all documents in an order of its own, keyed by (seed, epoch); what does not fill a
+    batch at its end is left out, so that no batch holds a document twice. The example of a document at a step
+    is drawn with a generator keyed by (seed, step, document): the same on any rank, in any worker, after any
+    restart.
+
+    Args:
+        store: the documents' token ids by number.
+        indices: numbers of the usable documents, of shape (n,).
+        drawer: draws and joins examples.
+        format: of the encoder that they are for.
+        batch_size: documents of a micro-batch over all processes.
+        seed: of order and examples.
+        rank, world: this process and their number; each takes a contiguous share of a batch's rows.
+
+    Attributes:
+        batches_per_epoch: whole batches of an epoch.
+
+    Raises:
+        ValueError: if ``batch_size`` is not a positive multiple of ``world``.
+        UserError: if there are fewer documents than a batch takes.
+    """
+
+    def __init__(
+        self,
+        store: Units,
+        indices: Sequence[int] | np.ndarray,
+        drawer: Drawer,
+        format: TokenFormat,
+        *,
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        if batch_size < 1 or batch_size % world:
+            raise ValueError(
+                f"objective.batch_size must be a positive multiple of the {world} processes. "
+                f"Got {batch_size} instead."
+            )
+        if len(indices) < batch_size:
+            raise UserError(
+                f"{len(indices)} usable documents do not fill a batch of {batch_size}: lower objective.batch_size "
+                "or objective.max_length, or take more text (corpus.dev_fraction if it is the held-out part)."
+            )
+        self.store = store
+        self.indices = np.asarray(indices, dtype=np.int64)
+        self.drawer = drawer
+        self.format = format
+        self.batch_size = batch_size
+        self.seed = seed
+        self.rows = slice(rank * batch_size // world, (rank + 1) * batch_size // world)
+        self.batches_per_epoch = len(self.indices) // batch_size
+        self._epoch = -1
+        self._order = self.indices
+
+    def batch(self, step: int) -> Batch:
+        """This process' rows of micro-batch ``step``, counted from 0 over all epochs."""
+        epoch, position = divmod(step, self.batches_per_epoch)
+        if epoch != self._epoch:
+            self._order = generator(ORDER, self.seed, epoch).permutation(self.indices)
+            self._epoch = epoch
+        return self._draw(self._order, position, (EXAMPLE, self.seed, step))
+
+    __getitem__ = batch
+
+    def iterate(self, start: int, stop: int, *, workers: int = 0) -> Iterator[Batch]:
+        """Micro-batches ``start`` to ``stop`` - 1, drawn ahead by ``workers`` processes."""
+        if workers == 0:
+            yield from map(self.batch, range(start, stop))
+            return
+        loader = DataLoader(
+            self,
+            sampler=range(start, stop),
+            batch_size=None,
+            num_workers=workers,
+            generator=torch.Generator(),  # else each pass takes a number from the global one, and dropout moves
+        )
+        with _no_tokenizer_threads():
+            batches = iter(loader)
+        yield from batches
+
+    def fixed(self, n_batches: int) -> list[Batch]:
+        """The first ``n_batches`` of an order and of examples that are the same for every seed and step."""
+        order = generator(FIXED).permutation(self.indices)
+        count = min(n_batches, self.batches_per_epoch)
+        return [self._draw(order, position, (FIXED, position + 1)) for position in range(count)]
+
+    def _draw(self, order: np.ndarray, position: int, key: tuple[int, ...]) -> Batch:
+        documents = order[position * self.batch_size : (position + 1) * self.batch_size][self.rows]
+        examples = [self.drawer.draw(self.store[int(i)], self.format, generator(*key, int(i))) for i in documents]
+        return self.drawer.collate(examples, self.format)
+
+
+@contextmanager
+def _no_tokenizer_threads() -> Iterator[None]:
+    """Keeps the tokenizers library from printing a warning in every process that is forked meanwhile."""
+    before = os.environ.get("TOKENIZERS_PARALLELISM")
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TOKENIZERS_PARALLELISM"]
+        else:
+            os.environ["TOKENIZERS_PARALLELISM"] = before

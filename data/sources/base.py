@@ -1,0 +1,116 @@
+"""What every corpus promises: a stream of documents, a fingerprint, and a split that never moves."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+Part = Literal["train", "dev"]
+
+
+class Document(NamedTuple):
+    """One document as its source has it, white space untouched.
+
+    Attributes:
+        text: the text.
+        group: what must not be torn apart by the split (a book, say); None: the document stands for itself.
+        part: the part that the source itself assigns; None: the split's hash decides.
+    """
+
+    text: str
+    group: str | None = None
+    part: Part | None = None
+
+
+class Source(ABC):
+    """Base of all corpora.
+
+    Args:
+        fraction: share of the training documents in use, in (0, 1]; smaller shares lie within larger ones.
+        dev_fraction: share of the documents (or groups) that is held out, in [0, 1).
+        lowercase: whether the text is lower-cased.
+
+    Raises:
+        ValueError: if a value is out of its range.
+    """
+
+    name: str
+
+    def __init__(self, *, fraction: float = 1.0, dev_fraction: float = 0.05, lowercase: bool = False) -> None:
+        if not 0 < fraction <= 1:
+            raise ValueError(f"corpus.fraction must lie in (0, 1]. Got {fraction} instead.")
+        if not 0 <= dev_fraction < 1:
+            raise ValueError(f"corpus.dev_fraction must lie in [0, 1). Got {dev_fraction} instead.")
+        self.fraction = fraction
+        self.dev_fraction = dev_fraction
+        self.lowercase = lowercase
+
+    @abstractmethod
+    def documents(self) -> Iterator[Document]:
+        """Streams the documents, in an order that is always the same, in constant memory."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A hexadecimal name of the text: the same for the same documents in the same order."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What a model card says of the corpus: name, where it is from, licence (None where unknown)."""
+
+    @property
+    def total(self) -> int | None:
+        """Number of documents where it is known beforehand, for a progress display."""
+        return None
+
+    def texts(self) -> Iterator[str]:
+        """Streams the training part's texts, normalised, to train a tokenizer on.
+
+        ``fraction`` is left out of account: one tokenizer, and so one token store, serves all fractions.
+        """
+        for document in self.documents():
+            text = normalise(document.text)
+            if text and part_of(document.part, split_hash(document.group, text), self.dev_fraction) == "train":
+                yield text.lower() if self.lowercase else text
+
+
+def normalise(text: str) -> str:
+    """Makes one blank of every run of white space, takes it off both ends, and "?" of what UTF-8 cannot hold."""
+    return " ".join(text.split()).encode("utf-8", "replace").decode()
+
+
+def split_hash(group: str | None, text: str) -> int:
+    """The 64 bits that decide a document's part: of its group, else of its normalised ``text``."""
+    return _hash64(text if group is None else group, b"split")
+
+
+def order_hash(text: str) -> int:
+    """The 64 bits that decide which fractions a document belongs to; independent of ``split_hash``."""
+    return _hash64(text, b"fraction")
+
+
+def threshold(share: float) -> int:
+    """The number below which a ``share`` of all 64-bit hashes lies (2**64 for all of them)."""
+    return math.floor(share * 2.0**64)
+
+
+def part_of(part: Part | None, split: int, dev_fraction: float) -> Part:
+    """The part of a document: its own where it has one, else "dev" for the lowest split hashes."""
+    return part or ("dev" if split < threshold(dev_fraction) else "train")
+
+
+def fingerprint(*pieces: str | bytes) -> str:
+    """A hexadecimal digest of ``pieces``, which also depends on where one ends and the next begins."""
+    digest = hashlib.blake2b(digest_size=16)
+    for piece in pieces:
+        value = piece.encode() if isinstance(piece, str) else piece
+        digest.update(len(value).to_bytes(8, "little"))
+        digest.update(value)
+    return digest.hexdigest()
+
+
+def _hash64(text: str, purpose: bytes) -> int:
+    digest = hashlib.blake2b(text.encode(), digest_size=8, person=purpose)
+    return int.from_bytes(digest.digest(), "little")

@@ -1,0 +1,83 @@
+"""Any corpus of the Natural Language Toolkit, by name: one document a file (Bird, Klein and Loper 2009)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+import nltk.corpus
+from nltk.corpus.reader import BracketParseCorpusReader, CorpusReader, PlaintextCorpusReader
+from nltk.corpus.util import LazyCorpusLoader
+
+from data.errors import UserError
+from data.sources.base import Document, Source, fingerprint
+
+
+class NltkCorpus(Source):
+    """A corpus that ``nltk.corpus`` has a reader for: brown, gutenberg, treebank, reuters, ...
+
+    Plain text is taken as it is; of tagged and parsed text the words, without the empty elements of parses.
+
+    Args:
+        corpus: its name in ``nltk.corpus``.
+        fraction, dev_fraction, lowercase: see Source.
+
+    Raises:
+        UserError: if there is no such reader, its data is not installed, or it has no running text.
+    """
+
+    name = "nltk"
+
+    def __init__(
+        self, *, corpus: str, fraction: float = 1.0, dev_fraction: float = 0.05, lowercase: bool = False
+    ) -> None:
+        super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
+        self.corpus = corpus
+        self._reader = _reader(corpus)
+
+    def documents(self) -> Iterator[Document]:
+        for fileid in self._reader.fileids():
+            yield Document(_text(self._reader, fileid))
+
+    def fingerprint(self) -> str:
+        return fingerprint(*(document.text for document in self.documents()))
+
+    def describe(self) -> dict[str, Any]:
+        try:
+            licence = self._reader.license()
+        except OSError:
+            licence = None
+        return {"name": f"nltk {self.corpus}", "where": "nltk.org/nltk_data", "licence": licence}
+
+    @property
+    def total(self) -> int:
+        return len(self._reader.fileids())
+
+
+def _reader(corpus: str) -> Any:
+    kinds = LazyCorpusLoader, CorpusReader  # the first becomes the second when it is used
+    names = [name for name, value in vars(nltk.corpus).items() if isinstance(value, kinds)]
+    if corpus not in names:
+        near = difflib.get_close_matches(corpus, names, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise UserError(f"corpus.corpus: nltk has no corpus {corpus!r}{hint}")
+    reader = getattr(nltk.corpus, corpus)
+    try:
+        reader.ensure_loaded()
+    except LookupError:
+        raise UserError(
+            f"corpus.corpus: the data of nltk's {corpus!r} is not installed: run "
+            f"python -c \"import nltk; nltk.download('{corpus}')\", or let NLTK_DATA name the folder that has it."
+        ) from None
+    if not hasattr(reader, "sents"):
+        raise UserError(f"corpus.corpus: nltk's {corpus!r} has no running text.")
+    return reader
+
+
+def _text(reader: Any, fileid: str) -> str:
+    if isinstance(reader, PlaintextCorpusReader):
+        return reader.raw(fileid)
+    if isinstance(reader, BracketParseCorpusReader):
+        return " ".join(word for word, tag in reader.tagged_words(fileid) if tag != "-NONE-")
+    return " ".join(reader.words(fileid))

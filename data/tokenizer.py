@@ -1,0 +1,113 @@
+"""Byte-level BPE trained on a corpus, for encoders that start from random weights.
+
+Sennrich, Haddow and Birch (2016), section 3.2, over bytes as in Radford et al. (2019), section 2.2; special
+tokens and template as RoBERTa's (Liu et al. 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+from data.errors import UserError
+from data.files import atomic_write
+from data.sources.base import Source, fingerprint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+SAMPLE_BYTES = 20_000_000  # of text; more changes the merges little and costs time in proportion
+
+
+def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -> PreTrainedTokenizerFast:
+    """Trains a byte-level BPE tokenizer on the first 20 MB of ``texts``; the same texts give the same tokenizer.
+
+    A text gets a leading blank, so that a word has one id wherever it stands.
+
+    Args:
+        texts: normalised texts.
+        vocab_size: number of ids, special tokens and the 256 bytes included.
+        max_length: positions of the encoder that it is for, special tokens included.
+
+    Raises:
+        ValueError: if the vocabulary cannot hold the bytes and special tokens, or no text is given.
+    """
+    smallest = 256 + len(SPECIAL) + 1
+    if vocab_size < smallest:
+        raise ValueError(f"encoder.vocab_size must be at least {smallest}. Got {vocab_size} instead.")
+    mask = AddedToken("<mask>", lstrip=True, special=True)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        min_frequency=2,
+        special_tokens=[*SPECIAL.values(), mask],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_sample(texts), trainer)
+    bos, eos = ((token, list(SPECIAL.values()).index(token)) for token in ("<s>", "</s>"))
+    tokenizer.post_processor = processors.RobertaProcessing(eos, bos, add_prefix_space=True)
+    return _wrap(tokenizer, max_length)
+
+
+def corpus_bpe(source: Source, *, vocab_size: int, max_length: int, cache: Path) -> PreTrainedTokenizerFast:
+    """``train_bpe`` on the training part of ``source``, kept in ``cache`` for the next run."""
+    key = fingerprint(
+        source.fingerprint(), f"{source.dev_fraction} {source.lowercase} {vocab_size} {SAMPLE_BYTES}"
+    )
+    path = cache / f"bpe-{key}.json"
+    if path.exists():
+        return _wrap(Tokenizer.from_file(str(path)), max_length)
+    tokenizer = train_bpe(source.texts(), vocab_size=vocab_size, max_length=max_length)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            file.write(tokenizer.backend_tokenizer.to_str())
+    except OSError as error:
+        raise UserError(f"The tokenizer could not be written to {cache}: {error.strerror}.") from error
+    return tokenizer
+
+
+def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
+    """A copy of the Rust tokenizer that neither cuts nor pads, and reads "<s>" in a text as text."""
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True
+    return backend
+
+
+def is_byte_level(backend: Tokenizer) -> bool:
+    """Whether the vocabulary is over bytes, where a word's id depends on the blank before it."""
+    return "ByteLevel" in f"{backend.pre_tokenizer}{backend.decoder}"
+
+
+def _wrap(tokenizer: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
+    from transformers import PreTrainedTokenizerFast  # takes long to import, and few who import us need it
+
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        **SPECIAL,
+        cls_token=SPECIAL["bos_token"],
+        sep_token=SPECIAL["eos_token"],
+        mask_token=AddedToken("<mask>", lstrip=True, special=True),
+        model_max_length=max_length,
+        add_prefix_space=True,
+    )
+
+
+def _sample(texts: Iterable[str]) -> Iterator[str]:
+    size = 0
+    for text in texts:
+        yield text
+        size += len(text.encode())
+        if size >= SAMPLE_BYTES:
+            break
+    if size == 0:
+        raise ValueError("A tokenizer needs at least one training text.")

@@ -1,0 +1,144 @@
+"""The card of an exported encoder: what it was made from, how to use it, what not to expect.
+
+Mitchell et al. (2019), "Model Cards for Model Reporting"; the front matter is that of the Hugging Face hub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from encoders.base import Encoder
+
+_STARTS = {
+    "pretrained": "Training started from **pretrained** weights: {origin}.",
+    "bundled": (
+        "> **Bundled weights.** Training started from a small checkpoint that ships with the suite "
+        "({origin}), not from a published model. Do not compare its scores with printed ones."
+    ),
+    "random": (
+        "> **Random weights.** Training started from an untrained model ({origin}), not from a published one. "
+        "It is for teaching and for tests; do not compare its scores with printed ones."
+    ),
+}
+_POOL = {  # of `states` (B, T, H) under `mask` (B, T, 1)
+    "mean": "(states * mask).sum(1) / mask.sum(1)",
+    "cls": "states[:, 0]",
+    "max": 'states.masked_fill(mask == 0, float("-inf")).max(1).values',
+    "last": "states[torch.arange(len(states)), mask[:, :, 0].sum(1) - 1]",
+}
+_NORMALIZE = "\nvectors = torch.nn.functional.normalize(vectors)"
+
+
+def model_card(
+    *,
+    title: str,
+    encoder: Encoder,
+    corpus: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    scores: Mapping[str, Any] | None = None,
+    licence: str | None = None,
+    citation: str | None = None,
+) -> str:
+    """Markdown with the hub's front matter.
+
+    Args:
+        title: its first heading.
+        encoder: whose card it is; gives the weights it started from, sizes and pooling.
+        corpus: what it was trained on, by name of the fact.
+        settings: of the training; may be nested.
+        scores: by name, or by column and name ({"start": {...}, "trained": {...}}).
+        licence: its identifier on the hub ("apache-2.0", say), or None where nobody stated one.
+        citation: BibTeX.
+    """
+    tags = ("sentence-transformers", "feature-extraction", "sentence-similarity", "transformers")
+    front = [
+        "---",
+        "library_name: sentence-transformers",
+        "pipeline_tag: sentence-similarity",
+        *([f"license: {licence}"] if licence else []),
+        "tags:",
+        *(f"- {tag}" for tag in tags),
+        f"- weights-{encoder.weights}",
+        "---",
+    ]
+    pooling = getattr(encoder, "pooling", "")
+    parameters = sum(weight.numel() for weight in encoder.parameters())
+    sections = {
+        "Encoder": (
+            f"{_STARTS[encoder.weights].format(origin=encoder.origin)}\n\n"
+            f"{parameters:,} parameters; vectors of {encoder.dimension}{pooling and f', {pooling} pooling'}; "
+            f"input of at most {encoder.format.max_length} tokens, the rest is cut."
+        ),
+        "Data": _table(corpus) if corpus else "Not stated.",
+        "Training": _table(settings) if settings else "Not stated.",
+        "Scores": _scores(scores) if scores else "Not stated.",
+        "Use": _use(encoder, pooling),
+        "Limits": (
+            "The vectors reflect the text that the encoder was trained on, with its language, period and "
+            "prejudices. They say which texts resemble each other to this model, not which ones are true, and "
+            "were not examined for any use in which people could come to harm."
+        ),
+        "Licence": licence or "Not stated. That of the data, and of the weights it started from, applies.",
+        "Citation": f"```bibtex\n{citation.strip()}\n```" if citation else "Not stated.",
+    }
+    body = "\n\n".join(f"## {name}\n\n{text}" for name, text in sections.items())
+    return "\n".join(front) + f"\n\n# {title}\n\n{body}\n"
+
+
+def _use(encoder: Encoder, pooling: str) -> str:
+    snippets = [
+        'import encoders\n\nvectors = encoders.load("<folder>").encode(["A sentence."])',
+        "from sentence_transformers import SentenceTransformer\n\n"
+        'vectors = SentenceTransformer("<folder>").encode(["A sentence."])',
+    ]
+    if pooling in _POOL:
+        snippets.append(
+            "import torch\nfrom transformers import AutoModel, AutoTokenizer\n\n"
+            'tokenizer = AutoTokenizer.from_pretrained("<folder>")\n'
+            'model = AutoModel.from_pretrained("<folder>").eval()\n'
+            'batch = tokenizer(["A sentence."], padding=True, truncation=True, return_tensors="pt")\n'
+            "with torch.no_grad():\n"
+            "    states = model(**batch).last_hidden_state\n"
+            'mask = batch["attention_mask"].unsqueeze(-1)\n'
+            f"vectors = {_POOL[pooling]}"
+            + (
+                "\nvectors = torch.nn.functional.normalize(vectors)"
+                if getattr(encoder, "normalize", False)
+                else ""
+            )
+        )
+    return "\n\n".join(f"```python\n{snippet}\n```" for snippet in snippets)
+
+
+def _scores(scores: Mapping[str, Any]) -> str:
+    columns = {name: dict(_flat(values)) for name, values in scores.items() if isinstance(values, Mapping)}
+    if len(columns) < len(scores):
+        return _table(scores)
+    rows = dict.fromkeys(key for column in columns.values() for key in column)
+    lines = [f"| | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
+    for key in rows:
+        cells = " | ".join(_cell(column.get(key)) for column in columns.values())
+        lines.append(f"| {_cell(key)} | {cells} |")
+    return "\n".join(lines)
+
+
+def _table(facts: Mapping[str, Any]) -> str:
+    return "\n".join(
+        ["| | |", "| --- | --- |", *(f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(facts))]
+    )
+
+
+def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in facts.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "—"
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,168 @@
+"""An encoder's folder, as sentence-transformers and transformers open it.
+
+config.json, model.safetensors, tokenizer*.json                     transformers
+modules.json, 1_Pooling/, 2_Normalize/, sentence_bert_config.json    sentence-transformers
+encoder.json                                                         ours: class, weights it started from
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from data.errors import UserError
+from data.files import write_json
+from encoders.offline import MARKER, read_json
+
+# our name of a pooling: sentence-transformers' name, and the key of its older files (which all its versions read)
+_POOLINGS = {
+    "cls": ("cls", "pooling_mode_cls_token"),
+    "max": ("max", "pooling_mode_max_tokens"),
+    "mean": ("mean", "pooling_mode_mean_tokens"),
+    "last": ("lasttoken", "pooling_mode_lasttoken"),
+}
+_UNSUPPORTED = ("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens")
+
+
+class Layout(NamedTuple):
+    """What a folder says beyond the transformer itself.
+
+    Attributes:
+        transformer: folder of the transformer's own files.
+        pooling: "mean", "cls", "max", "last", or None where the folder says nothing.
+        normalize: whether vectors are scaled to length 1.
+        max_length: longest input in tokens, or None.
+        lowercase: whether text is lower-cased before the tokenizer's own normalisation.
+    """
+
+    transformer: Path
+    pooling: str | None = None
+    normalize: bool = False
+    max_length: int | None = None
+    lowercase: bool = False
+
+
+def read_layout(folder: Path) -> Layout:
+    """Reads a model's folder, sentence-transformers' or a plain one of transformers.
+
+    Raises:
+        UserError: if it holds a module that is not opened here (a dense layer, say).
+    """
+    if not (folder / "modules.json").is_file():
+        return Layout(folder)
+    transformer, pooling, normalize = folder, None, False
+    for module in read_json(folder / "modules.json"):
+        kind = module["type"].rsplit(".", 1)[-1]
+        if kind == "Transformer":
+            transformer = folder / module["path"]
+        elif kind == "Pooling":
+            pooling = _read_pooling(folder / module["path"] / "config.json")
+        elif kind == "Normalize":
+            normalize = True
+        else:
+            raise UserError(
+                f"{folder} has a module {kind}; only Transformer, Pooling and Normalize are opened here."
+            )
+    own: dict[str, Any] = {}
+    if (transformer / "sentence_bert_config.json").is_file():
+        own = read_json(transformer / "sentence_bert_config.json")
+    general = folder / "config_sentence_transformers.json"
+    if general.is_file() and read_json(general).get("default_prompt_name"):
+        raise UserError(f"{folder} puts a prompt before each sentence, which is not done here.")
+    return Layout(
+        transformer,
+        pooling,
+        normalize,
+        own.get("max_seq_length"),
+        bool(own.get("do_lower_case")),
+    )
+
+
+def _read_pooling(path: Path) -> str:
+    config = read_json(path)
+    modes = config.get("pooling_mode")
+    if modes is None:
+        keys = [*(key for _, key in _POOLINGS.values()), *_UNSUPPORTED]
+        modes = [key for key in keys if config.get(key)] or ["mean"]
+    modes = [modes] if isinstance(modes, str) else list(modes)
+    found = [ours for ours, names in _POOLINGS.items() if modes[0] in names]
+    if len(modes) != 1 or not found:
+        raise UserError(
+            f"{path.parent} pools by {', '.join(modes)}; one of {', '.join(_POOLINGS)} is opened here."
+        )
+    return found[0]
+
+
+def write_layout(folder: Path, layout: Layout, dimension: int, model_arguments: Mapping[str, Any]) -> None:
+    """Writes sentence-transformers' files beside a transformer of ``dimension``.
+
+    ``model_arguments`` go to the model's constructor when sentence-transformers opens the folder.
+    """
+    names = {"0": ("", "Transformer"), "1": ("1_Pooling", "Pooling")}
+    if layout.normalize:
+        names["2"] = ("2_Normalize", "Normalize")
+    modules = [
+        {"idx": int(name), "name": name, "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for name, (path, kind) in names.items()
+    ]
+    write_json(folder / "modules.json", modules)
+    for path, _ in names.values():
+        (folder / path).mkdir(exist_ok=True)
+    pooling = {key: layout.pooling == ours for ours, (_, key) in _POOLINGS.items()}
+    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": dimension, **pooling})
+    if layout.normalize:
+        write_json(folder / "2_Normalize" / "config.json", {})
+    own = {"max_seq_length": layout.max_length, "do_lower_case": layout.lowercase}
+    write_json(
+        folder / "sentence_bert_config.json",
+        own | ({"model_args": dict(model_arguments)} if model_arguments else {}),
+    )
+    write_json(
+        folder / "config_sentence_transformers.json",
+        {
+            "model_type": "SentenceTransformer",
+            "prompts": {},
+            "default_prompt_name": None,
+            "similarity_fn_name": "cosine",
+        },
+    )
+
+
+@contextmanager
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """A folder beside ``folder`` to write into, which takes its place on success and vanishes on failure.
+
+    An encoder's folder, or an empty one, is replaced.
+
+    Raises:
+        UserError: if ``folder`` is something else.
+    """
+    if folder.exists() and not (folder / MARKER).is_file() and (folder.is_file() or any(folder.iterdir())):
+        raise UserError(f"{folder} is there already and is not an encoder's folder: name another one.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
+    try:
+        yield unfinished
+        umask = os.umask(0)
+        os.umask(umask)
+        unfinished.chmod(0o777 & ~umask)  # mkdtemp makes private folders
+        for path in unfinished.rglob("*"):
+            if path.is_file():
+                path.chmod(0o666 & ~umask)
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".old"))
+            folder.replace(old)
+            unfinished.replace(folder)
+            shutil.rmtree(old)
+        else:
+            unfinished.replace(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise

@@ -1,0 +1,120 @@
+"""An untrained transformer of any family and size, with a byte-level BPE trained on the corpus."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from data.errors import UserError
+from data.tokenizer import SAMPLE_BYTES, train_bpe
+from encoders.layout import atomic_folder
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedTokenizerFast
+
+TEACHING = {"num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
+POSITIONS = 512
+
+# Where the published models of a family differ from the defaults of its configuration class.
+_OWN: dict[str, dict[str, Any]] = {
+    "roberta": {"type_vocab_size": 1, "layer_norm_eps": 1e-5},
+    "albert": {"embedding_size": 128},
+}
+_SPECIAL_IDS = ("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
+_RENAMED = {"distilbert": {"intermediate_size": "hidden_dim"}}
+
+# Families that count positions from the id of the padding token on (fairseq's habit).
+PADDED_POSITIONS = frozenset({"roberta", "roberta-prelayernorm", "xlm-roberta", "camembert", "mpnet", "xmod"})
+
+
+def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
+    """The configuration of the family ``shape["model_type"]`` with the sizes of ``shape``.
+
+    Args:
+        shape: "model_type", and arguments of the family's configuration class (num_hidden_layers,
+            hidden_size, num_attention_heads, intermediate_size, ...).
+        tokenizer: gives the vocabulary's size and the special tokens' ids.
+
+    Raises:
+        ValueError: if the family or an argument is unknown, or a value is refused.
+    """
+    from transformers import CONFIG_MAPPING
+
+    sizes = dict(shape)
+    model_type = sizes.pop("model_type", None)
+    if model_type not in CONFIG_MAPPING:
+        raise ValueError(f"encoder.shape.model_type must be a transformers family. Got {model_type} instead.")
+    kind = CONFIG_MAPPING[model_type]
+    renamed = _RENAMED.get(model_type, {})
+    known = {field.name for field in dataclasses.fields(kind)} | set(kind.attribute_map) | set(renamed)
+    for key in sizes:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            raise ValueError(f"encoder.shape.{key}: {kind.__name__} has no such argument{hint}")
+    pad = tokenizer.pad_token_id
+    offset = pad + 1 if model_type in PADDED_POSITIONS else 0
+    settings: dict[str, Any] = {
+        "max_position_embeddings": POSITIONS + offset,
+        **_OWN.get(model_type, {}),
+        **{renamed.get(key, key): value for key, value in sizes.items()},
+        "vocab_size": len(tokenizer),
+        "pad_token_id": pad,
+        **{key: getattr(tokenizer, key) for key in _SPECIAL_IDS if key in known},
+    }
+    try:
+        return kind(**settings)
+    except Exception as error:
+        raise ValueError(f"encoder.shape: {kind.__name__} refuses it: {_last_line(error)}") from error
+
+
+def describe(config: PretrainedConfig) -> str:
+    """One line on an untrained model's size."""
+    return (
+        f"random {config.model_type}, {config.num_hidden_layers} layers x {config.hidden_size}, "
+        f"vocabulary of {config.vocab_size}"
+    )
+
+
+def corpus_tokenizer(
+    texts: Callable[[], Iterable[str]], vocab_size: int, max_length: int, cache: Path | None
+) -> PreTrainedTokenizerFast:
+    """A byte-level BPE trained on ``texts()``, kept under ``cache`` by what it was trained on.
+
+    Raises:
+        UserError: if ``cache`` is not writable.
+    """
+    sample = list(_first_bytes(texts(), SAMPLE_BYTES))
+    if cache is None:
+        return train_bpe(sample, vocab_size=vocab_size, max_length=max_length)
+    from transformers import PreTrainedTokenizerFast
+
+    key = hashlib.blake2b(f"{vocab_size} {max_length}".encode(), digest_size=12)
+    for text in sample:
+        key.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    folder = cache / f"bpe-{key.hexdigest()}"
+    if not folder.is_dir():
+        tokenizer = train_bpe(sample, vocab_size=vocab_size, max_length=max_length)
+        try:
+            with atomic_folder(folder) as unfinished:
+                tokenizer.save_pretrained(unfinished)
+        except OSError as error:
+            raise UserError(f"The tokenizer could not be kept in {cache}: {error.strerror}.") from error
+    return PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+def _first_bytes(texts: Iterable[str], limit: int) -> Iterator[str]:
+    size = 0
+    for text in texts:
+        yield text
+        size += len(text.encode("utf-8", "surrogatepass"))
+        if size >= limit:
+            break
+
+
+def _last_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[-1].strip()

@@ -1,0 +1,314 @@
+"""Any transformer of the Hugging Face library as a sentence encoder, with its masked-language-model head."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from data.batch import Tokens
+from data.errors import UserError
+from data.files import write_json
+from data.token_format import TokenFormat
+from encoders import inference, models, offline, random_start
+from encoders.base import Encoder, Encoding
+from encoders.export import model_card
+from encoders.layout import Layout, atomic_folder, read_layout, write_layout
+from encoders.pooling import POOLINGS, pool
+
+
+class Transformer(Encoder):
+    """A transformer, pooled to one vector a sentence; with an MLM head where the weights have one.
+
+    Args:
+        name: a model of the Hugging Face hub, or a checkpoint in ``encoders/checkpoints``.
+        path: a local folder instead: ours, one of sentence-transformers, or a plain one of transformers.
+        pooling: "mean", "cls", "max" or "last"; None takes the folder's own, "mean" where it has none.
+        weights: "pretrained" (never falls back), "auto" (falls back to bundled weights, else to a small
+            random model, and says so in ``fallback``), or "random" (of ``shape``).
+        max_length: longest input in tokens, special ones included; None takes the model's limit.
+        shape: "model_type" and sizes by the names of the family's configuration class, for a random start.
+        vocab_size: of the byte-level BPE that a random start trains on ``texts``.
+        dropout: probability everywhere in the model; None leaves the model's own.
+        attention: implementation of attention by transformers' name ("sdpa", "eager", ...).
+        texts: makes the texts to train a tokenizer on, where the start is random.
+        cache: folder that keeps such tokenizers.
+        require_mask_token: refuse a model without one, before its weights are fetched.
+        normalize: scale vectors to length 1 (a folder may ask for it, too).
+        device: where to put the model.
+
+    Attributes:
+        fallback: the sentence to warn with if ``weights=auto`` did not get what ``name`` says, else None.
+        model: the transformers model, with its head if it has one.
+
+    Random weights are drawn from torch's global generator, as transformers' initialisers take no other.
+
+    Raises:
+        ValueError: if an argument is out of range.
+        UserError: if the weights cannot be had, or have no mask token where one is required.
+
+    References: Reimers and Gurevych (2019), "Sentence-BERT"; Giorgi et al. (2021), "DeCLUTR", section 3.1.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        path: str | None = None,
+        pooling: Literal["mean", "cls", "max", "last"] | None = None,
+        weights: Literal["auto", "pretrained", "random"] = "auto",
+        max_length: int | None = None,
+        shape: Mapping[str, Any] | None = None,
+        vocab_size: int = 8192,
+        dropout: float | None = None,
+        attention: str | None = None,
+        texts: Callable[[], Iterable[str]] | None = None,
+        cache: Path | None = None,
+        require_mask_token: bool = False,
+        normalize: bool = False,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        _check(name, path, pooling, weights, max_length, shape, dropout)
+        model_type = None if path else (shape or {}).get("model_type") or offline.family(name or "")
+        if require_mask_token and model_type and not offline.has_masked_lm(model_type):
+            raise _no_mask_token(name or model_type)
+        source = offline.Source(None, "random")
+        if weights != "random":
+            source = offline.find(name, path, weights, model_type)
+        layout = Layout(Path()) if source.folder is None else read_layout(source.folder)
+        options = {} if attention is None else {"attn_implementation": attention}
+        if source.folder is None:
+            if texts is None:
+                raise UserError("A random start trains its tokenizer on a corpus, and none is given.")
+            self.tokenizer = random_start.corpus_tokenizer(
+                texts, vocab_size, max_length or random_start.POSITIONS, cache
+            )
+            small = {"model_type": model_type, **random_start.TEACHING}
+            config = random_start.configuration(
+                shape if shape and source.fallback is None else small, self.tokenizer
+            )
+            self.model: Any = models.untrained(models.with_dropout(config, dropout), options)
+            self.origin = random_start.describe(config)
+        else:
+            self.tokenizer = models.load_tokenizer(layout)
+            if require_mask_token and self.tokenizer.mask_token_id is None:
+                raise _no_mask_token(path or str(name))
+            source.fetch()
+            self.model = models.load_model(layout.transformer, dropout, options)
+            self.origin = source.origin
+        self.weights = source.weights
+        self.fallback = source.fallback
+        self.pooling = pooling or layout.pooling or "mean"
+        self.normalize = normalize or layout.normalize
+        self._lowercase = layout.lowercase
+        self._head = models.head_parts(self.model)
+        self.state_dimension = self.dimension = self.model.config.hidden_size
+        self.format = self._token_format(max_length, layout.max_length)
+        self.tokenizer.model_max_length = self.format.max_length
+        accepted = inspect.signature(self.backbone.forward).parameters
+        self._takes_type_ids = (
+            "token_type_ids" in accepted and getattr(self.model.config, "type_vocab_size", 0) > 1
+        )
+        if device is not None:
+            self.to(device)
+
+    @property
+    def backbone(self) -> Any:
+        """The transformers model without its head."""
+        return self.model.base_model
+
+    @property
+    def has_mlm_head(self) -> bool:
+        return self._head is not None
+
+    def forward(self, tokens: Tokens) -> Encoding:
+        types = {"token_type_ids": tokens.type_ids} if self._takes_type_ids and tokens.type_ids is not None else {}
+        states = self.backbone(
+            input_ids=tokens.ids, attention_mask=self._attention_mask(tokens.mask), **types
+        ).last_hidden_state  # (B, T, H)
+        sentence = pool(states, tokens.mask, self.pooling)  # (B, H)
+        return Encoding(states, tokens.mask, F.normalize(sentence, dim=-1) if self.normalize else sentence)
+
+    def token_logits(self, states: Tensor) -> Tensor:
+        """Scores over the vocabulary, of shape (M, V), for M states of shape (M, H).
+
+        Raises:
+            ValueError: if there is no MLM head (see ``add_mlm_head``).
+        """
+        if self._head is None:
+            raise ValueError(f"{self.origin} has no MLM head; add_mlm_head() makes one.")
+        for part in self._head:
+            states = getattr(self.model, part)(states)
+        return states
+
+    def add_mlm_head(self) -> None:
+        """Gives the model its family's MLM head, randomly initialised and tied to the token embeddings.
+
+        Raises:
+            UserError: if the family has none.
+        """
+        if self._head is not None:
+            return
+        config = self.model.config
+        headed = models.untrained(config, {"attn_implementation": config._attn_implementation})
+        head = models.head_parts(headed)
+        if head is None:
+            raise UserError(f"{self.origin}: the family {config.model_type} has no MLM head.")
+        headed.base_model.load_state_dict(self.model.state_dict())
+        headed.tie_weights()
+        self.model = headed.to(next(self.model.parameters()).device).train(self.training)
+        self._head = head
+
+    def forward_flops(self, tokens: int, length: float) -> float:
+        """2 a weight and token, 4 * layers * H a token and position (Kaplan et al. 2020, section 2.1)."""
+        config = self.model.config
+        weights = sum(
+            weight.numel()
+            for module in self.backbone.modules()
+            if isinstance(module, nn.Linear)
+            for weight in module.parameters(recurse=False)
+        )
+        if config.model_type == "albert":  # the same weights in every layer
+            shared = sum(weight.numel() for weight in self.backbone.encoder.albert_layer_groups.parameters())
+            weights += shared * (config.num_hidden_layers // config.num_hidden_groups - 1)
+        return tokens * (2.0 * weights + 4.0 * config.num_hidden_layers * length * config.hidden_size)
+
+    def head_flops(self, tokens: int) -> float:
+        """2 a weight of the head and token; 0 without a head."""
+        modules = [getattr(self.model, part) for part in self._head or ()]
+        linear = [
+            inner
+            for module in modules
+            if isinstance(module, nn.Module)
+            for inner in module.modules()
+            if isinstance(inner, nn.Linear)
+        ]
+        return 2.0 * tokens * sum(module.weight.numel() for module in linear)
+
+    def encode(
+        self,
+        sentences: Sequence[str],
+        *,
+        batch_tokens: int = 8192,
+        normalize: bool = False,
+        progress: bool = False,
+    ) -> np.ndarray:
+        return inference.encode(self, sentences, batch_tokens=batch_tokens, normalize=normalize, progress=progress)
+
+    def save(self, folder: Path | str, card: str | None = None, *, dtype: torch.dtype | None = None) -> None:
+        """Writes a folder that ``load``, sentence-transformers and transformers open; all of it or nothing.
+
+        Args:
+            folder: to be made, or an encoder's folder to be replaced.
+            card: its README.md; None writes what is known of the weights.
+            dtype: type of the saved weights (torch.float16, say); None keeps float32.
+
+        Raises:
+            UserError: if ``folder`` exists and is not an encoder's.
+        """
+        folder = Path(folder)
+        model = self.model if dtype is None else copy.deepcopy(self.model).to(dtype)
+        # A pooler that the weights do not have would only be drawn at random when others open the folder.
+        takes_pooler = "add_pooling_layer" in inspect.signature(type(self.backbone).__init__).parameters
+        layout = Layout(Path(), self.pooling, self.normalize, self.format.max_length, self._lowercase)
+        marker = {
+            "class": f"{type(self).__module__}.{type(self).__name__}",
+            "pooling": self.pooling,
+            "normalize": self.normalize,
+            "weights": self.weights,
+            "origin": self.origin,
+        }
+        backend = self.tokenizer.backend_tokenizer
+        backend.no_truncation()
+        backend.no_padding()
+        with atomic_folder(folder) as unfinished, models.quiet():
+            model.save_pretrained(unfinished)
+            self.tokenizer.save_pretrained(unfinished)
+            write_layout(unfinished, layout, self.dimension, {"add_pooling_layer": False} if takes_pooler else {})
+            write_json(unfinished / offline.MARKER, marker)
+            (unfinished / "README.md").write_text(
+                card or model_card(title=folder.name, encoder=self), encoding="utf-8"
+            )
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Transformer:
+        """Opens what ``save`` wrote, or a folder of sentence-transformers or transformers."""
+        return cls(path=str(folder), weights="pretrained")
+
+    def _attention_mask(self, mask: Tensor) -> Tensor | None:
+        if not mask.is_cuda:
+            return None if bool(mask.all()) else mask
+        if self.model.config._attn_implementation != "sdpa":
+            return mask
+        # transformers would look into the mask, which makes the host wait for the GPU
+        return mask[:, None, None, :].expand(-1, -1, mask.shape[1], -1)
+
+    def _token_format(self, wanted: int | None, default: int | None) -> TokenFormat:
+        tokenizer, config = self.tokenizer, self.model.config
+        if len(tokenizer) > self.backbone.get_input_embeddings().num_embeddings:
+            raise UserError(
+                f"{self.origin}: the tokenizer has {len(tokenizer)} tokens, but the model only knows "
+                f"{self.backbone.get_input_embeddings().num_embeddings}."
+            )
+        limit = models.positions(config)
+        if wanted is not None and wanted > limit:
+            raise ValueError(
+                f"encoder.max_length must be at most {limit}, the model's limit. Got {wanted} instead."
+            )
+        special = tokenizer("a", return_special_tokens_mask=True)
+        inner = special["special_tokens_mask"].index(0)
+        count = special["special_tokens_mask"].count(0)
+        pad = tokenizer.pad_token_id
+        return TokenFormat(
+            prefix=tuple(special["input_ids"][:inner]),
+            suffix=tuple(special["input_ids"][inner + count :]),
+            pad_id=0 if pad is None else pad,
+            mask_id=tokenizer.mask_token_id,
+            vocab_size=len(tokenizer),
+            max_length=wanted or min(limit, tokenizer.model_max_length, default or limit),
+            special_ids=frozenset(tokenizer.all_special_ids),
+        )
+
+
+def _check(
+    name: str | None,
+    path: str | None,
+    pooling: str | None,
+    weights: str,
+    max_length: int | None,
+    shape: Mapping[str, Any] | None,
+    dropout: float | None,
+) -> None:
+    if pooling is not None and pooling not in POOLINGS:
+        raise ValueError(f"encoder.pooling must be one of {', '.join(POOLINGS)}. Got {pooling} instead.")
+    if weights not in ("auto", "pretrained", "random"):
+        raise ValueError(f"encoder.weights must be one of auto, pretrained, random. Got {weights} instead.")
+    if max_length is not None and max_length < 8:
+        raise ValueError(f"encoder.max_length must be at least 8. Got {max_length} instead.")
+    if dropout is not None and not 0 <= dropout < 1:
+        raise ValueError(f"encoder.dropout must be at least 0 and below 1. Got {dropout} instead.")
+    if weights == "random" and not shape:
+        raise ValueError("encoder.shape must say how large a random model is to be. Got nothing instead.")
+    if weights == "random" and path is not None:
+        raise ValueError(
+            "encoder.path names trained weights, and weights=random wants none: leave one of them out."
+        )
+    if weights == "pretrained" and name is None and path is None:
+        raise ValueError("encoder.name or encoder.path must be given where weights=pretrained.")
+    if name is None and path is None and not shape:
+        raise ValueError("encoder.name, encoder.path or encoder.shape must be given. Got none of them.")
+
+
+def _no_mask_token(name: str) -> UserError:
+    return UserError(
+        f"objective.mlm_weight needs a mask token, and {name} has none: "
+        "choose another encoder or objective=contrastive_only."
+    )

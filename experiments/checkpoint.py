@@ -1,0 +1,169 @@
+"""Checkpoints: all that a run needs to go on with the same bits; whole or not there, nothing pickled.
+
+``step-00000100/`` holds ``model.safetensors`` (encoder), ``objective.safetensors`` (heads and queues),
+``optimizer.safetensors`` and ``state.json`` (counters, and size and digest of each file).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, load_model, save_file, save_model
+from torch import nn
+
+from data.errors import UserError
+
+MODEL, OBJECTIVE, OPTIMIZER, STATE = (
+    "model.safetensors",
+    "objective.safetensors",
+    "optimizer.safetensors",
+    "state.json",
+)
+
+
+def save(
+    root: Path,
+    step: int,
+    *,
+    encoder: nn.Module,
+    objective: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: dict[str, Any],
+) -> Path:
+    """Writes the checkpoint of ``step`` beside its place under ``root``, then renames it."""
+    folder, beside = root / f"step-{step:08d}", root / f".step-{step:08d}.part"
+    root.mkdir(exist_ok=True)
+    for old in (folder, *root.glob(".step-*.part")):
+        shutil.rmtree(old, ignore_errors=True)
+    beside.mkdir()
+    save_model(encoder, str(beside / MODEL))  # knows of tied weights
+    save_model(objective, str(beside / OBJECTIVE))
+    save_file(_flat(optimizer), beside / OPTIMIZER)
+    files = {
+        name: {"bytes": (beside / name).stat().st_size, "sha256": _digest(beside / name)}
+        for name in (MODEL, OBJECTIVE, OPTIMIZER)
+    }
+    (beside / STATE).write_text(json.dumps(state | {"step": step, "files": files}, indent=2))
+    for path in (*beside.iterdir(), beside):
+        _sync(path)
+    beside.rename(folder)
+    _sync(root)
+    return folder
+
+
+def found(root: Path) -> list[Path]:
+    """The checkpoints under ``root``, oldest first."""
+    return sorted(root.glob("step-*"))
+
+
+def prune(root: Path, keep_last: int, best: int | None) -> None:
+    """Removes all but the newest ``keep_last`` checkpoints and that of step ``best``."""
+    for folder in found(root)[:-keep_last]:
+        if folder.name != f"step-{best or 0:08d}":
+            shutil.rmtree(folder)
+
+
+def verify(folder: Path) -> dict[str, Any]:
+    """The state of the checkpoint in ``folder``, after a look at every byte of it.
+
+    Raises:
+        UserError: if a file is missing, too short or changed; it names the checkpoint before.
+    """
+    try:
+        state = json.loads((folder / STATE).read_text())
+        fault = next(
+            (
+                f"{name} has {size:,} of {expected['bytes']:,} bytes"
+                if (size := (folder / name).stat().st_size) != expected["bytes"]
+                else f"{name} is not what was written"
+                for name, expected in state["files"].items()
+                if (folder / name).stat().st_size != expected["bytes"]
+                or _digest(folder / name) != expected["sha256"]
+            ),
+            None,
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        fault = f"{Path(error.filename).name} is missing" if isinstance(error, OSError) else f"{STATE} is damaged"
+    if fault is None:
+        return state
+    before = [path.name for path in found(folder.parent) if path.name < folder.name]
+    advice = f"delete it to go on from {before[-1]}" if before else "delete it to start from the beginning"
+    raise UserError(f"Checkpoint {folder} is damaged ({fault}): {advice}.")
+
+
+def load(
+    folder: Path, *, encoder: nn.Module, objective: nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[str, Any]:
+    """Puts the checkpoint in ``folder`` into the three; returns its state.
+
+    Raises:
+        UserError: if it is damaged, or of another model.
+    """
+    state = verify(folder)
+    load_part(folder / MODEL, encoder)
+    load_part(folder / OBJECTIVE, objective)
+    saved = load_file(folder / OPTIMIZER)
+    entries: dict[int, dict[str, Any]] = {}
+    for key, value in saved.items():
+        index, name = key.split(".", 1)
+        entries.setdefault(int(index), {})[name] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": entries, "param_groups": groups})
+    return state
+
+
+def load_part(path: Path, module: nn.Module) -> None:
+    """Puts the weights in ``path`` into ``module``, all of them.
+
+    Raises:
+        UserError: if names or shapes differ.
+    """
+    try:
+        load_model(module, str(path))
+    except (RuntimeError, SafetensorError) as error:
+        first = " ".join(str(error).split())[:200]
+        raise UserError(f"{path} does not fit the model that this configuration builds: {first}") from None
+
+
+def load_matching(path: Path, module: nn.Module) -> list[str]:
+    """Puts those weights in ``path`` into ``module`` that have a parameter's name and shape there; their names."""
+    saved = load_file(path)
+    fit = {
+        name: parameter
+        for name, parameter in module.named_parameters()
+        if name in saved and saved[name].shape == parameter.shape
+    }
+    with torch.no_grad():
+        for name, parameter in fit.items():
+            parameter.copy_(saved[name])
+    return list(fit)
+
+
+def _flat(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """The optimiser's tensors by "<number of the parameter>.<name>"; its settings come from the configuration."""
+    return {
+        f"{index}.{name}": value.contiguous()
+        for index, entry in optimizer.state_dict()["state"].items()
+        for name, value in entry.items()
+        if isinstance(value, torch.Tensor)
+    }
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

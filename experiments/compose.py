@@ -1,0 +1,261 @@
+"""From the command line to a checked configuration: every fault is named at once, a line each, status 2."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from data.errors import UserError
+from experiments import signatures
+from experiments.settings import Settings
+
+CONFIGS = Path(__file__).resolve().parent / "configs"
+NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
+COMPONENTS = ("objective", "encoder", "corpus", "budget", "optimizer", "schedule")
+LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
+RESUME_KEYS = ("resume", "device", "threads", "workers", "trackers")  # what may differ when a run goes on
+
+
+def command(task: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+    """Makes a Hydra command of ``task``, which gets the resolved configuration as a plain dictionary."""
+
+    @functools.wraps(task)
+    def job(config: DictConfig) -> None:
+        with one_line_errors():
+            hydra_config = HydraConfig.get()
+            overrides = list(hydra_config.overrides.task)
+            task(checked(config, dict(hydra_config.runtime.choices), overrides))
+
+    def main() -> None:
+        arguments = get_args_parser().parse_args()
+        told = arguments.help or arguments.hydra_help or arguments.info or arguments.shell_completion
+        with one_line_errors():
+            if not told:
+                for overrides in _jobs(arguments.overrides, arguments.multirun):
+                    check(overrides)
+        hydra.main(config_path=str(CONFIGS), config_name="run", version_base="1.3")(job)()
+
+    return main
+
+
+def check(overrides: list[str]) -> dict[str, Any]:
+    """The configuration that ``overrides`` (as on the command line) make.
+
+    Raises:
+        UserError: with one line for each fault.
+    """
+    try:
+        config = _compose(overrides)
+    except (HydraException, OmegaConfBaseException):
+        good, found = _sieve(overrides)
+        try:
+            checked(_compose(good), {}, good)
+        except UserError as error:
+            found += str(error).split("\n")
+        raise UserError("\n".join(found)) from None
+    choices = dict(config.hydra.runtime.choices)
+    return checked(config, choices, overrides)
+
+
+def checked(config: DictConfig, choices: Mapping[str, Any], overrides: list[str]) -> dict[str, Any]:
+    """``config`` resolved, held against all constructors; of a run that is resumed, what it was started with.
+
+    Raises:
+        UserError: with one line for each fault.
+    """
+    try:
+        values: dict[str, Any] = OmegaConf.to_container(_ours(config), resolve=True)  # type: ignore[assignment]
+    except OmegaConfBaseException as error:
+        raise UserError(_first_line(error)) from None
+    if values.get("resume"):
+        values = _resumed(values, overrides)
+    else:
+        values["names"] = {key: choices.get(key) for key in NAMED}
+        own = values.get("encoder") or {}
+        if own.get("path") or own.get("name"):  # a folder or another model: what is trained gives the name
+            values["names"]["encoder"] = Path(own.get("path") or own["name"]).name
+    found = list(_faults(values))
+    if found:
+        raise UserError("\n".join(found))
+    return values
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turns what a user can mend into its line and exit status 2, and an interrupt into 130; no traceback."""
+    try:
+        yield
+    except UserError as error:
+        status, message = 2, str(error)
+    except KeyboardInterrupt as error:
+        status, message = 130, str(error) or "Interrupted."
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        status = 2
+        message = (
+            "Out of memory. objective.cache_chunk=<spans embedded at a time, 16 say> bounds it and gives the same "
+            "gradient; budget.documents= and budget.max_span= make batches smaller."
+        )
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        status, message = 2, f"Cannot write {error.filename or 'a file'}: {error.strerror}."
+    else:
+        return
+    print(message, file=sys.stderr)
+    sys.exit(status)
+
+
+def _compose(overrides: list[str]) -> DictConfig:
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return hydra.compose("run", overrides, return_hydra_config=True)
+
+
+def _ours(config: DictConfig) -> DictConfig:
+    """``config`` without Hydra's own part."""
+    return OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+
+
+def _jobs(overrides: list[str], multirun: bool) -> Iterator[list[str]]:
+    """What to check of a sweep: each value of each swept key, beside the first values of the others."""
+    if not multirun:
+        yield overrides
+        return
+    try:
+        parsed = OverridesParser.create().parse_overrides(overrides)
+        values = [
+            [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+            if override.is_sweep_override()
+            and not isinstance(override.value(), str)
+            and override.is_discrete_sweep()
+            else [text]
+            for override, text in zip(parsed, overrides, strict=True)
+        ]
+    except HydraException as error:
+        raise UserError(_first_line(error)) from None
+    first = [options[0] for options in values]
+    yield first
+    for place, options in enumerate(values):
+        for value in options[1:]:
+            yield [*first[:place], value, *first[place + 1 :]]
+
+
+def _sieve(overrides: list[str]) -> tuple[list[str], list[str]]:
+    """The overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
+    groups = {path.parent.relative_to(CONFIGS).as_posix() for path in CONFIGS.rglob("*.yaml")} - {"."}
+    good: list[str] = []
+    found: list[str] = []
+    for text in sorted(overrides, key=lambda text: text.split("=")[0].lstrip("+") not in groups):
+        try:
+            _compose([*good, text])
+            good.append(text)
+        except (HydraException, OmegaConfBaseException) as error:
+            found.append(_explain(text, error, groups, good))
+    return good, found
+
+
+def _explain(text: str, error: Exception, groups: set[str], good: list[str]) -> str:
+    """One line on why Hydra does not accept the override ``text``."""
+    key, equals, value = text.lstrip("+~").partition("=")
+    if not equals:
+        return f"{text}: not of the form key=value."
+    if key == "experiment" and not text.startswith("+"):
+        return f"{text}: an experiment is added; write +{text}."
+    if key in groups:
+        files = sorted((CONFIGS / key).rglob("*.yaml"))
+        options = [path.relative_to(CONFIGS / key).with_suffix("").as_posix() for path in files]
+        if value not in options:
+            return f"{text}: no such {key}.{_guess(value, options)} There are {', '.join(options)}."
+    known = {*_dotted(OmegaConf.to_container(_ours(_compose(good)))), *(groups - {"experiment"})}
+    if key not in known:
+        return f"{key}: no such key.{_guess(key, known)}"
+    return f"{text}: {_first_line(error)}"
+
+
+def _guess(word: str, known: Iterable[str]) -> str:
+    """What may have been meant: the closest name, or a dotted one with the closest last part."""
+    known = sorted(known)
+    last = {name.rsplit(".", 1)[-1]: name for name in reversed(known)}
+    close = signatures.nearest(word, known)
+    if close is None and (part := signatures.nearest(word.rsplit(".", 1)[-1], last)):
+        close = last[part]
+    return f" Did you mean {close}?" if close else ""
+
+
+def _dotted(node: Any, path: str = "") -> Iterator[str]:
+    """The dotted names of all keys below ``node``."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            name = f"{path}.{key}" if path else str(key)
+            yield name
+            yield from _dotted(value, name)
+
+
+def _faults(config: dict[str, Any]) -> Iterator[str]:
+    """One line for each key, type and value in ``config`` that its constructor would not take."""
+    known = {*Settings.__dataclass_fields__, *COMPONENTS, "evaluation", "names"}
+    for key in config.keys() - known:
+        yield f"{key}: no such key.{_guess(key, known)}"
+    settings = {key: config[key] for key in Settings.__dataclass_fields__ if key in config}
+    found = list(signatures.faults(Settings, settings))
+    yield from found or _trial(lambda: Settings.of(config))
+    for name in (*COMPONENTS, "evaluation"):
+        node = config.get(name)
+        if not node:
+            if name != "evaluation":
+                yield f"{name} is not set."
+            continue
+        try:
+            target = signatures.locate(node["_target_"])
+        except (KeyError, ValueError) as error:
+            yield f"{name}: {error}"
+            continue
+        found = list(signatures.faults(target, node, name))
+        yield from found
+        if not found and name not in LATE:
+            yield from _trial(functools.partial(signatures.build, node))
+
+
+def _trial(build: Callable[[], Any]) -> Iterator[str]:
+    try:
+        build()
+    except (ValueError, UserError) as error:
+        yield _first_line(error)
+
+
+def _resumed(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
+    """The configuration of the run to resume, with those keys of this command that may differ."""
+    folder = Path(values["resume"])
+    if not (folder / "config.yaml").is_file():
+        raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).")
+    given = {text.lstrip("+~").partition("=")[0] for text in overrides}
+    if refused := sorted(given - set(RESUME_KEYS)):
+        raise UserError(
+            f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "
+            f"{', '.join(RESUME_KEYS[1:])} may be given. A changed run is a new one: warm_start={folder}."
+        )
+    stored: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
+    return stored | {key: values[key] for key in given} | {"run_dir": str(folder)}
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    text = str(error)
+    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

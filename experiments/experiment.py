@@ -1,0 +1,314 @@
+"""One run from text to a judged encoder: corpus, encoder, objective, plan, training, export, picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.utils import is_tensorboard_available, is_wandb_available
+
+from analysis.figures import training
+from analysis.tables import quick_table
+from data.errors import UserError
+from data.files import write_json
+from data.loader import Loader
+from data.sources.base import Source
+from data.store import Selection, TokenStore, prepare
+from encoders.base import Encoder
+from encoders.export import model_card
+from experiments import budget, checkpoint, signatures
+from experiments.progress import Display
+from experiments.run_folder import ROOT, RunFolder, environment
+from experiments.settings import Settings
+from experiments.trainer import Trainer
+from objectives.base import Objective
+
+Judge = Callable[..., dict[str, float | None]]
+PROBED_BATCHES = 4  # drawn to know how many tokens a batch has
+CITATION = """@inproceedings{giorgi-etal-2021-declutr,
+  title = {{DeCLUTR}: Deep Contrastive Learning for Unsupervised Textual Representations},
+  author = {Giorgi, John and Nitski, Osvald and Wang, Bo and Bader, Gary},
+  booktitle = {Proceedings of ACL-IJCNLP},
+  year = {2021},
+  pages = {879--895}
+}"""
+
+
+@dataclass
+class Parts:
+    """What a run is made of, once it is built."""
+
+    source: Source
+    encoder: Encoder
+    objective: Objective
+    store: TokenStore
+    train: Selection
+    dev: Selection
+
+
+def run(config: dict[str, Any]) -> Path:
+    """Does what ``config`` (checked, as ``compose.check`` returns it) asks for; returns the run's folder.
+
+    Raises:
+        UserError: for what the user can mend.
+        KeyboardInterrupt: if the run was interrupted and can be resumed.
+    """
+    settings = Settings.of(config)
+    accelerator = _accelerator(settings)
+    display = Display(shown=accelerator.is_main_process)
+    name = "-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")) + f"-{settings.seed}"
+    path = Path(settings.run_dir) if settings.run_dir else None
+    if not accelerator.is_main_process:  # only the first process writes
+        _run(config, settings, accelerator, display, path or Path(), None)
+        return path or Path()
+    held = RunFolder(path, name=name, resume=settings.resume is not None)
+    try:
+        _run(config, settings, accelerator, display, held.path, held)
+    finally:
+        held.close()
+    return held.path
+
+
+def _run(
+    config: dict[str, Any],
+    settings: Settings,
+    accelerator: Accelerator,
+    display: Display,
+    folder: Path,
+    held: RunFolder | None,
+) -> None:
+    display.fact("run", str(folder))
+    parts = _build(config, settings, accelerator, display)
+    rank, world = accelerator.process_index, accelerator.num_processes
+    drawing = parts.store, parts.train.indices, parts.objective, parts.encoder.format
+    sizes = {"batch_size": parts.objective.batch_size, "seed": settings.seed}
+    plan = _plan(config, settings, parts, Loader(*drawing, **sizes))
+    held_out = Loader(parts.store, parts.dev.indices, *drawing[2:], **sizes, rank=rank, world=world)
+    trainer = Trainer(
+        accelerator=accelerator,
+        settings=settings,
+        encoder=parts.encoder,
+        objective=parts.objective,
+        optimizer=signatures.build(config["optimizer"]),
+        schedule=signatures.build(config["schedule"]),
+        train=Loader(*drawing, **sizes, rank=rank, world=world),
+        dev=held_out.fixed(settings.dev_batches),
+        steps=plan.steps,
+        folder=folder,
+        display=display,
+    )
+    _tell(display, parts, plan, accelerator)
+    if held is not None and settings.resume is None:
+        held.describe(config, environment(accelerator.device, accelerator.mixed_precision, world))
+    if settings.resume is not None:
+        trainer.resume()
+        display.say(f"Going on after step {trainer.state.step:,} of {plan.steps:,}.")
+
+    judge: Judge | None = signatures.build(config["evaluation"]) if config.get("evaluation") else None
+    texts = parts.store.held_out_texts() if judge else []
+    quick = folder / "quick.json"
+    scores: dict[str, Any] = {"weights": parts.encoder.weights}
+    if accelerator.is_main_process:
+        if trainer.state.step and quick.exists():
+            scores |= {"start": json.loads(quick.read_text())["start"]}
+        else:
+            scores |= {"start": _judged(judge, parts.encoder, texts, settings.seed, display, "the start")}
+            write_json(quick, scores)
+    accelerator.wait_for_everyone()
+
+    trainer.fit()
+
+    if accelerator.is_main_process:
+        step = _choose(trainer, settings)
+        scores["start"] |= _dev_scores(folder, 0)
+        trained = _judged(judge, parts.encoder, texts, settings.seed, display, "the trained encoder")
+        scores |= {"trained": trained | _dev_scores(folder, step), "facts": _facts(parts, trainer, step)}
+        write_json(quick, scores)
+        _export(config, parts, scores, folder)
+        _close(display, config, parts, scores, folder)
+    accelerator.end_training()
+
+
+def _accelerator(settings: Settings) -> Accelerator:
+    """Device, processes, precision and trackers.
+
+    Raises:
+        UserError: if the machine has not what is asked for.
+    """
+    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    if settings.device in there and not there[settings.device]():
+        raise UserError(f"device={settings.device}: there is none here. device=auto takes what there is.")
+    known = {"tensorboard": is_tensorboard_available, "wandb": is_wandb_available}
+    for tracker in settings.trackers:
+        if not known[tracker]():
+            raise UserError(f"trackers: {tracker} is not installed: pip install {tracker}.")
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    # A sweep runs in one process, and Accelerate keeps the first run's precision otherwise.
+    AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())
+    on_cpu = settings.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+    precision = settings.precision
+    if precision == "auto":
+        has_bf16 = not on_cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+        precision = "bf16" if has_bf16 else "fp32"
+    if precision == "fp16" and on_cpu:
+        raise UserError("precision=fp16 needs a GPU: bf16 and fp32 work on a CPU.")
+    mixed = "no" if precision == "fp32" else precision
+    return Accelerator(cpu=on_cpu, mixed_precision=mixed, log_with=list(settings.trackers) or None)
+
+
+def _build(config: dict[str, Any], settings: Settings, accelerator: Accelerator, display: Display) -> Parts:
+    """Corpus, encoder, objective and token store; cheap refusals come before downloads and tokenising."""
+    cache = ROOT / settings.cache
+    source: Source = signatures.build(config["corpus"])
+    objective: Objective = signatures.build(config["objective"])
+    if objective.batch_size % accelerator.num_processes:
+        raise UserError(
+            f"objective.batch_size must divide by the {accelerator.num_processes} processes. "
+            f"Got {objective.batch_size} instead."
+        )
+    needs = objective.needs
+    start = {} if settings.warm_start is None else {"path": _warm(settings.warm_start), "weights": "auto"}
+    torch.manual_seed(settings.seed)
+    with accelerator.main_process_first():
+        try:
+            encoder: Encoder = signatures.build(
+                config["encoder"] | start,
+                texts=source.texts,
+                cache=cache / "tokenizers",
+                require_mask_token=needs.mask_token,
+            )
+        except ValueError as error:
+            if not str(error).startswith("encoder."):
+                raise
+            raise UserError(str(error)) from None
+    fallback = getattr(encoder, "fallback", None)
+    if fallback:
+        display.warn(fallback)
+    if needs.mask_token and not encoder.has_mlm_head:
+        encoder.add_mlm_head()  # type: ignore[operator]
+        display.warn(f"{encoder.origin} has no masked-language-model head: it gets a new one.")
+    objective.build(encoder)
+    if settings.warm_start is not None:
+        newest = checkpoint.found(Path(settings.warm_start) / "checkpoints")
+        taken = checkpoint.load_matching(newest[-1] / checkpoint.OBJECTIVE, objective) if newest else []
+        display.fact("warm start", f"{settings.warm_start}: encoder" + "".join(f", {name}" for name in taken))
+    with (
+        display.bar("tokenising", source.total) as update,
+        accelerator.main_process_first() if accelerator.num_processes > 1 else nullcontext(),
+    ):
+        store = prepare(
+            source,
+            encoder.tokenizer,
+            cache=cache / "stores",
+            progress=lambda done, total: update(done, total, ""),
+        )
+    train = store.select("train", min_tokens=needs.min_tokens)
+    dev = store.select("dev", min_tokens=needs.min_tokens)
+    return Parts(source, encoder, objective, store, train, dev)
+
+
+def _warm(folder: str) -> str:
+    """The encoder of the finished run in ``folder``."""
+    if (Path(folder) / "encoder").is_dir():
+        return str(Path(folder) / "encoder")
+    hint = f": it is not finished, resume={folder} first" if (Path(folder) / "config.yaml").exists() else ""
+    raise UserError(f"warm_start={folder}: there is no trained encoder in it{hint}.")
+
+
+def _plan(config: dict[str, Any], settings: Settings, parts: Parts, whole: Loader) -> budget.Plan:
+    """The run's length, from what the first batches of all processes together weigh."""
+    drawn = [whole.batch(number).n_tokens for number in range(PROBED_BATCHES)]
+    return signatures.build(config["budget"]).plan(
+        step_flops=parts.objective.step_flops(parts.encoder) * settings.accumulation,
+        step_tokens=sum(drawn) / len(drawn) * settings.accumulation,
+        steps_per_epoch=whole.batches_per_epoch / settings.accumulation,
+    )
+
+
+def _tell(display: Display, parts: Parts, plan: budget.Plan, accelerator: Accelerator) -> None:
+    """What is going to happen, before it does."""
+    train, dev, needed = parts.train, parts.dev, parts.objective.needs.min_tokens
+    display.fact(
+        "corpus",
+        f"{parts.source.name}: {len(train.indices):,} documents to train on, {len(dev.indices):,} held out "
+        f"({train.skipped + dev.skipped:,} with fewer than {needed:,} tokens skipped)",
+    )
+    display.fact("encoder", f"{parts.encoder.origin}; weights: {parts.encoder.weights}")
+    if not accelerator.is_main_process:
+        return
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(accelerator.mixed_precision, torch.float32)
+    speed = budget.flops_per_second(accelerator.device, dtype) * budget.EFFICIENCY * accelerator.num_processes
+    display.fact(
+        "plan",
+        f"{plan.steps:,} steps, {plan.tokens / 1e6:,.2f} M tokens, {plan.epochs:,.2f} epochs, "
+        f"{plan.flops:.1e} floating-point operations: about {budget.about(plan.flops / speed)} here",
+    )
+
+
+def _judged(
+    judge: Judge | None, encoder: Encoder, texts: list[str], seed: int, display: Display, which: str
+) -> dict[str, Any]:
+    if judge is None:
+        return {}
+    display.say(f"Judging {which} ...", style="dim")
+    return judge(encoder, texts, seed=seed)
+
+
+def _choose(trainer: Trainer, settings: Settings) -> int:
+    """Puts the weights to export into the encoder; their step."""
+    best = trainer.state.best
+    if settings.checkpoint.export == "last" or best is None or best["step"] == trainer.state.step:
+        return trainer.state.step
+    folder = trainer.checkpoints / f"step-{best['step']:08d}"
+    checkpoint.verify(folder)
+    checkpoint.load_part(folder / checkpoint.MODEL, trainer.encoder)
+    return best["step"]
+
+
+def _dev_scores(folder: Path, step: int) -> dict[str, float]:
+    """The held-out losses that the journal has for ``step``."""
+    for line in (folder / "metrics.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        if entry["step"] == step and any(key.startswith("dev_") for key in entry):
+            return {key: value for key, value in entry.items() if key.startswith("dev_")}
+    return {}
+
+
+def _facts(parts: Parts, trainer: Trainer, step: int) -> dict[str, Any]:
+    return {
+        "weights": parts.encoder.weights,
+        "steps": step,
+        "tokens seen": trainer.state.tokens,
+        **parts.objective.facts(),
+    }
+
+
+def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], folder: Path) -> None:
+    card = model_card(
+        title="-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")),
+        encoder=parts.encoder,
+        corpus=parts.source.describe() | {"documents": len(parts.train.indices)},
+        settings={key: config[key] for key in ("objective", "optimizer", "schedule", "budget", "seed")},
+        scores={key: scores[key] for key in ("start", "trained")},
+        licence=None,
+        citation=CITATION,
+    )
+    parts.encoder.save(folder / "encoder", card=card)
+
+
+def _close(display: Display, config: dict[str, Any], parts: Parts, scores: dict[str, Any], folder: Path) -> None:
+    names = config["names"]
+    title = f"{names['objective']} · {names['encoder']} · {names['corpus']} (weights: {parts.encoder.weights})"
+    display.console.print(quick_table(scores, title=title, facts=scores["facts"]))
+    figures = training.draw(folder)
+    display.fact("figure", str(next((path for path in figures if path.suffix == ".png"), figures[0])))
+    display.fact("encoder", f'encoders.load("{folder / "encoder"}").encode(["A sentence."])')
+    display.fact("next", f"python experiments/runs.py   (all runs)   warm_start={folder}   (train on)")

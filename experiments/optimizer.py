@@ -1,0 +1,122 @@
+"""Optimisers: their settings, their parameter groups, and the learning rate of a step."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimizer(ABC):
+    """Settings of an optimiser.
+
+    Attributes:
+        lr: peak learning rate.
+        weight_decay: of all parameters but biases and normalisation gains (those with fewer than two axes).
+    """
+
+    lr: float
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.lr <= 0:
+            raise ValueError(f"optimizer.lr must be a positive number. Got {self.lr} instead.")
+        if self.weight_decay < 0:
+            raise ValueError(f"optimizer.weight_decay must not be negative. Got {self.weight_decay} instead.")
+
+    @abstractmethod
+    def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        """torch's optimiser over parameter ``groups``."""
+
+    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        matrices = [parameter for parameter in trained if parameter.ndim >= 2]
+        others = [parameter for parameter in trained if parameter.ndim < 2]
+        groups = [
+            {"params": matrices, "weight_decay": self.weight_decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        return self.make([group for group in groups if group["params"]])
+
+    def prepare(self, optimizer: torch.optim.Optimizer, step: int, lr: float) -> None:
+        """Sets learning rate ``lr`` for update number ``step`` = 1, 2, ..."""
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam(Optimizer):
+    """Adam (Kingma & Ba 2015), fused; weight decay is an L2 term of the gradient.
+
+    Attributes:
+        betas, eps: as in the paper.
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"optimizer.betas must be at least 0 and below 1. Got {list(self.betas)} instead.")
+        if self.eps <= 0:
+            raise ValueError(f"optimizer.eps must be a positive number. Got {self.eps} instead.")
+
+    def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        betas = self.betas[0], self.betas[1]  # a configuration has a list
+        return torch.optim.Adam(groups, lr=self.lr, betas=betas, eps=self.eps, fused=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamW(Adam):
+    """AdamW (Loshchilov & Hutter 2019), fused.
+
+    Attributes:
+        correct_bias: False leaves out Adam's bias correction, as DeCLUTR's published program does:
+            p <- p - lr * m / (sqrt(v) + eps), m and v uncorrected.
+    """
+
+    correct_bias: bool = True
+
+    def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(
+            groups, lr=self.lr, betas=(self.betas[0], self.betas[1]), eps=self.eps, fused=True
+        )
+
+    def prepare(self, optimizer: torch.optim.Optimizer, step: int, lr: float) -> None:
+        super().prepare(optimizer, step, lr)
+        if self.correct_bias:
+            return
+        # torch's update is lr / c1 * m / (sqrt(v) / r2 + eps), c1 = 1 - beta1^t, r2 = sqrt(1 - beta2^t).
+        # With lr * c1 / r2 for lr and eps / r2 for eps, both corrections cancel.
+        c1, r2 = 1 - self.betas[0] ** step, math.sqrt(1 - self.betas[1] ** step)
+        for group in optimizer.param_groups:
+            group["lr"] = lr * c1 / r2
+            group["eps"] = self.eps / r2
+            if group["weight_decay"]:
+                group["weight_decay"] = self.weight_decay * r2 / c1  # decay stays lr * weight_decay
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGD(Optimizer):
+    """Stochastic gradient descent.
+
+    Attributes:
+        momentum: 0 for none.
+    """
+
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"optimizer.momentum must be at least 0 and below 1. Got {self.momentum} instead.")
+
+    def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        return torch.optim.SGD(groups, lr=self.lr, momentum=self.momentum, fused=True)

@@ -1,0 +1,23 @@
+"""Trains one encoder with one objective on one corpus: ``python experiments/run.py --help``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.pop(0)  # this folder, which Python puts there
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from experiments import compose
+
+
+@compose.command
+def main(config: dict[str, Any]) -> None:
+    from experiments import experiment  # late: what it imports takes seconds, and mistakes are told before
+
+    experiment.run(config)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""A run's folder: its name, its lock, its facts, and the journals that a resumed run cuts and continues."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from omegaconf import OmegaConf
+
+from data.errors import UserError
+from data.files import atomic_write, write_json
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "safetensors", "hydra-core")
+
+
+class RunFolder:
+    """An exclusively held run folder; ``close`` (or the end of the process) gives it free.
+
+    Args:
+        path: the folder; None: ``runs/<name>-<time>``, new.
+        name: of the run.
+        resume: whether a run must be there already, or must not.
+
+    Raises:
+        UserError: if the folder cannot be written, is in use, or holds a run where it must not.
+    """
+
+    def __init__(self, path: Path | None, *, name: str, resume: bool = False) -> None:
+        try:
+            self.path = _new(Path("runs"), name) if path is None else path
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock: IO[str] = (self.path / ".lock").open("w")
+        except OSError as error:
+            raise UserError(
+                f"The run folder {path or 'runs'} cannot be written ({error.strerror}): "
+                "run_dir=<folder> names another."
+            ) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(f"The run folder {self.path} is in use by another process.") from None
+        if not resume and (self.path / "config.yaml").exists():
+            raise UserError(
+                f"The run folder {self.path} holds a run already: resume={self.path} goes on with it, "
+                "run_dir=<folder> names another."
+            )
+
+    def close(self) -> None:
+        """Gives the folder free, and removes it if no run has begun in it."""
+        if not (self.path / "config.yaml").exists():
+            (self.path / ".lock").unlink(missing_ok=True)
+            with suppress(OSError):
+                self.path.rmdir()
+        self._lock.close()
+
+    def describe(self, config: dict[str, Any], environment: dict[str, Any]) -> None:
+        """Writes ``config.yaml`` and ``environment.json``."""
+        write_json(self.path / "environment.json", environment)
+        with atomic_write(self.path / "config.yaml") as file:
+            OmegaConf.save(OmegaConf.create(config), file)
+
+
+class Journal:
+    """A file with one JSON object a line.
+
+    Args:
+        path: of the file.
+        until: of an older file, the last step whose lines stay; None: no line stays.
+    """
+
+    def __init__(self, path: Path, until: int | None = None) -> None:
+        self.path = path
+        self._waiting: list[str] = []
+        kept = list(_up_to(until, path)) if until is not None and path.exists() else []
+        with atomic_write(path) as file:
+            file.writelines(kept)
+
+    def add(self, entry: dict[str, Any]) -> None:
+        self._waiting.append(json.dumps(entry) + "\n")
+
+    def flush(self) -> None:
+        """Writes what has been added since."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.writelines(self._waiting)
+            file.flush()
+            os.fsync(file.fileno())
+        self._waiting = []
+
+
+def _up_to(step: int, path: Path) -> Iterator[str]:
+    """The lines of a journal up to those of ``step``; a half-written one is the last."""
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        try:
+            if json.loads(line)["step"] <= step:
+                yield line
+        except ValueError:
+            return
+
+
+def environment(device: torch.device, precision: str, processes: int) -> dict[str, Any]:
+    """What a result depends on besides the configuration: versions, commit, device, threads."""
+    return {
+        "command": " ".join(sys.argv),
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "packages": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "precision": precision,
+        "threads": torch.get_num_threads(),
+        "processes": processes,
+    }
+
+
+def _new(root: Path, name: str) -> Path:
+    """Makes and returns a folder of this name and time that was not there."""
+    root.mkdir(parents=True, exist_ok=True)
+    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+        try:
+            (root / (stem + suffix)).mkdir()
+        except FileExistsError:
+            continue
+        return root / (stem + suffix)
+    raise UserError(f"{root / stem} and 998 more are there already.")
+
+
+def _commit() -> str | None:
+    """The checkout's commit, with "-dirty" if files differ from it; None outside a repository."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()

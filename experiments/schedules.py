@@ -1,0 +1,87 @@
+"""Learning-rate schedules: pure functions of the step, and the settings that choose one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+
+def slanted_triangular(step: int, total: int, *, cut: float, ratio: float) -> float:
+    """Share of the peak learning rate at ``step`` of 0 .. ``total`` - 1 (Howard & Ruder 2018, equation 3).
+
+    p rises from 0 to 1 over the first ``cut`` of the steps and falls to 0 over the others; the share is
+    (1 + p (ratio - 1)) / ratio. (The paper's falling leg has the length cut * (1 / cut_frac - 1), which
+    rounding makes shorter than what is left of a short run: p would end below 0. Ours is what is left.)
+    """
+    top = max(1, int(total * cut))
+    p = step / top if step < top else 1 - (step - top) / max(1, total - top)
+    return (1 + p * (ratio - 1)) / ratio
+
+
+def linear(step: int, total: int, *, warm_up: float) -> float:
+    """Share of the peak learning rate: up from 0 over the first ``warm_up`` of the steps, then down to 0."""
+    top = int(total * warm_up)
+    return (step + 1) / (top + 1) if step < top else (total - step) / (total - top)
+
+
+class Schedule(ABC):
+    """Settings of a schedule."""
+
+    @abstractmethod
+    def factor(self, step: int, steps: int, examples: int) -> float:
+        """Share of the peak learning rate at ``step`` of ``steps``, at ``examples`` a step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlantedTriangular(Schedule):
+    """Howard & Ruder (2018): a short steep rise, a long slow fall.
+
+    Attributes:
+        cut: share of the steps in which the rate rises.
+        ratio: of the highest to the lowest rate.
+        total: what the triangle spans, the optimiser's "steps", or the "instances" that are seen in them.
+
+    Raises:
+        ValueError: if cut lies not between 0 and 1, or ratio is below 1.
+    """
+
+    cut: float = 0.1
+    ratio: float = 32.0
+    total: Literal["steps", "instances"] = "steps"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cut < 1:
+            raise ValueError(f"schedule.cut must lie between 0 and 1. Got {self.cut} instead.")
+        if self.ratio < 1:
+            raise ValueError(f"schedule.ratio must be at least 1. Got {self.ratio} instead.")
+
+    def factor(self, step: int, steps: int, examples: int) -> float:
+        total = steps if self.total == "steps" else steps * examples
+        return slanted_triangular(step, total, cut=self.cut, ratio=self.ratio)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linear(Schedule):
+    """Linear warm-up, then linear decay to 0.
+
+    Raises:
+        ValueError: if warm_up is negative, or 1 and more.
+    """
+
+    warm_up: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.warm_up < 1:
+            raise ValueError(f"schedule.warm_up must be at least 0 and below 1. Got {self.warm_up} instead.")
+
+    def factor(self, step: int, steps: int, examples: int) -> float:
+        return linear(step, steps, warm_up=self.warm_up)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant(Schedule):
+    """The same learning rate throughout."""
+
+    def factor(self, step: int, steps: int, examples: int) -> float:
+        return 1.0

@@ -1,0 +1,71 @@
+"""The keys of ``run.yaml`` that belong to no component: their types, defaults and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointSettings:
+    """When checkpoints are written and which are kept.
+
+    Attributes:
+        every: steps between two; None: ten in a run.
+        keep_last: how many of the newest are kept; the best one is kept besides.
+        metric, mode: which dev metric decides what is best, and whether "min" or "max" is; None: the first of
+            the objective's loss parts (dev_contrastive for declutr).
+        export: the weights that are exported and judged, "last" (as published) or "best".
+    """
+
+    every: int | None = None
+    keep_last: int = 2
+    metric: str | None = None
+    mode: Literal["min", "max"] = "min"
+    export: Literal["last", "best"] = "last"
+
+    def __post_init__(self) -> None:
+        _at_least("checkpoint.every", self.every, 1)
+        _at_least("checkpoint.keep_last", self.keep_last, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a run runs, whatever is trained; ``configs/run.yaml`` says what each key means."""
+
+    weights: Literal["auto", "pretrained", "random"] = "auto"
+    seed: int = 1
+    run_dir: str | None = None
+    resume: str | None = None
+    warm_start: str | None = None
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    threads: int | None = None
+    workers: int = 0
+    accumulation: int = 1
+    gradient_norm: float = 1.0
+    log_every: int = 10
+    dev_every: int | None = None
+    dev_batches: int = 8
+    checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
+    trackers: list[Literal["tensorboard", "wandb"]] = field(default_factory=list)
+    cache: str = ".cache"
+
+    def __post_init__(self) -> None:
+        for name in ("threads", "accumulation", "log_every", "dev_every", "dev_batches"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("seed", "workers"):
+            _at_least(name, getattr(self, name), 0)
+        if self.gradient_norm <= 0:
+            raise ValueError(f"gradient_norm must be a positive number. Got {self.gradient_norm} instead.")
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> Settings:
+        """The settings among the keys of a whole configuration."""
+        values = {name: config[name] for name in cls.__dataclass_fields__ if name in config}
+        return cls(**values | {"checkpoint": CheckpointSettings(**config["checkpoint"])})
+
+
+def _at_least(name: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise ValueError(f"{name} must be at least {least}. Got {value} instead.")

@@ -1,0 +1,73 @@
+"""Holds a configuration against the constructors it names: their typed, keyword-only signatures are its schema."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
+from functools import partial
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+MISSING = "???"  # OmegaConf's sign for a value that the user must give
+
+
+def locate(target: str) -> Callable[..., Any]:
+    """What a ``_target_`` names, e.g. ``objectives.declutr.Declutr``.
+
+    Raises:
+        ValueError: if there is no such thing.
+    """
+    module, _, name = target.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"_target_ must name a class or function. Got {target!r} instead ({error}).") from None
+
+
+def build(node: Mapping[str, Any], **extra: Any) -> Any:
+    """Calls what ``node["_target_"]`` names with the node's other keys and ``extra``."""
+    target = locate(node["_target_"])
+    values = {key: value for key, value in node.items() if not key.startswith("_")}
+    if node.get("_partial_"):
+        return partial(target, **values | extra)
+    return target(**values | extra)
+
+
+def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """One line for each key of ``values`` that ``target`` does not take, or not with this type of value."""
+    parameters = inspect.signature(target).parameters
+    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    for key, value in values.items():
+        name = f"{path}.{key}" if path else key
+        if key.startswith("_"):
+            continue
+        if key not in parameters:
+            close = nearest(key, parameters)
+            guess = f" Did you mean {path + '.' if path else ''}{close}?" if close else ""
+            yield f"{name}: no such key.{guess}"
+        elif value == MISSING:
+            yield f"{name} is not set."
+        elif is_dataclass(hints.get(key)) and isinstance(value, Mapping):
+            yield from faults(hints[key], value, name)
+        elif key in hints and (message := _type_fault(hints[key], value)):
+            yield f"{name} {message}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The closest of ``known``, or None where none is close."""
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
+
+
+def _type_fault(hint: Any, value: Any) -> str | None:
+    try:
+        # As JSON, a list is fit for a tuple and a string for a path, but nothing else is bent ("1" is no number).
+        TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]["msg"]
+        return f"{first.replace('Input should', 'must')}. Got {value!r} instead."
+    return None

@@ -1,0 +1,349 @@
+"""The training loop: deterministic, resumable to the bit, on any number of processes.
+
+Every random number of a step is a function of (seed, step, micro-batch, process), so a checkpoint holds no
+random state. Gradients are averaged over processes once a step, after the last backward pass: objectives
+promise that this mean is the gradient of the global batch (``objectives.base.Loss``).
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from data.batch import Batch
+from data.errors import UserError
+from data.loader import Loader
+from data.randomness import generator
+from encoders.base import Encoder
+from experiments import checkpoint
+from experiments.optimizer import Optimizer
+from experiments.progress import Display, summary
+from experiments.run_folder import Journal
+from experiments.schedules import Schedule
+from experiments.settings import Settings
+from objectives.base import Objective
+
+BUCKET = 16 * 2**20  # numbers that are averaged over processes in one call
+
+
+@dataclass
+class State:
+    """What a checkpoint's ``state.json`` keeps of the loop.
+
+    Attributes:
+        step: optimiser steps done.
+        tokens: tokens seen, over all processes.
+        seconds: spent in training.
+        best: {"step", "value"} of the best dev measurement so far, or None.
+        scaler: state of the fp16 loss scaler.
+    """
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    best: dict[str, Any] | None = None
+    scaler: dict[str, Any] | None = None
+
+
+@dataclass
+class Trainer:
+    """Trains ``encoder`` and the objective's parts for ``steps`` steps and keeps the books in ``folder``.
+
+    ``train`` gives micro-batches by number, ``dev`` are this process' shares of the held-out batches.
+    """
+
+    accelerator: Accelerator
+    settings: Settings
+    encoder: Encoder
+    objective: Objective
+    optimizer: Optimizer
+    schedule: Schedule
+    train: Loader
+    dev: list[Batch]
+    steps: int
+    folder: Path
+    display: Display
+    state: State = field(default_factory=State)
+
+    def __post_init__(self) -> None:
+        device = self.accelerator.device
+        self.encoder.to(device)
+        self.objective.to(device)
+        self.parameters = [*self.encoder.parameters(), *self.objective.parameters()]
+        self.updates = self.accelerator.prepare_optimizer(self.optimizer.build(self.parameters))
+        self.checkpoints = self.folder / "checkpoints"
+        tenth = max(1, round(self.steps / 10))
+        self.dev_every = self.settings.dev_every or tenth
+        self.checkpoint_every = self.settings.checkpoint.every or tenth
+        self.dev_metrics: dict[str, float] = {}
+        self._shared: list[nn.Parameter] | None = None
+
+    def resume(self) -> None:
+        """Goes back to the newest checkpoint in the run folder, if there is one.
+
+        Raises:
+            UserError: if it is damaged.
+        """
+        there = checkpoint.found(self.checkpoints)
+        if not there:
+            return
+        saved = checkpoint.load(
+            there[-1], encoder=self.encoder, objective=self.objective, optimizer=self.updates.optimizer
+        )
+        self.state = State(**{name: saved[name] for name in State.__dataclass_fields__})
+        if self.accelerator.scaler is not None and self.state.scaler is not None:
+            self.accelerator.scaler.load_state_dict(self.state.scaler)
+
+    def fit(self) -> None:
+        """Trains from ``state`` to the end.
+
+        Raises:
+            KeyboardInterrupt: after a checkpoint, if the run was interrupted; the message says how to go on.
+            UserError: if the loss is not finite.
+        """
+        state, settings, accelerator = self.state, self.settings, self.accelerator
+        self._open_journals()
+        examples = self.objective.batch_size * settings.accumulation
+        micro_batches = (settings.accumulation * step for step in (state.step, self.steps))
+        batches = self.train.iterate(*micro_batches, workers=settings.workers)
+        self.encoder.train()
+        self.objective.train()
+        with self.display.bar("training", self.steps, state.step) as self._show, _interrupts() as interrupted:
+            if state.step == 0:
+                self._measure()
+            while state.step < self.steps:
+                lr = self.optimizer.lr * self.schedule.factor(state.step, self.steps, examples)
+                self.optimizer.prepare(self.updates, state.step + 1, lr)
+                losses = []
+                for micro in range(settings.accumulation):
+                    batch = next(batches)
+                    torch.manual_seed(self._seed(state.step, micro))
+                    with accelerator.autocast():
+                        loss = self.objective.loss(self.encoder, batch.to(accelerator.device))
+                    accelerator.backward(loss.total / settings.accumulation)
+                    losses.append({"loss": loss.total.detach(), **loss.parts})
+                    self._tokens += batch.n_tokens
+                self._average_gradients()
+                norm = accelerator.clip_grad_norm_(self.parameters, settings.gradient_norm)
+                self.updates.step()
+                self.updates.zero_grad()
+                self.objective.after_step()
+                state.step += 1
+                self._log(losses, lr, norm)
+
+                last = state.step == self.steps
+                look = last or state.step % settings.log_every == 0
+                stop = self._anywhere(interrupted.is_set()) if look or accelerator.num_processes == 1 else False
+                measure = last or state.step % self.dev_every == 0
+                keep = last or stop or state.step % self.checkpoint_every == 0
+                if look or measure or keep:
+                    self._write_log()
+                if measure and self._measure():
+                    keep = True  # the best so far
+                if keep:
+                    self._checkpoint()
+                if stop and not last:
+                    raise KeyboardInterrupt(
+                        f"Stopped after step {state.step:,} of {self.steps:,}. "
+                        f"Go on with: python experiments/run.py resume={self.folder}"
+                    )
+
+    # Books
+
+    def _open_journals(self) -> None:
+        until = self.state.step if self.state.step else None
+        self._rows: list[tuple[dict[str, Any], Tensor, int]] = []
+        self._tokens = 0
+        self._clock = time.perf_counter()
+        if self.accelerator.is_main_process:
+            self._metrics = Journal(self.folder / "metrics.jsonl", until)
+            self._timings = Journal(self.folder / "timings.jsonl", until)
+        if self.accelerator.log_with:
+            self.accelerator.init_trackers("runs", init_kwargs={"wandb": {"name": self.folder.name}})
+
+    def _log(self, losses: list[dict[str, Tensor]], lr: float, norm: Tensor) -> None:
+        """Puts the step's figures aside; they stay on the device until ``_write_log``."""
+        names = list(losses[0])
+        means = [torch.stack([part[name].float() for part in losses]).mean() for name in names]
+        figures = torch.stack([*means, norm.detach().float().to(means[0].device)])
+        row = {"step": self.state.step, **dict.fromkeys(names), "lr": lr, "gradient_norm": None, "tokens": None}
+        self._rows.append((row, figures, self._tokens))
+        self._tokens = 0
+
+    def _write_log(self) -> None:
+        """Brings what was put aside to the host, the one wait for the device, and writes it."""
+        if not self._rows:
+            return
+        figures = torch.stack([figures for _, figures, _ in self._rows])
+        tokens = torch.tensor([tokens for *_, tokens in self._rows], device=figures.device)
+        processes = self.accelerator.num_processes
+        if processes > 1:
+            torch.distributed.all_reduce(tokens)
+            torch.distributed.all_reduce(figures)  # only the loss differs, its mean is the global batch's
+            figures /= processes
+        for (row, *_), values, seen in zip(self._rows, figures.tolist(), tokens.tolist(), strict=True):
+            self.state.tokens += seen
+            open_names = [name for name, value in row.items() if value is None and name != "tokens"]
+            row.update(zip(open_names, values, strict=True), tokens=self.state.tokens)
+            if not math.isfinite(row["loss"]):
+                raise UserError(
+                    f"The loss is {row['loss']} at step {row['step']}: a smaller optimizer.lr or precision=fp32 "
+                    f"may help. Checkpoints before it are in {self.checkpoints}."
+                )
+        self._write_rows([row for row, *_ in self._rows], sum(tokens.tolist()))
+        self._rows = []
+
+    def _write_rows(self, rows: list[dict[str, Any]], tokens: int) -> None:
+        now = time.perf_counter()
+        elapsed, self._clock = now - self._clock, now
+        self.state.seconds += elapsed
+        if not self.accelerator.is_main_process:
+            return
+        speed = tokens / elapsed
+        for row in rows:
+            self._metrics.add(row)
+        self._timings.add(
+            {
+                "step": self.state.step,
+                "seconds": round(self.state.seconds, 3),
+                "tokens_per_second": round(speed, 1),
+                "memory_gib": round(_memory_gib(self.accelerator.device), 3),
+            }
+        )
+        self._metrics.flush()
+        self._timings.flush()
+        if self.accelerator.trackers:
+            self.accelerator.log({**rows[-1], "tokens_per_second": speed}, step=self.state.step)
+        parts = {name: rows[-1][name] for name in list(rows[-1])[1:-3]}
+        left = elapsed / len(rows) * (self.steps - self.state.step)
+        self._show(self.state.step, self.steps, summary(parts, speed, left))
+
+    def _measure(self) -> bool:
+        """Puts the held-out losses into the journal; says whether they are the best of this training so far."""
+        with self.accelerator.autocast():
+            self.dev_metrics = self.objective.dev_metrics(self.encoder, self._on_device(self.dev))
+        wanted = self.settings.checkpoint
+        name = wanted.metric or next(iter(self.dev_metrics))
+        if name not in self.dev_metrics:
+            raise UserError(f"checkpoint.metric={name}: this run measures {', '.join(self.dev_metrics)}.")
+        value, best = self.dev_metrics[name], self.state.best
+        better = best is None or (value < best["value"] if wanted.mode == "min" else value > best["value"])
+        if better and self.state.step:
+            self.state.best = {"step": self.state.step, "value": value}
+        if self.accelerator.is_main_process:
+            self._metrics.add({"step": self.state.step, **self.dev_metrics})
+            self._metrics.flush()
+        if self.accelerator.trackers:
+            self.accelerator.log(self.dev_metrics, step=self.state.step)
+        self._clock = time.perf_counter()  # not training
+        return better
+
+    def _checkpoint(self) -> None:
+        scaler = self.accelerator.scaler
+        self.state.scaler = None if scaler is None else scaler.state_dict()
+        if self.accelerator.is_main_process:
+            checkpoint.save(
+                self.checkpoints,
+                self.state.step,
+                encoder=self.encoder,
+                objective=self.objective,
+                optimizer=self.updates.optimizer,
+                state=vars(self.state),
+            )
+            best = self.state.best["step"] if self.state.best else None
+            checkpoint.prune(self.checkpoints, self.settings.checkpoint.keep_last, best)
+        self.accelerator.wait_for_everyone()
+        self._clock = time.perf_counter()
+
+    # Processes and devices
+
+    def _seed(self, step: int, micro: int) -> int:
+        key = (self.settings.seed, step, micro, self.accelerator.process_index)
+        return int(generator(*key).integers(2**62))
+
+    def _average_gradients(self) -> None:
+        """Makes every process' gradients their mean over processes, in few large calls."""
+        if self.accelerator.num_processes == 1:
+            return
+        if self._shared is None:  # what some process has a gradient for; the rest is no part of the loss
+            has = [float(parameter.grad is not None) for parameter in self.parameters]
+            flags = torch.tensor(has, device=self.accelerator.device)
+            torch.distributed.all_reduce(flags)
+            self._shared = [p for p, count in zip(self.parameters, flags.tolist(), strict=True) if count]
+        for parameter in self._shared:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        for bucket in _buckets([p.grad for p in self._shared if p.grad is not None]):
+            flat = torch.cat([gradient.flatten() for gradient in bucket])
+            torch.distributed.all_reduce(flat)
+            flat /= self.accelerator.num_processes
+            for gradient, mean in zip(bucket, flat.split([g.numel() for g in bucket]), strict=True):
+                gradient.copy_(mean.view_as(gradient))
+
+    def _anywhere(self, flag: bool) -> bool:
+        """Whether ``flag`` is set on any process, so that all stop after the same step."""
+        if self.accelerator.num_processes == 1:
+            return flag
+        total = torch.tensor(int(flag), device=self.accelerator.device)
+        torch.distributed.all_reduce(total)
+        return bool(total.item())
+
+    def _on_device(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        return (batch.to(self.accelerator.device) for batch in batches)
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Turns the first SIGINT or SIGTERM into an event, so that a step is finished; the second one breaks off."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interrupted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _buckets(gradients: list[Tensor]) -> Iterator[list[Tensor]]:
+    """``gradients`` in runs of about ``BUCKET`` numbers of one type."""
+    bucket: list[Tensor] = []
+    size = 0
+    for gradient in gradients:
+        if bucket and (size + gradient.numel() > BUCKET or gradient.dtype != bucket[0].dtype):
+            yield bucket
+            bucket, size = [], 0
+        bucket.append(gradient)
+        size += gradient.numel()
+    if bucket:
+        yield bucket
+
+
+def _memory_gib(device: torch.device) -> float:
+    """The most memory in use so far: the GPU's, else this process'."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**30
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**30 if sys.platform == "darwin" else 2**20)

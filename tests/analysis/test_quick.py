@@ -1,0 +1,251 @@
+"""The quick judgement against naive loops, hand-solved cases, and encoders that know one thing each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from analysis import quick
+from data.errors import UserError
+from data.randomness import generator
+from data.sentences import split_sentences
+
+Vectors = Callable[[str], Sequence[float] | np.ndarray]
+
+
+class Knows:
+    """An encoder that makes a vector of each text by itself, and keeps what it was asked."""
+
+    def __init__(self, vector: Vectors) -> None:
+        self.vector = vector
+        self.asked: list[str] = []
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        self.asked = list(sentences)
+        return np.array([self.vector(sentence) for sentence in sentences], dtype=np.float32)
+
+
+def vocabulary(count: int) -> list[str]:
+    """Pronounceable words, all different."""
+    syllables = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
+    return [f"{syllables[i % 70]}{syllables[i // 70 % 70]}{syllables[i * 13 % 70]}" for i in range(count)]
+
+
+def documents(count: int, sentences: int = 60) -> list[str]:
+    """Text of Zipf-like words in sentences of 3 to 30 words; each document has ten words of its own."""
+    rng = generator(5)
+    words = vocabulary(1500)
+    shared, own = words[:400], words[400:]
+    weights = 1 / np.arange(10, 410)
+    texts = []
+    for number in range(count):
+        lines = []
+        for _ in range(sentences):
+            drawn = rng.choice(shared, size=rng.integers(3, 31), p=weights / weights.sum())
+            topical = rng.random(len(drawn)) < 0.2
+            drawn[topical] = rng.choice(own[10 * (number % 100) :][:10], size=topical.sum())
+            lines.append(" ".join(drawn).capitalize() + ".")
+        texts.append(" ".join(lines))
+    return texts
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    return documents(90)
+
+
+WORD_VECTORS = dict(zip(vocabulary(1500), np.random.default_rng(2).normal(size=(1500, 300)), strict=True))
+
+
+def bag(sentence: str) -> np.ndarray:
+    """The sum of the words' vectors, which are random."""
+    return np.sum([WORD_VECTORS[word] for word in sentence.lower().replace(".", "").split()], axis=0)
+
+
+@pytest.fixture(scope="module")
+def scores(texts: list[str]) -> dict[str, float | None]:
+    return quick.judge(Knows(bag), texts, seed=3)
+
+
+def value(scores: dict[str, float | None], name: str) -> float:
+    score = scores[name]
+    assert score is not None
+    return score
+
+
+def test_pairs_are_close_and_do_not_overlap() -> None:
+    numbered = [
+        [f"{document}:{i}" for i in range(length)] for document, length in enumerate([128, 127, 300, 3000])
+    ]
+    for seed in range(30):
+        anchors, positives = quick.draw_pairs([" ".join(words) for words in numbered], generator(seed))
+        spans = []
+        for anchor, positive in zip(anchors, positives, strict=True):
+            a, p = anchor.split(), positive.split()
+            assert 16 <= len(a) <= 48 and 16 <= len(p) <= 48
+            document = int(a[0].split(":")[0])
+            start = {words[0]: int(words[0].split(":")[1]) for words in (a, p)}
+            assert numbered[document][start[a[0]] :][: len(a)] == a
+            assert numbered[document][start[p[0]] :][: len(p)] == p
+            first, second = sorted((a, p), key=lambda words: start[words[0]])
+            assert 0 <= start[second[0]] - start[first[0]] - len(first) <= quick.MAX_GAP
+            spans += a + p
+        assert len(spans) == len(set(spans))  # pairs of one document share no word either
+        counts = [sum(anchor.startswith(f"{document}:") for anchor in anchors) for document in range(4)]
+        assert counts == [1, 0, 1, 3000 // quick.STRETCH_WORDS]
+
+
+def test_both_orders_and_all_lengths_occur() -> None:
+    text = " ".join(map(str, range(128)))
+    drawn = [quick.draw_pairs([text], generator(seed)) for seed in range(2000)]
+    before = np.mean([int(a.split()[0]) < int(p.split()[0]) for [a], [p] in drawn])
+    assert abs(before - 0.5) < 0.05
+    lengths = {len(a.split()) for [a], _ in drawn}
+    assert lengths == set(range(16, 49))
+
+
+def test_at_most_so_many_pairs() -> None:
+    text = " ".join(["word"] * 200)
+    anchors, positives = quick.draw_pairs([text] * 900, generator(0))
+    assert len(anchors) == len(positives) == quick.MAX_PAIRS
+
+
+def test_recall_equals_a_loop_over_ranks() -> None:
+    rng = np.random.default_rng(0)
+    anchors, positives = (quick.normalise(rng.normal(size=(40, 6))) for _ in range(2))
+    positives = quick.normalise(positives + anchors)
+    for k in (1, 5):
+        hits = 0
+        for i in range(40):
+            ranking = sorted(range(40), key=lambda j: -float(anchors[i] @ positives[j]))
+            hits += i in ranking[:k]
+        assert 0 < hits < 40
+        assert quick.recall(anchors, positives, k) == pytest.approx(100 * hits / 40)
+
+
+def test_recall_of_one_point_is_zero() -> None:
+    same = quick.normalise(np.ones((30, 4)))
+    assert quick.recall(same, same, 5) == 0
+    assert quick.recall(np.zeros((30, 4)), np.zeros((30, 4)), 5) == 0
+    assert quick.recall(np.eye(30), np.eye(30), 1) == 100
+
+
+def test_geometry_by_hand() -> None:
+    east, north = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+    assert quick.alignment(east, east) == 0
+    assert quick.alignment(east, north) == pytest.approx(2)
+    assert quick.alignment(east, -east) == pytest.approx(4)
+    assert quick.uniformity(np.concatenate([east, -east])) == pytest.approx(-8)  # |x - y|^2 = 4
+    three = np.concatenate([east, east, north])  # distances 0, 2, 2
+    assert quick.uniformity(three) == pytest.approx(np.log((1 + 2 * np.exp(-4)) / 3))
+
+
+def test_probes_are_what_they_say(texts: list[str]) -> None:
+    sentences = split_sentences(texts[:60]), split_sentences(texts[60:])
+    known = [set(part) for part in sentences]
+
+    length = quick.length_examples(*sentences, generator(1))
+    assert set(length.train) <= known[0] and set(length.test) <= known[1]
+    for sentence, label in zip(length.test, length.test_labels, strict=True):
+        low, high = quick.LENGTH_BINS[label]
+        assert low <= len(sentence.split()) <= high
+
+    content = quick.word_content_examples(*sentences, generator(1))
+    by_class: list[list[set[str]]] = [[] for _ in range(quick.CONTENT_WORDS)]
+    for sentence, label in zip(
+        content.train + content.test, [*content.train_labels, *content.test_labels], strict=True
+    ):
+        by_class[label].append(set(sentence.lower().replace(".", "").split()))
+    shared = [set.intersection(*members) for members in by_class]
+    for label, members in enumerate(by_class):
+        others = set.union(*shared[:label], *shared[label + 1 :])
+        assert shared[label] and not any(words & (others - shared[label]) for words in members)
+
+    shift = quick.bigram_shift_examples(*sentences, generator(1))
+    whole = {tuple(sentence.split()) for sentence in known[0]}
+    for sentence, label in zip(shift.train, shift.train_labels, strict=True):
+        words = sentence.split()
+        swaps = [(*words[:i], words[i + 1], words[i], *words[i + 2 :]) for i in range(1, len(words) - 1)]
+        assert (tuple(words) in whole) == (label == 0)
+        assert label == 0 or any(swap in whole for swap in swaps)
+        assert words[0][0].isupper() and sentence.endswith(".")
+
+    for examples in (length, content, shift):
+        for labels in (examples.train_labels, examples.test_labels):
+            assert len(set(np.bincount(labels))) == 1  # as many of each class
+        assert len(set(examples.train)) == len(examples.train)
+
+
+def test_documents_are_either_trained_or_tested_on() -> None:
+    texts = [f"{number} " * 500 for number in range(30)]
+    train, test = quick.split_documents(texts, generator(0))
+    assert len(train) == 20 and len(test) == 10
+    assert not {text.split()[0] for text in train} & {text.split()[0] for text in test}
+    long = ["word " * 5000] * 200
+    assert sum(len(text.split()) for part in quick.split_documents(long, generator(0)) for text in part) <= 250_000
+
+
+def test_a_bag_of_words_knows_topics_and_words_but_no_order(scores: dict[str, float | None]) -> None:
+    assert value(scores, "recall@1") > 8 * (quick.chance("recall@1", scores) or 0)
+    assert value(scores, "recall@5") >= value(scores, "recall@1")
+    assert value(scores, "probe_word_content") > 90
+    error = 100 * (0.25 / value(scores, "n_probe_bigram_shift")) ** 0.5
+    assert abs(value(scores, "probe_bigram_shift") - 50) < 4 * error
+
+
+def test_an_encoder_that_counts_knows_lengths(texts: list[str]) -> None:
+    bins = np.array(quick.LENGTH_BINS)
+
+    def vector(sentence: str) -> np.ndarray:
+        return ((bins[:, 0] <= len(sentence.split())) & (len(sentence.split()) <= bins[:, 1])).astype(float)
+
+    assert quick.judge(Knows(vector), texts, seed=3)["probe_length"] == 100
+
+
+def test_a_constant_encoder_scores_chance(texts: list[str]) -> None:
+    scores = quick.judge(Knows(lambda _: [1.0, 2.0]), texts, seed=3)
+    assert scores["recall@5"] == 0 and scores["alignment"] == 0 and scores["uniformity"] == pytest.approx(0)
+    for name in quick.PROBES:
+        assert scores[f"probe_{name}"] == pytest.approx(quick.chance(f"probe_{name}", scores))
+
+
+def test_same_questions_to_every_encoder_and_others_with_another_seed(texts: list[str]) -> None:
+    def letters(sentence: str) -> list[int]:
+        return [sentence.count(letter) for letter in "abdfgk"]
+
+    first, second, third = Knows(letters), Knows(lambda _: [1.0]), Knows(letters)
+    a, _, c = (quick.judge(encoder, texts, seed=seed) for encoder, seed in ((first, 1), (second, 1), (third, 2)))
+    assert first.asked == second.asked != third.asked
+    assert len(set(first.asked)) == len(first.asked)
+    assert a == quick.judge(Knows(letters), texts, seed=1) != c
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_too_little_text_gives_no_figure_but_a_reason(count: int) -> None:
+    scores = quick.judge(Knows(bag), documents(count, sentences=12), seed=1)
+    for name in ("recall@1", "recall@5", "alignment", "uniformity", *(f"probe_{probe}" for probe in quick.PROBES)):
+        assert scores[name] is None
+    assert (
+        quick.missing("recall@1", scores) == f"recall@1: held-out text gives {count} pairs of spans; 20 are needed"
+    )
+    reason = quick.missing("probe_length", scores)
+    assert reason is not None and reason.endswith("test sentences; 60 are needed")
+    assert quick.missing("n_pairs", scores) is None
+
+
+def test_vectors_that_are_not_finite_are_refused(texts: list[str]) -> None:
+    with pytest.raises(UserError, match=r"not finite: its training diverged\. Try a smaller optimizer\.lr\."):
+        quick.judge(Knows(lambda sentence: [float("nan")]), texts, seed=1)
+
+
+def test_chance_by_hand() -> None:
+    scores: dict[str, float | None] = {"n_pairs": 200}
+    assert quick.chance("recall@1", scores) == 0.5
+    assert quick.chance("recall@5", scores) == 2.5
+    assert quick.chance("probe_bigram_shift", scores) == 50
+    assert quick.chance("probe_word_content", scores) == 5
+    assert quick.chance("probe_length", scores) == pytest.approx(100 / 6)
+    assert quick.chance("alignment", scores) is None
+    assert quick.chance("recall@1", {"n_pairs": 0}) is None

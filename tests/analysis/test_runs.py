@@ -1,0 +1,92 @@
+"""Run folders of every condition are listed; none stops the listing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from analysis import runs
+from data.errors import UserError
+from tests.analysis.runs_on_disk import START, TRAINED, write
+
+
+def test_a_finished_run_is_read(tmp_path: Path) -> None:
+    row = runs.read(write(tmp_path / "declutr-roberta-base-pydocs-1-x"))
+    assert row["state"] == "finished" and row["problem"] is None
+    assert (row["objective"], row["encoder"], row["corpus"], row["budget"]) == (
+        "declutr",
+        "roberta-base",
+        "pydocs",
+        "teaching",
+    )
+    assert (row["steps"], row["tokens"], row["weights"], row["seed"]) == (60, 150_000, "random", 1)
+    assert row["start"] == START and row["trained"] == TRAINED and row["senteval"] == {}
+
+
+def test_an_unfinished_run_is_read_though_its_last_line_is_cut(tmp_path: Path) -> None:
+    folder = write(tmp_path / "run", finished=False)
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 61, "lo')
+    row = runs.read(folder)
+    assert row["state"] == "unfinished" and row["steps"] == 60 and row["trained"] == {}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "problem"),
+    [
+        ("config.yaml", "a: [1", "while parsing a flow sequence"),
+        ("config.yaml", "- 1", "config.yaml is not a mapping"),
+        ("metrics.jsonl", '{"step": 1\n{"step": 2, "loss": 1}\n', "metrics.jsonl:1 is not JSON"),
+        ("metrics.jsonl", "3\n4\n", "metrics.jsonl:1 is not a JSON object"),
+        ("quick.json", "{", "Expecting property name"),
+        ("quick.json", "[]", "quick.json is not a JSON object"),
+    ],
+)
+def test_a_broken_run_is_listed_as_such(tmp_path: Path, file: str, content: str, problem: str) -> None:
+    write(tmp_path / "a-good")
+    (write(tmp_path / "b-broken") / file).write_text(content)
+    (tmp_path / "c-empty").mkdir()
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / "notes.txt").touch()
+    rows = runs.scan(tmp_path)
+    assert [(row["run"], row["state"]) for row in rows] == [
+        ("a-good", "finished"),
+        ("b-broken", "broken"),
+        ("c-empty", "broken"),
+    ]
+    assert problem in rows[1]["problem"]
+    shown = text(rows)
+    assert "3.0 → 14.5" in shown and problem in shown
+
+
+def test_bytes_that_are_no_text_are_a_broken_run(tmp_path: Path) -> None:
+    (write(tmp_path / "run") / "metrics.jsonl").write_bytes(b"\xff\xfe\x00")
+    assert runs.scan(tmp_path)[0]["state"] == "broken"
+
+
+def test_a_run_folder_itself_may_be_named(tmp_path: Path) -> None:
+    assert [row["run"] for row in runs.scan(write(tmp_path / "one"))] == ["one"]
+
+
+def test_no_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"There is no folder .*nowhere: name the folder that holds the run folders"
+    ):
+        runs.scan(tmp_path / "nowhere")
+
+
+def test_averages_get_columns(tmp_path: Path) -> None:
+    folder = write(tmp_path / "run")
+    (folder / "senteval.json").write_text(json.dumps({"averages": {"downstream": 71.25}}))
+    shown = text(runs.scan(tmp_path))
+    assert "SentEval downstream" in shown and "71.2" in shown
+
+
+def text(rows: list[dict[str, object]]) -> str:
+    console = Console(width=300, record=True, quiet=False)
+    with console.capture() as capture:
+        console.print(runs.table(rows))
+    return capture.get()

@@ -1,0 +1,62 @@
+"""The table of a run's quick scores."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from analysis.tables import quick_table
+from tests.analysis.runs_on_disk import START, TRAINED
+
+
+def rows(quick: dict[str, dict[str, float | None]], **facts: object) -> tuple[dict[str, list[str]], str]:
+    """The table's cells by their row's name, and what stands around them."""
+    table = quick_table(quick, title="declutr · roberta-base", facts=facts)
+    cells = [list(column.cells) for column in table.columns]
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(table)
+    return {str(name): [str(cell) for cell in row] for name, *row in zip(*cells, strict=True)}, capture.get()
+
+
+def test_rows_by_hand() -> None:
+    found, shown = rows(
+        {"start": START | {"dev_mlm": 9.0}, "trained": TRAINED | {"dev_mlm": 6.5}},
+        weights="random",
+        negatives_per_anchor=62,
+        tokens_seen=3_123_456,
+    )
+    assert found["recall@1, % ↑"] == ["3.0", "14.5", "[green]+11.5[/green]", "0.2", "400"]
+    assert found["probe: sentence length, % ↑"] == ["30.0", "42.0", "[green]+12.0[/green]", "16.7", "600"]
+    assert found["dev mlm ↓"] == ["9.000", "6.500", "[green]-2.500[/green]", "–", ""]
+    assert found["alignment ↓"] == ["0.300", "0.400", "+0.100", "–", "400"]
+    assert "declutr · roberta-base" in shown
+    assert "weights: random · negatives per anchor: 62 · tokens seen: 3,123,456" in shown
+
+
+def test_colour_only_beyond_two_standard_errors() -> None:
+    def change(trained: float) -> str:
+        # 600 test sentences at about 50 %: the difference of two accuracies has a standard error of 2.9.
+        return rows({"start": START, "trained": START | {"probe_bigram_shift": trained}})[0][
+            "probe: bigram shift, % ↑"
+        ][2]
+
+    assert change(55.0) == "+5.0"
+    assert change(45.0) == "-5.0"
+    assert change(56.0) == "[green]+6.0[/green]"
+    assert change(44.0) == "[red]-6.0[/red]"
+
+
+def test_a_loss_that_rises_is_red() -> None:
+    assert rows({"start": {"dev_mlm": 6.0}, "trained": {"dev_mlm": 7.0}})[0]["dev mlm ↓"][2] == "[red]+1.000[/red]"
+
+
+def test_what_is_missing_is_said() -> None:
+    few = START | {"probe_length": None, "n_probe_length": 12}
+    found, shown = rows({"start": few, "trained": few})
+    assert found["probe: sentence length, % ↑"][:3] == ["–", "–", "–"]
+    assert "probe_length: held-out text gives 12 test sentences; 60 are needed" in shown
+
+
+def test_start_alone_and_nothing_at_all() -> None:
+    assert rows({"start": START})[0]["recall@1, % ↑"][:3] == ["3.0", "–", "–"]
+    assert rows({})[0] == {}

@@ -1,0 +1,72 @@
+"""Small corpora, a tokenizer and a drawer for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedTokenizerFast
+
+from data.batch import Batch, Tokens
+from data.randomness import generator
+from data.sources.base import Document, Source, fingerprint
+from data.token_format import TokenFormat
+from data.tokenizer import train_bpe
+
+WORDS = [
+    "the",
+    "model",
+    "learns",
+    "sentence",
+    "vectors",
+    "from",
+    "spans",
+    "of",
+    "long",
+    "documents",
+    "and",
+    "their",
+    "neighbours",
+    "in",
+    "text",
+]
+FORMAT = TokenFormat((0,), (2,), 1, 4, 320, 64, frozenset({0, 1, 2, 3, 4}))
+
+
+def document(i: int, words: int = 40) -> str:
+    return f"Document {i}: " + " ".join(WORDS[j] for j in generator(i).integers(len(WORDS), size=words))
+
+
+class Listed(Source):
+    """A corpus in a list."""
+
+    name = "listed"
+
+    def __init__(self, documents: list[Document], **options: Any) -> None:
+        super().__init__(**options)
+        self.listed = documents
+
+    def documents(self) -> Iterator[Document]:
+        yield from self.listed
+
+    def fingerprint(self) -> str:
+        return fingerprint(*(repr(document) for document in self.listed))
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name, "where": "a test", "licence": None}
+
+
+class Cut:
+    """Draws five tokens of a document at a random place, and a random number beside them."""
+
+    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
+        start = int(rng.integers(len(unit) - 4))
+        return np.append(unit[start : start + 5], rng.integers(1000))
+
+    def collate(self, examples: list[np.ndarray], format: TokenFormat) -> Batch:
+        return Batch({"cut": Tokens.pad(examples, format.pad_id)}, size=len(examples))
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    return train_bpe([document(i) for i in range(50)], vocab_size=320)

@@ -1,0 +1,75 @@
+"""Hub data sets, with the network replaced: records, documents of many rows, and what is refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import datasets
+import pytest
+from huggingface_hub import constants
+
+from data.errors import UserError
+from data.sources import hub
+from data.sources.base import Document
+from data.sources.hub import Hub
+
+COMMIT = "0123456789" * 4
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[dict[str, Any]]], None]:
+    def answer_with(rows: list[dict[str, Any]]) -> None:
+        def load(dataset: str, subset: str | None, **options: Any) -> datasets.IterableDataset:
+            assert options == {"split": "train", "streaming": True, "revision": COMMIT}
+            return datasets.Dataset.from_list(rows).to_iterable_dataset()
+
+        monkeypatch.setattr(hub, "check_reachable", lambda what: None)
+        monkeypatch.setattr(datasets, "load_dataset", load)
+
+    return answer_with
+
+
+def test_a_document_a_row(serve: Callable[[list[dict[str, Any]]], None]) -> None:
+    serve([{"id": "a/1", "text": "one"}, {"id": "b/1", "text": "two"}])
+    source = Hub(dataset="some/set", revision=COMMIT, group_field="id")
+    assert list(source.documents()) == [Document("one", "a"), Document("two", "b")]
+    assert source.fingerprint() == Hub(dataset="some/set", revision=COMMIT, group_field="id").fingerprint()
+    assert source.fingerprint() != Hub(dataset="some/set", revision="f" * 40, group_field="id").fingerprint()
+    with pytest.raises(
+        UserError, match=r"some/set, row 1: there is no field 'body'; corpus\.field must be one of"
+    ):
+        list(Hub(dataset="some/set", revision=COMMIT, field="body").documents())
+
+
+def test_documents_of_many_rows(serve: Callable[[list[dict[str, Any]]], None]) -> None:
+    rows = ["", " = First = \n", " text \n", " = = Section = = \n", " more \n", " = Second = \n", " end \n"]
+    serve([{"text": row} for row in rows])
+    source = Hub(dataset="some/set", revision=COMMIT, document_start="^ = [^=]+ = $")
+    assert [" ".join(document.text.split()) for document in source.documents()] == [
+        "",
+        "= First = text = = Section = = more",
+        "= Second = end",
+    ]
+
+
+def test_unreachable_hub_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(hub, "getproxies", dict)
+    began = time.perf_counter()
+    source = Hub(dataset="some/set")
+    with pytest.raises(
+        UserError, match=r"corpus\.dataset=some/set: the hub at 127\.0\.0\.1:9 cannot be reached \("
+    ):
+        source.fingerprint()
+    with pytest.raises(UserError, match="cannot be reached"):
+        next(source.documents())
+    assert time.perf_counter() - began < 2 * hub.LIMIT
+
+
+def test_bad_expression() -> None:
+    with pytest.raises(
+        ValueError, match=r"corpus\.document_start must be a regular expression\. Got '\(' instead"
+    ):
+        Hub(dataset="some/set", document_start="(")

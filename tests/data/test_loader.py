@@ -1,0 +1,104 @@
+"""Batches as a function of the step: epochs, ranks, workers, held-out batches, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.batch import Batch
+from data.errors import UserError
+from data.loader import Loader
+from tests.data.samples import FORMAT, Cut
+
+UNITS = [np.arange(100 * i, 100 * i + 50) for i in range(23)]
+INDICES = [i for i in range(23) if i != 5]
+
+
+def loader(batch_size: int = 4, seed: int = 3, rank: int = 0, world: int = 1) -> Loader:
+    return Loader(UNITS, INDICES, Cut(), FORMAT, batch_size=batch_size, seed=seed, rank=rank, world=world)
+
+
+def rows(batch: Batch) -> list[list[int]]:
+    assert batch.size == len(batch.tokens["cut"])
+    return batch.tokens["cut"].ids.tolist()
+
+
+def documents(batch: Batch) -> list[int]:
+    return [row[0] // 100 for row in rows(batch)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(0, 5))
+def test_a_batch_is_a_function_of_its_step(steps: list[int], seed: int) -> None:
+    one = loader(seed=seed)
+    for step in steps:
+        assert rows(one.batch(step)) == rows(loader(seed=seed).batch(step))
+
+
+def test_an_epoch_takes_every_document_once() -> None:
+    batches = loader(batch_size=2)
+    assert batches.batches_per_epoch == 11
+    for epoch in range(3):
+        taken = [i for step in range(11 * epoch, 11 * epoch + 11) for i in documents(batches.batch(step))]
+        assert sorted(taken) == INDICES
+
+
+def test_no_batch_holds_a_document_twice() -> None:
+    batches = loader(batch_size=8)  # 22 documents: each epoch leaves out 6
+    for step in range(30):
+        assert len(set(documents(batches.batch(step)))) == 8
+
+
+def test_epochs_seeds_and_visits_differ() -> None:
+    batches = loader(batch_size=22)
+    first, second = rows(batches.batch(0)), rows(batches.batch(1))
+    assert [row[0] // 100 for row in first] != [row[0] // 100 for row in second]
+    assert sorted(first) != sorted(second)
+    assert sorted(rows(loader(batch_size=22, seed=4).batch(0))) != sorted(first)
+
+
+def test_an_example_does_not_depend_on_its_place_or_batch() -> None:
+    whole = {row[0] // 100: row for row in rows(loader(batch_size=22).batch(0))}
+    part = rows(loader(batch_size=4).batch(0))
+    assert all(whole[row[0] // 100] == row for row in part)
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_ranks_take_contiguous_rows(world: int) -> None:
+    for step in range(12):
+        parts = [rows(loader(rank=rank, world=world).batch(step)) for rank in range(world)]
+        assert sum(parts, []) == rows(loader().batch(step))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_iterate(workers: int) -> None:
+    state = torch.random.get_rng_state()
+    batches = [rows(batch) for batch in loader().iterate(3, 9, workers=workers)]
+    assert batches == [rows(loader().batch(step)) for step in range(3, 9)]
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_fixed_batches() -> None:
+    batches = [rows(batch) for batch in loader(batch_size=5).fixed(3)]
+    assert batches == [rows(batch) for batch in loader(batch_size=5, seed=9).fixed(3)]
+    assert batches[0] != batches[1]
+    assert len(loader(batch_size=5).fixed(100)) == 4
+    assert loader(batch_size=5).fixed(0) == []
+    parts = [loader(batch_size=4, rank=rank, world=2).fixed(1)[0] for rank in range(2)]
+    assert rows(parts[0]) + rows(parts[1]) == rows(loader(batch_size=4).fixed(1)[0])
+
+
+def test_refusals() -> None:
+    with pytest.raises(
+        ValueError, match=r"objective\.batch_size must be a positive multiple of the 3 proc.* Got 4"
+    ):
+        loader(world=3)
+    with pytest.raises(ValueError, match=r"Got 0 instead"):
+        loader(batch_size=0)
+    with pytest.raises(
+        UserError, match=r"22 usable documents do not fill a batch of 32: lower objective\.batch_size"
+    ):
+        loader(batch_size=32)

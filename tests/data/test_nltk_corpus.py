@@ -1,0 +1,30 @@
+"""NLTK's corpora: running text of a parsed one, and what is refused."""
+
+from __future__ import annotations
+
+import nltk.data
+import pytest
+
+from data.errors import UserError
+from data.sources.nltk_corpus import NltkCorpus
+from tests.support import suite_data
+
+
+def test_treebank_without_its_empty_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nltk.data, "path", [str(suite_data("nltk_data"))])
+    source = NltkCorpus(corpus="treebank")
+    documents = [document.text for document in source.documents()]
+    assert len(documents) == source.total == 199
+    assert documents[0].startswith("Pierre Vinken , 61 years old , will join the board as a nonexecutive director")
+    assert not any("*T*-1" in text or "*-1" in text for text in documents)
+    assert source.fingerprint() == NltkCorpus(corpus="treebank").fingerprint()
+
+
+def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nltk.data, "path", [])
+    with pytest.raises(UserError, match=r"nltk has no corpus 'gutenburg'; did you mean 'gutenberg'\?"):
+        NltkCorpus(corpus="gutenburg")
+    with pytest.raises(
+        UserError, match=r"nltk's 'brown' is not installed: .*nltk\.download\('brown'\).*NLTK_DATA"
+    ):
+        NltkCorpus(corpus="brown")

@@ -1,0 +1,125 @@
+"""The embedded corpus: prose out of docstrings, and what it amounts to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from data.sources.base import order_hash
+from data.sources.prose import paragraphs
+from data.sources.pydocs import FEWEST_WORDS, MOST_WORDS, Pydocs, _joined
+
+NUMPY = """
+    mean(x, axis=None)
+
+    Compute the *weighted* mean of :class:`~numpy.ndarray` objects along ``axis`` [1]_.
+
+    Parameters
+    ----------
+    x : array_like, shape (n, m) or a very long list of other things
+        Values to be averaged, as explained in the `user guide <https://a.b/c>`_.
+
+    .. math::
+
+        \\\\mu = \\\\frac{1}{n} \\\\sum_{i=1}^n x_i and here are many plain words
+
+    .. note:: This note is prose that should be kept in the text.
+
+    Examples
+    --------
+    The following is an example that shows it::
+
+        here = some + code that is not prose at all but words
+
+    >>> mean([1, 2])
+    these are six words of output
+    1.5
+
+    ==== ======================
+    name meaning of this column in words
+    ==== ======================
+    """
+
+GOOGLE = """Loads a model from a folder that holds its files.
+
+    Args:
+        path (`str` or [`~os.PathLike`], *optional*):
+            The folder in which the files of the model are.
+        strict: Whether all of the keys have to match exactly.
+        short: Too short.
+    :param old: It has been kept for those who still use it.
+
+    ```python
+    this is code in a fence and it has many words
+    ```
+
+    <Tip>
+
+    - Read the [guide](https://a.b/c) before you use
+      this function for the first time.
+
+    </Tip>
+"""
+
+
+def test_numpy_style() -> None:
+    assert list(paragraphs(NUMPY)) == [
+        "Compute the weighted mean of numpy.ndarray objects along axis .",
+        "Values to be averaged, as explained in the user guide.",
+        "This note is prose that should be kept in the text.",
+        "The following is an example that shows it:",
+    ]
+
+
+def test_google_style() -> None:
+    assert list(paragraphs(GOOGLE)) == [
+        "Loads a model from a folder that holds its files.",
+        "The folder in which the files of the model are.",
+        "Whether all of the keys have to match exactly.",
+        "It has been kept for those who still use it.",
+        "Read the guide before you use this function for the first time.",
+    ]
+
+
+def test_modules_are_joined_and_cut(tmp_path: Path) -> None:
+    def prose(module: str, count: int) -> str:
+        words = [chr(97 + i % 26) + chr(97 + i // 26) for i in range(count)]
+        return "\n\n".join(f"{module} says of {word} that it is a thing that one may have." for word in words)
+
+    (tmp_path / "tests").mkdir()
+    for name, count in (("a_long.py", 400), ("b_short.py", 30), ("c_short.py", 30), ("tests/d.py", 99)):
+        module = name[0]
+        (tmp_path / name).write_text(f'"""{prose(module, count)}"""\n')
+    (tmp_path / "broken.py").write_text("def (")
+    documents = list(_joined(tmp_path, "package", set()))
+    words = [len(document.text.split()) for document in documents]
+    assert all(FEWEST_WORDS <= count <= MOST_WORDS + 20 for count in words[:-1])
+    # Modules b and c say of the same things what a says; "a", "b" and "c" are words, so they are kept.
+    assert [document.group for document in documents] == ["package.a_long"] * 3 + ["package.c_short"]
+    assert sum(words) == 13 * 460
+    assert "d says" not in " ".join(document.text for document in documents)
+
+
+def test_near_copies_are_dropped(tmp_path: Path) -> None:
+    text = "This is the configuration class to store the configuration of a {}Model with {} layers."
+    (tmp_path / "a.py").write_text(
+        f'"""{text.format("Bert", 12)}"""\ndef f():\n    """{text.format("Albert", 6)}"""\n'
+    )
+    (document,) = _joined(tmp_path, "package", set())
+    assert document.text == text.format("Bert", 12)
+
+
+@pytest.mark.slow
+def test_what_it_amounts_to() -> None:
+    source = Pydocs()
+    documents = list(source.documents())
+    words = [len(document.text.split()) for document in documents]
+    assert len(documents) == source.total > 1500
+    assert sum(words) > 2_000_000
+    assert sum(count >= FEWEST_WORDS for count in words) > 0.95 * len(words)
+    assert ">>>" not in " ".join(document.text for document in documents)
+    hashes = Counter(order_hash(part) for document in documents for part in document.text.split("\n\n"))
+    assert max(hashes.values()) == 1
+    assert source.fingerprint() == Pydocs().fingerprint() != ""

@@ -1,0 +1,81 @@
+"""The split: stable, by group, nested fractions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.sources.base import Document, fingerprint, normalise, order_hash, part_of, split_hash, threshold
+from tests.data.samples import Listed
+
+
+def test_split_hash_never_moves() -> None:
+    # Were these numbers to change, every user's dev documents would wander into training.
+    assert split_hash(None, "A text.") == 17404408402062150476
+    assert split_hash("book", "A text.") == split_hash("book", "Another.") == 4116632377653044318
+    assert order_hash("A text.") == 4797573160475150293
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.text())
+def test_smaller_shares_lie_within_larger_ones(one: float, other: float, text: str) -> None:
+    small, large = sorted((one, other))
+    if order_hash(normalise(text)) < threshold(small):
+        assert order_hash(normalise(text)) < threshold(large)
+    assert order_hash(normalise(text)) < threshold(1.0)
+
+
+def test_shares_are_kept_and_independent() -> None:
+    texts = [f"document {i}" for i in range(20_000)]
+    dev = np.array([part_of(None, split_hash(None, text), 0.05) == "dev" for text in texts])
+    tenth = np.array([order_hash(text) < threshold(0.1) for text in texts])
+    assert dev.mean() == pytest.approx(0.05, abs=0.006)
+    assert tenth.mean() == pytest.approx(0.1, abs=0.01)
+    assert (dev & tenth).mean() == pytest.approx(0.005, abs=0.002)
+
+
+def test_own_part_wins() -> None:
+    assert part_of("train", 0, 0.5) == "train"
+    assert part_of("dev", 2**64 - 1, 0.5) == "dev"
+
+
+@given(st.text())
+def test_normalise(text: str) -> None:
+    clean = normalise(text)
+    assert clean == normalise(clean) == clean.strip()
+    assert not any(a.isspace() and (a != " " or b.isspace()) for a, b in zip(clean, clean[1:], strict=False))
+
+
+def test_normalise_replaces_what_utf8_cannot_hold() -> None:
+    assert normalise(" a\ud800\n\tb\xa0c ") == "a? b c"
+
+
+def test_texts_are_those_of_the_training_part() -> None:
+    documents = [
+        Document("  In \n TRAINING ", part="train"),
+        Document("held out", part="dev"),
+        Document(" \n", part="train"),
+    ]
+    assert list(Listed(documents, lowercase=True, fraction=0.001).texts()) == ["in training"]
+
+
+def test_fingerprint_depends_on_the_borders() -> None:
+    assert fingerprint("ab", "c") != fingerprint("a", "bc")
+    assert fingerprint("ab", "c") == fingerprint(b"ab", b"c")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"fraction": 0}, r"corpus\.fraction must lie in \(0, 1\]\. Got 0 instead\."),
+        ({"fraction": 1.1}, r"corpus\.fraction must lie in \(0, 1\]\. Got 1\.1 instead\."),
+        ({"dev_fraction": 1}, r"corpus\.dev_fraction must lie in \[0, 1\)\. Got 1 instead\."),
+        ({"dev_fraction": float("nan")}, r"corpus\.dev_fraction"),
+    ],
+)
+def test_refusals(option: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Listed([], **option)

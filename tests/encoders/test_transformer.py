@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM
+
+import encoders
+from data.batch import Tokens
+from encoders.transformer import Transformer
+from tests.encoders.models import FAMILIES, SENTENCES, minilm, shape, texts, tiny
+
+
+def _tokens(encoder: Transformer, lengths: tuple[int, ...] = (5, 9, 3)) -> Tokens:
+    rng = np.random.default_rng(0)
+    rows = [encoder.format.wrap(rng.integers(5, encoder.format.vocab_size, length - 2)) for length in lengths]
+    return Tokens.pad(rows, encoder.format.pad_id)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_states_and_logits_are_those_of_the_whole_model(family: str) -> None:
+    encoder = tiny(family)
+    tokens = _tokens(encoder)
+    encoding = encoder(tokens)
+    assert encoding.states.shape == (3, 9, encoder.state_dimension)
+    assert encoding.sentence.shape == (3, encoder.dimension)
+    whole = encoder.model(input_ids=tokens.ids, attention_mask=tokens.mask.long()).logits
+    torch.testing.assert_close(encoder.token_logits(encoding.states[tokens.mask]), whole[tokens.mask])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padding_changes_nothing(family: str) -> None:
+    encoder = tiny(family)
+    tokens = _tokens(encoder)
+    for row in range(3):
+        alone = encoder(tokens.rows(torch.tensor([row]))).sentence
+        torch.testing.assert_close(alone[0], encoder(tokens).sentence[row], atol=1e-6, rtol=0)
+
+
+def test_format_wraps_as_the_tokenizer_does() -> None:
+    encoder = tiny()
+    content = encoder.tokenizer(SENTENCES[0], add_special_tokens=False)["input_ids"]
+    wrapped = encoder.format.wrap(np.array(content))
+    assert wrapped.tolist() == encoder.tokenizer(SENTENCES[0])["input_ids"]
+    assert encoder.format.mask_id == encoder.tokenizer.mask_token_id
+    assert encoder.format.special_ids == {0, 1, 2, 3, 4}
+    assert encoder.format.max_length == 64  # of RoBERTa's 66 positions two are taken by its padding token
+    assert encoder(_tokens(encoder, (64,))).states.shape == (1, 64, 32)
+
+
+def test_encode_keeps_the_order_and_equals_one_by_one() -> None:
+    encoder = tiny()
+    vectors = encoder.encode(SENTENCES * 7, batch_tokens=100)
+    assert vectors.dtype == np.float32 and vectors.shape == (42, 32)
+    alone = np.concatenate([encoder.encode([sentence]) for sentence in SENTENCES])
+    np.testing.assert_allclose(vectors, np.tile(alone, (7, 1)), atol=1e-5)
+
+
+def test_encode_of_nothing_of_normalized_and_of_a_string() -> None:
+    encoder = tiny()
+    assert encoder.encode([]).shape == (0, 32)
+    vectors = encoder.encode(SENTENCES)
+    np.testing.assert_allclose(
+        encoder.encode(SENTENCES, normalize=True),
+        vectors / np.linalg.norm(vectors, axis=1, keepdims=True),
+        atol=1e-6,
+    )
+    with pytest.raises(ValueError, match="encode takes a list of sentences. Got one string instead."):
+        encoder.encode("one sentence")
+    with pytest.raises(ValueError, match="batch_tokens must be at least 1. Got 0 instead."):
+        encoder.encode(SENTENCES, batch_tokens=0)
+
+
+def test_encode_runs_without_dropout_and_restores_the_mode() -> None:
+    encoder = tiny(dropout=0.5)
+    expected = encoder.encode(SENTENCES)
+    encoder.train()
+    assert np.array_equal(encoder.encode(SENTENCES, progress=True), expected)
+    assert encoder.training
+    with torch.no_grad():
+        assert not torch.equal(encoder(_tokens(encoder)).sentence, encoder(_tokens(encoder)).sentence)
+
+
+def test_encode_bounds_padded_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny()
+    seen = []
+    forward = Transformer.forward
+    monkeypatch.setattr(
+        Transformer, "forward", lambda self, tokens: seen.append(tokens.ids.numel()) or forward(self, tokens)
+    )
+    encoder.encode(SENTENCES * 5, batch_tokens=80)
+    assert max(seen) <= 80 and len(seen) > 3
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert", "distilbert"])
+def test_dropout_is_set_everywhere(family: str) -> None:
+    encoder = tiny(family, dropout=0.25)
+    inside = [module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
+    assert inside and set(inside) == {0.25}
+
+
+def test_flops_follow_the_weights() -> None:
+    encoder = tiny()
+    layer = 4 * (32 * 32 + 32) + 2 * 32 * 64 + 32 + 64
+    assert encoder.forward_flops(10, 7.0) == 10 * (2 * 2 * layer + 4 * 2 * 7 * 32)
+    assert encoder.head_flops(10) == 2 * 10 * (32 * 32 + 32 * len(encoder.tokenizer))
+    albert, bert = tiny("albert"), tiny("bert")
+    shared = 16 * 32 + 32  # ALBERT's map from embeddings to states
+    assert albert.forward_flops(1, 0) == bert.forward_flops(1, 0) + 2 * shared
+
+
+def test_segment_ids_reach_a_model_that_has_them() -> None:
+    bert, roberta = tiny("bert"), tiny("roberta")
+    for encoder, differs in ((bert, True), (roberta, False)):
+        tokens = _tokens(encoder)
+        second = Tokens(tokens.ids, tokens.mask, type_ids=torch.ones_like(tokens.ids))
+        assert torch.equal(encoder(tokens).sentence, encoder(second).sentence) is not differs
+
+
+def test_random_weights_follow_torchs_seed() -> None:
+    first, again, other = (
+        torch.manual_seed(seed) and next(tiny().backbone.encoder.parameters()) for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_minilm_equals_sentence_transformers() -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    encoder = encoders.load(minilm())
+    assert (encoder.dimension, encoder.format.max_length, encoder.weights) == (384, 256, "pretrained")
+    assert not encoder.has_mlm_head
+    texts = [*SENTENCES, SENTENCES[3] * 5]
+    theirs = sentence_transformers.SentenceTransformer(str(minilm()), device="cpu").encode(texts)
+    np.testing.assert_allclose(encoder.encode(texts), theirs, atol=1e-5)
+
+
+def test_a_head_is_added_tied_and_leaves_the_vectors(tmp_path: Path) -> None:
+    headed = tiny("bert")
+    headed.backbone.save_pretrained(tmp_path)
+    headed.tokenizer.save_pretrained(tmp_path)
+    encoder = Transformer(path=str(tmp_path)).eval()
+    assert not encoder.has_mlm_head and encoder.head_flops(1) == 0
+    with pytest.raises(ValueError, match="has no MLM head"):
+        encoder.token_logits(torch.zeros(1, 32))
+    before = encoder.encode(SENTENCES)
+    encoder.add_mlm_head()
+    assert encoder.has_mlm_head and not encoder.training
+    assert np.array_equal(encoder.encode(SENTENCES), before)
+    embeddings = encoder.backbone.get_input_embeddings().weight
+    assert encoder.model.get_output_embeddings().weight is embeddings
+    encoder.token_logits(torch.randn(3, 32)).sum().backward()
+    assert embeddings.grad is not None and embeddings.grad.abs().sum() > 0
+
+
+def test_pretrained_head_is_used(tmp_path: Path) -> None:
+    encoder = tiny("roberta")
+    encoder.save(tmp_path / "encoder")
+    again = Transformer(path=str(tmp_path / "encoder")).eval()
+    assert again.has_mlm_head
+    states = torch.randn(4, 32)
+    torch.testing.assert_close(again.token_logits(states), encoder.token_logits(states))
+    reference = AutoModelForMaskedLM.from_pretrained(tmp_path / "encoder")
+    torch.testing.assert_close(again.token_logits(states), reference.lm_head(states))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "encoder.name, encoder.path or encoder.shape must be given. Got none of them."),
+        ({"pooling": "median"}, "encoder.pooling must be one of mean, cls, max, last. Got median instead."),
+        ({"dropout": 1.0}, "encoder.dropout must be at least 0 and below 1. Got 1.0 instead."),
+        ({"max_length": 2}, "encoder.max_length must be at least 8. Got 2 instead."),
+        ({"weights": "good"}, "encoder.weights must be one of auto, pretrained, random. Got good instead."),
+        ({"weights": "random"}, "encoder.shape must say how large a random model is to be."),
+        ({"shape": {"model_type": "robberta"}}, "encoder.shape.model_type must be a transformers family."),
+        (
+            {"shape": shape(hiden_size=8)},
+            r"hiden_size: RobertaConfig has no such argument; did you mean hidden_size\?",
+        ),
+        ({"shape": shape(hidden_size=33)}, "encoder.shape or encoder.attention: The hidden size .33."),
+        ({"shape": shape(), "max_length": 65}, "encoder.max_length must be at most 64, the model's limit."),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Transformer(**{"texts": texts, "vocab_size": 400, **arguments})

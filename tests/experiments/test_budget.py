@@ -1,0 +1,46 @@
+"""Budgets: which length counts, and what follows from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from experiments.budget import Budget, about, flops_per_second
+
+SIZES: dict[str, Any] = {"min_span": 4, "max_span": 8, "documents": 2, "sentences": 4}
+COSTS = {"step_flops": 10.0, "step_tokens": 7.0, "steps_per_epoch": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("lengths", "steps"),
+    [
+        ({"flops": 1000.0}, 100),
+        ({"flops": 1000.0, "epochs": 3.0}, 150),
+        ({"flops": 1000.0, "epochs": 3.0, "tokens": 15.0}, 3),
+        ({"flops": 1000.0, "epochs": 3.0, "tokens": 15.0, "steps": 5}, 5),
+        ({"flops": 1.0}, 1),
+    ],
+)
+def test_the_first_length_that_is_set_counts(lengths: dict[str, Any], steps: int) -> None:
+    plan = Budget(**SIZES, **lengths).plan(**COSTS)
+    assert (plan.steps, plan.tokens, plan.epochs, plan.flops) == (steps, 7.0 * steps, steps / 50, 10.0 * steps)
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match=r"budget.steps must be a positive number. Got 0 instead"):
+        Budget(**SIZES, steps=0)
+    with pytest.raises(ValueError, match=r"One of budget.steps, budget.tokens, .* must be set"):
+        Budget(**SIZES)
+
+
+def test_measured_speed_is_a_possible_one() -> None:
+    assert 1e8 < flops_per_second(torch.device("cpu"), torch.float32, seconds=0.02) < 1e14
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(40, "40 s"), (300, "5 min"), (11_500, "3.2 h"), (180_000, "2.1 days")]
+)
+def test_about(seconds: float, text: str) -> None:
+    assert about(seconds) == text

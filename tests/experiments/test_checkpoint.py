@@ -1,0 +1,125 @@
+"""Checkpoints: everything comes back, nothing half-written is believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from data.errors import UserError
+from experiments import checkpoint
+from experiments.optimizer import AdamW
+
+
+class Tied(nn.Module):
+    """An embedding and an output layer that share their weights, as an MLM head does."""
+
+    def __init__(self, width: int = 3) -> None:
+        super().__init__()
+        self.words = nn.Embedding(5, width)
+        self.out = nn.Linear(width, 5)
+        self.out.weight = self.words.weight
+
+    def forward(self) -> torch.Tensor:
+        return self.out(self.words.weight).square().sum()
+
+
+class Queue(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(3, 2)
+        self.register_buffer("queue", torch.zeros(4, 2))
+        self.register_buffer("pointer", torch.tensor(0))
+
+
+def make(width: int = 3) -> tuple[Tied, Queue, torch.optim.Optimizer]:
+    encoder, objective = Tied(width), Queue()
+    return encoder, objective, AdamW(lr=0.1).build([*encoder.parameters(), *objective.parameters()])
+
+
+def write(root: Path, step: int, steps_taken: int = 2) -> tuple[Tied, Queue, torch.optim.Optimizer]:
+    encoder, objective, optimizer = make()
+    for _ in range(steps_taken):
+        optimizer.zero_grad()
+        encoder().backward()
+        optimizer.step()
+    objective.queue.fill_(1.5)
+    objective.pointer.fill_(3)
+    checkpoint.save(
+        root, step, encoder=encoder, objective=objective, optimizer=optimizer, state={"tokens": 9, "best": None}
+    )
+    return encoder, objective, optimizer
+
+
+def test_all_state_comes_back(tmp_path: Path) -> None:
+    encoder, objective, optimizer = write(tmp_path, 7)
+    fresh_encoder, fresh_objective, fresh_optimizer = make()
+    (folder,) = checkpoint.found(tmp_path)
+    state = checkpoint.load(folder, encoder=fresh_encoder, objective=fresh_objective, optimizer=fresh_optimizer)
+    assert (state["step"], state["tokens"], folder.name) == (7, 9, "step-00000007")
+    assert fresh_encoder.out.weight is fresh_encoder.words.weight
+    for old, new in ((encoder, fresh_encoder), (objective, fresh_objective)):
+        for name, value in old.state_dict().items():
+            torch.testing.assert_close(new.state_dict()[name], value, rtol=0, atol=0)
+    for model, update in ((encoder, optimizer), (fresh_encoder, fresh_optimizer)):
+        update.zero_grad()
+        model().backward()
+        update.step()
+    torch.testing.assert_close(fresh_encoder.words.weight, encoder.words.weight, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("objective.safetensors", lambda path: path.write_bytes(path.read_bytes()[:10]), "has 10 of "),
+        ("optimizer.safetensors", lambda path: path.unlink(), "optimizer.safetensors is missing"),
+        ("state.json", lambda path: path.write_text('{"step": 1'), "state.json is damaged"),
+        (
+            "model.safetensors",
+            lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x7f"),
+            "model.safetensors is not what was written",
+        ),
+    ],
+)
+def test_a_damaged_checkpoint_is_named_with_the_one_before(tmp_path: Path, name, damage, message) -> None:  # type: ignore[no-untyped-def]
+    write(tmp_path, 5)
+    write(tmp_path, 10)
+    damage(tmp_path / "step-00000010" / name)
+    with pytest.raises(UserError, match=message) as error:
+        checkpoint.verify(checkpoint.found(tmp_path)[-1])
+    assert "step-00000010" in str(error.value)
+    assert "delete it to go on from step-00000005" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_was_being_written_is_no_checkpoint_and_vanishes(tmp_path: Path) -> None:
+    (tmp_path / ".step-00000003.part").mkdir()
+    assert checkpoint.found(tmp_path) == []
+    write(tmp_path, 4)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000004"]
+
+
+def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
+    for step in (1, 2, 3, 4):
+        write(tmp_path, step, steps_taken=0)
+    checkpoint.prune(tmp_path, keep_last=2, best=1)
+    assert [path.name for path in checkpoint.found(tmp_path)] == [f"step-0000000{step}" for step in (1, 3, 4)]
+
+
+def test_another_model_is_refused_in_one_line(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    encoder, objective, optimizer = make(width=4)
+    with pytest.raises(UserError, match="does not fit the model that this configuration builds") as error:
+        checkpoint.load(checkpoint.found(tmp_path)[0], encoder=encoder, objective=objective, optimizer=optimizer)
+    assert "\n" not in str(error.value)
+
+
+def test_matching_takes_parameters_and_leaves_queues(tmp_path: Path) -> None:
+    _, objective, _ = write(tmp_path, 1)
+    fresh = Queue()
+    path = checkpoint.found(tmp_path)[0] / checkpoint.OBJECTIVE
+    assert checkpoint.load_matching(path, fresh) == ["head.weight", "head.bias"]
+    torch.testing.assert_close(fresh.head.weight, objective.head.weight, rtol=0, atol=0)
+    assert int(fresh.pointer) == 0

@@ -1,0 +1,167 @@
+"""What is wrong with a command line is said in one line a fault, all at once, before anything is done."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from data.errors import UserError
+from experiments import compose
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        (
+            "objective=declut",
+            "objective=declut: no such objective. Did you mean declutr? "
+            "There are contrastive_only, declutr, mlm_only.",
+        ),
+        ("objective.temprature=1", "objective.temprature: no such key. Did you mean objective.temperature?"),
+        ("temperature=1", "temperature: no such key. Did you mean objective.temperature?"),
+        ("sede=3", "sede: no such key. Did you mean seed?"),
+        ("+objective.tempratur=1", "objective.tempratur: no such key. Did you mean objective.temperature?"),
+        ("+sede=1", "sede: no such key. Did you mean seed?"),
+        ("seed", "seed: not of the form key=value."),
+        ("experiment=declutr/base", "experiment=declutr/base: an experiment is added; write +experiment=declutr"),
+        ("objective.temperature=0", "objective.temperature must be a positive number. Got 0 instead."),
+        ("objective.temperature=hot", "objective.temperature must be a valid number. Got 'hot' instead."),
+        ("objective.max_length=64.5", "objective.max_length must be a valid integer"),
+        ("objective.strategy=near", "objective.strategy must be 'all', 'adjacent' or 'subsuming'. Got 'near'"),
+        ("objective.anchor_beta=[4,x]", "objective.anchor_beta must be a valid number"),
+        ("objective.min_length=900", "objective.min_length must not exceed objective.max_length (64). Got 900"),
+        ("checkpoint.mode=lowest", "checkpoint.mode must be 'min' or 'max'. Got 'lowest' instead."),
+        ("checkpoint.evry=1", "checkpoint.evry: no such key. Did you mean checkpoint.every?"),
+        ("seed=-1", "seed must be at least 0. Got -1 instead."),
+        ("precision=float16", "precision must be 'auto', 'fp32', 'bf16' or 'fp16'. Got 'float16' instead."),
+        ("trackers=[mlflow]", "trackers must be 'tensorboard' or 'wandb'. Got ['mlflow'] instead."),
+        ("budget.steps=0", "budget.steps must be a positive number. Got 0 instead."),
+        ("corpus=nltk", "corpus.corpus is not set."),
+        ("~optimizer", "optimizer is not set."),
+        ("objective._target_=objectives.declutr.Declut", "objective: _target_ must name a class or function."),
+        ("seed=${sead}", "Interpolation key 'sead' not found"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_one_line(override: str, line: str) -> None:
+    with pytest.raises(UserError) as error:
+        compose.check([override])
+    assert str(error.value).startswith(line)
+    assert "\n" not in str(error.value)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    overrides = [
+        "objective=contrastive_only",
+        "objective.temprature=1",
+        "sede=3",
+        "encoder=bert",
+        "budget.steps=0",
+    ]
+    with pytest.raises(UserError) as error:
+        compose.check([*overrides, "optimizer.lr=fast", "objective.mlm_probability=2"])
+    lines = str(error.value).split("\n")
+    assert [line.split(" ")[0].rstrip(":") for line in lines] == [
+        "encoder=bert",
+        "objective.temprature",
+        "sede",
+        "objective.mlm_probability",
+        "budget.steps",
+        "optimizer.lr",
+    ]
+
+
+def test_an_objective_brings_its_optimizer_and_the_command_line_wins() -> None:
+    assert compose.check([])["optimizer"]["_target_"] == "experiments.optimizer.AdamW"
+    config = compose.check(["optimizer=sgd", "schedule=constant", "optimizer.lr=1"])
+    assert config["optimizer"] == {
+        "_target_": "experiments.optimizer.SGD", "lr": 1, "weight_decay": 0.0, "momentum": 0.0
+    }  # fmt: skip
+    assert config["schedule"] == {"_target_": "experiments.schedules.Constant"}
+
+
+def test_sizes_come_from_the_budget_and_nothing_else_does() -> None:
+    teaching, paper = compose.check([]), compose.check(["budget=paper"])
+    changed = {key for key in teaching["objective"] if teaching["objective"][key] != paper["objective"][key]}
+    assert changed == {"min_length", "max_length", "min_tokens"}
+    assert (paper["objective"]["min_length"], paper["objective"]["max_length"]) == (32, 512)
+    assert (paper["objective"]["batch_size"], paper["objective"]["min_tokens"]) == (16, 2048)
+    assert {key for key in teaching if teaching[key] != paper[key]} == {"budget", "objective", "names"}
+
+
+@pytest.mark.parametrize(
+    ("override", "name"),
+    [
+        ("encoder=roberta-base", "roberta-base"),
+        ("encoder.path=some/where/minilm/", "minilm"),
+        ("encoder.name=microsoft/mpnet-base", "mpnet-base"),
+    ],
+)
+def test_a_run_is_named_after_what_it_trains(override: str, name: str) -> None:
+    assert compose.check([override])["names"]["encoder"] == name
+
+
+def test_a_sweep_is_checked_value_by_value() -> None:
+    jobs = list(compose._jobs(["seed=1,2", "objective=declutr,mlm_only", "encoder.shape={a: 1}"], True))
+    assert jobs == [
+        ["seed=1", "objective=declutr", "encoder.shape={a: 1}"],
+        ["seed=2", "objective=declutr", "encoder.shape={a: 1}"],
+        ["seed=1", "objective=mlm_only", "encoder.shape={a: 1}"],
+    ]
+
+
+def test_resume_takes_only_what_does_not_change_the_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"not a run folder \(it has no config.yaml\)"):
+        compose.check([f"resume={tmp_path}"])
+    (tmp_path / "config.yaml").write_text("seed: 7\n")
+    with pytest.raises(UserError, match=r"budget.steps, seed: a resumed run keeps its settings"):
+        compose.check([f"resume={tmp_path}", "seed=3", "budget.steps=4", "threads=1"])
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (UserError("No."), 2, "No."),
+        (KeyboardInterrupt(), 130, "Interrupted."),
+        (KeyboardInterrupt("Stopped."), 130, "Stopped."),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried ..."), 2, "Out of memory. objective.cache_chunk="),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), 2, "Out of memory."),
+        (OSError(28, "No space left on device", "runs/x"), 2, "Cannot write runs/x: No space left on device."),
+    ],
+)
+def test_what_a_user_can_mend_ends_in_a_line(
+    error: BaseException, status: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left, compose.one_line_errors():
+        raise error
+    assert left.value.code == status
+    assert capsys.readouterr().err.startswith(line)
+
+
+def test_other_errors_keep_their_traceback() -> None:
+    with pytest.raises(RuntimeError, match="shapes"), compose.one_line_errors():
+        raise RuntimeError("shapes differ")
+
+
+def test_the_command_exits_with_2_and_without_a_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "experiments" / "run.py"), "objective=declut", "corpus=text"]
+    found = subprocess.run([*command, "corpus.path=none.txt"], capture_output=True, text=True, cwd=tmp_path)
+    assert found.returncode == 2
+    first, second = found.stderr.splitlines()
+    assert first.startswith("objective=declut: no such objective. Did you mean declutr?")
+    assert second == "corpus.path: there is no none.txt."
+    assert found.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_names_the_groups(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "experiments" / "run.py"), "--help"]
+    found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert "objective: contrastive_only, declutr, mlm_only" in found.stdout
+    assert "resume=runs/<folder>" in found.stdout
+    assert "temperature: 0.05" in found.stdout

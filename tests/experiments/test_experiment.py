@@ -1,0 +1,212 @@
+"""A run from text to a judged encoder; stopped, resumed, continued, on two processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+import encoders
+from data.errors import UserError
+from experiments import compose, experiment
+from objectives.declutr import Declutr
+from tests.experiments import tiny
+
+ROOT = Path(__file__).resolve().parents[2]
+STATEFUL = ("accumulation=2", "objective.memory_bank=24", "checkpoint.every=3", "log_every=2", "threads=1")
+
+
+@pytest.fixture(autouse=True)
+def same_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path) -> Path:
+    """An uninterrupted run."""
+    return tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={folder / 'whole'}")
+
+
+def command(*overrides: str) -> list[str]:
+    return [sys.executable, str(ROOT / "experiments" / "run.py"), *overrides]
+
+
+def test_a_run_folder_is_complete(whole: Path) -> None:
+    there = {path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file()}
+    assert {
+        "config.yaml", "environment.json", "metrics.jsonl", "timings.jsonl", "quick.json", "encoder/README.md",
+        "encoder/model.safetensors", "encoder/modules.json", "figures/training.png",
+    } <= there  # fmt: skip
+    quick = json.loads((whole / "quick.json").read_text())
+    assert quick["weights"] == quick["facts"]["weights"] == "random"
+    assert quick["start"].keys() == quick["trained"].keys() == {"dev_contrastive", "dev_mlm"}
+    assert quick["trained"]["dev_contrastive"] < quick["start"]["dev_contrastive"]
+    assert compose.check([f"resume={whole}"])["objective"]["memory_bank"] == 24
+
+
+def test_metrics_have_a_line_a_step(whole: Path) -> None:
+    lines = tiny.metrics(whole)
+    steps = [line for line in lines if "loss" in line]
+    assert [line["step"] for line in steps] == list(range(1, 25))
+    assert list(steps[0]) == ["step", "loss", "contrastive", "mlm", "lr", "gradient_norm", "tokens"]
+    assert all(line["loss"] == pytest.approx(line["contrastive"] + line["mlm"], rel=1e-5) for line in steps)
+    assert all(a["tokens"] < b["tokens"] for a, b in pairwise(steps))
+    measured = [line["step"] for line in lines if "dev_contrastive" in line]
+    assert measured == [*range(0, 24, 2), 24]
+
+
+def test_the_export_is_what_was_trained(whole: Path) -> None:
+    vectors = encoders.load(whole / "encoder").encode(["bad bif", "ked"])
+    assert vectors.shape == (2, 16) and np.isfinite(vectors).all()
+    assert "random" in (whole / "encoder" / "README.md").read_text()
+
+
+def test_the_same_command_gives_the_same_bits(folder: Path, whole: Path) -> None:
+    again = tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={folder / 'again'}")
+    assert (again / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+
+
+def test_killed_and_resumed_it_gives_the_same_bits(folder: Path, whole: Path) -> None:
+    run = folder / "killed"
+    overrides = tiny.overrides(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
+    process = subprocess.Popen(command(*overrides), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (run / "checkpoints" / "step-00000009").exists():
+        assert process.poll() is None and time.monotonic() < deadline, process.stderr and process.stderr.read()
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (run / "encoder").exists()
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 23, "loss": 0.5}\n{"step": 2')  # what a kill may leave
+    subprocess.run(command(f"resume={run}"), check=True, stdout=subprocess.DEVNULL)
+    assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+    assert json.loads((run / "quick.json").read_text()) == json.loads((whole / "quick.json").read_text())
+
+
+def test_interrupted_it_says_how_to_go_on_and_does(
+    folder: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = iter(range(1, 100))
+    after_step = Declutr.after_step
+
+    def interrupting(objective: Declutr) -> None:
+        after_step(objective)
+        if next(steps) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Declutr, "after_step", interrupting)
+    run = folder / "interrupted"
+    with pytest.raises(KeyboardInterrupt, match=rf"Stopped after step 5 of 24. Go on with: .* resume={run}"):
+        tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
+    assert (run / "checkpoints" / "step-00000005").is_dir()
+    experiment.run(compose.check([f"resume={run}"]))
+    assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+
+
+def test_a_half_written_checkpoint_is_refused(folder: Path, whole: Path) -> None:
+    run = folder / "half"
+    shutil.copytree(whole, run)
+    newest = run / "checkpoints" / "step-00000024" / "objective.safetensors"
+    newest.write_bytes(newest.read_bytes()[:100])
+    before = (run / "metrics.jsonl").read_bytes()
+    with pytest.raises(UserError, match=r"objective.safetensors has 100 of .* to go on from step-0000002"):
+        experiment.run(compose.check([f"resume={run}"]))
+    assert (run / "metrics.jsonl").read_bytes() == before
+
+
+def test_two_processes_train_as_one(folder: Path) -> None:
+    """The same global batches, and so (without dropout) the same losses, gradient norms and tokens."""
+    same = (
+        "accumulation=2", "objective.memory_bank=24", "encoder.dropout=0", "optimizer=sgd", "optimizer.lr=0.05",
+        "budget.steps=4", "threads=1",
+    )  # fmt: skip
+    one = tiny.run(folder, *same, f"run_dir={folder / 'one'}")
+    overrides = tiny.overrides(folder, *same, f"run_dir={folder / 'two'}")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    found = subprocess.run([*torchrun, *command(*overrides)[1:]], capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr
+    for ours, theirs in zip(tiny.metrics(one), tiny.metrics(folder / "two"), strict=True):
+        assert theirs == pytest.approx(ours, rel=1e-5, abs=1e-7)
+    assert json.loads((folder / "two" / "environment.json").read_text())["processes"] == 2
+
+
+def test_warm_start_takes_encoder_and_fitting_parts(folder: Path) -> None:
+    head = "objective.projection={width: 8}"
+    first = tiny.run(folder, head, "budget.steps=3", f"run_dir={folder / 'first'}")
+    second = tiny.run(
+        folder, head, "budget.steps=1", "optimizer.lr=1e-12", f"warm_start={first}", f"run_dir={folder / 'second'}"
+    )
+    trained = json.loads((first / "quick.json").read_text())["trained"]
+    assert json.loads((second / "quick.json").read_text())["start"] == pytest.approx(trained, rel=1e-4)
+    with pytest.raises(UserError, match=r"there is no trained encoder in it"):
+        tiny.run(folder, f"warm_start={folder}")
+
+
+def test_the_best_weights_can_be_exported(folder: Path) -> None:
+    """With a learning rate that spoils the encoder, the best step is an early one."""
+    run = tiny.run(
+        folder, "optimizer.lr=0.5", "schedule=constant", "checkpoint.export=best", "checkpoint.keep_last=1",
+        f"run_dir={folder / 'best'}",
+    )  # fmt: skip
+    lines = [line for line in tiny.metrics(run) if "dev_contrastive" in line and line["step"] > 0]
+    best = min(lines, key=lambda line: line["dev_contrastive"])
+    assert best["step"] < 8
+    quick = json.loads((run / "quick.json").read_text())
+    assert quick["facts"]["steps"] == best["step"]
+    assert quick["trained"]["dev_contrastive"] == best["dev_contrastive"]
+    kept = {path.name for path in (run / "checkpoints").iterdir()}
+    assert kept == {f"step-{best['step']:08d}", "step-00000008"}
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("objective.batch_size=100", r"52 usable documents do not fill a batch of 100"),
+        ("budget.max_span=5000", r"has the 20,000 tokens needed"),
+        ("checkpoint.metric=dev_accuracy", r"dev_accuracy: this run measures dev_contrastive, dev_mlm"),
+        ("precision=fp16", r"precision=fp16 needs a GPU"),
+        ("device=mps", r"device=mps: there is none here"),
+        ("optimizer.lr=1e30", r"The loss is (nan|inf) at step \d: a smaller optimizer.lr"),
+    ],
+)  # fmt: skip
+def test_refusals(folder: Path, tmp_path: Path, override: str, line: str) -> None:
+    if override == "device=mps" and torch.backends.mps.is_available():
+        pytest.skip("there is one here")
+    with pytest.raises(UserError, match=line):
+        tiny.run(folder, override, f"run_dir={tmp_path / 'run'}")
+
+
+@pytest.mark.parametrize("objective", ["contrastive_only", "mlm_only"])
+def test_the_controls_train(folder: Path, objective: str) -> None:
+    run = tiny.run(folder, f"objective={objective}", "budget.steps=2", f"run_dir={folder / objective}")
+    (part,) = {"contrastive", "mlm"} & set(tiny.metrics(run)[1])
+    assert (part == "mlm") == (objective == "mlm_only")
+    state = json.loads((run / "checkpoints" / "step-00000002" / "state.json").read_text())
+    assert state["best"]["value"] == tiny.metrics(run)[-1][f"dev_{part}"]
+    assert yaml.safe_load((run / "config.yaml").read_text())["names"]["objective"] == objective
+
+
+def test_bf16_trains(folder: Path) -> None:
+    run = tiny.run(folder, "precision=bf16", "budget.steps=2", f"run_dir={folder / 'bf16'}")
+    assert json.loads((run / "environment.json").read_text())["precision"] == "bf16"
+    assert np.isfinite(tiny.metrics(run)[-2]["loss"])

@@ -1,0 +1,95 @@
+"""Optimisers against naive loops."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from experiments.optimizer import SGD, Adam, AdamW, Optimizer
+
+
+def trained(settings: Optimizer, start: Tensor, gradients: list[Tensor], rates: list[float]) -> Tensor:
+    parameter = nn.Parameter(start.clone())
+    optimizer = settings.build([parameter])
+    for step, (gradient, lr) in enumerate(zip(gradients, rates, strict=True), start=1):
+        parameter.grad = gradient.clone()
+        settings.prepare(optimizer, step, lr)
+        optimizer.step()
+    return parameter.detach()
+
+
+@pytest.fixture
+def course() -> tuple[Tensor, list[Tensor], list[float]]:
+    rng = torch.Generator().manual_seed(0)
+    gradients = [torch.randn(3, 4, generator=rng, dtype=torch.float64) for _ in range(7)]
+    return torch.randn(3, 4, generator=rng, dtype=torch.float64), gradients, [0.1, 0.2, 0.3, 0.2, 0.1, 0.05, 0.01]
+
+
+@pytest.mark.parametrize("correct_bias", [True, False])
+def test_adamw_equals_a_naive_loop(course: tuple[Tensor, list[Tensor], list[float]], correct_bias: bool) -> None:
+    start, gradients, rates = course
+    b1, b2, eps, decay = 0.8, 0.95, 1e-3, 0.1
+    p, m, v = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
+    for t, (g, lr) in enumerate(zip(gradients, rates, strict=True), start=1):
+        m = b1 * m + (1 - b1) * g
+        v = b2 * v + (1 - b2) * g**2
+        c1, c2 = (1 - b1**t, 1 - b2**t) if correct_bias else (1, 1)
+        p = p - lr * decay * p
+        p = p - lr * (m / c1) / ((v / c2).sqrt() + eps)
+    settings = AdamW(lr=1.0, weight_decay=decay, betas=(b1, b2), eps=eps, correct_bias=correct_bias)
+    torch.testing.assert_close(trained(settings, start, gradients, rates), p, rtol=1e-12, atol=1e-12)
+
+
+def test_adam_adds_decay_to_the_gradient(course: tuple[Tensor, list[Tensor], list[float]]) -> None:
+    start, gradients, rates = course
+    p, m, v = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
+    for t, (g, lr) in enumerate(zip(gradients, rates, strict=True), start=1):
+        g = g + 0.1 * p
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        p = p - lr * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
+    found = trained(Adam(lr=1.0, weight_decay=0.1), start, gradients, rates)
+    torch.testing.assert_close(found, p, rtol=1e-12, atol=1e-12)
+
+
+def test_sgd_with_momentum(course: tuple[Tensor, list[Tensor], list[float]]) -> None:
+    start, gradients, rates = course
+    p, velocity = start.clone(), torch.zeros_like(start)
+    for g, lr in zip(gradients, rates, strict=True):
+        velocity = 0.9 * velocity + g
+        p = p - lr * velocity
+    found = trained(SGD(lr=1.0, momentum=0.9), start, gradients, rates)
+    torch.testing.assert_close(found, p, rtol=1e-12, atol=1e-12)
+
+
+def test_biases_and_normalisation_do_not_decay() -> None:
+    model = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 3), nn.LayerNorm(3))
+    model[1].weight.requires_grad_(False)
+    decays = {
+        id(parameter): group["weight_decay"]
+        for group in AdamW(lr=1e-3, weight_decay=0.1).build(model.parameters()).param_groups
+        for parameter in group["params"]
+    }
+    named = {name: decays.get(id(parameter)) for name, parameter in model.named_parameters()}
+    assert named == {"0.weight": 0.1, "1.weight": None, "1.bias": 0.0, "2.weight": 0.0, "2.bias": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AdamW(lr=0.0), r"optimizer.lr must be a positive number. Got 0.0 instead"),
+        (
+            lambda: AdamW(lr=1.0, weight_decay=-1.0),
+            r"optimizer.weight_decay must not be negative. Got -1.0",
+        ),
+        (
+            lambda: Adam(lr=1.0, betas=(0.9, 1.0)),
+            r"optimizer.betas must be at least 0 and below 1",
+        ),
+        (lambda: AdamW(lr=1.0, eps=0.0), r"optimizer.eps must be a positive number. Got 0.0 instead"),
+        (lambda: SGD(lr=1.0, momentum=1.0), r"optimizer.momentum must be at least 0 and below 1. Got 1.0 instead"),
+    ],
+)
+def test_refusals(make, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,62 @@
+"""Schedules against values worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.schedules import Constant, Linear, SlantedTriangular, linear, slanted_triangular
+
+
+def test_slanted_triangular_by_hand() -> None:
+    """T = 20, cut 0.1: peak at step 2; ratio 32: lowest 1/32; on the way down 18 steps."""
+    shares = [slanted_triangular(step, 20, cut=0.1, ratio=32) for step in range(20)]
+    assert shares[0] == pytest.approx(1 / 32)
+    assert shares[1] == pytest.approx((1 + 0.5 * 31) / 32)
+    assert shares[2] == pytest.approx(1)
+    assert shares[11] == pytest.approx((1 + 0.5 * 31) / 32)
+    assert shares[19] == pytest.approx((1 + 31 / 18) / 32)
+
+
+def test_slanted_triangular_is_howard_and_ruders_equation() -> None:
+    total, cut_frac, ratio = 200, 0.1, 32
+    cut = int(total * cut_frac)
+    for step in range(total):
+        p = step / cut if step < cut else 1 - (step - cut) / (cut * (1 / cut_frac - 1))
+        share = slanted_triangular(step, total, cut=cut_frac, ratio=ratio)
+        assert share == pytest.approx((1 + p * (ratio - 1)) / ratio)
+
+
+@pytest.mark.parametrize("total", [1, 2, 3, 9, 19, 101])
+def test_slanted_triangular_stays_positive_in_short_runs(total: int) -> None:
+    for step in range(total):
+        assert 1 / 32 <= slanted_triangular(step, total, cut=0.1, ratio=32) <= 1
+
+
+def test_instances_only_rise_in_one_epoch_at_batch_16() -> None:
+    schedule = SlantedTriangular(total="instances")
+    shares = [schedule.factor(step, 100, 16) for step in range(100)]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx((1 + 99 / 160 * 31) / 32)
+
+
+def test_linear_by_hand() -> None:
+    shares = [linear(step, 10, warm_up=0.2) for step in range(10)]
+    assert shares == pytest.approx([1 / 3, 2 / 3, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
+    assert linear(0, 4, warm_up=0) == 1
+
+
+def test_constant() -> None:
+    assert Constant().factor(7, 10, 16) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SlantedTriangular(cut=0.0), r"schedule.cut must lie between 0 and 1. Got 0.0 instead"),
+        (lambda: SlantedTriangular(ratio=0.5), r"schedule.ratio must be at least 1. Got 0.5 instead"),
+        (lambda: Linear(warm_up=1.0), r"schedule.warm_up must be at least 0 and below 1. Got 1.0 instead"),
+    ],
+)
+def test_refusals(make, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,216 @@
+"""The rules of the house, read from the source: who imports whom, what nobody imports or calls, sizes, names."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import importlib
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MAY_IMPORT = {
+    "data": set[str](),
+    "encoders": {"data"},
+    "objectives": {"data", "encoders"},
+    "analysis": {"data", "encoders"},
+    "experiments": {"data", "encoders", "objectives", "analysis"},
+}
+OURS = {*MAY_IMPORT, "benchmarks", "tests"}
+UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+MAX_LINES = 400
+
+
+def faults(root: Path) -> list[str]:
+    """Every breach of the rules in the Python files under ``root``, as "path:line: what"."""
+    requirements = declared(root / "setup.cfg")
+    taken = sys.stdlib_module_names | imports_of(requirements["install"])
+    result = []
+    for path in sources(root):
+        where = path.relative_to(root)
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        result += [f"{where}:{line}: {what}" for line, what in _import_faults(where, tree, requirements)]
+        result += [f"{where}:{line}: {what}" for line, what in _call_faults(tree)]
+        if (lines := text.count("\n")) > MAX_LINES:
+            result.append(f"{where}:{lines}: longer than {MAX_LINES} lines")
+        name = where.parent.name if path.stem == "__init__" else path.stem
+        if name in taken:
+            result.append(f"{where}:1: a module of the standard library or of a dependency is called {name} too")
+        if path.stem != "__init__" and not (path.parent / "__init__.py").exists() and where.parts[0] in MAY_IMPORT:
+            result.append(f"{where}:1: its folder has no __init__.py")
+    return result
+
+
+def sources(root: Path) -> list[Path]:
+    return sorted(path for package in OURS for path in (root / package).rglob("*.py"))
+
+
+def declared(setup: Path) -> dict[str, set[str]]:
+    """Names of the distributions that setup.cfg installs, always and for tests."""
+    config = configparser.ConfigParser()
+    config.read(setup, encoding="utf-8")
+
+    def names(block: str) -> set[str]:
+        return {normal(re.split(r"[=<>~! \[]", line)[0]) for line in block.splitlines() if line.strip()}
+
+    install = names(config.get("options", "install_requires", fallback=""))
+    return {"install": install, "test": install | names(config.get("options.extras_require", "test", fallback=""))}
+
+
+def normal(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def imports_of(distributions: Iterable[str]) -> set[str]:
+    """The top-level modules that ``distributions`` bring."""
+    wanted = set(distributions)
+    return {module for module, owners in _installed().items() if wanted & owners}
+
+
+@cache
+def _installed() -> dict[str, set[str]]:
+    return {module: set(map(normal, owners)) for module, owners in packages_distributions().items()}
+
+
+def intruders(names: Iterable[str], root: Path) -> list[str]:
+    """Those packages that Python finds elsewhere than in ``root``."""
+    result = []
+    for name in sorted(names):
+        file = importlib.import_module(name).__file__
+        if file is None or not Path(file).resolve().is_relative_to(root):
+            result.append(f"{name} is {file}, not the one in {root}")
+    return result
+
+
+def _import_faults(where: Path, tree: ast.Module, requirements: dict[str, set[str]]) -> Iterator[tuple[int, str]]:
+    package = where.parts[0]
+    ours = MAY_IMPORT.get(package)
+    brought = imports_of(requirements["test" if ours is None else "install"])
+    for line, module in _imports(tree):
+        top = module.split(".")[0]
+        if not top:
+            yield line, "a relative import"
+        elif top in UNPICKLERS:
+            yield line, f"{top}: nothing is unpickled here"
+        elif top == "torchtext" and where.as_posix() != "data/vectors.py":
+            yield line, "torchtext: only data/vectors.py imports it"
+        elif top in OURS:
+            if ours is not None and top != package and top not in ours:
+                yield line, f"{package} imports {top}"
+        elif top not in sys.stdlib_module_names and top not in brought:
+            yield line, f"{top} is in none of setup.cfg's requirements"
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, "" if node.level else node.module or ""
+
+
+def _call_faults(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+        name = ast.unparse(node.func)
+        if "trust_remote_code" in keywords and not _is(keywords["trust_remote_code"], False):
+            yield node.lineno, "trust_remote_code: no remote code"
+        if "allow_pickle" in keywords and not _is(keywords["allow_pickle"], False):
+            yield node.lineno, "allow_pickle: nothing is unpickled here"
+        if name == "torch.load" and not _is(keywords.get("weights_only"), True):
+            yield node.lineno, "torch.load without weights_only=True"
+
+
+def _is(node: ast.expr | None, value: bool) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def test_rules_hold() -> None:
+    assert faults(ROOT) == []
+
+
+def test_packages_are_the_checkouts() -> None:
+    assert intruders(OURS, ROOT) == []
+
+
+def test_every_package_is_seen() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in sources(ROOT)} == OURS
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "fault"),
+    [
+        ("data/a.py", "import encoders\n", "data/a.py:1: data imports encoders"),
+        ("data/a.py", "from encoders.base import Encoder\n", "data/a.py:1: data imports encoders"),
+        (
+            "encoders/a.py",
+            "def f() -> None:\n    import objectives.base\n",
+            "encoders/a.py:2: encoders imports objectives",
+        ),
+        ("objectives/a.py", "from analysis import quick\n", "objectives/a.py:1: objectives imports analysis"),
+        ("analysis/a.py", "import experiments\n", "analysis/a.py:1: analysis imports experiments"),
+        ("experiments/a.py", "from tests import support\n", "experiments/a.py:1: experiments imports tests"),
+        ("data/a.py", "from . import batch\n", "data/a.py:1: a relative import"),
+        ("data/a.py", "import torchtext\n", "data/a.py:1: torchtext: only data/vectors.py imports it"),
+        ("tests/a.py", "import pickle\n", "tests/a.py:1: pickle: nothing is unpickled here"),
+        ("data/a.py", "import pytest\n", "data/a.py:1: pytest is in none of setup.cfg's requirements"),
+        ("data/a.py", "f(trust_remote_code=True)\n", "data/a.py:1: trust_remote_code: no remote code"),
+        ("data/a.py", "f(trust_remote_code=x)\n", "data/a.py:1: trust_remote_code: no remote code"),
+        ("data/a.py", "np.load(f, allow_pickle=True)\n", "data/a.py:1: allow_pickle: nothing is unpickled here"),
+        ("data/a.py", "torch.load(f)\n", "data/a.py:1: torch.load without weights_only=True"),
+        ("data/a.py", "torch.load(f, weights_only=False)\n", "data/a.py:1: torch.load without weights_only=True"),
+        ("data/a.py", "\n" * 401, "data/a.py:401: longer than 400 lines"),
+        (
+            "data/random.py",
+            "",
+            "data/random.py:1: a module of the standard library or of a dependency is called random too",
+        ),
+        (
+            "data/torch.py",
+            "",
+            "data/torch.py:1: a module of the standard library or of a dependency is called torch too",
+        ),
+        ("data/views/a.py", "", "data/views/a.py:1: its folder has no __init__.py"),
+    ],
+)
+def test_breaches_are_found(tmp_path: Path, file: str, text: str, fault: str) -> None:
+    house(tmp_path, {file: text})
+    assert faults(tmp_path) == [fault]
+
+
+def test_what_is_allowed_is_no_breach(tmp_path: Path) -> None:
+    house(
+        tmp_path,
+        {
+            "data/vectors.py": "import torchtext\nimport torch\ntorch.load(f, weights_only=True)\n",
+            "experiments/a.py": "import analysis, data, encoders, objectives\n",
+            "tests/a.py": "import experiments\nimport pytest\nf(trust_remote_code=False)\n",
+            "data/b.py": "\n" * 400,
+        },
+    )
+    assert faults(tmp_path) == []
+
+
+def test_an_intruder_is_named(tmp_path: Path) -> None:
+    [line] = intruders(["data"], tmp_path)
+    assert line == f"data is {ROOT / 'data' / '__init__.py'}, not the one in {tmp_path}"
+
+
+def house(root: Path, files: dict[str, str]) -> None:
+    """A tree with setup.cfg, the packages and ``files``."""
+    (root / "setup.cfg").write_text((ROOT / "setup.cfg").read_text(encoding="utf-8"), encoding="utf-8")
+    for package in OURS:
+        (root / package).mkdir()
+        (root / package / "__init__.py").touch()
+    for file, text in files.items():
+        (root / file).parent.mkdir(exist_ok=True)
+        (root / file).write_text(text, encoding="utf-8")

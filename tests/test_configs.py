@@ -1,0 +1,56 @@
+"""Every YAML composes, and all it says is what the constructors take."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import compose, signatures
+
+FILES = sorted(compose.CONFIGS.rglob("*.yaml"))
+OPTIONS = [path.relative_to(compose.CONFIGS).with_suffix("").as_posix() for path in FILES]
+# What has no default and must be given.
+REQUIRED = {
+    "corpus/text": ["corpus.path=."],
+    "corpus/nltk": ["corpus.corpus=brown"],
+    "corpus/hub": ["corpus.dataset=some/texts"],
+}
+RUN_TIME = {"texts", "cache", "require_mask_token", "device"}  # what the program, not the user, gives an encoder
+
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Composes the option that is named "<group>/<name>"."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("one document\n")
+    monkeypatch.setattr("data.sources.nltk_corpus._reader", lambda corpus: None)  # its data need not be here
+
+    def checked(option: str) -> dict[str, Any]:
+        group, name = option.split("/", 1)
+        return compose.check([f"{'+' * (group == 'experiment')}{group}={name}", *REQUIRED.get(option, [])])
+
+    return checked
+
+
+def test_no_yaml_is_overlooked() -> None:
+    assert len(FILES) == 30
+
+
+@pytest.mark.parametrize("option", [option for option in OPTIONS if option not in ("run", "hydra/help/suite")])
+def test_it_composes_and_names_every_parameter(option: str, check: Any) -> None:
+    """All parameters, so that ``--cfg job`` shows whatever can be set."""
+    config = check(option)
+    group, name = option.split("/", 1)
+    if group in ("objective", "corpus", "budget"):
+        assert config["names"][group] == name
+    for component in compose.COMPONENTS:
+        parameters = inspect.signature(signatures.locate(config[component]["_target_"])).parameters
+        assert {*parameters} - RUN_TIME == {*config[component]} - {"_target_"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=OPTIONS)
+def test_its_head_says_what_it_is(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").startswith("# ")
