@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -100,6 +101,7 @@ _worker: tuple[Tokenise, Tokenizer]
 def _start(tokenise: Tokenise) -> None:
     global _worker
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that reads, which ends us
     _worker = tokenise, tokenise.open()
 
 

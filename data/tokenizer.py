@@ -7,14 +7,9 @@ tokens and template as RoBERTa's (Liu et al. 2019).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-
-from data.errors import UserError
-from data.files import atomic_write
-from data.sources.base import Source, fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -54,24 +49,6 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
     bos, eos = ((token, list(SPECIAL.values()).index(token)) for token in ("<s>", "</s>"))
     tokenizer.post_processor = processors.RobertaProcessing(eos, bos, add_prefix_space=True)
     return _wrap(tokenizer, max_length)
-
-
-def corpus_bpe(source: Source, *, vocab_size: int, max_length: int, cache: Path) -> PreTrainedTokenizerFast:
-    """``train_bpe`` on the training part of ``source``, kept in ``cache`` for the next run."""
-    key = fingerprint(
-        source.fingerprint(), f"{source.dev_fraction} {source.lowercase} {vocab_size} {SAMPLE_BYTES}"
-    )
-    path = cache / f"bpe-{key}.json"
-    if path.exists():
-        return _wrap(Tokenizer.from_file(str(path)), max_length)
-    tokenizer = train_bpe(source.texts(), vocab_size=vocab_size, max_length=max_length)
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as file:
-            file.write(tokenizer.backend_tokenizer.to_str())
-    except OSError as error:
-        raise UserError(f"The tokenizer could not be written to {cache}: {error.strerror}.") from error
-    return tokenizer
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:

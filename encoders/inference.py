@@ -13,6 +13,7 @@ from data.batch import Tokens
 from encoders.base import Encoder
 
 CHUNK = 16_384  # sentences tokenised at once: enough for the Rust threads, little memory
+CPU_TOKENS = 1024  # of a batch on a CPU, whose cache larger ones overflow: 1024 to 2048 were fastest
 
 
 @torch.inference_mode()
@@ -31,9 +32,10 @@ def encode(
     ids, lengths = _tokenize(encoder, sentences)
     starts = np.cumsum(lengths) - lengths
     order = np.argsort(-lengths, kind="stable")  # longest first: a batch that is too large fails at once
-    batches = list(_batches(lengths[order], batch_tokens))
-    vectors = np.empty((len(sentences), encoder.dimension), dtype=np.float32)
     device = next(encoder.parameters()).device
+    budget = min(batch_tokens, CPU_TOKENS) if device.type == "cpu" else batch_tokens
+    batches = list(_batches(lengths[order], budget))
+    vectors = np.empty((len(sentences), encoder.dimension), dtype=np.float32)
     training = encoder.training
     encoder.eval()
     try:

@@ -52,9 +52,10 @@ def untrained(config: PretrainedConfig, options: Mapping[str, Any]) -> PreTraine
     """A model with random weights, with an MLM head if its family has one."""
     kind = AutoModelForMaskedLM if offline.has_masked_lm(config.model_type) else AutoModel
     try:
-        return kind.from_config(config, trust_remote_code=False, **options)
+        model = kind.from_config(config, trust_remote_code=False, **options)
     except ValueError as error:
         raise ValueError(f"encoder.shape or encoder.attention: {error}") from error
+    return model if head_parts(model) is not None else model.base_model
 
 
 def load_tokenizer(layout: Layout) -> Any:

@@ -20,6 +20,7 @@ from huggingface_hub import constants, errors, get_hf_file_metadata, hf_hub_url,
 from data.errors import UserError
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
+KNOWN = ("roberta-base", "distilroberta-base", "bert-base-uncased", "albert-base-v2")
 IN_THE_BOX = ("roberta-mini",)  # never asked of the hub
 MARKER = "encoder.json"  # what our own folders have beside sentence-transformers' files
 CONNECT_SECONDS = 2.0
@@ -87,18 +88,12 @@ def find(name: str | None, path: Path | str | None, weights: str, model_type: st
         raise UserError(f"{absent}: connect, name a folder by encoder.path=, or start without it (weights=auto).")
     if model_type is None or not has_masked_lm(model_type):
         raise UserError(f"{absent}: connect, or name a folder by encoder.path=.")
-    for stand_in in bundled(model_type):
-        return Source(
-            CHECKPOINTS / stand_in,
-            "bundled",
-            f"{stand_in}, bundled",
-            f"{absent}: the encoder starts from the bundled {stand_in} instead.",
-        )
-    return Source(
-        None,
-        "random",
-        fallback=f"{absent}: the encoder is a small {model_type} with random weights instead.",
-    )
+    stand_in = next(iter(bundled(model_type)), None)
+    if stand_in is None:
+        sentence = f"{absent}: the encoder is a small {model_type} with random weights instead."
+        return Source(None, "random", fallback=sentence)
+    sentence = f"{absent}: the encoder starts from the bundled {stand_in} instead."
+    return Source(CHECKPOINTS / stand_in, "bundled", f"{stand_in}, bundled", sentence)
 
 
 def bundled(model_type: str | None = None) -> list[str]:
@@ -175,9 +170,6 @@ def unreachable(name: str) -> str | None:
             return f"the model hub ({host}) is not reachable"
         case _:
             return f"the model hub ({host}) did not answer within {ASK_SECONDS:g} s"
-
-
-KNOWN = ("roberta-base", "distilroberta-base", "bert-base-uncased", "albert-base-v2")
 
 
 def _from_folder(folder: Path) -> Source:

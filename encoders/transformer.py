@@ -48,7 +48,8 @@ class Transformer(Encoder):
         fallback: the sentence to warn with if ``weights=auto`` did not get what ``name`` says, else None.
         model: the transformers model, with its head if it has one.
 
-    Random weights are drawn from torch's global generator, as transformers' initialisers take no other.
+    It begins in eval mode. Random weights are drawn from torch's global generator, as transformers'
+    initialisers take no other.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -117,6 +118,7 @@ class Transformer(Encoder):
         self._takes_type_ids = (
             "token_type_ids" in accepted and getattr(self.model.config, "type_vocab_size", 0) > 1
         )
+        self.eval()  # the outer module too, as transformers' loading does
         if device is not None:
             self.to(device)
 
@@ -170,28 +172,16 @@ class Transformer(Encoder):
     def forward_flops(self, tokens: int, length: float) -> float:
         """2 a weight and token, 4 * layers * H a token and position (Kaplan et al. 2020, section 2.1)."""
         config = self.model.config
-        weights = sum(
-            weight.numel()
-            for module in self.backbone.modules()
-            if isinstance(module, nn.Linear)
-            for weight in module.parameters(recurse=False)
-        )
+        weights = _linear_weights(self.backbone)
         if config.model_type == "albert":  # the same weights in every layer
-            shared = sum(weight.numel() for weight in self.backbone.encoder.albert_layer_groups.parameters())
+            shared = _linear_weights(self.backbone.encoder.albert_layer_groups)
             weights += shared * (config.num_hidden_layers // config.num_hidden_groups - 1)
         return tokens * (2.0 * weights + 4.0 * config.num_hidden_layers * length * config.hidden_size)
 
     def head_flops(self, tokens: int) -> float:
         """2 a weight of the head and token; 0 without a head."""
-        modules = [getattr(self.model, part) for part in self._head or ()]
-        linear = [
-            inner
-            for module in modules
-            if isinstance(module, nn.Module)
-            for inner in module.modules()
-            if isinstance(inner, nn.Linear)
-        ]
-        return 2.0 * tokens * sum(module.weight.numel() for module in linear)
+        parts = [getattr(self.model, part) for part in self._head or ()]
+        return 2.0 * tokens * sum(_linear_weights(part) for part in parts if isinstance(part, nn.Module))
 
     def encode(
         self,
@@ -248,8 +238,7 @@ class Transformer(Encoder):
             return None if bool(mask.all()) else mask
         if self.model.config._attn_implementation != "sdpa":
             return mask
-        # transformers would look into the mask, which makes the host wait for the GPU
-        return mask[:, None, None, :].expand(-1, -1, mask.shape[1], -1)
+        return full_mask(mask)  # transformers would look into the mask: the host waits for the GPU
 
     def _token_format(self, wanted: int | None, default: int | None) -> TokenFormat:
         tokenizer, config = self.tokenizer, self.model.config
@@ -276,6 +265,15 @@ class Transformer(Encoder):
             max_length=wanted or min(limit, tokenizer.model_max_length, default or limit),
             special_ids=frozenset(tokenizer.all_special_ids),
         )
+
+
+def full_mask(mask: Tensor) -> Tensor:
+    """``mask`` of shape (B, T) as a view of shape (B, 1, T, T): who may attend to whom."""
+    return mask[:, None, None, :].expand(-1, -1, mask.shape[1], -1)
+
+
+def _linear_weights(module: nn.Module) -> int:
+    return sum(inner.weight.numel() for inner in module.modules() if isinstance(inner, nn.Linear))
 
 
 def _check(

@@ -44,8 +44,7 @@ def command(task: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
         told = arguments.help or arguments.hydra_help or arguments.info or arguments.shell_completion
         with one_line_errors():
             if not told:
-                for overrides in _jobs(arguments.overrides, arguments.multirun):
-                    check(overrides)
+                check_all(_jobs(arguments.overrides, arguments.multirun))
         hydra.main(config_path=str(CONFIGS), config_name="run", version_base="1.3")(job)()
 
     return main
@@ -68,6 +67,18 @@ def check(overrides: list[str]) -> dict[str, Any]:
         raise UserError("\n".join(found)) from None
     choices = dict(config.hydra.runtime.choices)
     return checked(config, choices, overrides)
+
+
+def check_all(jobs: Iterable[list[str]]) -> None:
+    """Checks several lists of overrides, and tells the faults of all of them, each once."""
+    found: dict[str, None] = {}
+    for overrides in jobs:
+        try:
+            check(overrides)
+        except UserError as error:
+            found |= dict.fromkeys(str(error).split("\n"))
+    if found:
+        raise UserError("\n".join(found))
 
 
 def checked(config: DictConfig, choices: Mapping[str, Any], overrides: list[str]) -> dict[str, Any]:

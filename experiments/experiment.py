@@ -87,10 +87,20 @@ def _run(
     display.fact("run", str(folder))
     parts = _build(config, settings, accelerator, display)
     rank, world = accelerator.process_index, accelerator.num_processes
-    drawing = parts.store, parts.train.indices, parts.objective, parts.encoder.format
-    sizes = {"batch_size": parts.objective.batch_size, "seed": settings.seed}
-    plan = _plan(config, settings, parts, Loader(*drawing, **sizes))
-    held_out = Loader(parts.store, parts.dev.indices, *drawing[2:], **sizes, rank=rank, world=world)
+
+    def loader(part: Selection, rank: int, world: int) -> Loader:
+        return Loader(
+            parts.store,
+            part.indices,
+            parts.objective,
+            parts.encoder.format,
+            batch_size=parts.objective.batch_size,
+            seed=settings.seed,
+            rank=rank,
+            world=world,
+        )
+
+    plan = _plan(config, settings, parts, loader(parts.train, 0, 1))
     trainer = Trainer(
         accelerator=accelerator,
         settings=settings,
@@ -98,15 +108,17 @@ def _run(
         objective=parts.objective,
         optimizer=signatures.build(config["optimizer"]),
         schedule=signatures.build(config["schedule"]),
-        train=Loader(*drawing, **sizes, rank=rank, world=world),
-        dev=held_out.fixed(settings.dev_batches),
+        train=loader(parts.train, rank, world),
+        dev=loader(parts.dev, rank, world).fixed(settings.dev_batches),
         steps=plan.steps,
         folder=folder,
         display=display,
     )
     _tell(display, parts, plan, accelerator)
     if held is not None and settings.resume is None:
-        held.describe(config, environment(accelerator.device, accelerator.mixed_precision, world))
+        start = {"weights": parts.encoder.weights, "origin": parts.encoder.origin}
+        about = environment(accelerator.device, accelerator.mixed_precision, world)
+        held.describe(config | {"names": config["names"] | start}, about)
     if settings.resume is not None:
         trainer.resume()
         display.say(f"Going on after step {trainer.state.step:,} of {plan.steps:,}.")
@@ -142,7 +154,10 @@ def _accelerator(settings: Settings) -> Accelerator:
     Raises:
         UserError: if the machine has not what is asked for.
     """
-    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    there: dict[str, Callable[[], bool]] = {
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
     if settings.device in there and not there[settings.device]():
         raise UserError(f"device={settings.device}: there is none here. device=auto takes what there is.")
     known = {"tensorboard": is_tensorboard_available, "wandb": is_wandb_available}
@@ -176,6 +191,7 @@ def _build(config: dict[str, Any], settings: Settings, accelerator: Accelerator,
         )
     needs = objective.needs
     start = {} if settings.warm_start is None else {"path": _warm(settings.warm_start), "weights": "auto"}
+    display.say("Preparing corpus and encoder ...", style="dim")
     torch.manual_seed(settings.seed)
     with accelerator.main_process_first():
         try:
@@ -189,6 +205,11 @@ def _build(config: dict[str, Any], settings: Settings, accelerator: Accelerator,
             if not str(error).startswith("encoder."):
                 raise
             raise UserError(str(error)) from None
+    origin = config["names"].get("origin", encoder.origin)
+    if origin != encoder.origin:
+        raise UserError(
+            f"The run started from {origin}, and here is {encoder.origin}: it cannot go on without it."
+        )
     fallback = getattr(encoder, "fallback", None)
     if fallback:
         display.warn(fallback)
@@ -248,8 +269,8 @@ def _tell(display: Display, parts: Parts, plan: budget.Plan, accelerator: Accele
     speed = budget.flops_per_second(accelerator.device, dtype) * budget.EFFICIENCY * accelerator.num_processes
     display.fact(
         "plan",
-        f"{plan.steps:,} steps, {plan.tokens / 1e6:,.2f} M tokens, {plan.epochs:,.2f} epochs, "
-        f"{plan.flops:.1e} floating-point operations: about {budget.about(plan.flops / speed)} here",
+        f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs, "
+        f"{plan.flops:.1e} floating-point operations, about {budget.about(plan.flops / speed)} here",
     )
 
 

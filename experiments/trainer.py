@@ -83,6 +83,9 @@ class Trainer:
         device = self.accelerator.device
         self.encoder.to(device)
         self.objective.to(device)
+        if self.accelerator.num_processes > 1:  # all were built from one seed; this makes sure of it
+            for tensor in (*self.encoder.state_dict().values(), *self.objective.state_dict().values()):
+                torch.distributed.broadcast(tensor, src=0)
         self.parameters = [*self.encoder.parameters(), *self.objective.parameters()]
         self.updates = self.accelerator.prepare_optimizer(self.optimizer.build(self.parameters))
         self.checkpoints = self.folder / "checkpoints"

@@ -28,9 +28,10 @@ def mask_tokens(
         content: token ids of shape (n,), without the added special tokens.
 
     Returns:
-        Ids with tokens hidden and labels (the original id, or ``IGNORE``), both of shape (n,).
+        Ids with tokens hidden and labels (the original id, or ``IGNORE``), both of shape (n,), int64.
     """
     assert format.mask_id is not None, "refused earlier by the objective's needs"
+    content = content.astype(np.int64)  # stores keep small unsigned types, which cannot hold IGNORE
     selected = (rng.random(len(content)) < probability) & ~np.isin(content, list(format.special_ids))
     fate = rng.random(len(content))
     random_ids = rng.integers(format.vocab_size, size=len(content))

@@ -97,7 +97,7 @@ def _import_faults(where: Path, tree: ast.Module, requirements: dict[str, set[st
         top = module.split(".")[0]
         if not top:
             yield line, "a relative import"
-        elif top in UNPICKLERS:
+        elif top in UNPICKLERS and package != "tests":  # a test may send an object as a worker would get it
             yield line, f"{top}: nothing is unpickled here"
         elif top == "torchtext" and where.as_posix() != "data/vectors.py":
             yield line, "torchtext: only data/vectors.py imports it"
@@ -161,7 +161,7 @@ def test_every_package_is_seen() -> None:
         ("experiments/a.py", "from tests import support\n", "experiments/a.py:1: experiments imports tests"),
         ("data/a.py", "from . import batch\n", "data/a.py:1: a relative import"),
         ("data/a.py", "import torchtext\n", "data/a.py:1: torchtext: only data/vectors.py imports it"),
-        ("tests/a.py", "import pickle\n", "tests/a.py:1: pickle: nothing is unpickled here"),
+        ("benchmarks/a.py", "import pickle\n", "benchmarks/a.py:1: pickle: nothing is unpickled here"),
         ("data/a.py", "import pytest\n", "data/a.py:1: pytest is in none of setup.cfg's requirements"),
         ("data/a.py", "f(trust_remote_code=True)\n", "data/a.py:1: trust_remote_code: no remote code"),
         ("data/a.py", "f(trust_remote_code=x)\n", "data/a.py:1: trust_remote_code: no remote code"),
@@ -193,7 +193,7 @@ def test_what_is_allowed_is_no_breach(tmp_path: Path) -> None:
         {
             "data/vectors.py": "import torchtext\nimport torch\ntorch.load(f, weights_only=True)\n",
             "experiments/a.py": "import analysis, data, encoders, objectives\n",
-            "tests/a.py": "import experiments\nimport pytest\nf(trust_remote_code=False)\n",
+            "tests/a.py": "import experiments\nimport pickle\nimport pytest\nf(trust_remote_code=False)\n",
             "data/b.py": "\n" * 400,
         },
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -56,7 +57,7 @@ class Hub(Source):
             self._start = None if document_start is None else re.compile(document_start)
         except re.error as error:
             raise ValueError(
-                f"corpus.document_start must be a regular expression. Got {document_start!r} ({error})."
+                f"corpus.document_start must be a regular expression. Got {document_start!r} instead ({error})."
             ) from error
         self.dataset, self.subset, self.split = dataset, subset, split
         self.field, self.group_field = field, group_field
@@ -70,9 +71,10 @@ class Hub(Source):
             if self._start is None:
                 yield Document(text, own_group)
                 continue
-            if self._start.search(text.strip("\n")):
+            if rows and self._start.search(text.strip("\n")):
                 yield Document("\n".join(rows), group)
-                rows, group = [], own_group
+                rows = []
+            group = group if rows else own_group
             rows.append(text)
         if rows:
             yield Document("\n".join(rows), group)
@@ -127,13 +129,25 @@ def check_reachable(what: str) -> None:
     from huggingface_hub import constants
 
     hub = urlsplit(constants.ENDPOINT)
-    proxy = None if proxy_bypass(hub.hostname or "") else getproxies().get(hub.scheme)
-    address = urlsplit(proxy if proxy and "//" in proxy else f"//{proxy}") if proxy else hub
-    port = address.port or (80 if address.scheme == "http" else 443)
-    try:
-        socket.create_connection((address.hostname or "", port), timeout=LIMIT).close()
-    except OSError as error:
+    host = hub.hostname or ""
+    proxy = None if proxy_bypass(host) else getproxies().get(hub.scheme)
+    door = urlsplit(proxy) if proxy else hub
+    address = (door.hostname or host, door.port or (443 if door.scheme == "https" else 80))
+    answers: list[str] = []
+
+    def connect() -> None:
+        try:
+            socket.create_connection(address, timeout=LIMIT).close()
+            answers.append("")
+        except OSError as error:
+            answers.append(error.strerror or str(error))
+
+    thread = threading.Thread(target=connect, daemon=True)  # name resolution obeys no time limit
+    thread.start()
+    thread.join(LIMIT)
+    reason = answers[0] if answers else f"no answer in {LIMIT:.0f} s"
+    if reason:
         raise UserError(
-            f"{what}: the hub at {hub.netloc} cannot be reached ({error.strerror or error}); "
+            f"{what}: the hub at {hub.netloc} cannot be reached ({reason}); "
             "corpus=pydocs and corpus=text need no network."
-        ) from error
+        )

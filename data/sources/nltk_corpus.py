@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
-import nltk.corpus
 from nltk.corpus.reader import BracketParseCorpusReader, CorpusReader, PlaintextCorpusReader
 from nltk.corpus.util import LazyCorpusLoader
 
 from data.errors import UserError
 from data.sources.base import Document, Source, fingerprint
+
+CORPORA = vars(importlib.import_module("nltk.corpus"))  # a plain import gives a stand-in that has no names yet
 
 
 class NltkCorpus(Source):
@@ -57,12 +59,12 @@ class NltkCorpus(Source):
 
 def _reader(corpus: str) -> Any:
     kinds = LazyCorpusLoader, CorpusReader  # the first becomes the second when it is used
-    names = [name for name, value in vars(nltk.corpus).items() if isinstance(value, kinds)]
+    names = [name for name, value in CORPORA.items() if isinstance(value, kinds)]
     if corpus not in names:
         near = difflib.get_close_matches(corpus, names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise UserError(f"corpus.corpus: nltk has no corpus {corpus!r}{hint}")
-    reader = getattr(nltk.corpus, corpus)
+    reader: Any = CORPORA[corpus]
     try:
         reader.ensure_loaded()
     except LookupError:

@@ -50,8 +50,10 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
             continue
         inside = None
         doctest = bool(text) and (doctest or text.startswith(">>>"))
-        if doctest or _TABLE.match(text) or _NUMPY_ENTRY.match(text):
+        if doctest or _NUMPY_ENTRY.match(text):
             text = ""
+        elif _TABLE.match(text):
+            block, text = [], ""
         elif _HEADING_RULE.fullmatch(text):
             block, text = block[:-1], ""
         elif directive := _DIRECTIVE.match(text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib.util
 import inspect
 import os
@@ -40,8 +41,9 @@ PACKAGES = {
     "torch": "torch",
     "transformers": "transformers",
 }
-# Folders: what others wrote, tests, and the hundreds of models of transformers, which say the same of each other.
-LEFT_OUT = {"_vendor", "externals", "idlelib", "lib2to3", "models", "site-packages", "test", "testing", "tests"}
+LEFT_OUT = {"dist-packages", "site-packages", "_vendor", "externals", "idlelib", "lib2to3"}
+LEFT_OUT |= {"test", "testing", "tests"}
+LEFT_OUT |= {"models"}  # hundreds of folders in transformers, which say the same of each other
 ADD_DOCS = {"add_docstr", "add_docstr_all", "add_newdoc"}  # calls by which torch, numpy and scipy document C code
 FEWEST_WORDS = 600  # shorter modules are joined with their neighbours
 MOST_WORDS = 2400  # longer ones are cut between paragraphs
@@ -65,7 +67,8 @@ class Pydocs(Source):
 
     def fingerprint(self) -> str:
         rules = [Path(inspect.getfile(rule)).read_bytes() for rule in (Pydocs, paragraphs)]
-        return fingerprint(platform.python_version(), *self._versions, *rules)
+        versions = [f"{name} {version}" for name, version in self._versions.items()]
+        return fingerprint(platform.python_version(), *versions, *rules)
 
     def describe(self) -> dict[str, Any]:
         packages = ", ".join(f"{name} {version}" for name, version in sorted(self._versions.items()))
@@ -90,7 +93,13 @@ class Pydocs(Source):
     @cached_property
     def _documents(self) -> list[Document]:
         seen: set[int] = set()
-        return [document for root, package in self._roots() for document in _joined(root, package, seen)]
+        collecting = gc.isenabled()
+        gc.disable()  # syntax trees hold no cycles; looking for some takes a fifth of the time
+        try:
+            return [document for root, package in self._roots() for document in _joined(root, package, seen)]
+        finally:
+            if collecting:
+                gc.enable()
 
     def _roots(self) -> Iterator[tuple[Path, str]]:
         yield Path(sysconfig.get_path("stdlib")), "python"

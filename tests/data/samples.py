@@ -14,23 +14,8 @@ from data.sources.base import Document, Source, fingerprint
 from data.token_format import TokenFormat
 from data.tokenizer import train_bpe
 
-WORDS = [
-    "the",
-    "model",
-    "learns",
-    "sentence",
-    "vectors",
-    "from",
-    "spans",
-    "of",
-    "long",
-    "documents",
-    "and",
-    "their",
-    "neighbours",
-    "in",
-    "text",
-]
+SENTENCE = "the model learns sentence vectors from spans of long documents and their neighbours in text"
+WORDS = SENTENCE.split()
 FORMAT = TokenFormat((0,), (2,), 1, 4, 320, 64, frozenset({0, 1, 2, 3, 4}))
 
 

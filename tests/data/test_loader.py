@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 import torch
@@ -70,7 +72,7 @@ def test_an_example_does_not_depend_on_its_place_or_batch() -> None:
 def test_ranks_take_contiguous_rows(world: int) -> None:
     for step in range(12):
         parts = [rows(loader(rank=rank, world=world).batch(step)) for rank in range(world)]
-        assert sum(parts, []) == rows(loader().batch(step))
+        assert list(chain.from_iterable(parts)) == rows(loader().batch(step))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -92,13 +94,9 @@ def test_fixed_batches() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(
-        ValueError, match=r"objective\.batch_size must be a positive multiple of the 3 proc.* Got 4"
-    ):
+    with pytest.raises(ValueError, match=r"objective\.batch_size must be a positive multiple of the 3 .* Got 4"):
         loader(world=3)
     with pytest.raises(ValueError, match=r"Got 0 instead"):
         loader(batch_size=0)
-    with pytest.raises(
-        UserError, match=r"22 usable documents do not fill a batch of 32: lower objective\.batch_size"
-    ):
+    with pytest.raises(UserError, match=r"22 usable documents do not fill a batch of 32: lower obj"):
         loader(batch_size=32)

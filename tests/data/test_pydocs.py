@@ -111,6 +111,15 @@ def test_near_copies_are_dropped(tmp_path: Path) -> None:
     assert document.text == text.format("Bert", 12)
 
 
+def test_versions_are_in_the_fingerprint() -> None:
+    one, other = Pydocs(), Pydocs()
+    assert {"torch", "numpy", "scipy"} <= set(one._versions)
+    assert one.fingerprint() == other.fingerprint()
+    other._versions["torch"] += ".1"
+    assert one.fingerprint() != other.fingerprint()
+    assert "torch " in one.describe()["where"]
+
+
 @pytest.mark.slow
 def test_what_it_amounts_to() -> None:
     source = Pydocs()
@@ -122,4 +131,3 @@ def test_what_it_amounts_to() -> None:
     assert ">>>" not in " ".join(document.text for document in documents)
     hashes = Counter(order_hash(part) for document in documents for part in document.text.split("\n\n"))
     assert max(hashes.values()) == 1
-    assert source.fingerprint() == Pydocs().fingerprint() != ""

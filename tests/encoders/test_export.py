@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from pathlib import Path
@@ -28,8 +29,10 @@ def _by_transformers(folder: Path, how: str) -> np.ndarray:
     return pool(states, batch["attention_mask"].bool(), how).numpy()
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max", "last"])
-@pytest.mark.parametrize("family", ["roberta", "bert", "albert"])
+@pytest.mark.parametrize(
+    ("family", "pooling"),
+    [*itertools.product(("roberta", "bert", "albert"), ("mean", "cls", "max")), ("bert", "last")],
+)
 def test_export_opens_everywhere(
     family: str, pooling: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -207,7 +210,7 @@ def test_loading_by_class_stays_in_this_package(tmp_path: Path) -> None:
     tiny().save(tmp_path / "encoder")
     marker = tmp_path / "encoder" / "encoder.json"
     marker.write_text(json.dumps(json.loads(marker.read_text()) | {"class": "os.path.join"}))
-    with pytest.raises(UserError, match="written by os.path.join, which is no encoder of this suite"):
+    with pytest.raises(UserError, match=r"written by os\.path\.join, which is no encoder of this suite"):
         encoders.load(tmp_path / "encoder")
 
 

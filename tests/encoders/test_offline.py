@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import socket
 import time
 from pathlib import Path
@@ -20,7 +19,6 @@ from tests.encoders.models import shape, texts, tiny
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "no-cache"))
-    monkeypatch.setattr("huggingface_hub._snapshot_download.constants.HF_HUB_CACHE", str(tmp_path / "no-cache"))
 
 
 @pytest.fixture
@@ -62,9 +60,7 @@ def test_family_by_name(name: str, family: str | None) -> None:
 
 
 def test_pretrained_never_falls_back(unplugged: None) -> None:
-    with pytest.raises(
-        UserError, match=r"roberta-base is not on this machine, and the model hub .* is not reachable"
-    ):
+    with pytest.raises(UserError, match=r"roberta-base is not on this machine, and .* is not reachable"):
         _small_hub_model(weights="pretrained")
     with pytest.raises(UserError, match="not reachable"):
         encoders.load("roberta-base")
@@ -114,7 +110,12 @@ def test_what_the_hub_refuses_is_no_reason_to_fall_back(
 
 def test_the_hub_is_asked_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(socket, "create_connection", lambda address, **_: asked.append(address) or socket.socket())
+
+    def connect(address: tuple[str, int], **_: Any) -> socket.socket:
+        asked.append(address)
+        return socket.socket()
+
+    monkeypatch.setattr(socket, "create_connection", connect)
     monkeypatch.setattr(offline, "get_hf_file_metadata", lambda *_, **__: None)
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     monkeypatch.delenv("no_proxy", raising=False)
@@ -155,6 +156,21 @@ def test_a_hub_model_is_fetched_settings_first(tmp_path: Path, monkeypatch: pyte
     assert not any("safetensors" in pattern for pattern in calls[0]) and len(calls) == 2
 
 
+def test_the_hubs_cache_is_used_without_network_if_it_is_whole(tmp_path: Path, unplugged: None) -> None:
+    revision = "0123456789abcdef0123456789abcdef01234567"
+    model = tmp_path / "no-cache" / "models--someone--some-model"
+    original = tiny()
+    original.save(model / "snapshots" / revision)
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text(revision)
+    encoder = Transformer(name="someone/some-model", weights="pretrained")
+    assert (encoder.weights, encoder.origin) == ("pretrained", "someone/some-model, revision 0123456789ab")
+    assert encoder.encode(["a cat"]) == pytest.approx(original.encode(["a cat"]), abs=1e-6)
+    (model / "snapshots" / revision / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="is not on this machine"):
+        Transformer(name="someone/some-model", weights="pretrained")
+
+
 def _gpt2_folder(folder: Path) -> Path:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=tiny().tokenizer.backend_tokenizer, pad_token="<pad>")
     tokenizer.save_pretrained(folder)
@@ -162,7 +178,7 @@ def _gpt2_folder(folder: Path) -> Path:
     return folder
 
 
-NO_MASK = "objective.mlm_weight needs a mask token, and .* has none: choose another encoder or objective=contrastive_only"
+NO_MASK = "mlm_weight needs a mask token, and .* has none: choose another encoder or objective=contrastive_only"
 
 
 def test_a_model_without_mask_token_is_refused_before_its_weights(
@@ -216,9 +232,9 @@ def test_the_tokenizer_of_a_random_start_is_kept(tmp_path: Path, monkeypatch: py
 
 
 def test_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="encoder.path: there is no folder"):
+    with pytest.raises(UserError, match=r"encoder\.path: there is no folder"):
         Transformer(path=str(tmp_path / "nothing"))
-    with pytest.raises(UserError, match="is not a model's folder .it has no config.json.."):
+    with pytest.raises(UserError, match=r"is not a model's folder \(it has no config\.json\)"):
         Transformer(path=str(tmp_path))
     (tmp_path / "encoder").mkdir()
     with pytest.raises(UserError, match=r"did you mean .*encoder\?"):
@@ -238,7 +254,7 @@ def test_broken_folders(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has pickled weights .pytorch_model.bin., which are not opened here"):
         encoders.load(tmp_path / "m")
     (tmp_path / "m" / "pytorch_model.bin").unlink()
-    with pytest.raises(UserError, match="has no weights: model.safetensors is needed"):
+    with pytest.raises(UserError, match=r"has no weights: model\.safetensors is needed"):
         encoders.load(tmp_path / "m")
 
 
@@ -250,15 +266,15 @@ def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
     tensors = load_file(path)
     del tensors["roberta.encoder.layer.1.output.dense.weight"]
     save_file(tensors, path, metadata={"format": "pt"})
-    with pytest.raises(
-        UserError, match="lacks 1 of the model's weights .roberta.encoder.layer.1.output.dense.weight"
-    ):
+    with pytest.raises(UserError, match=r"lacks 1 of the model's weights \(roberta\.encoder\.layer\.1\.output"):
         encoders.load(tmp_path / "m")
 
 
 def test_a_tokenizer_larger_than_the_model_is_refused(tmp_path: Path) -> None:
-    tiny().save(tmp_path / "m")
-    tiny(vocab_size=600).tokenizer.save_pretrained(tmp_path / "m")
-    config = json.loads((tmp_path / "m" / "config.json").read_text())
-    with pytest.raises(UserError, match=f"tokens, but the model only knows {config['vocab_size']}"):
+    encoder = tiny()
+    encoder.save(tmp_path / "m")
+    known = len(encoder.tokenizer)
+    encoder.tokenizer.add_tokens(["<one>", "<more>"])
+    encoder.tokenizer.save_pretrained(tmp_path / "m")
+    with pytest.raises(UserError, match=f"the tokenizer has {known + 2} tokens, but the model only knows {known}"):
         encoders.load(tmp_path / "m")

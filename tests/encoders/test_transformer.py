@@ -10,7 +10,8 @@ from transformers import AutoModelForMaskedLM
 
 import encoders
 from data.batch import Tokens
-from encoders.transformer import Transformer
+from encoders.base import Encoding
+from encoders.transformer import Transformer, full_mask
 from tests.encoders.models import FAMILIES, SENTENCES, minilm, shape, texts, tiny
 
 
@@ -38,6 +39,14 @@ def test_padding_changes_nothing(family: str) -> None:
     for row in range(3):
         alone = encoder(tokens.rows(torch.tensor([row]))).sentence
         torch.testing.assert_close(alone[0], encoder(tokens).sentence[row], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_gpus_mask_gives_the_same_states(family: str) -> None:
+    encoder = tiny(family)
+    tokens = _tokens(encoder)
+    states = encoder.backbone(input_ids=tokens.ids, attention_mask=full_mask(tokens.mask)).last_hidden_state
+    torch.testing.assert_close(states[tokens.mask], encoder(tokens).states[tokens.mask])
 
 
 def test_format_wraps_as_the_tokenizer_does() -> None:
@@ -68,18 +77,19 @@ def test_encode_of_nothing_of_normalized_and_of_a_string() -> None:
         vectors / np.linalg.norm(vectors, axis=1, keepdims=True),
         atol=1e-6,
     )
-    with pytest.raises(ValueError, match="encode takes a list of sentences. Got one string instead."):
+    with pytest.raises(ValueError, match=r"encode takes a list of sentences\. Got one string instead\."):
         encoder.encode("one sentence")
-    with pytest.raises(ValueError, match="batch_tokens must be at least 1. Got 0 instead."):
+    with pytest.raises(ValueError, match=r"batch_tokens must be at least 1\. Got 0 instead\."):
         encoder.encode(SENTENCES, batch_tokens=0)
 
 
 def test_encode_runs_without_dropout_and_restores_the_mode() -> None:
     encoder = tiny(dropout=0.5)
     expected = encoder.encode(SENTENCES)
+    assert not any(module.training for module in encoder.modules())
     encoder.train()
     assert np.array_equal(encoder.encode(SENTENCES, progress=True), expected)
-    assert encoder.training
+    assert all(module.training for module in encoder.modules())
     with torch.no_grad():
         assert not torch.equal(encoder(_tokens(encoder)).sentence, encoder(_tokens(encoder)).sentence)
 
@@ -88,9 +98,12 @@ def test_encode_bounds_padded_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = tiny()
     seen = []
     forward = Transformer.forward
-    monkeypatch.setattr(
-        Transformer, "forward", lambda self, tokens: seen.append(tokens.ids.numel()) or forward(self, tokens)
-    )
+
+    def count(self: Transformer, tokens: Tokens) -> Encoding:
+        seen.append(tokens.ids.numel())
+        return forward(self, tokens)
+
+    monkeypatch.setattr(Transformer, "forward", count)
     encoder.encode(SENTENCES * 5, batch_tokens=80)
     assert max(seen) <= 80 and len(seen) > 3
 
@@ -104,12 +117,11 @@ def test_dropout_is_set_everywhere(family: str) -> None:
 
 def test_flops_follow_the_weights() -> None:
     encoder = tiny()
-    layer = 4 * (32 * 32 + 32) + 2 * 32 * 64 + 32 + 64
+    layer = 4 * 32 * 32 + 2 * 32 * 64
     assert encoder.forward_flops(10, 7.0) == 10 * (2 * 2 * layer + 4 * 2 * 7 * 32)
     assert encoder.head_flops(10) == 2 * 10 * (32 * 32 + 32 * len(encoder.tokenizer))
     albert, bert = tiny("albert"), tiny("bert")
-    shared = 16 * 32 + 32  # ALBERT's map from embeddings to states
-    assert albert.forward_flops(1, 0) == bert.forward_flops(1, 0) + 2 * shared
+    assert albert.forward_flops(1, 0) == bert.forward_flops(1, 0) + 2 * 16 * 32
 
 
 def test_segment_ids_reach_a_model_that_has_them() -> None:
@@ -121,10 +133,11 @@ def test_segment_ids_reach_a_model_that_has_them() -> None:
 
 
 def test_random_weights_follow_torchs_seed() -> None:
-    first, again, other = (
-        torch.manual_seed(seed) and next(tiny().backbone.encoder.parameters()) for seed in (1, 1, 2)
-    )
-    assert torch.equal(first, again) and not torch.equal(first, other)
+    drawn = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        drawn.append(next(tiny().backbone.encoder.parameters()))
+    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
 
 
 def test_minilm_equals_sentence_transformers() -> None:
@@ -141,7 +154,7 @@ def test_a_head_is_added_tied_and_leaves_the_vectors(tmp_path: Path) -> None:
     headed = tiny("bert")
     headed.backbone.save_pretrained(tmp_path)
     headed.tokenizer.save_pretrained(tmp_path)
-    encoder = Transformer(path=str(tmp_path)).eval()
+    encoder = Transformer(path=str(tmp_path))
     assert not encoder.has_mlm_head and encoder.head_flops(1) == 0
     with pytest.raises(ValueError, match="has no MLM head"):
         encoder.token_logits(torch.zeros(1, 32))
@@ -158,7 +171,7 @@ def test_a_head_is_added_tied_and_leaves_the_vectors(tmp_path: Path) -> None:
 def test_pretrained_head_is_used(tmp_path: Path) -> None:
     encoder = tiny("roberta")
     encoder.save(tmp_path / "encoder")
-    again = Transformer(path=str(tmp_path / "encoder")).eval()
+    again = Transformer(path=str(tmp_path / "encoder"))
     assert again.has_mlm_head
     states = torch.randn(4, 32)
     torch.testing.assert_close(again.token_logits(states), encoder.token_logits(states))
@@ -178,7 +191,7 @@ def test_pretrained_head_is_used(tmp_path: Path) -> None:
         ({"shape": {"model_type": "robberta"}}, "encoder.shape.model_type must be a transformers family."),
         (
             {"shape": shape(hiden_size=8)},
-            r"hiden_size: RobertaConfig has no such argument; did you mean hidden_size\?",
+            r"RobertaConfig has no such argument; did you mean hidden_size\?",
         ),
         ({"shape": shape(hidden_size=33)}, "encoder.shape or encoder.attention: The hidden size .33."),
         ({"shape": shape(), "max_length": 65}, "encoder.max_length must be at most 64, the model's limit."),

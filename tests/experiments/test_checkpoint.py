@@ -27,6 +27,11 @@ class Tied(nn.Module):
 
 
 class Queue(nn.Module):
+    """A head and a memory bank, as objectives have them."""
+
+    queue: torch.Tensor
+    pointer: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.head = nn.Linear(3, 2)

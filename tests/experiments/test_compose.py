@@ -57,7 +57,7 @@ def test_a_fault_is_one_line(override: str, line: str) -> None:
 
 def test_all_faults_are_told_at_once() -> None:
     overrides = [
-        "objective=contrastive_only",
+        "objective=mlm_only",
         "objective.temprature=1",
         "sede=3",
         "encoder=bert",
@@ -112,6 +112,16 @@ def test_a_sweep_is_checked_value_by_value() -> None:
         ["seed=1", "objective=declutr", "encoder.shape={a: 1}"],
         ["seed=2", "objective=declutr", "encoder.shape={a: 1}"],
         ["seed=1", "objective=mlm_only", "encoder.shape={a: 1}"],
+    ]
+
+
+def test_a_sweep_tells_each_fault_once() -> None:
+    with pytest.raises(UserError) as error:
+        compose.check_all(compose._jobs(["seed=1,-2", "objective.temperature=0,0.1,-1"], True))
+    assert str(error.value).split("\n") == [
+        "objective.temperature must be a positive number. Got 0 instead.",
+        "seed must be at least 0. Got -2 instead.",
+        "objective.temperature must be a positive number. Got -1 instead.",
     ]
 
 

@@ -29,7 +29,9 @@ STATEFUL = ("accumulation=2", "objective.memory_bank=24", "checkpoint.every=3", 
 
 
 @pytest.fixture(autouse=True)
-def same_threads() -> Iterator[None]:
+def quick_and_clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One picture (that of ``whole``) is enough, and the number of threads is the process'."""
+    monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "figures" / "none.png"])
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)

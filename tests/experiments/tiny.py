@@ -45,6 +45,7 @@ def overrides(folder: Path, *more: str) -> list[str]:
         "budget.documents=4",
         "optimizer.lr=1e-3",
         "device=cpu",
+        "objective.length_groups=2",
         "dev_batches=2",
         f"cache={folder / 'cache'}",
         *more,

@@ -36,6 +36,14 @@ def test_special_tokens_in_the_text_are_never_selected() -> None:
     assert (labels[~special] == 7).mean() > 0.8
 
 
+def test_types_of_a_store_are_widened() -> None:
+    content = np.arange(5, 30, dtype=np.uint16)
+    hidden, labels = mask_tokens(content, FORMAT, 0.5, generator(3))
+    wide = mask_tokens(content.astype(np.int64), FORMAT, 0.5, generator(3))
+    assert np.array_equal(hidden, wide[0]) and np.array_equal(labels, wide[1])
+    assert labels.min() == IGNORE
+
+
 @pytest.mark.parametrize("rows_at_once", [3, 1000])
 def test_loss_and_gradient_equal_the_full_projection(rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masked_lm, "ROWS_AT_ONCE", rows_at_once)
