@@ -19,8 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
 
 from data.errors import UserError
 from data.randomness import generator
@@ -269,6 +267,9 @@ _MAKERS: tuple[Callable[[list[str], list[str], np.random.Generator], Examples], 
 
 def accuracy(train: np.ndarray, train_labels: np.ndarray, test: np.ndarray, test_labels: np.ndarray) -> float:
     """Test accuracy in percent of logistic regression on standardised vectors of shape (n, D)."""
+    from sklearn.linear_model import LogisticRegression  # late: it takes seconds, and commands check keys first
+    from sklearn.preprocessing import StandardScaler
+
     scaler = StandardScaler().fit(train)
     classifier = LogisticRegression(C=REGULARISATION, max_iter=200)
     classifier.fit(scaler.transform(train), train_labels)

@@ -22,48 +22,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 def growth(documents: int, chunk: int | None) -> float:
     """GiB that one step adds to this process' peak."""
     import numpy as np
-    from transformers import RobertaConfig, RobertaForMaskedLM
 
-    from data.batch import Tokens
     from data.randomness import generator
-    from data.token_format import TokenFormat
-    from encoders.base import Encoder, Encoding
+    from encoders.transformer import Transformer
     from objectives.declutr import Declutr
 
-    config = RobertaConfig(
-        vocab_size=8192,
-        num_hidden_layers=4,
-        hidden_size=256,
-        num_attention_heads=4,
-        intermediate_size=1024,
-        max_position_embeddings=514,
-    )
-
-    class Mini(Encoder):
-        """The transformer without a tokenizer: the tokens are random."""
-
-        format = TokenFormat((0,), (2,), 1, 4, 8192, 512, frozenset({0, 1, 2, 3, 4}))
-        dimension = state_dimension = 256
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = RobertaForMaskedLM(config)
-
-        def forward(self, tokens: Tokens) -> Encoding:
-            states = self.model.roberta(tokens.ids, tokens.mask).last_hidden_state
-            real = tokens.mask[:, :, None].to(states)
-            return Encoding(states, tokens.mask, (states * real).sum(1) / real.sum(1))
-
-        def token_logits(self, states):  # type: ignore[no-untyped-def]
-            return self.model.lm_head(states)
-
-    Mini.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
-    encoder = Mini()  # type: ignore[abstract]
+    shape = {"model_type": "roberta", "num_hidden_layers": 4, "hidden_size": 256}
+    shape |= {"num_attention_heads": 4, "intermediate_size": 1024}
+    numbers = [" ".join(map(str, range(5000)))]  # the tokenizer needs some text; the documents are random tokens
+    encoder = Transformer(weights="random", shape=shape, vocab_size=1000, texts=lambda: numbers)
     objective = Declutr(batch_size=documents, min_length=16, max_length=64, cache_chunk=chunk)
     objective.build(encoder)
     rng = np.random.default_rng(0)
     examples = [
-        objective.draw(rng.integers(5, 8192, size=400), encoder.format, generator(0, i)) for i in range(documents)
+        objective.draw(rng.integers(5, encoder.format.vocab_size, size=400), encoder.format, generator(0, i))
+        for i in range(documents)
     ]
     batch = objective.collate(examples, encoder.format)
     for parameter in encoder.parameters():
@@ -89,29 +62,31 @@ def main() -> None:
             command = [sys.executable, __file__, "--point", str(documents), str(chunk)]
             environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
             peaks.setdefault(label, []).append(float(subprocess.check_output(command, env=environment)))
-            print(f"{label:>20}  N = {documents:>4}  {6 * documents:>5} spans  {peaks[label][-1]:6.2f} GiB", flush=True)
+            spans = f"{6 * documents:>5} spans"
+            print(f"{label:>20}  N = {documents:>4}  {spans}  {peaks[label][-1]:6.2f} GiB", flush=True)
     if options.folder:
         draw(options.documents, peaks, options.folder)
 
 
 def draw(documents: list[int], peaks: dict[str, list[float]], folder: Path) -> None:
     """Peak against N."""
+    from matplotlib.figure import Figure
+
     from analysis.figures import style
 
-    figure, axes = style.figure()
-    for label, values in peaks.items():
-        axes.plot(documents, values, marker="o", label=label)
-    axes.set(xscale="log", xlabel="documents a batch (N)", ylabel="peak memory of a step (GiB)")
-    axes.set_xticks(documents, [str(count) for count in documents])
-    axes.set_ylim(bottom=0)
-    axes.legend()
-    rows = [
-        {"setting": label, "documents": count, "gib": value}
-        for label, values in peaks.items()
-        for count, value in zip(documents, values, strict=True)
-    ]
-    folder.mkdir(parents=True, exist_ok=True)
-    style.save(figure, folder, "gradient_caching", rows)
+    with style.look():
+        figure = Figure(figsize=(style.WIDTH / 2, 2.6))
+        axes = figure.subplots()
+        axes.set_label("peak memory")
+        for (label, values), colour in zip(peaks.items(), (style.ACCENT, style.colour("declutr")), strict=True):
+            axes.plot(documents, values, marker="o", markersize=4, label=label, color=colour)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(documents, [str(count) for count in documents])
+        axes.set(xlabel="documents a batch (N)", ylabel="GiB added by a step")
+        axes.set_ylim(bottom=0)
+        axes.set_title("Gradient caching keeps memory flat")
+        axes.legend()
+        style.save(figure, folder, "gradient_caching")
 
 
 if __name__ == "__main__":

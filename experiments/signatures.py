@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -52,8 +52,8 @@ def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = ""
             yield f"{name}: no such key.{guess}"
         elif value == MISSING:
             yield f"{name} is not set."
-        elif is_dataclass(hints.get(key)) and isinstance(value, Mapping):
-            yield from faults(hints[key], value, name)
+        elif isinstance(value, Mapping) and (inner := _dataclass(hints.get(key))):
+            yield from faults(inner, value, name)
         elif key in hints and (message := _type_fault(hints[key], value)):
             yield f"{name} {message}"
 
@@ -61,6 +61,11 @@ def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = ""
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The closest of ``known``, or None where none is close."""
     return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
+
+
+def _dataclass(hint: Any) -> Callable[..., Any] | None:
+    """The dataclass that ``hint`` is, or has among its alternatives."""
+    return next((kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and is_dataclass(kind)), None)
 
 
 def _type_fault(hint: Any, value: Any) -> str | None:

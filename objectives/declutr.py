@@ -32,7 +32,7 @@ from objectives.functional import Reduction, at_least_float32, nt_xent
 from objectives.gather import gather_rows, sum_over_processes, world_size
 from objectives.masked_lm import mask_tokens, masked_lm_sum
 from objectives.memory_bank import MemoryBank
-from objectives.projection import ProjectionHead
+from objectives.projection import Projection, ProjectionHead
 
 
 class Example(NamedTuple):
@@ -62,7 +62,7 @@ class Declutr(Objective):
         contrastive_weight, mlm_weight: of the two losses. At 0 the positives are not encoded (MLM alone), or
             the anchors are not masked (contrastive alone).
         mlm_probability: of a token to be selected.
-        projection: None, or the arguments of ``ProjectionHead``.
+        projection: None, or the settings of a projection head (a ``Projection`` or its arguments).
         memory_bank: M, embeddings of earlier steps that serve as negatives; 0: none.
         cache_chunk: None, or the most spans whose activations are held at once: spans are embedded without
             graph, and embedded again chunk by chunk in the backward pass under the same random state (gradient
@@ -93,7 +93,7 @@ class Declutr(Objective):
         contrastive_weight: float = 1.0,
         mlm_weight: float = 1.0,
         mlm_probability: float = 0.15,
-        projection: Mapping[str, Any] | None = None,
+        projection: Projection | Mapping[str, Any] | None = None,
         memory_bank: int = 0,
         cache_chunk: int | None = None,
         length_groups: int = 6,
@@ -157,7 +157,7 @@ class Declutr(Objective):
         self.contrastive_weight = contrastive_weight
         self.mlm_weight = mlm_weight
         self.mlm_probability = mlm_probability
-        self.projection = dict(projection) if projection else None
+        self.projection = Projection(**projection) if isinstance(projection, Mapping) else projection
         self.memory_bank = memory_bank
         self.cache_chunk = cache_chunk
         self.length_groups = length_groups
@@ -179,8 +179,8 @@ class Declutr(Objective):
             return
         width = encoder.dimension
         if self.projection is not None:
-            self.head = ProjectionHead(encoder.dimension, **self.projection)
-            width = self.head.width
+            self.head = ProjectionHead(encoder.dimension, self.projection)
+            width = self.projection.width
         if self.memory_bank:
             self.bank = MemoryBank(self.memory_bank, width)
 

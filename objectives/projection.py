@@ -8,38 +8,47 @@ only hidden = output gives the supplement's parameter counts, so that is the def
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor, nn
 
 
-class ProjectionHead(nn.Module):
-    """Two linear maps.
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """Settings of the head.
 
-    Args:
-        dimension: D of the sentence vector.
+    Attributes:
         width: of the output.
         hidden: width between the maps; None: the output's.
         activation: sigma, "relu" or "linear" (the identity).
         bias: whether the maps have biases.
+
+    Raises:
+        ValueError: if a width is not positive.
     """
 
-    def __init__(
-        self,
-        dimension: int,
-        *,
-        width: int = 128,
-        hidden: int | None = None,
-        activation: Literal["relu", "linear"] = "relu",
-        bias: bool = False,
-    ) -> None:
+    width: int = 128
+    hidden: int | None = None
+    activation: Literal["relu", "linear"] = "relu"
+    bias: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("width", self.width), ("hidden", self.hidden)):
+            if value is not None and value < 1:
+                raise ValueError(f"objective.projection.{name} must be at least 1. Got {value} instead.")
+
+
+class ProjectionHead(nn.Module):
+    """Two linear maps from (B, ``dimension``) to (B, width)."""
+
+    def __init__(self, dimension: int, settings: Projection) -> None:
         super().__init__()
-        self.width = width
-        hidden = hidden or width
+        hidden = settings.hidden or settings.width
         self.layers = nn.Sequential(
-            nn.Linear(dimension, hidden, bias=bias),
-            nn.ReLU() if activation == "relu" else nn.Identity(),
-            nn.Linear(hidden, width, bias=bias),
+            nn.Linear(dimension, hidden, bias=settings.bias),
+            nn.ReLU() if settings.activation == "relu" else nn.Identity(),
+            nn.Linear(hidden, settings.width, bias=settings.bias),
         )
 
     def forward(self, sentence: Tensor) -> Tensor:

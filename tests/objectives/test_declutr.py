@@ -190,6 +190,7 @@ def test_step_flops_follow_the_drawn_tokens() -> None:
         ({"mlm_probability": 1.0}, "objective.mlm_probability must lie between 0 and 1. Got 1.0 instead."),
         ({"anchor_beta": [4]}, "objective.anchor_beta must be two positive numbers. Got [4] instead."),
         ({"memory_bank": -1}, "objective.memory_bank must be at least 0. Got -1 instead."),
+        ({"projection": {"width": 0}}, "objective.projection.width must be at least 1. Got 0 instead."),
         ({"cache_chunk": 0}, "objective.cache_chunk must be at least 1. Got 0 instead."),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from pytorch_metric_learning.losses import NTXentLoss
 from torch import Tensor
 
 from objectives.functional import nt_xent
-from objectives.projection import ProjectionHead
+from objectives.projection import Projection, ProjectionHead
 from tests import oracles
 
 
@@ -55,7 +56,7 @@ def test_value_and_gradient_equal_pytorch_metric_learning(
     positives_per_anchor: int,
     temperature: float,
     bank: int,
-    head: str | None,
+    head: Literal["relu", "linear"] | None,
     seed: int,
 ) -> None:
     n = max(2, documents * anchors_per_document)
@@ -63,7 +64,8 @@ def test_value_and_gradient_equal_pytorch_metric_learning(
     spans = torch.randn(n * (1 + positives_per_anchor), 8, generator=rng, dtype=torch.float64).requires_grad_()
     queue = torch.randn(bank, 5 if head else 8, generator=rng, dtype=torch.float64) if bank else None
     torch.manual_seed(seed)
-    projection = ProjectionHead(8, width=5, activation=head).double() if head else torch.nn.Identity()  # type: ignore[arg-type]
+    settings = Projection(width=5, activation=head or "relu")
+    projection = ProjectionHead(8, settings).double() if head else torch.nn.Identity()
 
     def split() -> tuple[Tensor, Tensor]:
         vectors = projection(spans)
