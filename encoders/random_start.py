@@ -81,24 +81,29 @@ def describe(config: PretrainedConfig) -> str:
 
 
 def corpus_tokenizer(
-    texts: Callable[[], Iterable[str]], vocab_size: int, max_length: int, cache: Path | None
+    texts: Callable[[], Iterable[str]],
+    vocab_size: int,
+    max_length: int,
+    cache: Path | None,
+    texts_key: str | None,
 ) -> PreTrainedTokenizerFast:
     """A byte-level BPE trained on ``texts()``, kept under ``cache`` by what it was trained on.
+
+    ``texts_key`` stands for the texts, so that they need not be read again; None: they are read and hashed.
 
     Raises:
         UserError: if ``cache`` is not writable.
     """
-    sample = list(_first_bytes(texts(), SAMPLE_BYTES))
     if cache is None:
-        return train_bpe(sample, vocab_size=vocab_size, max_length=max_length)
+        return train_bpe(_first_bytes(texts(), SAMPLE_BYTES), vocab_size=vocab_size, max_length=max_length)
     from transformers import PreTrainedTokenizerFast
 
     key = hashlib.blake2b(f"{vocab_size} {max_length}".encode(), digest_size=12)
-    for text in sample:
-        key.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    for piece in [texts_key] if texts_key is not None else _first_bytes(texts(), SAMPLE_BYTES):
+        key.update(piece.encode("utf-8", "surrogatepass") + b"\0")
     folder = cache / f"bpe-{key.hexdigest()}"
     if not folder.is_dir():
-        tokenizer = train_bpe(sample, vocab_size=vocab_size, max_length=max_length)
+        tokenizer = train_bpe(_first_bytes(texts(), SAMPLE_BYTES), vocab_size=vocab_size, max_length=max_length)
         try:
             with atomic_folder(folder) as unfinished:
                 tokenizer.save_pretrained(unfinished)

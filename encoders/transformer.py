@@ -39,6 +39,7 @@ class Transformer(Encoder):
         dropout: probability everywhere in the model; None leaves the model's own.
         attention: implementation of attention by transformers' name ("sdpa", "eager", ...).
         texts: makes the texts to train a tokenizer on, where the start is random.
+        texts_key: names the texts, so that a kept tokenizer is found without reading them.
         cache: folder that keeps such tokenizers.
         require_mask_token: refuse a model without one, before its weights are fetched.
         normalize: scale vectors to length 1 (a folder may ask for it, too).
@@ -71,6 +72,7 @@ class Transformer(Encoder):
         dropout: float | None = None,
         attention: str | None = None,
         texts: Callable[[], Iterable[str]] | None = None,
+        texts_key: str | None = None,
         cache: Path | None = None,
         require_mask_token: bool = False,
         normalize: bool = False,
@@ -90,7 +92,7 @@ class Transformer(Encoder):
             if texts is None:
                 raise UserError("A random start trains its tokenizer on a corpus, and none is given.")
             self.tokenizer = random_start.corpus_tokenizer(
-                texts, vocab_size, max_length or random_start.POSITIONS, cache
+                texts, vocab_size, max_length or random_start.POSITIONS, cache, texts_key
             )
             small = {"model_type": model_type, **random_start.TEACHING}
             config = random_start.configuration(

@@ -115,9 +115,11 @@ def _run(
         display=display,
     )
     _tell(display, parts, plan, accelerator)
+    display.fact("optimizer", f"{type(trainer.optimizer).__name__}, peak learning rate {trainer.rate:g}")
     if held is not None and settings.resume is None:
         start = {"weights": parts.encoder.weights, "origin": parts.encoder.origin}
         about = environment(accelerator.device, accelerator.mixed_precision, world)
+        config["optimizer"]["lr"] = trainer.rate
         held.describe(config | {"names": config["names"] | start}, about)
     if settings.resume is not None:
         trainer.resume()
@@ -198,6 +200,7 @@ def _build(config: dict[str, Any], settings: Settings, accelerator: Accelerator,
             encoder: Encoder = signatures.build(
                 config["encoder"] | start,
                 texts=source.texts,
+                texts_key=source.texts_key,
                 cache=cache / "tokenizers",
                 require_mask_token=needs.mask_token,
             )

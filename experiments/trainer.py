@@ -88,6 +88,8 @@ class Trainer:
                 torch.distributed.broadcast(tensor, src=0)
         self.parameters = [*self.encoder.parameters(), *self.objective.parameters()]
         self.updates = self.accelerator.prepare_optimizer(self.optimizer.build(self.parameters))
+        given = self.optimizer.lr
+        self.rate = self.optimizer.default_rate(self.encoder.weights) if given is None else given
         self.checkpoints = self.folder / "checkpoints"
         tenth = max(1, round(self.steps / 10))
         self.dev_every = self.settings.dev_every or tenth
@@ -129,7 +131,7 @@ class Trainer:
             if state.step == 0:
                 self._measure()
             while state.step < self.steps:
-                lr = self.optimizer.lr * self.schedule.factor(state.step, self.steps, examples)
+                lr = self.rate * self.schedule.factor(state.step, self.steps, examples)
                 self.optimizer.prepare(self.updates, state.step + 1, lr)
                 losses = []
                 for micro in range(settings.accumulation):

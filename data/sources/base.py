@@ -65,6 +65,11 @@ class Source(ABC):
         """Number of documents where it is known beforehand, for a progress display."""
         return None
 
+    @property
+    def texts_key(self) -> str:
+        """A name for what ``texts`` gives, known without reading it."""
+        return fingerprint("texts", self.fingerprint(), str(self.dev_fraction), str(self.lowercase))
+
     def texts(self) -> Iterator[str]:
         """Streams the training part's texts, normalised, to train a tokenizer on.
 

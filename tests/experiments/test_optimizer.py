@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from data.errors import UserError
 from experiments.optimizer import SGD, Adam, AdamW, Optimizer
 
 
@@ -93,3 +94,10 @@ def test_biases_and_normalisation_do_not_decay() -> None:
 def test_refusals(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_default_rates() -> None:
+    assert AdamW(lr=None).default_rate("pretrained") == 5e-5
+    assert AdamW(lr=None).default_rate("random") == 5e-4
+    with pytest.raises(UserError, match=r"optimizer.lr must be a positive number. Got null instead"):
+        SGD(lr=None).default_rate("random")
