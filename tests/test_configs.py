@@ -18,7 +18,8 @@ REQUIRED = {
     "corpus/nltk": ["corpus.corpus=brown"],
     "corpus/hub": ["corpus.dataset=some/texts"],
 }
-RUN_TIME = {"texts", "cache", "require_mask_token", "device"}  # what the program, not the user, gives an encoder
+# what the program, not the user, gives an encoder
+RUN_TIME = {"texts", "texts_key", "cache", "require_mask_token", "device"}
 
 
 @pytest.fixture
