@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from data.errors import UserError
-from data.randomness import generator
+from data.randomness import JUDGED_PAIRS, JUDGED_SPLIT, PROBE, generator
 from data.sentences import split_sentences
 
 MAX_PAIRS = 400
@@ -75,11 +75,11 @@ def judge(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, float |
     Raises:
         UserError: where a vector is not finite.
     """
-    anchors, positives = draw_pairs(texts, generator(seed, 0))
-    train, test = split_documents(texts, generator(seed, 1))
+    anchors, positives = draw_pairs(texts, generator(JUDGED_PAIRS, seed))
+    train, test = split_documents(texts, generator(JUDGED_SPLIT, seed))
     sentences = split_sentences(train), split_sentences(test)
     probes = {
-        name: make(*sentences, generator(seed, 2, key))
+        name: make(*sentences, generator(PROBE, seed, key))
         for key, (name, make) in enumerate(zip(PROBES, _MAKERS, strict=True))
     }
 

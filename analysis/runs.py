@@ -37,8 +37,8 @@ def read(folder: Path) -> dict[str, Any]:
     Returns:
         ``run`` (its name), ``path``, ``state`` ("finished", "unfinished", "broken"), ``problem`` (a line, where
         it is broken), and where known ``objective``, ``encoder``, ``corpus``, ``budget`` (names), ``seed``,
-        ``weights``, ``steps``, ``tokens``, ``loss``, ``start`` and ``trained`` (scores of quick.json)
-        and ``senteval`` (averages of senteval.json).
+        ``weights``, ``steps``, ``tokens``, ``loss``, ``start`` and ``trained`` (scores of quick.json),
+        ``facts`` (what they depend on) and ``senteval`` (averages of senteval.json).
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
     try:
@@ -53,6 +53,7 @@ def read(folder: Path) -> dict[str, Any]:
         row |= {"steps": last.get("step"), "tokens": last.get("tokens"), "loss": last.get("loss")}
         quick = _read_json(folder / "quick.json")
         row |= {"start": quick.get("start", {}), "trained": quick.get("trained", {})}
+        row["facts"] = quick.get("facts", {})
         row["senteval"] = _read_json(folder / "senteval.json").get("averages", {})
         row["weights"] = quick.get("weights", row["weights"])  # what "auto" came to
         if (folder / "encoder").is_dir():
@@ -86,11 +87,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    """``rows`` of ``scan`` for the terminal: amounts, loss, and quick scores before and after training."""
+    """``rows`` of ``scan`` for the terminal: amounts, negatives per anchor, loss, scores before and after."""
     result = Table(title=f"{len(rows)} runs", title_justify="left", header_style="bold")
     result.add_column("run", overflow="fold")
     result.add_column("weights")
-    for name in ("steps", "tokens", "loss", "recall@1, %", "recall@5, %", "probes, %"):
+    for name in ("steps", "tokens", "negatives", "loss", "recall@1, %", "recall@5, %", "probes, %"):
         result.add_column(name, justify="right")
     averages = sorted({name for row in rows for name in row.get("senteval") or {}})
     for name in averages:
@@ -103,6 +104,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
             str(row.get("weights") or "–"),
             _number(row.get("steps"), ","),
             _number(row.get("tokens"), ","),
+            _number((row.get("facts") or {}).get("negatives per anchor"), ","),
             _number(row.get("loss"), ".3f"),
             _change(start.get("recall@1"), trained.get("recall@1")),
             _change(start.get("recall@5"), trained.get("recall@5")),

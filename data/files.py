@@ -31,6 +31,11 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
         raise
 
 
+def read_json(path: Path) -> Any:
+    """What a JSON file holds."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def write_json(path: Path | str, value: Any) -> None:
     """Writes ``value`` as indented JSON, atomically."""
     with atomic_write(path) as file:

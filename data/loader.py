@@ -13,12 +13,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from data.batch import Batch
 from data.errors import UserError
-from data.randomness import generator
+from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from data.token_format import TokenFormat
-
-# First word of a random key: no two purposes share a stream. (SeedSequence takes keys that differ in trailing
-# zeros for the same, so the purpose stands in front.)
-ORDER, EXAMPLE, FIXED = 1, 2, 3
 
 
 class Units(Protocol):
@@ -52,12 +48,8 @@ class Loader(Dataset[Batch]):
         seed: of order and examples.
         rank, world: this process and their number; each takes a contiguous share of a batch's rows.
 
-    Attributes:
-        batches_per_epoch: whole batches of an epoch.
-
     Raises:
         ValueError: if ``batch_size`` is not a positive multiple of ``world``.
-        UserError: if there are fewer documents than a batch takes.
     """
 
     def __init__(
@@ -77,21 +69,29 @@ class Loader(Dataset[Batch]):
                 f"objective.batch_size must be a positive multiple of the {world} processes. "
                 f"Got {batch_size} instead."
             )
-        if len(indices) < batch_size:
-            raise UserError(
-                f"{len(indices)} usable documents do not fill a batch of {batch_size}: lower objective.batch_size "
-                "or objective.max_length, or take more text (corpus.dev_fraction if it is the held-out part)."
-            )
         self.store = store
         self.indices = np.asarray(indices, dtype=np.int64)
         self.drawer = drawer
         self.format = format
         self.batch_size = batch_size
         self.seed = seed
-        self.rows = slice(rank * batch_size // world, (rank + 1) * batch_size // world)
-        self.batches_per_epoch = len(self.indices) // batch_size
+        self.rank, self.world = rank, world
         self._epoch = -1
         self._order = self.indices
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Whole batches of an epoch.
+
+        Raises:
+            UserError: if there are fewer documents than a batch takes.
+        """
+        if len(self.indices) < self.batch_size:
+            raise UserError(
+                f"The training part's {len(self.indices)} usable documents do not fill a batch of "
+                f"{self.batch_size}: lower objective.batch_size or objective.max_length, or take more text."
+            )
+        return len(self.indices) // self.batch_size
 
     def batch(self, step: int) -> Batch:
         """This process' rows of micro-batch ``step``, counted from 0 over all epochs."""
@@ -99,7 +99,7 @@ class Loader(Dataset[Batch]):
         if epoch != self._epoch:
             self._order = generator(ORDER, self.seed, epoch).permutation(self.indices)
             self._epoch = epoch
-        return self._draw(self._order, position, (EXAMPLE, self.seed, step))
+        return self._draw(self._order, position, self.batch_size, (EXAMPLE, self.seed, step))
 
     __getitem__ = batch
 
@@ -120,13 +120,27 @@ class Loader(Dataset[Batch]):
         yield from batches
 
     def fixed(self, n_batches: int) -> list[Batch]:
-        """The first ``n_batches`` of an order and of examples that are the same for every seed and step."""
-        order = generator(FIXED).permutation(self.indices)
-        count = min(n_batches, self.batches_per_epoch)
-        return [self._draw(order, position, (FIXED, position + 1)) for position in range(count)]
+        """The first ``n_batches`` of an order and of examples that are the same for every seed and step.
 
-    def _draw(self, order: np.ndarray, position: int, key: tuple[int, ...]) -> Batch:
-        documents = order[position * self.batch_size : (position + 1) * self.batch_size][self.rows]
+        Where the documents do not fill one batch, it is a smaller one.
+
+        Raises:
+            UserError: if there are not two documents, and one for each process.
+        """
+        size = min(self.batch_size, len(self.indices) // self.world * self.world)
+        if size < min(2, self.batch_size):
+            raise UserError(
+                f"The held-out part has {len(self.indices)} usable documents, and a measurement takes "
+                f"{max(2, self.world)} at least: raise corpus.dev_fraction, or name a corpus.dev_path."
+            )
+        order = generator(FIXED).permutation(self.indices)
+        count = min(n_batches, len(self.indices) // size)
+        return [self._draw(order, position, size, (FIXED, position + 1)) for position in range(count)]
+
+    def _draw(self, order: np.ndarray, position: int, size: int, key: tuple[int, ...]) -> Batch:
+        first = position * size
+        rows = slice(first + self.rank * size // self.world, first + (self.rank + 1) * size // self.world)
+        documents = order[rows]
         examples = [self.drawer.draw(self.store[int(i)], self.format, generator(*key, int(i))) for i in documents]
         return self.drawer.collate(examples, self.format)
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+# First number of every key, so that no two purposes share a stream. (Keys that differ in trailing zeros alone are
+# the same to SeedSequence, so the purpose stands in front.)
+ORDER, EXAMPLE, FIXED, DROPOUT, JUDGED_PAIRS, JUDGED_SPLIT, PROBE = range(1, 8)
+
 
 def generator(*key: int) -> np.random.Generator:
-    """A generator that depends on ``key`` (non-negative integers, e.g. seed, step, document) alone."""
+    """A generator that depends on ``key`` (non-negative integers, e.g. purpose, seed, step, document) alone."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))

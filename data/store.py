@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from filelock import FileLock
 
-from data.errors import UserError
-from data.files import write_json
+from data.errors import UserError, reason
+from data.files import read_json, write_json
 from data.sources.base import (
     Part,
     Source,
@@ -31,8 +31,9 @@ from data.tokenizer import is_byte_level, plain_backend
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-FORMAT = "1"  # of the files below and of the normalisation; part of every fingerprint
+FORMAT = "2"  # of the files below and of the normalisation; part of every fingerprint
 HELD_OUT = 2000  # documents whose text is kept for judgement
+HELD_OUT_CHARACTERS = 1 << 26  # of all of them: books are cut, to the beginnings that a judgement needs
 PARTS: tuple[Part | None, ...] = (None, "train", "dev")  # codes of an entry's ``part``
 ENTRY = np.dtype([("end", "<i8"), ("split", "<u8"), ("order", "<u8"), ("part", "u1")])
 Progress = Callable[[int, int | None], None]
@@ -63,7 +64,6 @@ class TokenStore:
         fingerprint: name of text, tokenizer and normalisation together.
         vocab_size: number of ids of the tokenizer.
         lengths: content tokens of each document, of shape (n,), int64.
-        empty: documents that were dropped because nothing is in them.
 
     Raises:
         UserError: if files are missing or not as long as they must be.
@@ -74,7 +74,7 @@ class TokenStore:
         self.fraction = fraction
         self.dev_fraction = dev_fraction
         try:
-            meta = json.loads((folder / "meta.json").read_text())
+            meta = read_json(folder / "meta.json")
             self._index = np.fromfile(folder / "index.bin", dtype=ENTRY)
             size = (folder / "ids.bin").stat().st_size
             dtype = np.dtype(meta["dtype"])
@@ -89,7 +89,6 @@ class TokenStore:
             raise _damaged(folder)
         self.fingerprint: str = meta["fingerprint"]
         self.vocab_size: int = meta["vocab_size"]
-        self.empty: int = meta["empty"]
         self.lengths = np.diff(self._index["end"], prepend=0)
         self._ids = np.memmap(folder / "ids.bin", dtype=dtype, mode="r").view(np.ndarray)
 
@@ -134,7 +133,10 @@ class TokenStore:
         )
 
     def held_out_texts(self) -> list[str]:
-        """Texts of up to 2,000 different dev documents, white space normalised, in an order of no meaning."""
+        """Texts of up to 2,000 different dev documents, white space normalised, in an order of no meaning.
+
+        Where these are more than 64 million characters, the longest are cut to their beginnings.
+        """
         texts = []
         with (self.folder / "held_out.jsonl").open(encoding="utf-8") as lines:
             for line in lines:
@@ -176,7 +178,7 @@ def prepare(
     """
     backend = plain_backend(tokenizer)
     blank = is_byte_level(backend)
-    key = fingerprint(FORMAT, source.fingerprint(), backend.to_str(), f"{blank} {source.lowercase}")
+    key = fingerprint(FORMAT, source.fingerprint, backend.to_str(), f"{blank} {source.lowercase}")
     folder = cache / key
     vocab_size = max(backend.get_vocab().values()) + 1
     tokenise = Tokenise(backend.to_str(), blank, np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4"))
@@ -187,28 +189,37 @@ def prepare(
                 if not (folder / "meta.json").exists():
                     _make(folder, key, source, tokenise, vocab_size, workers, progress)
         except OSError as error:
-            raise UserError(
-                f"The token store could not be written to {cache}: {error.strerror or error}."
-            ) from error
+            raise UserError(f"The token store could not be written to {cache}: {reason(error)}.") from error
     return TokenStore(folder, fraction=source.fraction, dev_fraction=source.dev_fraction)
 
 
 class _HeldOut:
-    """Keeps the ``HELD_OUT`` texts that any ``dev_fraction`` holds out first: those of the lowest split hashes."""
+    """Keeps the ``HELD_OUT`` texts that any ``dev_fraction`` holds out first: those of the lowest split hashes.
+
+    Where they are too long together, all are cut to one length, which halves until they fit.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, int, str]] = []
         self._seen: set[int] = set()
+        self._longest = self._left = HELD_OUT_CHARACTERS
 
     def add(self, split: int, order: int, part: int, text: str) -> None:
-        item = (0 if part == PARTS.index("dev") else -split, -order, part, text)
+        item = (0 if part == PARTS.index("dev") else -split, -order, part, text[: self._longest])
         if part == PARTS.index("train") or order in self._seen or (self._full and item < self._heap[0]):
             return
         self._seen.add(order)
+        self._left -= len(item[-1])
         if self._full:
-            self._seen.remove(-heapq.heappushpop(self._heap, item)[1])
+            _, order, _, text = heapq.heappushpop(self._heap, item)
+            self._seen.remove(-order)
+            self._left += len(text)
         else:
             heapq.heappush(self._heap, item)
+        while self._left < 0:
+            self._longest //= 2
+            self._heap = [(*item[:3], item[3][: self._longest]) for item in self._heap]
+            self._left = HELD_OUT_CHARACTERS - sum(len(text) for *_, text in self._heap)
 
     @property
     def _full(self) -> bool:
@@ -256,7 +267,7 @@ def _make(
         if not tokens:
             raise UserError(f"Corpus {source.name} has no text: {empty:,} documents, all of them empty.")
         held_out.write(beside / "held_out.jsonl")
-        meta = {"fingerprint": key, "documents": documents, "empty": empty, "tokens": tokens}
+        meta = {"fingerprint": key, "documents": documents, "tokens": tokens}
         write_json(beside / "meta.json", {**meta, "vocab_size": vocab_size, "dtype": tokenise.dtype.str})
         beside.rename(folder)
     except BaseException:
@@ -266,7 +277,7 @@ def _make(
 
 def _chunks(source: Source) -> Iterator[Chunk]:
     chunk, size = Chunk(), 0
-    for document in source.documents():
+    for document in source.read():
         text = normalise(document.text)
         if not text:
             chunk.empty += 1

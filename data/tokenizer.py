@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+from data.errors import UserError
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 SAMPLE_BYTES = 20_000_000  # of text; more changes the merges little and costs time in proportion
+VERSION = "1"  # of ``train_bpe``: raise it where the same texts would give another tokenizer
 
 
 def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -> PreTrainedTokenizerFast:
@@ -29,7 +32,8 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
         max_length: positions of the encoder that it is for, special tokens included.
 
     Raises:
-        ValueError: if the vocabulary cannot hold the bytes and special tokens, or no text is given.
+        ValueError: if the vocabulary cannot hold the bytes and special tokens.
+        UserError: if there is no text.
     """
     smallest = 256 + len(SPECIAL) + 1
     if vocab_size < smallest:
@@ -45,10 +49,26 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_sample(texts), trainer)
+    tokenizer.train_from_iterator(sample(texts), trainer)
     bos, eos = ((token, list(SPECIAL.values()).index(token)) for token in ("<s>", "</s>"))
     tokenizer.post_processor = processors.RobertaProcessing(eos, bos, add_prefix_space=True)
     return _wrap(tokenizer, max_length)
+
+
+def sample(texts: Iterable[str]) -> Iterator[str]:
+    """The texts that a tokenizer is trained on: the first 20 MB.
+
+    Raises:
+        UserError: if there is nothing in them.
+    """
+    size = 0
+    for text in texts:
+        yield text
+        size += len(text.encode())
+        if size >= SAMPLE_BYTES:
+            break
+    if size == 0:
+        raise UserError("There is no text to train a tokenizer on: the corpus' training part is empty.")
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
@@ -77,14 +97,3 @@ def _wrap(tokenizer: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
         model_max_length=max_length,
         add_prefix_space=True,
     )
-
-
-def _sample(texts: Iterable[str]) -> Iterator[str]:
-    size = 0
-    for text in texts:
-        yield text
-        size += len(text.encode())
-        if size >= SAMPLE_BYTES:
-            break
-    if size == 0:
-        raise ValueError("A tokenizer needs at least one training text.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import UserError
+from data.files import read_json
 from encoders.base import Encoder
 
 __all__ = ["Encoder", "load"]
@@ -35,7 +36,7 @@ def load(name: str | Path, *, pooling: str | None = None, device: str | None = N
             raise UserError(f"There is no encoder's folder {name}.")
         return transformer.Transformer(name=name, **options)
     marker = folder / offline.MARKER
-    kind = _kind(offline.read_json(marker)) if marker.is_file() else transformer.Transformer
+    kind = _kind(read_json(marker)) if marker.is_file() else transformer.Transformer
     if kind is transformer.Transformer:
         return transformer.Transformer(path=str(folder), **options)
     if pooling is not None:

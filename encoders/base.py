@@ -36,8 +36,10 @@ class Encoder(nn.Module, ABC):
         format: how its content tokens become input (see TokenFormat).
         dimension: D, width of a sentence vector.
         state_dimension: H, width of a token's state.
-        weights: what training starts from: "pretrained", "bundled" or "random".
-        origin: one line that says exactly which weights (hub name, folder, or the random shape).
+        weights: what its weights once began from: "pretrained", "bundled" or "random".
+        origin: one line that says exactly which weights (hub name, folder, or the random shape), and from
+            which folder of ours they are continued.
+        untrained: whether the weights were freshly drawn in this process, not read from anywhere.
     """
 
     tokenizer: Any
@@ -46,6 +48,7 @@ class Encoder(nn.Module, ABC):
     state_dimension: int
     weights: str
     origin: str
+    untrained: bool = False
 
     @abstractmethod
     def forward(self, tokens: Tokens) -> Encoding:

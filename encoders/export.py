@@ -5,20 +5,21 @@ Mitchell et al. (2019), "Model Cards for Model Reporting"; the front matter is t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from encoders.base import Encoder
 
-_STARTS = {
-    "pretrained": "Training started from **pretrained** weights: {origin}.",
+_BEGINNINGS = {
+    "pretrained": "The weights began as **pretrained** ones: {origin}.",
     "bundled": (
-        "> **Bundled weights.** Training started from a small checkpoint that ships with the suite "
-        "({origin}), not from a published model. Do not compare its scores with printed ones."
+        "> **Weights: bundled.** They began as a small checkpoint that ships with the suite, and no published "
+        "model is behind them: {origin}. Do not compare the scores with printed ones."
     ),
     "random": (
-        "> **Random weights.** Training started from an untrained model ({origin}), not from a published one. "
-        "It is for teaching and for tests; do not compare its scores with printed ones."
+        "> **Weights: random.** They were once drawn at random, and no published model is behind them: {origin}. "
+        "For teaching and for tests; do not compare the scores with printed ones."
     ),
 }
 _POOL = {  # of `states` (B, T, H) under `mask` (B, T, 1)
@@ -44,11 +45,11 @@ def model_card(
 
     Args:
         title: its first heading.
-        encoder: whose card it is; gives the weights it started from, sizes and pooling.
+        encoder: whose card it is; gives what its weights began from, sizes and pooling.
         corpus: what it was trained on, by name of the fact.
         settings: of the training; may be nested.
         scores: by name, or by column and name ({"start": {...}, "trained": {...}}).
-        licence: its identifier on the hub ("apache-2.0", say), or None where nobody stated one.
+        licence: the hub's identifier of one ("apache-2.0", say), or in words; None where nobody stated one.
         citation: BibTeX.
     """
     tags = ("sentence-transformers", "feature-extraction", "sentence-similarity", "transformers")
@@ -56,7 +57,7 @@ def model_card(
         "---",
         "library_name: sentence-transformers",
         "pipeline_tag: sentence-similarity",
-        *([f"license: {licence}"] if licence else []),
+        *([f"license: {licence if re.fullmatch('[a-z0-9.-]+', licence) else 'other'}"] if licence else []),
         "tags:",
         *(f"- {tag}" for tag in tags),
         f"- weights-{encoder.weights}",
@@ -66,7 +67,7 @@ def model_card(
     parameters = sum(weight.numel() for weight in encoder.parameters())
     sections = {
         "Encoder": (
-            f"{_STARTS[encoder.weights].format(origin=encoder.origin)}\n\n"
+            f"{_BEGINNINGS[encoder.weights].format(origin=encoder.origin)}\n\n"
             f"{parameters:,} parameters; vectors of {encoder.dimension}{pooling and f', {pooling} pooling'}; "
             f"input of at most {encoder.format.max_length} tokens, the rest is cut."
         ),
@@ -79,7 +80,7 @@ def model_card(
             "prejudices. They say which texts resemble each other to this model, not which ones are true, and "
             "were not examined for any use in which people could come to harm."
         ),
-        "Licence": licence or "Not stated. That of the data, and of the weights it started from, applies.",
+        "Licence": licence or "Not stated. Those of the data and of the first weights apply.",
         "Citation": f"```bibtex\n{citation.strip()}\n```" if citation else "Not stated.",
     }
     body = "\n\n".join(f"## {name}\n\n{text}" for name, text in sections.items())
@@ -101,12 +102,7 @@ def _use(encoder: Encoder, pooling: str) -> str:
             "with torch.no_grad():\n"
             "    states = model(**batch).last_hidden_state\n"
             'mask = batch["attention_mask"].unsqueeze(-1)\n'
-            f"vectors = {_POOL[pooling]}"
-            + (
-                "\nvectors = torch.nn.functional.normalize(vectors)"
-                if getattr(encoder, "normalize", False)
-                else ""
-            )
+            f"vectors = {_POOL[pooling]}" + (_NORMALIZE if getattr(encoder, "normalize", False) else "")
         )
     return "\n\n".join(f"```python\n{snippet}\n```" for snippet in snippets)
 

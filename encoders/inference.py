@@ -78,7 +78,7 @@ def _block(ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray, pad_id: int
     mask = columns < lengths[:, None]  # (b, width)
     taken = ids[np.where(mask, starts[:, None] + columns, 0)]
     block: Tensor = torch.from_numpy(np.where(mask, taken, pad_id).astype(np.int64))
-    return Tokens(block, torch.from_numpy(mask))
+    return Tokens(block, torch.from_numpy(mask), torch.from_numpy(lengths))
 
 
 def _track(batches: list[tuple[int, int]], progress: bool) -> Iterator[tuple[int, int]]:

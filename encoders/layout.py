@@ -2,7 +2,7 @@
 
 config.json, model.safetensors, tokenizer*.json                     transformers
 modules.json, 1_Pooling/, 2_Normalize/, sentence_bert_config.json    sentence-transformers
-encoder.json                                                         ours: class, weights it started from
+encoder.json                                                         ours: class, what its weights began from
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from data.errors import UserError
-from data.files import write_json
-from encoders.offline import MARKER, read_json
+from data.files import read_json, write_json
+from encoders.offline import MARKER
 
 # our name of a pooling: sentence-transformers' name, and the key of its older files (which all its versions read)
 _POOLINGS = {

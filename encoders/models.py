@@ -20,7 +20,7 @@ from transformers import (
 )
 from transformers.utils import logging as hf_logging
 
-from data.errors import UserError
+from data.errors import UserError, reason
 from encoders import offline, random_start
 from encoders.layout import Layout
 
@@ -94,7 +94,7 @@ def load_model(folder: Path, dropout: float | None, options: Mapping[str, Any]) 
             config=config,
             dtype=torch.float32,
             trust_remote_code=False,
-            use_safetensors=any(folder.glob("*.safetensors")),
+            use_safetensors=True,
             output_loading_info=True,
             **options,
         )
@@ -122,13 +122,12 @@ def positions(config: PretrainedConfig) -> int:
 
 
 @contextmanager
-def readable(folder: Path) -> Iterator[None]:
-    """Turns what transformers raises at files it cannot use into one line."""
+def readable(folder: Path, what: str = "an encoder") -> Iterator[None]:
+    """Turns what transformers raises at files it cannot use as ``what`` into one line."""
     try:
         yield
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise UserError(f"{folder} cannot be opened as an encoder: {reason[0]}") from error
+        raise UserError(f"{folder} cannot be opened as {what}: {reason(error)}.") from error
 
 
 @contextmanager

@@ -1,30 +1,23 @@
-"""Where an encoder's weights come from: a folder, the hub or its cache, the box, or nowhere (a random start).
-
-The hub is asked once, with a limit of 5 s in all: its library's own retries take 25 s for one file.
-"""
+"""Where an encoder's weights come from: a folder, the hub or its cache, the box, or nowhere (a random start)."""
 
 from __future__ import annotations
 
 import difflib
-import json
-import socket
-import threading
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from huggingface_hub import constants, errors, get_hf_file_metadata, hf_hub_url, snapshot_download
+from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url, snapshot_download
 
-from data.errors import UserError
+from data import network
+from data.errors import UserError, reason
+from data.files import read_json
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 KNOWN = ("roberta-base", "distilroberta-base", "bert-base-uncased", "albert-base-v2")
 IN_THE_BOX = ("roberta-mini",)  # never asked of the hub
 MARKER = "encoder.json"  # what our own folders have beside sentence-transformers' files
-CONNECT_SECONDS = 2.0
-ASK_SECONDS = 5.0
+WEIGHTS = "*model*.safetensors"
 SETTINGS = ("*.json", "*.txt", "*.model")  # all that a hub folder holds but weights
 
 
@@ -46,15 +39,20 @@ class Source:
     fallback: str | None = None
     hub_id: str | None = None
 
-    def fetch(self) -> Path:
-        """Downloads the weights where they are missing, safetensors if there are any; returns the folder."""
-        assert self.folder is not None
-        if self.hub_id is not None:
-            for pattern in ("*model*.safetensors", "pytorch_model*.bin"):
-                _snapshot(self.hub_id, (*SETTINGS, pattern))
-                if any(self.folder.rglob(pattern)):
-                    break
-        return self.folder
+    def fetch(self) -> None:
+        """Downloads the weights where they are missing.
+
+        Raises:
+            UserError: if there are none but pickled ones, or the download breaks off.
+        """
+        if self.folder is None or self.hub_id is None:
+            return
+        _snapshot(self.hub_id, (*SETTINGS, WEIGHTS))
+        if not any(self.folder.rglob(WEIGHTS)):
+            raise UserError(
+                f"{self.hub_id} has no model.safetensors on the hub, and pickled weights are not opened here: "
+                "take another revision of it, or convert it elsewhere and name the folder by encoder.path=."
+            )
 
 
 def find(name: str | None, path: Path | str | None, weights: str, model_type: str | None) -> Source:
@@ -79,11 +77,11 @@ def find(name: str | None, path: Path | str | None, weights: str, model_type: st
     cached = _cached(name)
     if cached is not None:
         return Source(cached, "pretrained", _hub_origin(name, cached))
-    reason = unreachable(name)
-    if reason is None:
+    why = _unreachable(name)
+    if why is None:
         folder = _snapshot(name, SETTINGS)
         return Source(folder, "pretrained", _hub_origin(name, folder), hub_id=name)
-    absent = f"{name} is not on this machine, and {reason}"
+    absent = f"{name} is not on this machine, and {why}"
     if weights == "pretrained":
         raise UserError(f"{absent}: connect, name a folder by encoder.path=, or start without it (weights=auto).")
     if model_type is None or not has_masked_lm(model_type):
@@ -102,11 +100,6 @@ def bundled(model_type: str | None = None) -> list[str]:
     if model_type is not None:
         folders = [folder for folder in folders if read_json(folder / "config.json")["model_type"] == model_type]
     return sorted(folder.name for folder in folders)
-
-
-def read_json(path: Path) -> Any:
-    """What a JSON file holds."""
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def family(name: str) -> str | None:
@@ -128,48 +121,26 @@ def has_masked_lm(model_type: str) -> bool:
     return model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
-def unreachable(name: str) -> str | None:
+def _unreachable(name: str) -> str | None:
     """Why the hub cannot be asked for ``name`` now, or None if it can; takes 5 s at most.
 
     Raises:
         UserError: if the hub answers that there is no such model, or that it needs a login.
     """
-    if constants.is_offline_mode():
-        return "HF_HUB_OFFLINE is set"
-    hub = urlsplit(constants.ENDPOINT)
-    host = hub.hostname or ""
-    proxy = None if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(hub.scheme)
-    door = urlsplit(proxy) if proxy else hub
-    address = (door.hostname or host, door.port or (443 if door.scheme == "https" else 80))
-    answers: list[BaseException | None] = []
-
-    def ask() -> None:  # in a thread, as name resolution obeys no time limit
-        try:
-            socket.create_connection(address, timeout=CONNECT_SECONDS).close()
-            get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=ASK_SECONDS - CONNECT_SECONDS)
-            answers.append(None)
-        except Exception as error:
-            answers.append(error)
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(ASK_SECONDS)
-    match answers:
-        case [None]:
-            return None
-        case [errors.GatedRepoError()]:
-            raise UserError(f"{name} needs its licence accepted and a login on {host}: run `hf auth login`.")
-        case [errors.RepositoryNotFoundError() | errors.HFValidationError()]:
-            near = difflib.get_close_matches(name, [*bundled(), *KNOWN], n=1)
-            raise UserError(
-                f"There is no model {name!r} on {host}" + (f"; did you mean {near[0]}?" if near else ".")
-            )
-        case [errors.EntryNotFoundError()]:
-            raise UserError(f"{name} on {host} has no config.json: not a transformers model.")
-        case [_]:
-            return f"the model hub ({host}) is not reachable"
-        case _:
-            return f"the model hub ({host}) did not answer within {ASK_SECONDS:g} s"
+    try:
+        return network.unreachable(
+            lambda seconds: get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=seconds)
+        )
+    except errors.GatedRepoError as error:
+        raise UserError(
+            f"{name} needs its licence accepted and a login on {network.hub()}: run `hf auth login`."
+        ) from error
+    except errors.EntryNotFoundError as error:
+        raise UserError(f"{name} on {network.hub()} has no config.json: not a transformers model.") from error
+    except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
+        near = difflib.get_close_matches(name, [*bundled(), *KNOWN], n=1)
+        hint = f"; did you mean {near[0]}?" if near else "."
+        raise UserError(f"There is no model {name!r} on {network.hub()}{hint}") from error
 
 
 def _from_folder(folder: Path) -> Source:
@@ -179,13 +150,13 @@ def _from_folder(folder: Path) -> Source:
         inner = folder / "encoder"
         hint = f"; did you mean {inner}?" if inner.is_dir() else "."
         raise UserError(f"encoder.path: {folder} is not a model's folder (it has no config.json){hint}")
-    if not any(folder.rglob("model*.safetensors")):
+    if not any(folder.rglob(WEIGHTS)):
         found = next(folder.rglob("*.bin"), None)
         what = f"has pickled weights ({found.name}), which are not opened here" if found else "has no weights"
         raise UserError(f"encoder.path: {folder} {what}: model.safetensors is needed.")
     if (folder / MARKER).is_file():
         marker = read_json(folder / MARKER)
-        return Source(folder, marker["weights"], f"{folder} (from: {marker['origin']})")
+        return Source(folder, marker["weights"], f"continued from {folder}; before that: {marker['origin']}")
     return Source(folder, "pretrained", str(folder))
 
 
@@ -195,9 +166,8 @@ def _cached(name: str) -> Path | None:
         folder = Path(snapshot_download(name, local_files_only=True))
     except (OSError, errors.HFValidationError, errors.EntryNotFoundError):
         return None
-    weights = [*folder.rglob("*model*.safetensors"), *folder.glob("pytorch_model*.bin")]
     whole = (folder / "config.json").is_file() or (folder / "modules.json").is_file()
-    return folder if whole and weights and any(folder.rglob("tokenizer*.json")) else None
+    return folder if whole and any(folder.rglob(WEIGHTS)) and any(folder.rglob("tokenizer*.json")) else None
 
 
 def _snapshot(name: str, patterns: tuple[str, ...]) -> Path:
@@ -205,8 +175,7 @@ def _snapshot(name: str, patterns: tuple[str, ...]) -> Path:
     try:
         return Path(snapshot_download(name, **keep))
     except Exception as error:
-        reason = str(error).strip().splitlines()[:1]
-        raise UserError(f"The download of {name} broke off ({' '.join(reason)}): run it again.") from error
+        raise UserError(f"The download of {name} broke off ({reason(error)}): run it again.") from error
 
 
 def _hub_origin(name: str, folder: Path) -> str:

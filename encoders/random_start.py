@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from data.errors import UserError
-from data.tokenizer import SAMPLE_BYTES, train_bpe
+from filelock import FileLock
+
+from data.errors import UserError, reason
+from data.sources.base import fingerprint
+from data.tokenizer import VERSION, sample, train_bpe
 from encoders.layout import atomic_folder
 
 if TYPE_CHECKING:
@@ -85,40 +87,40 @@ def corpus_tokenizer(
     vocab_size: int,
     max_length: int,
     cache: Path | None,
-    texts_key: str | None,
+    texts_key: Callable[[], str] | None,
 ) -> PreTrainedTokenizerFast:
     """A byte-level BPE trained on ``texts()``, kept under ``cache`` by what it was trained on.
 
-    ``texts_key`` stands for the texts, so that they need not be read again; None: they are read and hashed.
+    ``texts_key()`` stands for the texts, so that they need not be read again; None: they are read and hashed.
+    A second process that asks for the same tokenizer waits for the first.
 
     Raises:
         UserError: if ``cache`` is not writable.
     """
     if cache is None:
-        return train_bpe(_first_bytes(texts(), SAMPLE_BYTES), vocab_size=vocab_size, max_length=max_length)
+        return train_bpe(texts(), vocab_size=vocab_size, max_length=max_length)
+    names = sample(texts()) if texts_key is None else [texts_key()]
+    folder = cache / f"bpe-{fingerprint(VERSION, f'{vocab_size} {max_length}', *names)}"
+    if not folder.is_dir():
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with FileLock(cache / f"{folder.name}.lock"):
+                if not folder.is_dir():
+                    tokenizer = train_bpe(texts(), vocab_size=vocab_size, max_length=max_length)
+                    with atomic_folder(folder) as unfinished:
+                        tokenizer.save_pretrained(unfinished)
+        except OSError as error:
+            raise UserError(f"The tokenizer could not be kept in {cache}: {reason(error)}.") from error
+    return kept_tokenizer(folder)
+
+
+def kept_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    """The tokenizer that ``save_pretrained`` wrote into ``folder``."""
     from transformers import PreTrainedTokenizerFast
 
-    key = hashlib.blake2b(f"{vocab_size} {max_length}".encode(), digest_size=12)
-    for piece in [texts_key] if texts_key is not None else _first_bytes(texts(), SAMPLE_BYTES):
-        key.update(piece.encode("utf-8", "surrogatepass") + b"\0")
-    folder = cache / f"bpe-{key.hexdigest()}"
     if not folder.is_dir():
-        tokenizer = train_bpe(_first_bytes(texts(), SAMPLE_BYTES), vocab_size=vocab_size, max_length=max_length)
-        try:
-            with atomic_folder(folder) as unfinished:
-                tokenizer.save_pretrained(unfinished)
-        except OSError as error:
-            raise UserError(f"The tokenizer could not be kept in {cache}: {error.strerror}.") from error
-    return PreTrainedTokenizerFast.from_pretrained(folder)
-
-
-def _first_bytes(texts: Iterable[str], limit: int) -> Iterator[str]:
-    size = 0
-    for text in texts:
-        yield text
-        size += len(text.encode("utf-8", "surrogatepass"))
-        if size >= limit:
-            break
+        raise FileNotFoundError("there is no such folder")
+    return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
 
 
 def _last_line(error: Exception) -> str:

@@ -39,10 +39,11 @@ class Transformer(Encoder):
         dropout: probability everywhere in the model; None leaves the model's own.
         attention: implementation of attention by transformers' name ("sdpa", "eager", ...).
         texts: makes the texts to train a tokenizer on, where the start is random.
-        texts_key: names the texts, so that a kept tokenizer is found without reading them.
+        texts_key: makes a name for the texts, so that a kept tokenizer is found without reading them.
         cache: folder that keeps such tokenizers.
+        tokenizer: folder of the tokenizer that a random start takes, instead of training one.
         require_mask_token: refuse a model without one, before its weights are fetched.
-        normalize: scale vectors to length 1 (a folder may ask for it, too).
+        normalize: whether vectors are scaled to length 1; None does as the folder says.
         device: where to put the model.
 
     Attributes:
@@ -72,10 +73,11 @@ class Transformer(Encoder):
         dropout: float | None = None,
         attention: str | None = None,
         texts: Callable[[], Iterable[str]] | None = None,
-        texts_key: str | None = None,
+        texts_key: Callable[[], str] | None = None,
         cache: Path | None = None,
+        tokenizer: Path | None = None,
         require_mask_token: bool = False,
-        normalize: bool = False,
+        normalize: bool | None = None,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
@@ -89,11 +91,15 @@ class Transformer(Encoder):
         layout = Layout(Path()) if source.folder is None else read_layout(source.folder)
         options = {} if attention is None else {"attn_implementation": attention}
         if source.folder is None:
-            if texts is None:
+            if tokenizer is not None:
+                with models.readable(tokenizer, "a tokenizer"):
+                    self.tokenizer = random_start.kept_tokenizer(tokenizer)
+            elif texts is not None:
+                self.tokenizer = random_start.corpus_tokenizer(
+                    texts, vocab_size, max_length or random_start.POSITIONS, cache, texts_key
+                )
+            else:
                 raise UserError("A random start trains its tokenizer on a corpus, and none is given.")
-            self.tokenizer = random_start.corpus_tokenizer(
-                texts, vocab_size, max_length or random_start.POSITIONS, cache, texts_key
-            )
             small = {"model_type": model_type, **random_start.TEACHING}
             config = random_start.configuration(
                 shape if shape and source.fallback is None else small, self.tokenizer
@@ -107,10 +113,11 @@ class Transformer(Encoder):
             source.fetch()
             self.model = models.load_model(layout.transformer, dropout, options)
             self.origin = source.origin
+        self.untrained = source.folder is None
         self.weights = source.weights
         self.fallback = source.fallback
         self.pooling = pooling or layout.pooling or "mean"
-        self.normalize = normalize or layout.normalize
+        self.normalize = layout.normalize if normalize is None else normalize
         self._lowercase = layout.lowercase
         self._head = models.head_parts(self.model)
         self.state_dimension = self.dimension = self.model.config.hidden_size
@@ -136,7 +143,7 @@ class Transformer(Encoder):
     def forward(self, tokens: Tokens) -> Encoding:
         types = {"token_type_ids": tokens.type_ids} if self._takes_type_ids and tokens.type_ids is not None else {}
         states = self.backbone(
-            input_ids=tokens.ids, attention_mask=self._attention_mask(tokens.mask), **types
+            input_ids=tokens.ids, attention_mask=self._attention_mask(tokens), **types
         ).last_hidden_state  # (B, T, H)
         sentence = pool(states, tokens.mask, self.pooling)  # (B, H)
         return Encoding(states, tokens.mask, F.normalize(sentence, dim=-1) if self.normalize else sentence)
@@ -235,12 +242,12 @@ class Transformer(Encoder):
         """Opens what ``save`` wrote, or a folder of sentence-transformers or transformers."""
         return cls(path=str(folder), weights="pretrained")
 
-    def _attention_mask(self, mask: Tensor) -> Tensor | None:
-        if not mask.is_cuda:
-            return None if bool(mask.all()) else mask
-        if self.model.config._attn_implementation != "sdpa":
-            return mask
-        return full_mask(mask)  # transformers would look into the mask: the host waits for the GPU
+    def _attention_mask(self, tokens: Tokens) -> Tensor | None:
+        if bool((tokens.lengths == tokens.ids.shape[1]).all()):  # no padding; lengths are on the host
+            return None
+        if not tokens.mask.is_cuda or self.model.config._attn_implementation != "sdpa":
+            return tokens.mask
+        return full_mask(tokens.mask)  # transformers would look into the mask: the host waits for the GPU
 
     def _token_format(self, wanted: int | None, default: int | None) -> TokenFormat:
         tokenizer, config = self.tokenizer, self.model.config

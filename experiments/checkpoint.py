@@ -37,24 +37,32 @@ def save(
     optimizer: torch.optim.Optimizer,
     state: dict[str, Any],
 ) -> Path:
-    """Writes the checkpoint of ``step`` beside its place under ``root``, then renames it."""
+    """Writes the checkpoint of ``step`` beside its place under ``root``, then renames it.
+
+    Raises:
+        UserError: if it cannot be written (a full disk, say); nothing of it is left then.
+    """
     folder, beside = root / f"step-{step:08d}", root / f".step-{step:08d}.part"
-    root.mkdir(exist_ok=True)
-    for old in (folder, *root.glob(".step-*.part")):
-        shutil.rmtree(old, ignore_errors=True)
-    beside.mkdir()
-    save_model(encoder, str(beside / MODEL))  # knows of tied weights
-    save_model(objective, str(beside / OBJECTIVE))
-    save_file(_flat(optimizer), beside / OPTIMIZER)
-    files = {
-        name: {"bytes": (beside / name).stat().st_size, "sha256": _digest(beside / name)}
-        for name in (MODEL, OBJECTIVE, OPTIMIZER)
-    }
-    (beside / STATE).write_text(json.dumps(state | {"step": step, "files": files}, indent=2))
-    for path in (*beside.iterdir(), beside):
-        _sync(path)
-    beside.rename(folder)
-    _sync(root)
+    try:
+        root.mkdir(exist_ok=True)
+        for old in (folder, *root.glob(".step-*.part")):
+            shutil.rmtree(old, ignore_errors=True)
+        beside.mkdir()
+        save_model(encoder, str(beside / MODEL))  # knows of tied weights
+        save_model(objective, str(beside / OBJECTIVE))
+        save_file(_flat(optimizer), beside / OPTIMIZER)
+        files = {
+            name: {"bytes": (beside / name).stat().st_size, "sha256": _digest(beside / name)}
+            for name in (MODEL, OBJECTIVE, OPTIMIZER)
+        }
+        (beside / STATE).write_text(json.dumps(state | {"step": step, "files": files}, indent=2))
+        for path in (*beside.iterdir(), beside):
+            _sync(path)
+        beside.rename(folder)
+        _sync(root)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise UserError(f"Checkpoint {folder} cannot be written: {_line(error)}.") from None
     return folder
 
 
@@ -109,7 +117,7 @@ def load(
     state = verify(folder)
     load_part(folder / MODEL, encoder)
     load_part(folder / OBJECTIVE, objective)
-    saved = load_file(folder / OPTIMIZER)
+    saved = _tensors(folder / OPTIMIZER)
     entries: dict[int, dict[str, Any]] = {}
     for key, value in saved.items():
         index, name = key.split(".", 1)
@@ -128,13 +136,16 @@ def load_part(path: Path, module: nn.Module) -> None:
     try:
         load_model(module, str(path))
     except (RuntimeError, SafetensorError) as error:
-        first = " ".join(str(error).split())[:200]
-        raise UserError(f"{path} does not fit the model that this configuration builds: {first}") from None
+        raise UserError(f"{path} does not fit the model that this configuration builds: {_line(error)}") from None
 
 
 def load_matching(path: Path, module: nn.Module) -> list[str]:
-    """Puts those weights in ``path`` into ``module`` that have a parameter's name and shape there; their names."""
-    saved = load_file(path)
+    """Puts those weights in ``path`` into ``module`` that have a parameter's name and shape there; their names.
+
+    Raises:
+        UserError: if the file cannot be read.
+    """
+    saved = _tensors(path)
     fit = {
         name: parameter
         for name, parameter in module.named_parameters()
@@ -154,6 +165,17 @@ def _flat(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
         for name, value in entry.items()
         if isinstance(value, torch.Tensor)
     }
+
+
+def _tensors(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path} cannot be read: {_line(error)}.") from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _digest(path: Path) -> str:

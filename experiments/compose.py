@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import functools
+import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +27,7 @@ from experiments.settings import Settings
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
 COMPONENTS = ("objective", "encoder", "corpus", "budget", "optimizer", "schedule")
+ALONE_SECONDS = 5.0
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 RESUME_KEYS = ("resume", "device", "threads", "workers", "trackers")  # what may differ when a run goes on
 
@@ -107,16 +110,21 @@ def checked(config: DictConfig, choices: Mapping[str, Any], overrides: list[str]
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Turns what a user can mend into its line and exit status 2, and an interrupt into 130; no traceback."""
+    first = os.environ.get("RANK", "0") == "0"
     try:
         yield
     except UserError as error:
-        status, message = 2, str(error)
+        # Over several processes it is mostly the same everywhere: the first one says it, and its launcher ends
+        # the others. One that is still there after a while is alone with it.
+        if not first:
+            time.sleep(ALONE_SECONDS)
+        first, status, message = True, 2, str(error)
     except KeyboardInterrupt as error:
         status, message = 130, str(error) or "Interrupted."
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
-        status = 2
+        first, status = True, 2
         message = (
             "Out of memory. objective.cache_chunk=<spans embedded at a time, 16 say> bounds it and gives the same "
             "gradient; budget.documents= and budget.max_span= make batches smaller."
@@ -124,10 +132,12 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
             raise
-        status, message = 2, f"Cannot write {error.filename or 'a file'}: {error.strerror}."
+        first, status = True, 2
+        message = f"Cannot read or write {error.filename or 'a file'}: {error.strerror}."
     else:
         return
-    print(message, file=sys.stderr)
+    if first:
+        print(message, file=sys.stderr)
     sys.exit(status)
 
 
@@ -238,7 +248,15 @@ def _faults(config: dict[str, Any]) -> Iterator[str]:
         found = list(signatures.faults(target, node, name))
         yield from found
         if not found and name not in LATE:
-            yield from _trial(functools.partial(signatures.build, node))
+            metric = (config.get("checkpoint") or {}).get("metric") if name == "objective" else None
+            yield from _trial(functools.partial(_build, node, metric))
+
+
+def _build(node: Mapping[str, Any], metric: str | None) -> None:
+    built = signatures.build(node)
+    measured = [f"dev_{part}" for part in built.part_names] if metric else []
+    if metric and metric not in measured:
+        raise ValueError(f"checkpoint.metric={metric}: this run measures {', '.join(measured)}.")
 
 
 def _trial(build: Callable[[], Any]) -> Iterator[str]:

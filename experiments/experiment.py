@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from accelerate import Accelerator
@@ -32,13 +32,7 @@ from objectives.base import Objective
 
 Judge = Callable[..., dict[str, float | None]]
 PROBED_BATCHES = 4  # drawn to know how many tokens a batch has
-CITATION = """@inproceedings{giorgi-etal-2021-declutr,
-  title = {{DeCLUTR}: Deep Contrastive Learning for Unsupervised Textual Representations},
-  author = {Giorgi, John and Nitski, Osvald and Wang, Bo and Bader, Gary},
-  booktitle = {Proceedings of ACL-IJCNLP},
-  year = {2021},
-  pages = {879--895}
-}"""
+ON_CARD = ("objective", "encoder", "optimizer", "schedule", "budget", "accumulation", "gradient_norm", "seed")
 
 
 @dataclass
@@ -85,7 +79,8 @@ def _run(
     held: RunFolder | None,
 ) -> None:
     display.fact("run", str(folder))
-    parts = _build(config, settings, accelerator, display)
+    kept_tokenizer = folder / "tokenizer" if settings.resume else None
+    parts = _build(config, settings, accelerator, display, kept_tokenizer)
     rank, world = accelerator.process_index, accelerator.num_processes
 
     def loader(part: Selection, rank: int, world: int) -> Loader:
@@ -115,12 +110,15 @@ def _run(
         display=display,
     )
     _tell(display, parts, plan, accelerator)
-    display.fact("optimizer", f"{type(trainer.optimizer).__name__}, peak learning rate {trainer.rate:g}")
+    rate = f"peak learning rate {trainer.rate:g} ({trainer.rate_key})"
+    display.fact("optimizer", f"{type(trainer.optimizer).__name__}, {rate}")
     if held is not None and settings.resume is None:
-        start = {"weights": parts.encoder.weights, "origin": parts.encoder.origin}
         about = environment(accelerator.device, accelerator.mixed_precision, world)
         config["optimizer"]["lr"] = trainer.rate
-        held.describe(config | {"names": config["names"] | start}, about)
+        if commit := getattr(parts.source, "commit", None):  # of the hub, where a branch may move
+            config["corpus"]["revision"] = commit
+        parts.encoder.tokenizer.save_pretrained(folder / "tokenizer")
+        held.describe(config | {"names": config["names"] | _identity(parts)}, about)
     if settings.resume is not None:
         trainer.resume()
         display.say(f"Going on after step {trainer.state.step:,} of {plan.steps:,}.")
@@ -145,7 +143,7 @@ def _run(
         trained = _judged(judge, parts.encoder, texts, settings.seed, display, "the trained encoder")
         scores |= {"trained": trained | _dev_scores(folder, step), "facts": _facts(parts, trainer, step)}
         write_json(quick, scores)
-        _export(config, parts, scores, folder)
+        _export(config, parts, scores, accelerator.mixed_precision, folder)
         _close(display, config, parts, scores, folder)
     accelerator.end_training()
 
@@ -173,15 +171,28 @@ def _accelerator(settings: Settings) -> Accelerator:
     on_cpu = settings.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
     precision = settings.precision
     if precision == "auto":
-        has_bf16 = not on_cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+        has_bf16 = (
+            not on_cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+        )
         precision = "bf16" if has_bf16 else "fp32"
     if precision == "fp16" and on_cpu:
         raise UserError("precision=fp16 needs a GPU: bf16 and fp32 work on a CPU.")
     mixed = "no" if precision == "fp32" else precision
-    return Accelerator(cpu=on_cpu, mixed_precision=mixed, log_with=list(settings.trackers) or None)
+    return Accelerator(
+        cpu=on_cpu,
+        mixed_precision=mixed,
+        log_with=list(settings.trackers) or None,
+        project_dir="runs",  # some trackers want one now; the trainer sets the run's when they begin
+    )
 
 
-def _build(config: dict[str, Any], settings: Settings, accelerator: Accelerator, display: Display) -> Parts:
+def _build(
+    config: dict[str, Any],
+    settings: Settings,
+    accelerator: Accelerator,
+    display: Display,
+    tokenizer: Path | None,
+) -> Parts:
     """Corpus, encoder, objective and token store; cheap refusals come before downloads and tokenising."""
     cache = ROOT / settings.cache
     source: Source = signatures.build(config["corpus"])
@@ -202,17 +213,14 @@ def _build(config: dict[str, Any], settings: Settings, accelerator: Accelerator,
                 texts=source.texts,
                 texts_key=source.texts_key,
                 cache=cache / "tokenizers",
+                tokenizer=tokenizer,
                 require_mask_token=needs.mask_token,
             )
         except ValueError as error:
             if not str(error).startswith("encoder."):
                 raise
             raise UserError(str(error)) from None
-    origin = config["names"].get("origin", encoder.origin)
-    if origin != encoder.origin:
-        raise UserError(
-            f"The run started from {origin}, and here is {encoder.origin}: it cannot go on without it."
-        )
+    _require_same(config, "origin", encoder.origin)
     fallback = getattr(encoder, "fallback", None)
     if fallback:
         display.warn(fallback)
@@ -221,8 +229,11 @@ def _build(config: dict[str, Any], settings: Settings, accelerator: Accelerator,
         display.warn(f"{encoder.origin} has no masked-language-model head: it gets a new one.")
     objective.build(encoder)
     if settings.warm_start is not None:
-        newest = checkpoint.found(Path(settings.warm_start) / "checkpoints")
-        taken = checkpoint.load_matching(newest[-1] / checkpoint.OBJECTIVE, objective) if newest else []
+        newest = checkpoint.found(Path(settings.warm_start) / "checkpoints")[-1:]
+        taken: list[str] = []
+        for one in newest:
+            checkpoint.verify(one)
+            taken = checkpoint.load_matching(one / checkpoint.OBJECTIVE, objective)
         display.fact("warm start", f"{settings.warm_start}: encoder" + "".join(f", {name}" for name in taken))
     with (
         display.bar("tokenising", source.total) as update,
@@ -234,9 +245,24 @@ def _build(config: dict[str, Any], settings: Settings, accelerator: Accelerator,
             cache=cache / "stores",
             progress=lambda done, total: update(done, total, ""),
         )
+    _require_same(config, "store", store.fingerprint)
     train = store.select("train", min_tokens=needs.min_tokens)
     dev = store.select("dev", min_tokens=needs.min_tokens)
     return Parts(source, encoder, objective, store, train, dev)
+
+
+def _identity(parts: Parts) -> dict[str, str]:
+    """What a run that goes on must find again: see ``_require_same``."""
+    encoder = parts.encoder
+    return {"weights": encoder.weights, "origin": encoder.origin, "store": parts.store.fingerprint}
+
+
+def _require_same(config: dict[str, Any], name: Literal["origin", "store"], now: str) -> None:
+    """Refuses to resume a run with other weights, or other text or tokens, than it began with."""
+    before = config["names"].get(name, now)
+    if before != now:
+        what = {"origin": "weights", "store": "text and tokenizer (store)"}[name]
+        raise UserError(f"The run began with {what} {before}, and here is {now}: it cannot go on without them.")
 
 
 def _warm(folder: str) -> str:
@@ -315,15 +341,19 @@ def _facts(parts: Parts, trainer: Trainer, step: int) -> dict[str, Any]:
     }
 
 
-def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], folder: Path) -> None:
+def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precision: str, folder: Path) -> None:
+    corpus = parts.source.describe()
+    settings = {key: config[key] for key in ON_CARD} | {"precision": precision}
+    # The card says the shape that the weights have; this one may have given way to another.
+    settings["encoder"] = {key: value for key, value in config["encoder"].items() if key != "shape"}
     card = model_card(
         title="-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")),
         encoder=parts.encoder,
-        corpus=parts.source.describe() | {"documents": len(parts.train.indices)},
-        settings={key: config[key] for key in ("objective", "optimizer", "schedule", "budget", "seed")},
+        corpus=corpus | {"documents": len(parts.train.indices)},
+        settings=settings,
         scores={key: scores[key] for key in ("start", "trained")},
-        licence=None,
-        citation=CITATION,
+        licence=corpus["licence"],
+        citation=parts.objective.citation or None,
     )
     parts.encoder.save(folder / "encoder", card=card)
 

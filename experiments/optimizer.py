@@ -11,15 +11,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from data.errors import UserError
-
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer(ABC):
     """Settings of an optimiser.
 
     Attributes:
-        lr: peak learning rate; None: ``default_rate``.
+        lr: peak learning rate; None, where a subclass takes it: one of its own defaults.
         weight_decay: of all parameters but biases and normalisation gains (those with fewer than two axes).
     """
 
@@ -27,18 +25,16 @@ class Optimizer(ABC):
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.lr is not None and self.lr <= 0:
-            raise ValueError(f"optimizer.lr must be a positive number. Got {self.lr} instead.")
+        for name, value in vars(self).items():
+            if name.startswith("lr") and value is not None and value <= 0:
+                raise ValueError(f"optimizer.{name} must be a positive number. Got {value} instead.")
         if self.weight_decay < 0:
             raise ValueError(f"optimizer.weight_decay must not be negative. Got {self.weight_decay} instead.")
 
-    def default_rate(self, weights: str) -> float:
-        """The rate where ``lr`` is None, for an encoder that starts from ``weights``.
-
-        Raises:
-            UserError: if there is none.
-        """
-        raise UserError("optimizer.lr must be a positive number. Got null instead.")
+    def rate(self, untrained: bool) -> tuple[float, str]:
+        """The peak learning rate, and the key that sets it; ``untrained``: of weights that were just drawn."""
+        assert self.lr is not None
+        return self.lr, "optimizer.lr"
 
     @abstractmethod
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
@@ -54,18 +50,18 @@ class Optimizer(ABC):
         ]
         return self.make([group for group in groups if group["params"]])
 
-    def prepare(self, optimizer: torch.optim.Optimizer, step: int, lr: float) -> None:
-        """Sets learning rate ``lr`` for update number ``step`` = 1, 2, ..."""
+    def prepare(self, optimizer: torch.optim.Optimizer, lr: float) -> None:
+        """Sets learning rate ``lr`` for the next update."""
         for group in optimizer.param_groups:
             group["lr"] = lr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adam(Optimizer):
-    """Adam (Kingma & Ba 2015), fused; weight decay is an L2 term of the gradient.
+class Moments(Optimizer):
+    """What Adam and AdamW share.
 
     Attributes:
-        betas, eps: as in the paper.
+        betas, eps: as in Adam's paper.
     """
 
     betas: tuple[float, float] = (0.9, 0.999)
@@ -78,36 +74,54 @@ class Adam(Optimizer):
         if self.eps <= 0:
             raise ValueError(f"optimizer.eps must be a positive number. Got {self.eps} instead.")
 
+
+@dataclass(frozen=True, kw_only=True)
+class Adam(Moments):
+    """Adam (Kingma & Ba 2015), fused; weight decay is an L2 term of the gradient."""
+
+    lr: float
+
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         betas = self.betas[0], self.betas[1]  # a configuration has a list
         return torch.optim.Adam(groups, betas=betas, eps=self.eps, fused=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdamW(Adam):
+class AdamW(Moments):
     """AdamW (Loshchilov & Hutter 2019), fused.
 
+    Weights decay before the update, as in torch; in the AdamW of transformers, which DeCLUTR's published program
+    used, they decayed after it (a difference of order lr^2).
+
     Attributes:
+        lr: None: ``lr_untrained`` for weights that were just drawn, else ``lr_trained``.
         correct_bias: False leaves out Adam's bias correction, as DeCLUTR's published program does:
             p <- p - lr * m / (sqrt(v) + eps), m and v uncorrected.
     """
 
+    lr: float | None = None
+    lr_trained: float = 5e-5
+    lr_untrained: float = 5e-4
     correct_bias: bool = True
 
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         return torch.optim.AdamW(groups, betas=(self.betas[0], self.betas[1]), eps=self.eps, fused=True)
 
-    def default_rate(self, weights: str) -> float:
-        # 5e-5 is DeCLUTR's (section 4.1) for continued pretraining. The paper never starts from random weights;
-        # there, at teaching size, ten times as much lowers the MLM loss several times as far.
-        return 5e-4 if weights == "random" else 5e-5
+    def rate(self, untrained: bool) -> tuple[float, str]:
+        if self.lr is not None:
+            return super().rate(untrained)
+        if untrained:
+            return self.lr_untrained, "optimizer.lr_untrained"
+        return self.lr_trained, "optimizer.lr_trained"
 
-    def prepare(self, optimizer: torch.optim.Optimizer, step: int, lr: float) -> None:
-        super().prepare(optimizer, step, lr)
+    def prepare(self, optimizer: torch.optim.Optimizer, lr: float) -> None:
+        super().prepare(optimizer, lr)
         if self.correct_bias:
             return
         # torch's update is lr / c1 * m / (sqrt(v) / r2 + eps), c1 = 1 - beta1^t, r2 = sqrt(1 - beta2^t).
-        # With lr * c1 / r2 for lr and eps / r2 for eps, both corrections cancel.
+        # With lr * c1 / r2 for lr and eps / r2 for eps, both corrections cancel. The optimiser's own t counts:
+        # with fp16 it leaves out steps whose gradient overflowed.
+        step = 1 + next((int(state["step"]) for state in optimizer.state.values()), 0)
         c1, r2 = 1 - self.betas[0] ** step, math.sqrt(1 - self.betas[1] ** step)
         for group in optimizer.param_groups:
             group["lr"] = lr * c1 / r2
@@ -124,6 +138,7 @@ class SGD(Optimizer):
         momentum: 0 for none.
     """
 
+    lr: float
     momentum: float = 0.0
 
     def __post_init__(self) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import fcntl
 import importlib.metadata
 import json
+import math
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -22,6 +24,10 @@ from data.errors import UserError
 from data.files import atomic_write, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
+# What a run puts into its folder before it has taken a step.
+FIRST_FILES = (
+    "config.yaml", "environment.json", "quick.json", "metrics.jsonl", "timings.jsonl", "tokenizer", "trackers",
+)  # fmt: skip
 PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "safetensors", "hydra-core")
 
 
@@ -38,8 +44,10 @@ class RunFolder:
     """
 
     def __init__(self, path: Path | None, *, name: str, resume: bool = False) -> None:
+        root = path or Path("runs")
         try:
-            self.path = _new(Path("runs"), name) if path is None else path
+            self._made = [folder for folder in (root, *root.parents) if not folder.exists()]
+            self.path = path or _new(root, name)
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock: IO[str] = (self.path / ".lock").open("w")
         except OSError as error:
@@ -51,18 +59,26 @@ class RunFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UserError(f"The run folder {self.path} is in use by another process.") from None
-        if not resume and (self.path / "config.yaml").exists():
+        self._before = {entry.name for entry in self.path.iterdir()} - {".lock"}
+        if not resume and "config.yaml" in self._before:
+            self._lock.close()
             raise UserError(
                 f"The run folder {self.path} holds a run already: resume={self.path} goes on with it, "
                 "run_dir=<folder> names another."
             )
 
     def close(self) -> None:
-        """Gives the folder free, and removes it if no run has begun in it."""
-        if not (self.path / "config.yaml").exists():
-            (self.path / ".lock").unlink(missing_ok=True)
-            with suppress(OSError):
-                self.path.rmdir()
+        """Gives the folder free, after taking back what this run made and wrote if it has not taken a step."""
+        timings = self.path / "timings.jsonl"  # gets its first line after a step
+        if "config.yaml" not in self._before and not (timings.exists() and timings.stat().st_size):
+            for name in {*FIRST_FILES, ".lock"} - self._before:
+                if (self.path / name).is_dir():
+                    shutil.rmtree(self.path / name, ignore_errors=True)
+                else:
+                    (self.path / name).unlink(missing_ok=True)
+            with suppress(OSError):  # until one is not empty
+                for folder in dict.fromkeys((self.path, *self._made)):
+                    folder.rmdir()
         self._lock.close()
 
     def describe(self, config: dict[str, Any], environment: dict[str, Any]) -> None:
@@ -88,7 +104,12 @@ class Journal:
             file.writelines(kept)
 
     def add(self, entry: dict[str, Any]) -> None:
-        self._waiting.append(json.dumps(entry) + "\n")
+        """Puts ``entry`` aside for ``flush``; a number that is not finite becomes null, for JSON has none."""
+        finite = {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in entry.items()
+        }
+        self._waiting.append(json.dumps(finite, allow_nan=False) + "\n")
 
     def flush(self) -> None:
         """Writes what has been added since."""

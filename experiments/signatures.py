@@ -74,5 +74,5 @@ def _type_fault(hint: Any, value: Any) -> str | None:
         TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         first = error.errors()[0]["msg"]
-        return f"{first.replace('Input should', 'must')}. Got {value!r} instead."
+        return f"{first.replace('Input should', 'must')}. Got {'null' if value is None else repr(value)} instead."
     return None

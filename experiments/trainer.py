@@ -16,28 +16,30 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
 
 from data.batch import Batch
 from data.errors import UserError
 from data.loader import Loader
-from data.randomness import generator
+from data.randomness import DROPOUT, generator
 from encoders.base import Encoder
 from experiments import checkpoint
 from experiments.optimizer import Optimizer
+from experiments.processes import Processes
 from experiments.progress import Display, summary
 from experiments.run_folder import Journal
 from experiments.schedules import Schedule
 from experiments.settings import Settings
 from objectives.base import Objective
 
-BUCKET = 16 * 2**20  # numbers that are averaged over processes in one call
+PROJECT = "sentence-objectives"  # what trackers file the run under
 
 
 @dataclass
@@ -83,19 +85,17 @@ class Trainer:
         device = self.accelerator.device
         self.encoder.to(device)
         self.objective.to(device)
-        if self.accelerator.num_processes > 1:  # all were built from one seed; this makes sure of it
-            for tensor in (*self.encoder.state_dict().values(), *self.objective.state_dict().values()):
-                torch.distributed.broadcast(tensor, src=0)
+        self.processes = Processes(self.accelerator.num_processes)
+        # All were built from one seed; this makes sure of it.
+        self.processes.broadcast([*self.encoder.state_dict().values(), *self.objective.state_dict().values()])
         self.parameters = [*self.encoder.parameters(), *self.objective.parameters()]
         self.updates = self.accelerator.prepare_optimizer(self.optimizer.build(self.parameters))
-        given = self.optimizer.lr
-        self.rate = self.optimizer.default_rate(self.encoder.weights) if given is None else given
+        self.rate, self.rate_key = self.optimizer.rate(self.encoder.untrained)
         self.checkpoints = self.folder / "checkpoints"
         tenth = max(1, round(self.steps / 10))
         self.dev_every = self.settings.dev_every or tenth
         self.checkpoint_every = self.settings.checkpoint.every or tenth
         self.dev_metrics: dict[str, float] = {}
-        self._shared: list[nn.Parameter] | None = None
 
     def resume(self) -> None:
         """Goes back to the newest checkpoint in the run folder, if there is one.
@@ -132,7 +132,7 @@ class Trainer:
                 self._measure()
             while state.step < self.steps:
                 lr = self.rate * self.schedule.factor(state.step, self.steps, examples)
-                self.optimizer.prepare(self.updates, state.step + 1, lr)
+                self.optimizer.prepare(self.updates, lr)
                 losses = []
                 for micro in range(settings.accumulation):
                     batch = next(batches)
@@ -142,7 +142,9 @@ class Trainer:
                     accelerator.backward(loss.total / settings.accumulation)
                     losses.append({"loss": loss.total.detach(), **loss.parts})
                     self._tokens += batch.n_tokens
-                self._average_gradients()
+                has_gradient = [parameter.grad is not None for parameter in self.parameters]
+                stop, *anywhere = self.processes.any([interrupted.is_set(), *has_gradient])
+                self.processes.average_gradients(list(compress(self.parameters, anywhere)))
                 norm = accelerator.clip_grad_norm_(self.parameters, settings.gradient_norm)
                 self.updates.step()
                 self.updates.zero_grad()
@@ -152,7 +154,6 @@ class Trainer:
 
                 last = state.step == self.steps
                 look = last or state.step % settings.log_every == 0
-                stop = self._anywhere(interrupted.is_set()) if look or accelerator.num_processes == 1 else False
                 measure = last or state.step % self.dev_every == 0
                 keep = last or stop or state.step % self.checkpoint_every == 0
                 if look or measure or keep:
@@ -178,7 +179,13 @@ class Trainer:
             self._metrics = Journal(self.folder / "metrics.jsonl", until)
             self._timings = Journal(self.folder / "timings.jsonl", until)
         if self.accelerator.log_with:
-            self.accelerator.init_trackers("runs", init_kwargs={"wandb": {"name": self.folder.name}})
+            place = self.folder / "trackers"
+            if self.accelerator.is_main_process:
+                place.mkdir(exist_ok=True)
+            self.accelerator.project_configuration.logging_dir = str(place)
+            self.accelerator.init_trackers(
+                PROJECT, init_kwargs={"wandb": {"name": self.folder.name, "dir": str(place)}}
+            )
 
     def _log(self, losses: list[dict[str, Tensor]], lr: float, norm: Tensor) -> None:
         """Puts the step's figures aside; they stay on the device until ``_write_log``."""
@@ -205,9 +212,10 @@ class Trainer:
             open_names = [name for name, value in row.items() if value is None and name != "tokens"]
             row.update(zip(open_names, values, strict=True), tokens=self.state.tokens)
             if not math.isfinite(row["loss"]):
+                kept = f" Checkpoints before it are in {self.checkpoints}." if self.checkpoints.exists() else ""
                 raise UserError(
                     f"The loss is {row['loss']} at step {row['step']}: a smaller optimizer.lr or precision=fp32 "
-                    f"may help. Checkpoints before it are in {self.checkpoints}."
+                    f"may help.{kept}"
                 )
         self._write_rows([row for row, *_ in self._rows], sum(tokens.tolist()))
         self._rows = []
@@ -242,11 +250,11 @@ class Trainer:
         with self.accelerator.autocast():
             self.dev_metrics = self.objective.dev_metrics(self.encoder, self._on_device(self.dev))
         wanted = self.settings.checkpoint
-        name = wanted.metric or next(iter(self.dev_metrics))
-        if name not in self.dev_metrics:
-            raise UserError(f"checkpoint.metric={name}: this run measures {', '.join(self.dev_metrics)}.")
-        value, best = self.dev_metrics[name], self.state.best
-        better = best is None or (value < best["value"] if wanted.mode == "min" else value > best["value"])
+        value = self.dev_metrics[wanted.metric or f"dev_{self.objective.part_names[0]}"]
+        best = self.state.best
+        better = math.isfinite(value) and (
+            best is None or (value < best["value"] if wanted.mode == "min" else value > best["value"])
+        )
         if better and self.state.step:
             self.state.best = {"step": self.state.step, "value": value}
         if self.accelerator.is_main_process:
@@ -278,34 +286,7 @@ class Trainer:
 
     def _seed(self, step: int, micro: int) -> int:
         key = (self.settings.seed, step, micro, self.accelerator.process_index)
-        return int(generator(*key).integers(2**62))
-
-    def _average_gradients(self) -> None:
-        """Makes every process' gradients their mean over processes, in few large calls."""
-        if self.accelerator.num_processes == 1:
-            return
-        if self._shared is None:  # what some process has a gradient for; the rest is no part of the loss
-            has = [float(parameter.grad is not None) for parameter in self.parameters]
-            flags = torch.tensor(has, device=self.accelerator.device)
-            torch.distributed.all_reduce(flags)
-            self._shared = [p for p, count in zip(self.parameters, flags.tolist(), strict=True) if count]
-        for parameter in self._shared:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        for bucket in _buckets([p.grad for p in self._shared if p.grad is not None]):
-            flat = torch.cat([gradient.flatten() for gradient in bucket])
-            torch.distributed.all_reduce(flat)
-            flat /= self.accelerator.num_processes
-            for gradient, mean in zip(bucket, flat.split([g.numel() for g in bucket]), strict=True):
-                gradient.copy_(mean.view_as(gradient))
-
-    def _anywhere(self, flag: bool) -> bool:
-        """Whether ``flag`` is set on any process, so that all stop after the same step."""
-        if self.accelerator.num_processes == 1:
-            return flag
-        total = torch.tensor(int(flag), device=self.accelerator.device)
-        torch.distributed.all_reduce(total)
-        return bool(total.item())
+        return int(generator(DROPOUT, *key).integers(2**62))
 
     def _on_device(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         return (batch.to(self.accelerator.device) for batch in batches)
@@ -330,20 +311,6 @@ def _interrupts() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _buckets(gradients: list[Tensor]) -> Iterator[list[Tensor]]:
-    """``gradients`` in runs of about ``BUCKET`` numbers of one type."""
-    bucket: list[Tensor] = []
-    size = 0
-    for gradient in gradients:
-        if bucket and (size + gradient.numel() > BUCKET or gradient.dtype != bucket[0].dtype):
-            yield bucket
-            bucket, size = [], 0
-        bucket.append(gradient)
-        size += gradient.numel()
-    if bucket:
-        yield bucket
 
 
 def _memory_gib(device: torch.device) -> float:

@@ -52,9 +52,16 @@ class Objective(nn.Module, ABC):
 
     Attributes:
         batch_size: examples of one micro-batch over all processes.
+        citation: BibTeX of the paper, for the cards of what is trained with it.
     """
 
     batch_size: int
+    citation: str = ""
+
+    @property
+    @abstractmethod
+    def part_names(self) -> tuple[str, ...]:
+        """Names of the loss parts that ``loss`` gives, hence of the ``dev_<part>`` that ``dev_metrics`` gives."""
 
     @property
     @abstractmethod

@@ -15,7 +15,7 @@ Choices where the paper is silent follow its published program unless said other
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -33,6 +33,14 @@ from objectives.gather import gather_rows, sum_over_processes, world_size
 from objectives.masked_lm import mask_tokens, masked_lm_sum
 from objectives.memory_bank import MemoryBank
 from objectives.projection import Projection, ProjectionHead
+
+CITATION = """@inproceedings{giorgi-etal-2021-declutr,
+  title = {{DeCLUTR}: Deep Contrastive Learning for Unsupervised Textual Representations},
+  author = {Giorgi, John and Nitski, Osvald and Wang, Bo and Bader, Gary},
+  booktitle = {Proceedings of ACL-IJCNLP},
+  year = {2021},
+  pages = {879--895}
+}"""
 
 
 class Example(NamedTuple):
@@ -70,9 +78,14 @@ class Declutr(Objective):
         length_groups: sub-batches of spans of similar length in which the encoder runs, to avoid padding.
         legacy_scale: keep the published program's loss of a factor 1 / processes in the contrastive gradient.
 
+    Under gradient accumulation each micro-batch is a batch of its own (its spans are each other's negatives, its
+    selected tokens divide its MLM loss), and the bank takes up all of them after the optimiser's step.
+
     Raises:
         ValueError: if an argument is out of range.
     """
+
+    citation = CITATION
 
     def __init__(
         self,
@@ -108,9 +121,17 @@ class Declutr(Objective):
             ("length_groups", length_groups, 1),
             ("cache_chunk", 1 if cache_chunk is None else cache_chunk, 1),
             ("memory_bank", memory_bank, 0),
+            ("min_tokens", 0 if min_tokens is None else min_tokens, 0),
         ):
             if value < least:
                 raise ValueError(f"objective.{name} must be at least {least}. Got {value} instead.")
+        for name, choice, choices in (
+            ("anchors", anchors, get_args(Placement)),
+            ("strategy", strategy, get_args(Strategy)),
+            ("reduction", reduction, get_args(Reduction)),
+        ):
+            if choice not in choices:
+                raise ValueError(f"objective.{name} must be one of {', '.join(choices)}. Got {choice!r} instead.")
         if min_length > max_length:
             raise ValueError(
                 f"objective.min_length must not exceed objective.max_length ({max_length}). "
@@ -119,8 +140,7 @@ class Declutr(Objective):
         for name, pair in (("anchor_beta", anchor_beta), ("positive_beta", positive_beta)):
             if len(pair) != 2 or min(pair) <= 0:
                 raise ValueError(f"objective.{name} must be two positive numbers. Got {list(pair)} instead.")
-        gap = 2 * max_length if gap is None else gap
-        if gap < max(1, max_length - min_length):
+        if gap is not None and gap < max(1, max_length - min_length):
             raise ValueError(
                 f"objective.gap must be at least max_length - min_length ({max_length - min_length}), "
                 f"or anchors would run over the document's end. Got {gap} instead."
@@ -165,6 +185,11 @@ class Declutr(Objective):
         self.head: ProjectionHead | None = None
         self.bank: MemoryBank | None = None
         self._waiting: list[Tensor] = []  # embeddings of this step, put into the bank after it
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        weights = {"contrastive": self.contrastive_weight, "mlm": self.mlm_weight}
+        return tuple(name for name, weight in weights.items() if weight)
 
     @property
     def needs(self) -> Needs:
@@ -233,7 +258,8 @@ class Declutr(Objective):
             parts["contrastive"] = contrastive.detach()
             total = total + self.contrastive_weight * contrastive
         if anchors.labels is not None:
-            selected = sum_over_processes((anchors.labels != IGNORE).sum()).clamp(min=1)
+            count = (anchors.labels != IGNORE).sum().to(vectors.device, non_blocking=True)
+            selected = sum_over_processes(count).clamp(min=1)
             parts["mlm"] = sum_over_processes(mlm_sum) / selected
             # times the processes, because gradients are averaged over them
             total = total + self.mlm_weight * world_size() * mlm_sum / selected
@@ -247,28 +273,32 @@ class Declutr(Objective):
         if what is checkpointed ends in the vectors: it keeps them, the inputs and the random state.)
         """
 
-        def run(part: Tokens) -> tuple[Tensor, Tensor]:
-            encoding = encoder(part)
+        def run(
+            ids: Tensor, mask: Tensor, lengths: Tensor, labels: Tensor | None, type_ids: Tensor | None
+        ) -> tuple[Tensor, Tensor]:
+            encoding = encoder(Tokens(ids, mask, lengths, labels, type_ids))
             sentence = encoding.sentence if self.head is None else self.head(encoding.sentence)
-            if part.labels is None:
+            if labels is None:
                 return sentence, sentence.new_zeros((), dtype=torch.float32)
-            return sentence, masked_lm_sum(encoder, encoding.states, part.labels)
+            return sentence, masked_lm_sum(encoder, encoding.states, labels)
 
-        lengths = spans.lengths.cpu().numpy()
+        lengths = spans.lengths.numpy()
         if self.cache_chunk is None:
             groups = length_groups(lengths, self.length_groups)
         else:
             groups = length_chunks(lengths, self.cache_chunk)
         vectors, sums = [], []
         for rows in groups:
-            part = spans.rows(torch.from_numpy(rows).to(spans.ids.device))
+            part = spans.rows(torch.from_numpy(rows))
+            # Single tensors: checkpoint looks among its arguments for devices whose random state to keep.
+            inputs = part.ids, part.mask, part.lengths, part.labels, part.type_ids
             if self.cache_chunk is not None and torch.is_grad_enabled():
-                vector, mlm_sum = checkpoint(run, part, use_reentrant=False)
+                vector, mlm_sum = checkpoint(run, *inputs, use_reentrant=False)
             else:
-                vector, mlm_sum = run(part)
+                vector, mlm_sum = run(*inputs)
             vectors.append(vector)
             sums.append(mlm_sum)
-        back = torch.from_numpy(np.argsort(np.concatenate(groups))).to(spans.ids.device)
+        back = torch.from_numpy(np.argsort(np.concatenate(groups))).to(spans.ids.device, non_blocking=True)
         return torch.cat(vectors)[back], torch.stack(sums).sum()
 
     def _contrastive(self, anchors: Tensor, positives: Tensor) -> Tensor:

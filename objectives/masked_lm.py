@@ -46,13 +46,14 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
 
     Args:
         states: of shape (B, T, H).
-        labels: of shape (B, T); ``IGNORE`` where nothing is to be predicted.
+        labels: of shape (B, T), on the host; ``IGNORE`` where nothing is to be predicted.
 
     Returns:
         Scalar, float32.
     """
-    chosen = labels != IGNORE
-    states, labels = states[chosen], labels[chosen]  # (M, H), (M,)
+    chosen = (labels.flatten() != IGNORE).nonzero().squeeze(1)  # on the host: nothing waits for the device
+    labels = labels.flatten()[chosen].to(states.device, non_blocking=True)  # (M,)
+    states = states.flatten(0, 1)[chosen.to(states.device, non_blocking=True)]  # (M, H)
 
     def loss(part: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(at_least_float32(encoder.token_logits(part)), target, reduction="sum")

@@ -25,7 +25,7 @@ class Projection:
         bias: whether the maps have biases.
 
     Raises:
-        ValueError: if a width is not positive.
+        ValueError: if a width is not positive or the activation unknown.
     """
 
     width: int = 128
@@ -37,6 +37,10 @@ class Projection:
         for name, value in (("width", self.width), ("hidden", self.hidden)):
             if value is not None and value < 1:
                 raise ValueError(f"objective.projection.{name} must be at least 1. Got {value} instead.")
+        if self.activation not in ("relu", "linear"):
+            raise ValueError(
+                f"objective.projection.activation must be relu or linear. Got {self.activation!r} instead."
+            )
 
 
 class ProjectionHead(nn.Module):

@@ -19,7 +19,7 @@ REQUIRED = {
     "corpus/hub": ["corpus.dataset=some/texts"],
 }
 # what the program, not the user, gives an encoder
-RUN_TIME = {"texts", "texts_key", "cache", "require_mask_token", "device"}
+RUN_TIME = {"texts", "texts_key", "cache", "tokenizer", "require_mask_token", "device"}
 
 
 @pytest.fixture

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
+
+from data.errors import readable
 
 Part = Literal["train", "dev"]
 
@@ -52,9 +55,18 @@ class Source(ABC):
     def documents(self) -> Iterator[Document]:
         """Streams the documents, in an order that is always the same, in constant memory."""
 
+    def read(self) -> Iterator[Document]:
+        """``documents``, with one line for a file that cannot be read.
+
+        Raises:
+            UserError: in its place.
+        """
+        with readable(self.name):
+            yield from self.documents()
+
     @abstractmethod
-    def fingerprint(self) -> str:
-        """A hexadecimal name of the text: the same for the same documents in the same order."""
+    def identity(self) -> Iterable[str | bytes]:
+        """What the fingerprint is made of: the same for the same documents in the same order alone."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -65,17 +77,22 @@ class Source(ABC):
         """Number of documents where it is known beforehand, for a progress display."""
         return None
 
-    @property
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hexadecimal name of the text, made once: large files take long to read."""
+        with readable(self.name):
+            return fingerprint(*self.identity())
+
     def texts_key(self) -> str:
-        """A name for what ``texts`` gives, known without reading it."""
-        return fingerprint("texts", self.fingerprint(), str(self.dev_fraction), str(self.lowercase))
+        """A name for what ``texts`` gives."""
+        return fingerprint("texts", self.fingerprint, str(self.dev_fraction), str(self.lowercase))
 
     def texts(self) -> Iterator[str]:
         """Streams the training part's texts, normalised, to train a tokenizer on.
 
         ``fraction`` is left out of account: one tokenizer, and so one token store, serves all fractions.
         """
-        for document in self.documents():
+        for document in self.read():
             text = normalise(document.text)
             if text and part_of(document.part, split_hash(document.group, text), self.dev_fraction) == "train":
                 yield text.lower() if self.lowercase else text

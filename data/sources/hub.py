@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-import socket
-import threading
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
-from data.errors import UserError
-from data.sources.base import Document, Source, fingerprint
+from data.errors import UserError, reason
+from data.network import ASK_SECONDS, unreachable
+from data.sources.base import Document, Source
 from data.sources.text import pick
-
-LIMIT = 5.0  # seconds
 
 
 class Hub(Source):
@@ -79,31 +74,30 @@ class Hub(Source):
         if rows:
             yield Document("\n".join(rows), group)
 
-    def fingerprint(self) -> str:
+    def identity(self) -> list[str]:
         start = None if self._start is None else self._start.pattern
-        return fingerprint(
-            f"{self.dataset} {self.subset} {self.split} {self._commit} {self.field} {self.group_field} {start}"
-        )
+        return [f"{self.dataset} {self.subset} {self.split} {self.commit} {self.field} {self.group_field} {start}"]
 
     def describe(self) -> dict[str, Any]:
         where = f"Hugging Face hub: {self.dataset} {self.subset or ''}".rstrip()
-        return {"name": self.dataset, "where": f"{where}, revision {self._commit}", "licence": None}
+        return {"name": self.dataset, "where": f"{where}, revision {self.commit}", "licence": None}
 
     @cached_property
-    def _commit(self) -> str:
+    def commit(self) -> str:
+        """The commit behind ``revision``: what is really read."""
         if self.revision and re.fullmatch("[0-9a-f]{40}", self.revision):
             return self.revision
         from huggingface_hub import HfApi
 
-        check_reachable(f"corpus.dataset={self.dataset}")
+        self._reach()
         try:
-            return str(HfApi().dataset_info(self.dataset, revision=self.revision, timeout=LIMIT).sha)
+            return str(HfApi().dataset_info(self.dataset, revision=self.revision, timeout=ASK_SECONDS).sha)
         except (OSError, ValueError) as error:
             raise self._refusal(error) from error
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        commit = self._commit
-        check_reachable(f"corpus.dataset={self.dataset}")
+        commit = self.commit
+        self._reach()
         import datasets
 
         try:
@@ -113,41 +107,12 @@ class Hub(Source):
         except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
             raise self._refusal(error) from error
 
+    def _reach(self) -> None:
+        why = unreachable()
+        if why:
+            raise UserError(
+                f"corpus.dataset={self.dataset}: {why}; corpus=pydocs and corpus=text need no network."
+            )
+
     def _refusal(self, error: Exception) -> UserError:
-        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
-        return UserError(f"corpus.dataset={self.dataset} cannot be read from the hub: {reason}.")
-
-
-def check_reachable(what: str) -> None:
-    """Asks for a plain connection to the hub (or the proxy before it), for 5 s at most.
-
-    The hub library's own retries take many times as long to say that there is none.
-
-    Raises:
-        UserError: if there is none; ``what`` says what it was for.
-    """
-    from huggingface_hub import constants
-
-    hub = urlsplit(constants.ENDPOINT)
-    host = hub.hostname or ""
-    proxy = None if proxy_bypass(host) else getproxies().get(hub.scheme)
-    door = urlsplit(proxy) if proxy else hub
-    address = (door.hostname or host, door.port or (443 if door.scheme == "https" else 80))
-    answers: list[str] = []
-
-    def connect() -> None:
-        try:
-            socket.create_connection(address, timeout=LIMIT).close()
-            answers.append("")
-        except OSError as error:
-            answers.append(error.strerror or str(error))
-
-    thread = threading.Thread(target=connect, daemon=True)  # name resolution obeys no time limit
-    thread.start()
-    thread.join(LIMIT)
-    reason = answers[0] if answers else f"no answer in {LIMIT:.0f} s"
-    if reason:
-        raise UserError(
-            f"{what}: the hub at {hub.netloc} cannot be reached ({reason}); "
-            "corpus=pydocs and corpus=text need no network."
-        )
+        return UserError(f"corpus.dataset={self.dataset} cannot be read from the hub: {reason(error)}.")

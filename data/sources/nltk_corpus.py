@@ -11,7 +11,7 @@ from nltk.corpus.reader import BracketParseCorpusReader, CorpusReader, Plaintext
 from nltk.corpus.util import LazyCorpusLoader
 
 from data.errors import UserError
-from data.sources.base import Document, Source, fingerprint
+from data.sources.base import Document, Source
 
 CORPORA = vars(importlib.import_module("nltk.corpus"))  # a plain import gives a stand-in that has no names yet
 
@@ -42,8 +42,8 @@ class NltkCorpus(Source):
         for fileid in self._reader.fileids():
             yield Document(_text(self._reader, fileid))
 
-    def fingerprint(self) -> str:
-        return fingerprint(*(document.text for document in self.documents()))
+    def identity(self) -> Iterator[str]:
+        return (document.text for document in self.documents())
 
     def describe(self) -> dict[str, Any]:
         try:

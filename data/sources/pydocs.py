@@ -16,7 +16,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from data.sources.base import Document, Source, fingerprint, order_hash
+from data.errors import readable
+from data.sources.base import Document, Source, order_hash
 from data.sources.prose import paragraphs
 
 # Import name and name in the registry; all of them come with what the project pins.
@@ -65,10 +66,10 @@ class Pydocs(Source):
     def documents(self) -> Iterator[Document]:
         yield from self._documents
 
-    def fingerprint(self) -> str:
-        rules = [Path(inspect.getfile(rule)).read_bytes() for rule in (Pydocs, paragraphs)]
-        versions = [f"{name} {version}" for name, version in self._versions.items()]
-        return fingerprint(platform.python_version(), *versions, *rules)
+    def identity(self) -> Iterator[str | bytes]:
+        yield platform.python_version()
+        yield from (f"{name} {version}" for name, version in self._versions.items())
+        yield from (Path(inspect.getfile(rule)).read_bytes() for rule in (Pydocs, paragraphs))
 
     def describe(self) -> dict[str, Any]:
         packages = ", ".join(f"{name} {version}" for name, version in sorted(self._versions.items()))
@@ -96,7 +97,8 @@ class Pydocs(Source):
         collecting = gc.isenabled()
         gc.disable()  # syntax trees hold no cycles; looking for some takes a fifth of the time
         try:
-            return [document for root, package in self._roots() for document in _joined(root, package, seen)]
+            with readable(self.name):
+                return [document for root, package in self._roots() for document in _joined(root, package, seen)]
         finally:
             if collecting:
                 gc.enable()

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from data.errors import UserError
-from data.sources.base import Document, Part, Source, fingerprint
+from data.errors import UserError, readable, reason
+from data.sources.base import Document, Part, Source
 
 KINDS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")
 
@@ -61,9 +61,10 @@ class Text(Source):
         self.path = [path] if isinstance(path, str) else list(path)
         self.field = field
         self.group_field = group_field
-        held_out = _files([dev_path] if isinstance(dev_path, str) else dev_path or [], "corpus.dev_path")
-        paths = {file.path for file in held_out}
-        files = [file for file in _files(self.path, "corpus.path") if file.path not in paths]
+        with readable("corpus.path"):
+            held_out = _files([dev_path] if isinstance(dev_path, str) else dev_path or [], "corpus.dev_path")
+            paths = {file.path for file in held_out}
+            files = [file for file in _files(self.path, "corpus.path") if file.path not in paths]
         if not files:
             raise UserError("corpus.path: no file is left beside those of corpus.dev_path.")
         part: Part | None = "train" if held_out else None
@@ -75,13 +76,12 @@ class Text(Source):
             for text, group in self._read(file):
                 yield Document(text, group, part)
 
-    def fingerprint(self) -> str:
-        pieces = [f"{self.field} {self.group_field}"]
+    def identity(self) -> Iterator[str]:
+        yield f"{self.field} {self.group_field}"
         for file, part in self._files:
             with file.path.open("rb") as stream:
                 digest = hashlib.file_digest(stream, "blake2b").hexdigest()
-            pieces.append(f"{file.kind} {file.whole} {part} {digest}")
-        return fingerprint(*pieces)
+            yield f"{file.kind} {file.whole} {part} {digest}"
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "where": ", ".join(self.path), "licence": None}
@@ -124,11 +124,11 @@ class Text(Source):
                     where = f"{path}, row {number}"
                     yield pick({name: record.get(name) for name in names}, self.field, self.group_field, where)
         except (ArrowException, OSError) as error:
-            raise UserError(f"{path}: not a parquet file that can be read ({_first_line(error)}).") from error
+            raise UserError(f"{path}: cannot be read as a parquet file ({reason(error)}).") from error
 
 
 def pick(record: dict[str, Any], field: str, group_field: str | None, where: str) -> tuple[str, str | None]:
-    """Text and group of a record; no text (null) is an empty one.
+    """Text and group of a record; no text (null) is an empty one, and null is no group.
 
     Raises:
         UserError: if a field is missing or the text is not text.
@@ -139,7 +139,8 @@ def pick(record: dict[str, Any], field: str, group_field: str | None, where: str
     text = record[field]
     if not isinstance(text, str | None):
         raise UserError(f"{where}: field {field!r} is not text but {type(text).__name__}.")
-    return text or "", None if group_field is None else str(record[group_field]).split("/", 1)[0]
+    group = None if group_field is None else record[group_field]
+    return text or "", None if group is None else str(group).split("/", 1)[0]
 
 
 def _files(paths: Iterable[str], key: str) -> list[_File]:
@@ -196,12 +197,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError as error:
         raise UserError(f"{path}:{number}: not UTF-8 text ({error.reason}).") from error
     except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read after line {number} ({_first_line(error)}).") from error
+        raise UserError(f"{path}: cannot be read after line {number} ({reason(error)}).") from error
 
 
 def _open(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

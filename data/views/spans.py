@@ -34,7 +34,7 @@ class SpanSampler:
         min_length, max_length: of a span, in tokens.
         anchor_beta, positive_beta: (alpha, beta) of the length distributions.
         gap: least distance in tokens between the starts of two anchors (placement "uniform").
-            The final paper has 2 * max_length, its first version max_length.
+            None: 2 * max_length, as in the final paper; its first version has max_length.
         placement: "uniform" over all placements that keep the gap, or "grid" as the published program does it.
         strategy: where positives may lie: "all" (adjacent, overlapping and subsumed all occur), "adjacent"
             or "subsuming" (the anchor contains them).
@@ -46,14 +46,19 @@ class SpanSampler:
     max_length: int = 512
     anchor_beta: tuple[float, float] = (4.0, 2.0)
     positive_beta: tuple[float, float] = (2.0, 4.0)
-    gap: int = 1024
+    gap: int | None = None
     placement: Placement = "uniform"
     strategy: Strategy = "all"
 
     @property
+    def least_gap(self) -> int:
+        """``gap``, or its default."""
+        return 2 * self.max_length if self.gap is None else self.gap
+
+    @property
     def min_tokens(self) -> int:
         """Tokens that a document must have: max(2 * A * max_length, gap * (A - 1) + max_length)."""
-        return max(2 * self.anchors * self.max_length, self.gap * (self.anchors - 1) + self.max_length)
+        return max(2 * self.anchors * self.max_length, self.least_gap * (self.anchors - 1) + self.max_length)
 
     def mean_lengths(self) -> tuple[float, float]:
         """Expected length of an anchor and of a positive (the floor takes half a token)."""
@@ -73,7 +78,7 @@ class SpanSampler:
             raise ValueError(f"A document must have at least {self.min_tokens} tokens. Got {n} instead.")
         lengths = [self._length(self.anchor_beta, self.max_length, rng) for _ in range(self.anchors)]
         if self.placement == "uniform":
-            starts = uniform_starts(n, lengths, self.gap, rng)
+            starts = uniform_starts(n, lengths, self.least_gap, rng)
         else:
             starts = grid_starts(n, lengths, self.max_length, rng)
         anchors = [Span(start, start + length) for start, length in zip(starts, lengths, strict=True)]

@@ -9,7 +9,7 @@ import pytest
 
 from analysis import quick
 from data.errors import UserError
-from data.randomness import generator
+from data.randomness import JUDGED_PAIRS, JUDGED_SPLIT, PROBE, generator
 from data.sentences import split_sentences
 
 Vectors = Callable[[str], Sequence[float] | np.ndarray]
@@ -67,6 +67,15 @@ def bag(sentence: str) -> np.ndarray:
 @pytest.fixture(scope="module")
 def scores(texts: list[str]) -> dict[str, float | None]:
     return quick.judge(Knows(bag), texts, seed=3)
+
+
+def test_each_kind_of_question_has_random_numbers_of_its_own(
+    texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = []
+    monkeypatch.setattr(quick, "generator", lambda *key: keys.append(key) or generator(*key))  # type: ignore[func-returns-value]
+    quick.judge(Knows(bag), texts[:3], seed=0)
+    assert keys == [(JUDGED_PAIRS, 0), (JUDGED_SPLIT, 0), *((PROBE, 0, number) for number in range(3))]
 
 
 def value(scores: dict[str, float | None], name: str) -> float:

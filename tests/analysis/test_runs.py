@@ -85,6 +85,14 @@ def test_averages_get_columns(tmp_path: Path) -> None:
     assert "SentEval downstream" in shown and "71.2" in shown
 
 
+def test_negatives_are_shown_where_known(tmp_path: Path) -> None:
+    quick = json.loads((write(tmp_path / "a") / "quick.json").read_text())
+    (tmp_path / "a" / "quick.json").write_text(json.dumps(quick | {"facts": {"negatives per anchor": 1062}}))
+    assert "negatives" in text(runs.scan(tmp_path)) and "1,062" in text(runs.scan(tmp_path))
+    write(tmp_path / "b", finished=False)
+    assert [row["facts"] for row in runs.scan(tmp_path)] == [{"negatives per anchor": 1062}, {}]
+
+
 def text(rows: list[dict[str, object]]) -> str:
     console = Console(width=300, record=True, quiet=False)
     with console.capture() as capture:

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from data.batch import Batch, Tokens
 from data.randomness import generator
-from data.sources.base import Document, Source, fingerprint
+from data.sources.base import Document, Source
 from data.token_format import TokenFormat
 from data.tokenizer import train_bpe
 
@@ -35,8 +35,8 @@ class Listed(Source):
     def documents(self) -> Iterator[Document]:
         yield from self.listed
 
-    def fingerprint(self) -> str:
-        return fingerprint(*(repr(document) for document in self.listed))
+    def identity(self) -> Iterator[str]:
+        return (repr(document) for document in self.listed)
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "where": "a test", "licence": None}

@@ -98,5 +98,33 @@ def test_refusals() -> None:
         loader(world=3)
     with pytest.raises(ValueError, match=r"Got 0 instead"):
         loader(batch_size=0)
-    with pytest.raises(UserError, match=r"22 usable documents do not fill a batch of 32: lower obj"):
-        loader(batch_size=32)
+    with pytest.raises(
+        UserError, match=r"training part's 22 usable documents do not fill a batch of 32: lower obj"
+    ):
+        loader(batch_size=32).batch(0)
+    with pytest.raises(UserError, match=r"training part's 22 usable documents"):
+        _ = loader(batch_size=32).batches_per_epoch
+
+
+def held_out(count: int, batch_size: int, rank: int = 0, world: int = 1) -> Loader:
+    part = INDICES[:count]
+    return Loader(UNITS, part, Cut(), FORMAT, batch_size=batch_size, seed=3, rank=rank, world=world)
+
+
+def test_held_out_documents_that_do_not_fill_a_batch_make_a_smaller_one() -> None:
+    (batch,) = held_out(5, 8).fixed(10)
+    assert sorted(documents(batch)) == INDICES[:5]
+    parts = [held_out(5, 8, rank, 2).fixed(10) for rank in range(2)]
+    assert [len(part) for part in parts] == [1, 1]
+    assert [*rows(parts[0][0]), *rows(parts[1][0])] == rows(batch)[:4]
+    assert rows(held_out(1, 1).fixed(1)[0])
+
+
+@pytest.mark.parametrize(("count", "world", "needed"), [(1, 1, 2), (3, 4, 4), (0, 1, 2)])
+def test_too_few_held_out_documents(count: int, world: int, needed: int) -> None:
+    with pytest.raises(
+        UserError,
+        match=rf"held-out part has {count} usable documents, and a measurement takes {needed} at least: "
+        r"raise corpus\.dev_fraction",
+    ):
+        held_out(count, 8, world=world).fixed(1)

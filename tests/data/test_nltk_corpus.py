@@ -18,7 +18,7 @@ def test_treebank_without_its_empty_elements(monkeypatch: pytest.MonkeyPatch) ->
     assert len(documents) == source.total == 199
     assert documents[0].startswith("Pierre Vinken , 61 years old , will join the board as a nonexecutive director")
     assert not any("*T*-1" in text or "*-1" in text for text in documents)
-    assert source.fingerprint() == fingerprint(*documents)
+    assert source.fingerprint == fingerprint(*documents)
 
 
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:

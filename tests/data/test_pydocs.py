@@ -112,11 +112,11 @@ def test_near_copies_are_dropped(tmp_path: Path) -> None:
 
 
 def test_versions_are_in_the_fingerprint() -> None:
-    one, other = Pydocs(), Pydocs()
+    one, same, other = Pydocs(), Pydocs(), Pydocs()
     assert {"torch", "numpy", "scipy"} <= set(one._versions)
-    assert one.fingerprint() == other.fingerprint()
+    assert one.fingerprint == same.fingerprint
     other._versions["torch"] += ".1"
-    assert one.fingerprint() != other.fingerprint()
+    assert one.fingerprint != other.fingerprint
     assert "torch " in one.describe()["where"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data.errors import UserError
 from data.sources.base import Document, fingerprint, normalise, order_hash, part_of, split_hash, threshold
 from tests.data.samples import Listed
 
@@ -61,6 +63,24 @@ def test_texts_are_those_of_the_training_part() -> None:
         Document(" \n", part="train"),
     ]
     assert list(Listed(documents, lowercase=True, fraction=0.001).texts()) == ["in training"]
+
+
+def test_a_corpus_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, answers = Listed([]), iter([["a text"]])
+    monkeypatch.setattr(source, "identity", lambda: next(answers))
+    assert source.fingerprint == source.fingerprint == fingerprint("a text")
+    assert source.texts_key() == source.texts_key() != source.fingerprint
+
+
+def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def documents() -> Iterator[Document]:
+        yield Document("a text", part="train")
+        raise PermissionError(13, "Permission denied", "/texts/second.txt")
+
+    source = Listed([])
+    monkeypatch.setattr(source, "documents", documents)
+    with pytest.raises(UserError, match=r"^/texts/second\.txt cannot be read: Permission denied\.$"):
+        list(source.texts())
 
 
 def test_fingerprint_depends_on_the_borders() -> None:

@@ -50,7 +50,7 @@ def test_holds_what_the_tokenizer_gives(store: TokenStore) -> None:
 def test_white_space_empty_documents_and_case(tmp_path: Path) -> None:
     documents = [Document(" The\n\n MODEL\t learns "), Document(" \n "), Document("")]
     store = prepare(Listed(documents, lowercase=True), TOKENIZER, cache=tmp_path)
-    assert (len(store), store.empty) == (1, 2)
+    assert len(store) == 1
     assert store[0].tolist() == ids("the model learns")
 
 
@@ -174,6 +174,25 @@ def test_held_out_texts(store: TokenStore, tmp_path: Path, monkeypatch: pytest.M
     assert len(few) == 30 and set(few) < expected
 
 
+def test_held_out_books_are_cut_until_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELD_OUT", 6)
+    monkeypatch.setattr(module, "HELD_OUT_CHARACTERS", 6400)
+    lengths = [0, 400, 400, *[3000] * 9]
+    documents = [Document(document(i, words), part="dev") for i, words in enumerate(lengths) if words]
+    kept = prepare(Listed(documents), TOKENIZER, cache=tmp_path).held_out_texts()
+    assert len(kept) == 6 and {len(text) for text in kept} == {800}
+    assert all(any(normalise(whole.text).startswith(text) for whole in documents) for text in kept)
+
+
+def test_held_out_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELD_OUT_CHARACTERS", 10_000)
+    held_out = module._HeldOut()
+    for i in range(500):
+        held_out.add(i, i, 0, "x" * (i % 700))
+        assert sum(len(text) for *_, text in held_out._heap) <= 10_000
+    assert len(held_out._heap) == 500
+
+
 def test_a_copy_for_a_worker_reads_the_same_file(store: TokenStore) -> None:
     payload = pickle.dumps(store)
     assert len(payload) < 1000
@@ -209,6 +228,16 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="line 201"):
         prepare(Breaking(DOCUMENTS), TOKENIZER, cache=tmp_path)
     assert [path for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
+
+
+def test_a_corpus_that_cannot_be_read_is_no_fault_of_the_store(tmp_path: Path) -> None:
+    class Locked(Listed):
+        def documents(self) -> Any:
+            yield from self.listed
+            raise PermissionError(13, "Permission denied", "/texts/second.txt")
+
+    with pytest.raises(UserError, match=r"^/texts/second\.txt cannot be read: Permission denied\.$"):
+        prepare(Locked(DOCUMENTS), TOKENIZER, cache=tmp_path)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_fields_and_groups(tmp_path: Path, ending: str) -> None:
         {"id": "book/1", "body": "one", "n": 1},
         {"id": "book/2", "body": "two", "n": 2},
         {"id": "x", "body": None},
+        {"id": None, "body": "three"},
     ]
     path = tmp_path / f"a.{ending}"
     if ending == "parquet":
@@ -53,7 +54,12 @@ def test_fields_and_groups(tmp_path: Path, ending: str) -> None:
         content = ("\n" + records(*rows)).encode()
         path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
     source = Text(path=str(path), field="body", group_field="id")
-    assert list(source.documents()) == [Document("one", "book"), Document("two", "book"), Document("", "x")]
+    assert list(source.documents()) == [
+        Document("one", "book"),
+        Document("two", "book"),
+        Document("", "x"),
+        Document("three", None),
+    ]
 
 
 def test_glob_list_and_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,9 +90,9 @@ def test_fingerprint_is_that_of_the_text(tmp_path: Path) -> None:
     for folder, content in (("one", "same\n"), ("two", "same\n"), ("three", "other\n")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.txt").write_text(content)
-    one, two, three = (Text(path=str(tmp_path / name / "a.txt")).fingerprint() for name in ("one", "two", "three"))
+    one, two, three = (Text(path=str(tmp_path / name / "a.txt")).fingerprint for name in ("one", "two", "three"))
     assert one == two != three
-    assert Text(path=str(tmp_path / "one")).fingerprint() != one  # a document a file, not a line
+    assert Text(path=str(tmp_path / "one")).fingerprint != one  # a document a file, not a line
 
 
 @pytest.mark.parametrize(
@@ -109,13 +115,30 @@ def test_fingerprint_is_that_of_the_text(tmp_path: Path) -> None:
             gzip.compress(b"text\n" * 10_000)[:-9],
             r"cannot be read after line \d+ \(Compressed file ended",
         ),
-        ("a.parquet", b"PAR1", r"a\.parquet: not a parquet file that can be read \("),
+        ("a.parquet", b"PAR1", r"a\.parquet: cannot be read as a parquet file \("),
     ],
 )
 def test_unreadable_files(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(UserError, match=message):
         texts(Text(path=str(tmp_path / name)))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl.gz", "a.parquet"])
+def test_files_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    source = Text(path=str(tmp_path / name))
+
+    def refuse(path: Any, *_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    for owner, opening in ((Path, "open"), (gzip, "open"), (parquet, "ParquetFile"), (Path, "stat")):
+        monkeypatch.setattr(owner, opening, refuse)
+    for use in (lambda: source.fingerprint, lambda: texts(source), lambda: Text(path=str(tmp_path / name))):
+        with pytest.raises(
+            UserError, match=rf"{name}:? cannot be read .*Permission denied|{name} cannot be read: P"
+        ):
+            use()
 
 
 def test_missing_group_field(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data import tokenizer as module
+from data.errors import UserError
 from data.sources.base import normalise
 from data.tokenizer import is_byte_level, plain_backend, train_bpe
 from tests.data.samples import document, tokenizer
@@ -63,5 +64,5 @@ def test_training_is_deterministic_and_capped(monkeypatch: pytest.MonkeyPatch) -
 def test_refusals() -> None:
     with pytest.raises(ValueError, match=r"encoder\.vocab_size must be at least 261\. Got 260 instead\."):
         train_bpe(["text"], vocab_size=260)
-    with pytest.raises(ValueError, match="at least one training text"):
+    with pytest.raises(UserError, match="There is no text to train a tokenizer on"):
         train_bpe([], vocab_size=300)

@@ -50,7 +50,8 @@ def test_export_opens_everywhere(
     again = encoders.load(folder)
     np.testing.assert_allclose(again.encode(SENTENCES), vectors, atol=1e-6)
     assert (again.weights, again.format) == ("random", encoder.format)
-    assert encoder.origin in again.origin
+    assert again.origin == f"continued from {folder}; before that: {encoder.origin}"
+    assert encoder.untrained and not again.untrained
 
 
 def test_head_is_exported(tmp_path: Path) -> None:
@@ -181,7 +182,8 @@ def test_the_card_says_what_it_started_from_and_how_to_use_it() -> None:
     assert card.startswith("---\nlibrary_name: sentence-transformers\n")
     for part in (
         "license: apache-2.0",
-        "**Random weights.** Training started from an untrained model (random roberta, 2 layers x 32",
+        "**Weights: random.** They were once drawn at random, and no published model is behind them: "
+        "random roberta, 2 layers x 32",
         "vectors of 32, cls pooling",
         "| name | pydocs |",
         "| objective.temperature | 0.05 |",
@@ -193,6 +195,25 @@ def test_the_card_says_what_it_started_from_and_how_to_use_it() -> None:
         "@inproceedings{giorgi2021}",
     ):
         assert part in card
+
+
+def test_a_card_names_all_that_the_weights_went_through(tmp_path: Path) -> None:
+    tiny().save(tmp_path / "one")
+    encoders.load(tmp_path / "one").save(tmp_path / "two")
+    card = model_card(title="declutr", encoder=encoders.load(tmp_path / "two"))
+    chain = (
+        f"continued from {tmp_path / 'two'}; before that: continued from {tmp_path / 'one'}; before that: random"
+    )
+    assert chain in card and "untrained" not in card and "started from" not in card
+
+
+def test_a_folders_scaling_can_be_switched_off(tmp_path: Path) -> None:
+    tiny(normalize=True).save(tmp_path / "encoder")
+    for wanted, scaled in ((None, True), (True, True), (False, False)):
+        encoder = Transformer(path=str(tmp_path / "encoder"), normalize=wanted)
+        assert np.allclose(np.linalg.norm(encoder.encode(SENTENCES), axis=1), 1) == scaled
+        encoder.save(tmp_path / "copy")
+        assert Transformer.load(tmp_path / "copy").normalize == scaled
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max", "last"])
@@ -218,3 +239,8 @@ def test_load_is_the_counterpart_of_save(tmp_path: Path) -> None:
     encoder = tiny()
     encoder.save(tmp_path / "encoder")
     assert np.array_equal(Transformer.load(tmp_path / "encoder").encode(SENTENCES), encoder.encode(SENTENCES))
+
+
+def test_a_licence_in_words_is_other_to_the_hub() -> None:
+    card = model_card(title="declutr", encoder=tiny(), licence="of the packages: PSF, BSD")
+    assert "license: other\n" in card and "of the packages: PSF, BSD" in card

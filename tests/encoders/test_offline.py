@@ -10,7 +10,9 @@ from huggingface_hub import constants, errors
 from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
 
 import encoders
+from data import network
 from data.errors import UserError
+from data.tokenizer import plain_backend
 from encoders import offline
 from encoders.transformer import Transformer
 from tests.encoders.models import shape, texts, tiny
@@ -38,7 +40,7 @@ def test_auto_falls_back_to_a_small_random_model_and_says_so(unplugged: None) ->
     assert encoder.weights == "random"
     assert encoder.origin.startswith("random roberta, 4 layers x 256, vocabulary of ")
     assert encoder.fallback == (
-        "FacebookAI/roberta-base is not on this machine, and the model hub (huggingface.co) is not reachable: "
+        "FacebookAI/roberta-base is not on this machine, and the hub (huggingface.co) is not reachable: "
         "the encoder is a small roberta with random weights instead."
     )
 
@@ -108,22 +110,6 @@ def test_what_the_hub_refuses_is_no_reason_to_fall_back(
         Transformer(name="robreta-base", texts=texts)
 
 
-def test_the_hub_is_asked_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def connect(address: tuple[str, int], **_: Any) -> socket.socket:
-        asked.append(address)
-        return socket.socket()
-
-    monkeypatch.setattr(socket, "create_connection", connect)
-    monkeypatch.setattr(offline, "get_hf_file_metadata", lambda *_, **__: None)
-    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
-    monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    assert offline.unreachable("roberta-base") is None
-    assert asked == [("proxy.example", 3128)]
-
-
 def _serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Lets ``snapshot_download`` deliver ``folder``, by pattern, as if it were on the hub."""
     target, calls = folder.parent / "snapshots" / "0123456789abcdef", []
@@ -142,7 +128,7 @@ def _serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...
         return str(target)
 
     monkeypatch.setattr(offline, "snapshot_download", download)
-    monkeypatch.setattr(offline, "unreachable", lambda name: None)
+    monkeypatch.setattr(network, "unreachable", lambda question: None)
     return calls
 
 
@@ -169,6 +155,17 @@ def test_the_hubs_cache_is_used_without_network_if_it_is_whole(tmp_path: Path, u
     (model / "snapshots" / revision / "model.safetensors").unlink()
     with pytest.raises(UserError, match="is not on this machine"):
         Transformer(name="someone/some-model", weights="pretrained")
+
+
+def test_pickled_weights_on_the_hub_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny().save(tmp_path / "hub")
+    (tmp_path / "hub" / "model.safetensors").rename(tmp_path / "hub" / "pytorch_model.bin")
+    calls = _serve(tmp_path / "hub", monkeypatch)
+    with pytest.raises(
+        UserError, match=r"someone/some-model has no model\.safetensors on the hub, and .*encoder\.path="
+    ):
+        Transformer(name="someone/some-model", weights="pretrained")
+    assert not any(pattern.endswith(".bin") for patterns in calls for pattern in patterns)
 
 
 def _gpt2_folder(folder: Path) -> Path:
@@ -229,6 +226,17 @@ def test_the_tokenizer_of_a_random_start_is_kept(tmp_path: Path, monkeypatch: py
     assert again.tokenizer("a cat<mask>")["input_ids"] == first.tokenizer("a cat<mask>")["input_ids"]
     with pytest.raises(TypeError):  # other texts, another tokenizer
         tiny(cache=tmp_path, texts=lambda: ["other texts"])
+
+
+def test_a_run_takes_its_own_tokenizer_up_again(tmp_path: Path) -> None:
+    first = tiny()
+    first.tokenizer.save_pretrained(tmp_path / "tokenizer")
+    again = tiny(tokenizer=tmp_path / "tokenizer", texts=None)
+    assert again.untrained and again.format == first.format
+    plain = [plain_backend(encoder.tokenizer).to_str() for encoder in (first, again)]
+    assert plain[0] == plain[1]  # hence the same token store
+    with pytest.raises(UserError, match=r"nowhere cannot be opened as a tokenizer: there is no such folder\."):
+        tiny(tokenizer=tmp_path / "nowhere")
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 from encoders.random_start import corpus_tokenizer
 
@@ -17,11 +21,11 @@ def test_a_named_corpus_is_read_once(tmp_path: Path) -> None:
         reads.append(1)
         yield from TEXTS
 
-    first = corpus_tokenizer(texts, 300, 64, tmp_path, "fish")
-    again = corpus_tokenizer(texts, 300, 64, tmp_path, "fish")
+    first = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
+    again = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
     assert len(reads) == 1
     assert first.get_vocab() == again.get_vocab()
-    other = corpus_tokenizer(texts, 300, 64, tmp_path, "birds")
+    other = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "birds")
     assert len(reads) == 2 and other.get_vocab() == first.get_vocab()
 
 
@@ -29,4 +33,31 @@ def test_a_nameless_corpus_is_known_by_its_text(tmp_path: Path) -> None:
     corpus_tokenizer(lambda: TEXTS, 300, 64, tmp_path, None)
     corpus_tokenizer(lambda: TEXTS, 300, 64, tmp_path, None)
     corpus_tokenizer(lambda: TEXTS[1:], 300, 64, tmp_path, None)
-    assert len(list(tmp_path.glob("bpe-*"))) == 2
+    assert len([path for path in tmp_path.glob("bpe-*") if path.is_dir()]) == 2
+
+
+def test_two_at_once_train_it_once(tmp_path: Path) -> None:
+    reads = []
+
+    def texts() -> Iterator[str]:
+        reads.append(1)
+        time.sleep(0.2)
+        yield from TEXTS
+
+    with ThreadPoolExecutor(3) as pool:
+        wanted = [pool.submit(corpus_tokenizer, texts, 300, 64, tmp_path, lambda: "fish") for _ in range(3)]
+        vocabularies = [tokenizer.result().get_vocab() for tokenizer in wanted]
+    assert len(reads) == 1 and vocabularies[0] == vocabularies[1] == vocabularies[2]
+
+
+def test_another_version_of_the_training_is_another_tokenizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus_tokenizer(lambda: TEXTS, 300, 64, tmp_path, lambda: "fish")
+    monkeypatch.setattr("encoders.random_start.VERSION", "next")
+    corpus_tokenizer(lambda: TEXTS, 300, 64, tmp_path, lambda: "fish")
+    assert len([path for path in tmp_path.glob("bpe-*") if path.is_dir()]) == 2
+
+
+def test_the_texts_are_named_only_where_a_name_is_needed() -> None:
+    corpus_tokenizer(lambda: TEXTS, 300, 64, None, lambda: pytest.fail("nothing is kept"))

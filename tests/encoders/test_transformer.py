@@ -128,7 +128,7 @@ def test_segment_ids_reach_a_model_that_has_them() -> None:
     bert, roberta = tiny("bert"), tiny("roberta")
     for encoder, differs in ((bert, True), (roberta, False)):
         tokens = _tokens(encoder)
-        second = Tokens(tokens.ids, tokens.mask, type_ids=torch.ones_like(tokens.ids))
+        second = Tokens(tokens.ids, tokens.mask, tokens.lengths, type_ids=torch.ones_like(tokens.ids))
         assert torch.equal(encoder(tokens).sentence, encoder(second).sentence) is not differs
 
 

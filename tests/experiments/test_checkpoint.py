@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,23 @@ def test_matching_takes_parameters_and_leaves_queues(tmp_path: Path) -> None:
     assert checkpoint.load_matching(path, fresh) == ["head.weight", "head.bias"]
     torch.testing.assert_close(fresh.head.weight, objective.head.weight, rtol=0, atol=0)
     assert int(fresh.pointer) == 0
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(UserError, match=r"step-00000001 cannot be written: .*File too large") as error:
+            write(tmp_path, 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / checkpoint.OBJECTIVE
+    path.write_bytes(b"no such format")
+    with pytest.raises(UserError, match=r"objective.safetensors cannot be read: ") as error:
+        checkpoint.load_matching(path, Queue())
+    assert "\n" not in str(error.value)

@@ -42,6 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("precision=float16", "precision must be 'auto', 'fp32', 'bf16' or 'fp16'. Got 'float16' instead."),
         ("trackers=[mlflow]", "trackers must be 'tensorboard' or 'wandb'. Got ['mlflow'] instead."),
         ("budget.steps=0", "budget.steps must be a positive number. Got 0 instead."),
+        ("checkpoint.metric=dev_acc", "checkpoint.metric=dev_acc: this run measures dev_contrastive, dev_mlm."),
         ("corpus=nltk", "corpus.corpus is not set."),
         ("~optimizer", "optimizer is not set."),
         ("objective._target_=objectives.declutr.Declut", "objective: _target_ must name a class or function."),
@@ -83,6 +84,12 @@ def test_an_objective_brings_its_optimizer_and_the_command_line_wins() -> None:
         "_target_": "experiments.optimizer.SGD", "lr": 1, "weight_decay": 0.0, "momentum": 0.0
     }  # fmt: skip
     assert config["schedule"] == {"_target_": "experiments.schedules.Constant"}
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_only_adamw_has_a_rate_of_its_own(name: str) -> None:
+    with pytest.raises(UserError, match=r"^optimizer.lr must be a valid number. Got null instead.$"):
+        compose.check([f"optimizer={name}", "optimizer.lr=null"])
 
 
 def test_sizes_come_from_the_budget_and_nothing_else_does() -> None:
@@ -141,7 +148,7 @@ def test_resume_takes_only_what_does_not_change_the_run(tmp_path: Path) -> None:
         (KeyboardInterrupt("Stopped."), 130, "Stopped."),
         (torch.OutOfMemoryError("CUDA out of memory. Tried ..."), 2, "Out of memory. objective.cache_chunk="),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), 2, "Out of memory."),
-        (OSError(28, "No space left on device", "runs/x"), 2, "Cannot write runs/x: No space left on device."),
+        (OSError(28, "No space left on device", "x"), 2, "Cannot read or write x: No space left on device."),
     ],
 )
 def test_what_a_user_can_mend_ends_in_a_line(
@@ -153,20 +160,29 @@ def test_what_a_user_can_mend_ends_in_a_line(
     assert capsys.readouterr().err.startswith(line)
 
 
+@pytest.mark.parametrize(
+    ("error", "status", "shown"), [(UserError("No."), 2, "No.\n"), (KeyboardInterrupt("Stopped."), 130, "")]
+)
+def test_other_processes_wait_for_the_first_to_say_it(
+    error: BaseException,
+    status: int,
+    shown: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Long enough to be ended by it, if it is there; an interrupt is everybody's."""
+    waits: list[float] = []
+    monkeypatch.setattr(compose.time, "sleep", lambda seconds: waits.append(seconds))
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(SystemExit) as left, compose.one_line_errors():
+        raise error
+    assert (left.value.code, capsys.readouterr().err) == (status, shown)
+    assert waits == [compose.ALONE_SECONDS] * bool(shown)
+
+
 def test_other_errors_keep_their_traceback() -> None:
     with pytest.raises(RuntimeError, match="shapes"), compose.one_line_errors():
         raise RuntimeError("shapes differ")
-
-
-def test_the_command_exits_with_2_and_without_a_traceback(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "experiments" / "run.py"), "objective=declut", "corpus=text"]
-    found = subprocess.run([*command, "corpus.path=none.txt"], capture_output=True, text=True, cwd=tmp_path)
-    assert found.returncode == 2
-    first, second = found.stderr.splitlines()
-    assert first.startswith("objective=declut: no such objective. Did you mean declutr?")
-    assert second == "corpus.path: there is no none.txt."
-    assert found.stdout == ""
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_names_the_groups(tmp_path: Path) -> None:

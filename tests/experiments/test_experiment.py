@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from accelerate import tracking
 
 import encoders
 from data.errors import UserError
@@ -56,7 +57,7 @@ def test_a_run_folder_is_complete(whole: Path) -> None:
     there = {path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file()}
     assert {
         "config.yaml", "environment.json", "metrics.jsonl", "timings.jsonl", "quick.json", "encoder/README.md",
-        "encoder/model.safetensors", "encoder/modules.json", "figures/training.png",
+        "encoder/model.safetensors", "encoder/modules.json", "figures/training.png", "tokenizer/tokenizer.json",
     } <= there  # fmt: skip
     quick = json.loads((whole / "quick.json").read_text())
     assert quick["weights"] == quick["facts"]["weights"] == "random"
@@ -79,7 +80,10 @@ def test_metrics_have_a_line_a_step(whole: Path) -> None:
 def test_the_export_is_what_was_trained(whole: Path) -> None:
     vectors = encoders.load(whole / "encoder").encode(["bad bif", "ked"])
     assert vectors.shape == (2, 16) and np.isfinite(vectors).all()
-    assert "random" in (whole / "encoder" / "README.md").read_text()
+    card = (whole / "encoder" / "README.md").read_text()
+    for text in ("weights-random", "| accumulation | 2 |", "| precision | no |", "| encoder.pooling | mean |"):
+        assert text in card
+    assert Declutr.citation in card
 
 
 def test_the_same_command_gives_the_same_bits(folder: Path, whole: Path) -> None:
@@ -113,7 +117,7 @@ def test_interrupted_it_says_how_to_go_on_and_does(
 
     def interrupting(objective: Declutr) -> None:
         after_step(objective)
-        if next(steps) == 5:
+        if next(steps) == 4:  # too late for this step's question whether to stop
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(Declutr, "after_step", interrupting)
@@ -136,14 +140,67 @@ def test_a_half_written_checkpoint_is_refused(folder: Path, whole: Path) -> None
     assert (run / "metrics.jsonl").read_bytes() == before
 
 
+@pytest.mark.parametrize("change", ["text", "tokenizer"])
+def test_it_does_not_go_on_with_another_text_or_tokenizer(
+    folder: Path, whole: Path, tmp_path: Path, change: str
+) -> None:
+    shutil.copytree(whole, run := tmp_path / "run")
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    tokenizer = json.loads((run / "tokenizer" / "tokenizer.json").read_text())
+    if change == "text":
+        lines = (folder / "corpus.jsonl").read_text().splitlines(keepends=True)
+        (tmp_path / "corpus.jsonl").write_text("".join(lines[:-1]))
+        config["corpus"]["path"] = str(tmp_path / "corpus.jsonl")
+    else:
+        tokenizer["model"]["merges"].pop()
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    (run / "tokenizer" / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(UserError, match=r"The run began with text and tokenizer \(store\) \w+, and here is"):
+        experiment.run(compose.check([f"resume={run}"]))
+    assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+
+
+def test_a_run_keeps_its_tokenizer(folder: Path, whole: Path, tmp_path: Path) -> None:
+    """The cache may be emptied, and the training of tokenizers may change."""
+    shutil.copytree(whole, run := tmp_path / "run")
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    (run / "config.yaml").write_text(yaml.safe_dump(config | {"cache": str(tmp_path / "cache")}))
+    experiment.run(compose.check([f"resume={run}"]))
+    assert not (tmp_path / "cache" / "tokenizers").exists()
+
+
+def test_trackers_get_the_run_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[dict[str, float]] = []
+
+    class Tracker(tracking.GeneralTracker):  # as Accelerate has them; the libraries are not installed here
+        name, requires_logging_directory, tracker = "tensorboard", True, None
+
+        def __init__(self, run_name: str, logging_dir: str) -> None:
+            super().__init__()
+            (Path(logging_dir) / run_name).mkdir()
+
+        def store_init_configuration(self, values: dict[str, object]) -> None: ...
+
+        def log(self, values: dict[str, float], step: int | None) -> None:
+            logged.append(values)
+
+    monkeypatch.setattr(experiment, "is_tensorboard_available", lambda: True)
+    monkeypatch.setattr(tracking, "get_available_trackers", lambda: [tracking.LoggerType.TENSORBOARD])
+    monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "tensorboard", Tracker)
+    run = tiny.run(folder, "trackers=[tensorboard]", "budget.steps=2", f"run_dir={tmp_path / 'run'}")
+    assert (run / "trackers" / "sentence-objectives").is_dir()
+    assert {"loss", "gradient_norm", "tokens_per_second"} <= set().union(*logged)
+
+
 def test_two_processes_train_as_one(folder: Path) -> None:
-    """The same global batches, and so (without dropout) the same losses, gradient norms and tokens."""
+    """The same global batches, and so (without dropout) the same losses, gradient norms and tokens; gradient
+    caching, which only the two of them do, changes nothing."""
     same = (
         "accumulation=2", "objective.memory_bank=24", "encoder.dropout=0", "optimizer=sgd", "optimizer.lr=0.05",
         "budget.steps=4", "threads=1",
     )  # fmt: skip
     one = tiny.run(folder, *same, f"run_dir={folder / 'one'}")
-    overrides = tiny.overrides(folder, *same, f"run_dir={folder / 'two'}")
+    overrides = tiny.overrides(folder, *same, "objective.cache_chunk=5", f"run_dir={folder / 'two'}")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     found = subprocess.run([*torchrun, *command(*overrides)[1:]], capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stderr
@@ -160,6 +217,12 @@ def test_warm_start_takes_encoder_and_fitting_parts(folder: Path) -> None:
     )
     trained = json.loads((first / "quick.json").read_text())["trained"]
     assert json.loads((second / "quick.json").read_text())["start"] == pytest.approx(trained, rel=1e-4)
+    card = (second / "encoder" / "README.md").read_text()
+    assert f"continued from {first / 'encoder'}" in card
+    newest = first / "checkpoints" / "step-00000003" / "objective.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with pytest.raises(UserError, match=r"step-00000003 is damaged \(objective.safetensors has"):
+        tiny.run(folder, head, f"warm_start={first}", f"run_dir={folder / 'third'}")
     with pytest.raises(UserError, match=r"there is no trained encoder in it"):
         tiny.run(folder, f"warm_start={folder}")
 
@@ -196,6 +259,8 @@ def test_refusals(folder: Path, tmp_path: Path, override: str, line: str) -> Non
         pytest.skip("there is one here")
     with pytest.raises(UserError, match=line):
         tiny.run(folder, override, f"run_dir={tmp_path / 'run'}")
+    began = override.startswith("optimizer")  # with a step there is something to look at
+    assert [path.name for path in tmp_path.iterdir()] == ["run"] * began
 
 
 @pytest.mark.parametrize("objective", ["contrastive_only", "mlm_only"])

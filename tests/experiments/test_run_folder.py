@@ -30,6 +30,7 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 def test_a_folder_with_a_run_is_refused_unless_resumed(tmp_path: Path) -> None:
     held = RunFolder(tmp_path, name="x")
     held.describe({"seed": 1}, {})
+    (tmp_path / "timings.jsonl").write_text('{"step": 1}\n')
     held.close()
     with pytest.raises(UserError, match="holds a run already: resume="):
         RunFolder(tmp_path, name="x")
@@ -42,9 +43,45 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         RunFolder(tmp_path / "file" / "run", name="x")
 
 
-def test_a_folder_in_which_nothing_began_vanishes(tmp_path: Path) -> None:
-    RunFolder(tmp_path / "run", name="x").close()
-    assert not (tmp_path / "run").exists()
+@pytest.mark.parametrize("path", [None, Path("a/b/run")])
+def test_a_run_without_a_step_leaves_nothing(
+    path: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    held = RunFolder(path, name="x")
+    held.describe({"seed": 1}, {})
+    (held.path / "tokenizer").mkdir()
+    (held.path / "tokenizer" / "tokenizer.json").touch()
+    for name in ("metrics", "timings"):
+        Journal(held.path / f"{name}.jsonl")
+    held.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_there_before_stays(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer").mkdir()
+    (tmp_path / "notes.txt").touch()
+    held = RunFolder(tmp_path, name="x")
+    held.describe({"seed": 1}, {})
+    held.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"tokenizer", "notes.txt"}
+
+
+def test_a_run_that_took_a_step_stays(tmp_path: Path) -> None:
+    held = RunFolder(tmp_path / "run", name="x")
+    held.describe({"seed": 1}, {})
+    (held.path / "timings.jsonl").write_text('{"step": 1}\n')
+    held.close()
+    assert (tmp_path / "run" / "config.yaml").exists()
+    RunFolder(tmp_path / "run", name="x", resume=True).close()
+    assert (tmp_path / "run" / "config.yaml").exists()
+
+
+def test_a_journal_is_json_whatever_the_numbers(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "metrics.jsonl")
+    journal.add({"step": 1, "gradient_norm": float("inf"), "loss": 0.5})
+    journal.flush()
+    assert journal.path.read_text() == '{"step": 1, "gradient_norm": null, "loss": 0.5}\n'
 
 
 def test_a_journal_is_cut_after_a_step(tmp_path: Path) -> None:

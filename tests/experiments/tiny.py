@@ -43,6 +43,7 @@ def overrides(folder: Path, *more: str) -> list[str]:
         "budget.min_span=4",
         "budget.max_span=8",
         "budget.documents=4",
+        "budget.min_tokens=null",
         "optimizer.lr=1e-3",
         "device=cpu",
         "objective.length_groups=2",

@@ -112,6 +112,8 @@ def test_gradient_caching_equals_the_same_sub_batches_with_graph(
     calls = []
 
     def count(run: Any, *args: Any, use_reentrant: bool) -> Any:
+        # torch finds the devices whose random state to keep among tensors only, not inside other objects
+        assert all(arg is None or isinstance(arg, Tensor) for arg in args)
         calls.append(run)
         return run(*args)
 
@@ -191,6 +193,11 @@ def test_step_flops_follow_the_drawn_tokens() -> None:
         ({"anchor_beta": [4]}, "objective.anchor_beta must be two positive numbers. Got [4] instead."),
         ({"memory_bank": -1}, "objective.memory_bank must be at least 0. Got -1 instead."),
         ({"projection": {"width": 0}}, "objective.projection.width must be at least 1. Got 0 instead."),
+        ({"projection": {"activation": "tanh"}}, "activation must be relu or linear. Got 'tanh' instead."),
+        ({"strategy": "subsume"}, "objective.strategy must be one of all, adjacent, subsuming. Got 'subsume'"),
+        ({"anchors": "blocks"}, "objective.anchors must be one of uniform, grid. Got 'blocks' instead."),
+        ({"reduction": "total"}, "objective.reduction must be one of mean, sum. Got 'total' instead."),
+        ({"min_tokens": -5}, "objective.min_tokens must be at least 0. Got -5 instead."),
         ({"cache_chunk": 0}, "objective.cache_chunk must be at least 1. Got 0 instead."),
     ],
 )
@@ -205,3 +212,18 @@ def test_needs_follow_the_settings() -> None:
     assert (objective.needs.min_tokens, objective.needs.mask_token) == (64, True)
     assert build(min_tokens=2048)[0].needs.min_tokens == 2048
     assert build(anchors_per_document=1, gap=16)[0].needs.min_tokens == 32
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_gradient_caching_keeps_the_random_state_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective, encoder = build(dropout=0.3, cache_chunk=5)
+    objective, encoder, batch = objective.cuda(), encoder.cuda(), batch_of(objective).to("cuda")
+    cached = gradient(objective, encoder, batch)
+    monkeypatch.setattr(objectives.declutr, "checkpoint", lambda run, *args, use_reentrant: run(*args))
+    assert_same(cached[1], gradient(objective, encoder, batch)[1], 1e-10)
+
+
+def test_part_names_are_those_of_the_loss() -> None:
+    for weights in ({}, {"mlm_weight": 0.0}, {"contrastive_weight": 0.0}):
+        objective, encoder = build(**weights)
+        assert tuple(objective.loss(encoder, batch_of(objective)).parts) == objective.part_names

@@ -1,0 +1,22 @@
+"""Generators are functions of their key, and no two purposes share a stream."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from data import randomness
+from data.randomness import generator
+
+PURPOSES = {name: value for name, value in vars(randomness).items() if name.isupper()}
+
+
+def test_a_generator_is_its_key() -> None:
+    assert generator(1, 2, 3).integers(2**62) == generator(1, 2, 3).integers(2**62)
+    assert generator(3, 0).integers(2**62) == generator(3).integers(2**62)  # why purposes stand in front
+
+
+def test_purposes_differ_whatever_follows_them() -> None:
+    assert all(value > 0 for value in PURPOSES.values())
+    for one, other in combinations(PURPOSES.values(), 2):
+        assert one != other
+        assert generator(one, 0, 0).integers(2**62) != generator(other).integers(2**62)
