@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -14,13 +15,16 @@ from encoders.base import Encoder
 
 CHUNK = 16_384  # sentences tokenised at once: enough for the Rust threads, little memory
 CPU_TOKENS = 1024  # of a batch on a CPU, whose cache larger ones overflow: 1024 to 2048 were fastest
+MOST_AT_ONCE = 8  # batches on a CPU: beyond it Python itself is what they wait for
 
 
-@torch.inference_mode()
 def encode(
     encoder: Encoder, sentences: Sequence[str], *, batch_tokens: int, normalize: bool, progress: bool
 ) -> np.ndarray:
     """``Encoder.encode`` for any encoder whose tokenizer and ``format`` tell all about its input.
+
+    On a CPU several batches run at once, each on a thread of its own: small matrix products gain little from
+    being shared by threads, which wait for each other at every layer.
 
     Raises:
         ValueError: if ``sentences`` is one string, or ``batch_tokens`` is not positive.
@@ -33,20 +37,40 @@ def encode(
     starts = np.cumsum(lengths) - lengths
     order = np.argsort(-lengths, kind="stable")  # longest first: a batch that is too large fails at once
     device = next(encoder.parameters()).device
-    budget = min(batch_tokens, CPU_TOKENS) if device.type == "cpu" else batch_tokens
-    batches = list(_batches(lengths[order], budget))
+    on_cpu = device.type == "cpu"
+    batches = list(_batches(lengths[order], min(batch_tokens, CPU_TOKENS) if on_cpu else batch_tokens))
     vectors = np.empty((len(sentences), encoder.dimension), dtype=np.float32)
-    training = encoder.training
+
+    @torch.inference_mode()
+    def run(batch: tuple[int, int]) -> None:
+        rows = order[slice(*batch)]
+        tokens = _block(ids, starts[rows], lengths[rows], encoder.format.pad_id).to(device)
+        sentence = encoder(tokens).sentence.float()  # (b, D)
+        vectors[rows] = (F.normalize(sentence, dim=-1) if normalize else sentence).cpu().numpy()
+
+    training, threads = encoder.training, torch.get_num_threads()
     encoder.eval()
     try:
-        for first, end in _track(batches, progress):
-            rows = order[first:end]
-            tokens = _block(ids, starts[rows], lengths[rows], encoder.format.pad_id).to(device)
-            sentence = encoder(tokens).sentence.float()  # (b, D)
-            vectors[rows] = (F.normalize(sentence, dim=-1) if normalize else sentence).cpu().numpy()
+        for _ in _track(
+            _at_once(run, batches, min(threads, MOST_AT_ONCE) if on_cpu else 1), len(batches), progress
+        ):
+            pass
     finally:
         encoder.train(training)
+        torch.set_num_threads(threads)  # later threads begin with what the last one set
     return vectors
+
+
+def _at_once(
+    run: Callable[[tuple[int, int]], None], batches: list[tuple[int, int]], workers: int
+) -> Iterator[None]:
+    """Runs ``batches``, ``workers`` at a time, which share torch's threads among them."""
+    if workers == 1 or len(batches) == 1:
+        yield from map(run, batches)
+        return
+    share = torch.get_num_threads() // workers
+    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(share,)) as pool:
+        yield from pool.map(run, batches)
 
 
 def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -81,10 +105,10 @@ def _block(ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray, pad_id: int
     return Tokens(block, torch.from_numpy(mask), torch.from_numpy(lengths))
 
 
-def _track(batches: list[tuple[int, int]], progress: bool) -> Iterator[tuple[int, int]]:
+def _track(done: Iterator[None], total: int, progress: bool) -> Iterator[None]:
     if not progress:
-        yield from batches
+        yield from done
         return
     from rich.progress import track
 
-    yield from track(batches, description="encoding")
+    yield from track(done, description="encoding", total=total)

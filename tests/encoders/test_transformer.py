@@ -68,6 +68,20 @@ def test_encode_keeps_the_order_and_equals_one_by_one() -> None:
     np.testing.assert_allclose(vectors, np.tile(alone, (7, 1)), atol=1e-5)
 
 
+def test_encode_on_several_threads_gives_the_vectors_of_one_and_leaves_their_number() -> None:
+    encoder = tiny()
+    before = torch.get_num_threads()
+    vectors = {}
+    try:
+        for threads in (1, 3, 2):
+            torch.set_num_threads(threads)
+            vectors[threads] = encoder.encode(SENTENCES * 9, batch_tokens=60)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert np.abs(vectors[1] - vectors[2]).max() < 1e-6 and np.abs(vectors[1] - vectors[3]).max() < 1e-6
+
+
 def test_encode_of_nothing_of_normalized_and_of_a_string() -> None:
     encoder = tiny()
     assert encoder.encode([]).shape == (0, 32)
