@@ -56,6 +56,7 @@ def read(folder: Path) -> dict[str, Any]:
         row["facts"] = quick.get("facts", {})
         row["senteval"] = _read_json(folder / "senteval.json").get("averages", {})
         row["weights"] = quick.get("weights", row["weights"])  # what "auto" came to
+        row["origin"] = (config.get("names") or {}).get("origin")
         if (folder / "encoder").is_dir():
             row["state"] = "finished"
     except UNREADABLE as error:
@@ -89,7 +90,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def table(rows: list[dict[str, Any]]) -> Table:
     """``rows`` of ``scan`` for the terminal: amounts, negatives per anchor, loss, scores before and after."""
     result = Table(title=f"{len(rows)} runs", title_justify="left", header_style="bold")
-    result.add_column("run", overflow="fold")
+    result.add_column("run", no_wrap=True, overflow="ignore")  # it is copied into resume= and warm_start=
     result.add_column("weights")
     for name in ("steps", "tokens", "negatives", "loss", "recall@1, %", "recall@5, %", "probes, %"):
         result.add_column(name, justify="right")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ def _run(
     rate = f"peak learning rate {trainer.rate:g} ({trainer.rate_key})"
     display.fact("optimizer", f"{type(trainer.optimizer).__name__}, {rate}")
     if held is not None and settings.resume is None:
-        about = environment(accelerator.device, accelerator.mixed_precision, world)
+        about = environment(accelerator.device, _precision(accelerator), world)
         config["optimizer"]["lr"] = trainer.rate
         if commit := getattr(parts.source, "commit", None):  # of the hub, where a branch may move
             config["corpus"]["revision"] = commit
@@ -143,7 +144,7 @@ def _run(
         trained = _judged(judge, parts.encoder, texts, settings.seed, display, "the trained encoder")
         scores |= {"trained": trained | _dev_scores(folder, step), "facts": _facts(parts, trainer, step)}
         write_json(quick, scores)
-        _export(config, parts, scores, accelerator.mixed_precision, folder)
+        _export(config, parts, scores, _precision(accelerator), folder)
         _close(display, config, parts, scores, folder)
     accelerator.end_training()
 
@@ -184,6 +185,11 @@ def _accelerator(settings: Settings) -> Accelerator:
         log_with=list(settings.trackers) or None,
         project_dir="runs",  # some trackers want one now; the trainer sets the run's when they begin
     )
+
+
+def _precision(accelerator: Accelerator) -> str:
+    """By our names; Accelerate says "no" for fp32."""
+    return "fp32" if accelerator.mixed_precision == "no" else accelerator.mixed_precision
 
 
 def _build(
@@ -360,9 +366,12 @@ def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precis
 
 def _close(display: Display, config: dict[str, Any], parts: Parts, scores: dict[str, Any], folder: Path) -> None:
     names = config["names"]
-    title = f"{names['objective']} · {names['encoder']} · {names['corpus']} (weights: {parts.encoder.weights})"
+    # A fallback is another model than the name says, so the title says which.
+    start = parts.encoder.origin if parts.encoder.untrained else parts.encoder.weights
+    title = f"{names['objective']} · {names['encoder']} · {names['corpus']} (weights: {start})"
     display.console.print(quick_table(scores, title=title, facts=scores["facts"]))
     figures = training.draw(folder)
     display.fact("figure", str(next((path for path in figures if path.suffix == ".png"), figures[0])))
     display.fact("encoder", f'encoders.load("{folder / "encoder"}").encode(["A sentence."])')
-    display.fact("next", f"python experiments/runs.py   (all runs)   warm_start={folder}   (train on)")
+    warm_start = shlex.quote(f"warm_start={folder}")
+    display.fact("next", f"python experiments/runs.py   (all runs)   {warm_start}   (train on)")

@@ -19,7 +19,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", default="runs", help="default: runs")
     with compose.one_line_errors():
-        Console().print(runs.table(runs.scan(Path(parser.parse_args().folder))))
+        table = runs.table(runs.scan(Path(parser.parse_args().folder)))
+        # As wide as it is: squeezed into a narrow terminal no name could be read or copied.
+        wide = Console(width=1000)
+        Console(width=wide.measure(table).maximum).print(table)
 
 
 if __name__ == "__main__":

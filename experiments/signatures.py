@@ -59,8 +59,10 @@ def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = ""
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The closest of ``known``, or None where none is close."""
-    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
+    """The closest of ``known`` whatever the case, or None where none is close."""
+    lowered = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
 
 
 def _dataclass(hint: Any) -> Callable[..., Any] | None:

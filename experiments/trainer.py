@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import resource
+import shlex
 import signal
 import sys
 import threading
@@ -165,7 +166,7 @@ class Trainer:
                 if stop and not last:
                     raise KeyboardInterrupt(
                         f"Stopped after step {state.step:,} of {self.steps:,}. "
-                        f"Go on with: python experiments/run.py resume={self.folder}"
+                        f"Go on with: python experiments/run.py {shlex.quote(f'resume={self.folder}')}"
                     )
 
     # Books

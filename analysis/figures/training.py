@@ -225,7 +225,10 @@ def _geometry(axes: Axes, start: Scores, trained: Scores, colour: str) -> None:
 
 def _head(head: SubFigure, run: dict[str, Any], last: dict[str, Any], timings: list[dict[str, Any]]) -> None:
     names = [str(run[key]) for key in ("objective", "encoder", "corpus") if run.get(key)]
-    facts = [f"weights: {run['weights']}"] if run.get("weights") else []
+    weights = run.get("weights")
+    if weights == "random":  # after a fallback the model is not the one of the name
+        weights = run.get("origin") or weights
+    facts = [f"weights: {weights}"] if weights else []
     facts.append(f"{last['step']:,} steps")
     if last.get("tokens"):
         facts.append(f"{_short(last['tokens'])} tokens")
