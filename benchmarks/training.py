@@ -1,6 +1,6 @@
 """A DeCLUTR training step against the published recipe built from public parts: same spans, same model.
 
-    python benchmarks/training.py [--precision fp32|bf16] [--documents 8] [--rounds 5]
+    python benchmarks/training.py [--precision fp32|bf16] [--documents 16] [--rounds 3]
 
 The published recipe decodes every span to text and tokenises it again, pads anchors to the longest anchor and
 positives to the longest positive, projects every position of both to the vocabulary, and takes
@@ -104,8 +104,8 @@ def trainer(model: torch.nn.Module, loss: Callable[[int], torch.Tensor], precisi
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
-    parser.add_argument("--documents", type=int, default=8, help="N, documents a step")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--documents", type=int, default=16, help="N, documents a step")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--groups", type=int, default=6, help="sub-batches of similar length in ours")
     options = parser.parse_args()
 

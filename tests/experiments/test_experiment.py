@@ -18,11 +18,13 @@ import pytest
 import torch
 import yaml
 from accelerate import tracking
+from sentence_transformers import SentenceTransformer
 
 import encoders
 from data.errors import UserError
 from experiments import compose, experiment
 from objectives.declutr import Declutr
+from tests.encoders.models import minilm
 from tests.experiments import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -277,3 +279,18 @@ def test_bf16_trains(folder: Path) -> None:
     run = tiny.run(folder, "precision=bf16", "budget.steps=2", f"run_dir={folder / 'bf16'}")
     assert json.loads((run / "environment.json").read_text())["precision"] == "bf16"
     assert np.isfinite(tiny.metrics(run)[-2]["loss"])
+
+
+def test_a_pretrained_encoder_without_an_mlm_head_trains_and_exports(folder: Path) -> None:
+    start = minilm()
+    common = [text for text in tiny.overrides(folder) if not text.startswith(("encoder", "weights", "budget"))]
+    sizes = ["budget.steps=2", "budget.documents=4", "budget.min_span=8", "budget.max_span=16"]
+    encoder = ["encoder=transformer", f"encoder.path={start}", "objective=contrastive_only"]
+    run = experiment.run(compose.check([*encoder, *common, *sizes, f"run_dir={folder / 'minilm'}"]))
+    trained, before = encoders.load(run / "encoder"), encoders.load(start)
+    vectors = trained.encode(["a cat", "a dog"])
+    assert trained.weights == "pretrained" and vectors.shape == (2, 384)
+    assert not np.allclose(vectors, before.encode(["a cat", "a dog"]), atol=1e-6)
+    np.testing.assert_allclose(
+        SentenceTransformer(str(run / "encoder")).encode(["a cat", "a dog"]), vectors, atol=1e-5
+    )
