@@ -71,6 +71,10 @@ class Encoder(nn.Module, ABC):
     def head_flops(self, tokens: int) -> float:
         """Floating-point operations of ``token_logits`` for ``tokens`` states."""
 
+    def settings(self) -> dict[str, Any]:
+        """What decides on ``encode`` beside class, weights, tokenizer and ``format``, as JSON can hold it."""
+        return {}
+
     @abstractmethod
     def encode(
         self,

@@ -1,7 +1,7 @@
 """An encoder's folder, as sentence-transformers and transformers open it.
 
 config.json, model.safetensors, tokenizer*.json                     transformers
-modules.json, 1_Pooling/, 2_Normalize/, sentence_bert_config.json    sentence-transformers
+modules.json, 1_Pooling/, 2_Dense/, 3_Normalize/, ...                sentence-transformers
 encoder.json                                                         ours: class, what its weights began from
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ _POOLINGS = {
     "mean": ("mean", "pooling_mode_mean_tokens"),
     "last": ("lasttoken", "pooling_mode_lasttoken"),
 }
+_MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # in the order that they are applied in here
 _UNSUPPORTED = ("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens")
 
 
@@ -35,13 +36,15 @@ class Layout(NamedTuple):
     Attributes:
         transformer: folder of the transformer's own files.
         pooling: "mean", "cls", "max", "last", or None where the folder says nothing.
-        normalize: whether vectors are scaled to length 1.
+        dense: folders of the linear maps that follow the pooling, in their order.
+        normalize: whether vectors are scaled to length 1, in the end.
         max_length: longest input in tokens, or None.
         lowercase: whether text is lower-cased before the tokenizer's own normalisation.
     """
 
     transformer: Path
     pooling: str | None = None
+    dense: tuple[Path, ...] = ()
     normalize: bool = False
     max_length: int | None = None
     lowercase: bool = False
@@ -51,32 +54,40 @@ def read_layout(folder: Path) -> Layout:
     """Reads a model's folder, sentence-transformers' or a plain one of transformers.
 
     Raises:
-        UserError: if it holds a module that is not opened here (a dense layer, say).
+        UserError: if it holds a module that is not opened here, or modules in another order.
     """
     if not (folder / "modules.json").is_file():
         return Layout(folder)
     transformer, pooling, normalize = folder, None, False
-    for module in read_json(folder / "modules.json"):
-        kind = module["type"].rsplit(".", 1)[-1]
+    dense: list[Path] = []
+    modules = read_json(folder / "modules.json")
+    kinds = [module["type"].rsplit(".", 1)[-1] for module in modules]
+    for kind, module in zip(kinds, modules, strict=True):
         if kind == "Transformer":
             transformer = folder / module["path"]
         elif kind == "Pooling":
             pooling = _read_pooling(folder / module["path"] / "config.json")
+        elif kind == "Dense":
+            dense.append(folder / module["path"])
         elif kind == "Normalize":
             normalize = True
         else:
-            raise UserError(
-                f"{folder} has a module {kind}; only Transformer, Pooling and Normalize are opened here."
-            )
+            raise UserError(f"{folder} has a module {kind}; only {', '.join(_MODULES)} are opened here.")
+    if kinds != sorted(kinds, key=_MODULES.index):
+        raise UserError(
+            f"{folder} has its modules in the order {', '.join(kinds)}; {', '.join(_MODULES)} is right."
+        )
     own: dict[str, Any] = {}
     if (transformer / "sentence_bert_config.json").is_file():
         own = read_json(transformer / "sentence_bert_config.json")
     general = folder / "config_sentence_transformers.json"
-    if general.is_file() and read_json(general).get("default_prompt_name"):
+    said = read_json(general) if general.is_file() else {}
+    if (said.get("prompts") or {}).get(said.get("default_prompt_name")):
         raise UserError(f"{folder} puts a prompt before each sentence, which is not done here.")
     return Layout(
         transformer,
         pooling,
+        tuple(dense),
         normalize,
         own.get("max_seq_length"),
         bool(own.get("do_lower_case")),
@@ -98,30 +109,35 @@ def _read_pooling(path: Path) -> str:
     return found[0]
 
 
-def write_layout(folder: Path, layout: Layout, dimension: int, model_arguments: Mapping[str, Any]) -> None:
-    """Writes sentence-transformers' files beside a transformer of ``dimension``.
+def write_layout(folder: Path, layout: Layout, dimension: int, model_arguments: Mapping[str, Any]) -> list[Path]:
+    """Writes sentence-transformers' files beside a transformer of ``dimension``; where its dense layers go.
 
     ``model_arguments`` go to the model's constructor when sentence-transformers opens the folder.
     """
-    names = {"0": ("", "Transformer"), "1": ("1_Pooling", "Pooling")}
-    if layout.normalize:
-        names["2"] = ("2_Normalize", "Normalize")
-    modules = [
-        {"idx": int(name), "name": name, "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for name, (path, kind) in names.items()
-    ]
-    write_json(folder / "modules.json", modules)
-    for path, _ in names.values():
-        (folder / path).mkdir(exist_ok=True)
+    kinds = ["Pooling", *("Dense" for _ in layout.dense), *(["Normalize"] if layout.normalize else [])]
+    names = [(f"{place}_{kind}", kind) for place, kind in enumerate(kinds, start=1)]
+    write_modules(folder, [("", "Transformer"), *names])
     pooling = {key: layout.pooling == ours for ours, (_, key) in _POOLINGS.items()}
-    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": dimension, **pooling})
+    (folder / names[0][0]).mkdir()
+    write_json(folder / names[0][0] / "config.json", {"word_embedding_dimension": dimension, **pooling})
     if layout.normalize:
-        write_json(folder / "2_Normalize" / "config.json", {})
+        (folder / names[-1][0]).mkdir()
+        write_json(folder / names[-1][0] / "config.json", {})
     own = {"max_seq_length": layout.max_length, "do_lower_case": layout.lowercase}
     write_json(
         folder / "sentence_bert_config.json",
         own | ({"model_args": dict(model_arguments)} if model_arguments else {}),
     )
+    return [folder / path for path, kind in names if kind == "Dense"]
+
+
+def write_modules(folder: Path, modules: Sequence[tuple[str, str]]) -> None:
+    """Writes what sentence-transformers looks for first: ``modules``, by folder and class, in their order."""
+    entries = [
+        {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for place, (path, kind) in enumerate(modules)
+    ]
+    write_json(folder / "modules.json", entries)
     write_json(
         folder / "config_sentence_transformers.json",
         {

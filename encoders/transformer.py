@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -19,9 +20,13 @@ from data.files import write_json
 from data.token_format import TokenFormat
 from encoders import inference, models, offline, random_start
 from encoders.base import Encoder, Encoding
+from encoders.dense import Dense
 from encoders.export import model_card
 from encoders.layout import Layout, atomic_folder, read_layout, write_layout
 from encoders.pooling import POOLINGS, pool
+
+# What a configuration says that decides on no vector.
+_ABOUT = ("_name_or_path", "architectures", "dtype", "transformers_version")
 
 
 class Transformer(Encoder):
@@ -49,6 +54,7 @@ class Transformer(Encoder):
     Attributes:
         fallback: the sentence to warn with if ``weights=auto`` did not get what ``name`` says, else None.
         model: the transformers model, with its head if it has one.
+        dense: the linear maps that follow the pooling, none in most folders.
 
     It begins in eval mode. Random weights are drawn from torch's global generator, as transformers'
     initialisers take no other.
@@ -121,6 +127,11 @@ class Transformer(Encoder):
         self._lowercase = layout.lowercase
         self._head = models.head_parts(self.model)
         self.state_dimension = self.dimension = self.model.config.hidden_size
+        with models.readable(layout.transformer):
+            dense = [Dense.load(folder) for folder in layout.dense]
+        self.dense = nn.Sequential(*dense)
+        if dense:
+            self.dimension = dense[-1].linear.out_features
         self.format = self._token_format(max_length, layout.max_length)
         self.tokenizer.model_max_length = self.format.max_length
         accepted = inspect.signature(self.backbone.forward).parameters
@@ -145,7 +156,7 @@ class Transformer(Encoder):
         states = self.backbone(
             input_ids=tokens.ids, attention_mask=self._attention_mask(tokens), **types
         ).last_hidden_state  # (B, T, H)
-        sentence = pool(states, tokens.mask, self.pooling)  # (B, H)
+        sentence = self.dense(pool(states, tokens.mask, self.pooling))  # (B, D)
         return Encoding(states, tokens.mask, F.normalize(sentence, dim=-1) if self.normalize else sentence)
 
     def token_logits(self, states: Tensor) -> Tensor:
@@ -192,6 +203,15 @@ class Transformer(Encoder):
         parts = [getattr(self.model, part) for part in self._head or ()]
         return 2.0 * tokens * sum(_linear_weights(part) for part in parts if isinstance(part, nn.Module))
 
+    def settings(self) -> dict[str, Any]:
+        config = {key: value for key, value in self.model.config.to_dict().items() if key not in _ABOUT}
+        return {
+            "pooling": self.pooling,
+            "normalize": self.normalize,
+            "dense": [dense.name for dense in self.dense],
+            "config": json.loads(json.dumps(config, default=str)),
+        }
+
     def encode(
         self,
         sentences: Sequence[str],
@@ -214,10 +234,21 @@ class Transformer(Encoder):
             UserError: if ``folder`` exists and is not an encoder's.
         """
         folder = Path(folder)
-        model = self.model if dtype is None else copy.deepcopy(self.model).to(dtype)
+        model, maps = (
+            (self.model, self.dense)
+            if dtype is None
+            else (copy.deepcopy(self.model).to(dtype), copy.deepcopy(self.dense).to(dtype))
+        )
         # A pooler that the weights do not have would only be drawn at random when others open the folder.
         takes_pooler = "add_pooling_layer" in inspect.signature(type(self.backbone).__init__).parameters
-        layout = Layout(Path(), self.pooling, self.normalize, self.format.max_length, self._lowercase)
+        layout = Layout(
+            Path(),
+            self.pooling,
+            tuple(Path() for _ in maps),
+            self.normalize,
+            self.format.max_length,
+            self._lowercase,
+        )
         marker = {
             "class": f"{type(self).__module__}.{type(self).__name__}",
             "pooling": self.pooling,
@@ -231,7 +262,10 @@ class Transformer(Encoder):
         with atomic_folder(folder) as unfinished, models.quiet():
             model.save_pretrained(unfinished)
             self.tokenizer.save_pretrained(unfinished)
-            write_layout(unfinished, layout, self.dimension, {"add_pooling_layer": False} if takes_pooler else {})
+            arguments = {"add_pooling_layer": False} if takes_pooler else {}
+            places = write_layout(unfinished, layout, self.state_dimension, arguments)
+            for dense, place in zip(maps, places, strict=True):
+                dense.save(place)  # type: ignore[operator]
             write_json(unfinished / offline.MARKER, marker)
             (unfinished / "README.md").write_text(
                 card or model_card(title=folder.name, encoder=self), encoding="utf-8"

@@ -160,11 +160,17 @@ def test_poolings_of_sentence_transformers(pooling: dict[str, Any], expected: st
 
 
 def test_other_modules_are_refused(tmp_path: Path) -> None:
-    tiny().save(tmp_path / "encoder")
-    modules = tmp_path / "encoder" / "modules.json"
-    dense = {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
-    modules.write_text(json.dumps([*json.loads(modules.read_text()), dense]))
-    with pytest.raises(UserError, match="has a module Dense; only Transformer, Pooling and Normalize"):
+    tiny(normalize=True).save(tmp_path / "encoder")
+    path = tmp_path / "encoder" / "modules.json"
+    modules = json.loads(path.read_text())
+    other = {"idx": 3, "name": "3", "path": "3_LayerNorm", "type": "sentence_transformers.models.LayerNorm"}
+    path.write_text(json.dumps([*modules, other]))
+    with pytest.raises(
+        UserError, match="a module LayerNorm; only Transformer, Pooling, Dense, Normalize are opened"
+    ):
+        encoders.load(tmp_path / "encoder")
+    path.write_text(json.dumps([modules[0], modules[2], modules[1]]))
+    with pytest.raises(UserError, match="in the order Transformer, Normalize, Pooling; Transformer, Pooling, "):
         encoders.load(tmp_path / "encoder")
 
 

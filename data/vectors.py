@@ -1,0 +1,174 @@
+"""Word vectors from a text file, a word and its numbers a line, as GloVe, word2vec and fastText write them.
+
+The latter two begin with a line "words dimension" (Pennington et al. 2014; Mikolov et al. 2013; Bojanowski et al.
+2017).
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from torchtext import vocab
+
+from data.errors import UserError, readable
+
+FIRST_ROWS = 1 << 16  # of the matrix that grows with the file
+TOLD_EVERY = 1 << 12  # lines between two reports of progress
+
+
+class WordVectors(vocab.Vectors):
+    """n words and their vectors of D numbers: torchtext's ``Vectors``, filled by a reader of our own.
+
+    From torchtext 0.6.0 come the class and its look-up (``stoi``, ``get_vecs_by_tokens``; an unknown word is a
+    zero vector). Its reader is not used: it keeps what it read as a pickle and opens one that it finds, switches
+    off the check of TLS certificates for the whole process, and converts number by number.
+
+    Args:
+        path: text file, or one packed as .gz or .zip.
+        progress: told the share of the file that is done, 0 to 1.
+
+    Attributes:
+        words: n words, in the file's order.
+        vectors: float32 of shape (n, D).
+        dim: D.
+        duplicates: further lines of a word that was there already; the first one counts.
+        skipped: lines whose word is empty or not UTF-8.
+
+    Raises:
+        UserError: if the file is absent, cut short, empty or ragged, or holds something else than numbers.
+    """
+
+    words: list[str]
+    vectors: torch.Tensor
+    dim: int
+    duplicates: int = 0
+    skipped: int = 0
+
+    def __init__(self, path: Path | str, *, progress: Callable[[float], None] | None = None) -> None:
+        self._progress = progress
+        super().__init__(str(path))
+
+    def cache(self, name: str, cache: Any, url: Any = None, max_vectors: Any = None) -> None:
+        """Reads the file ``name``; torchtext's constructor calls it so. The other arguments are its defaults."""
+        path = Path(name)
+        places: dict[str, int] = {}
+        matrix = np.empty((0, 0), dtype=np.float32)
+        promised: int | None = None
+        lines = 0
+        with readable(path), _whole(path), _opened(path, self._progress) as file:
+            for number, line in enumerate(file, start=1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
+                    if (header := _header(line)) is not None:
+                        promised, dimension = header
+                        matrix = np.empty((FIRST_ROWS, dimension), dtype=np.float32)
+                        continue
+                if not line.strip():
+                    continue
+                lines += 1
+                start, _, rest = line.partition(b" ")
+                word = _decoded(start)
+                row = _numbers(rest, f"{path}:{number}")
+                if matrix.shape[1] == 0:
+                    matrix = np.empty((FIRST_ROWS, len(row)), dtype=np.float32)
+                if len(row) != matrix.shape[1] or len(row) == 0:
+                    raise UserError(
+                        f"{path}:{number} has {len(row)} numbers after its word; "
+                        f"{matrix.shape[1] or 'one or more'} are right."
+                    )
+                if not word:
+                    self.skipped += 1
+                elif word in places:
+                    self.duplicates += 1
+                else:
+                    if len(places) == len(matrix):
+                        matrix.resize((len(matrix) * 3 // 2, matrix.shape[1]), refcheck=False)
+                    matrix[len(places)] = row
+                    places[word] = len(places)
+        if promised is not None and lines != promised:
+            raise UserError(
+                f"{path}: its first line says {promised:,} words, but {lines:,} follow: fetch it again, "
+                "or mend the first line if it was cut on purpose."
+            )
+        if not places:
+            raise UserError(f"{path} holds no word vectors.")
+        matrix.resize((len(places), matrix.shape[1]), refcheck=False)
+        self.words = self.itos = list(places)
+        self.stoi = places
+        self.vectors = torch.from_numpy(matrix)
+        self.dim = matrix.shape[1]
+
+
+def _header(line: bytes) -> tuple[int, int] | None:
+    """Words and dimension, where ``line`` is the first one of word2vec's form."""
+    fields = line.split()
+    if len(fields) != 2 or not all(field.isdigit() for field in fields) or int(fields[1]) == 0:
+        return None
+    return int(fields[0]), int(fields[1])
+
+
+def _decoded(word: bytes) -> str | None:
+    try:
+        return word.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _numbers(text: bytes, where: str) -> np.ndarray:
+    if not text.strip():
+        return np.empty(0, dtype=np.float32)
+    try:
+        row = np.fromstring(text, dtype=np.float32, sep=" ")
+    except ValueError:
+        row = np.array([np.nan], dtype=np.float32)
+    if not np.isfinite(row).all():
+        raise UserError(f"{where} holds something else than a word and finite numbers, parted by blanks.")
+    return row
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Turns what the unpackers say of a packed file that is cut short or damaged into one line."""
+    try:
+        yield
+    except (EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} is cut short or damaged: fetch it again.") from error
+
+
+@contextmanager
+def _opened(path: Path, progress: Callable[[float], None] | None) -> Iterator[Iterator[bytes]]:
+    """The lines of ``path``, unpacked."""
+    with path.open("rb") as raw:
+        size = max(1, path.stat().st_size)
+        if path.suffix == ".gz":
+            with gzip.open(raw) as file:
+                yield _told(file, raw, size, progress)
+        elif path.suffix == ".zip":
+            with zipfile.ZipFile(raw) as archive:
+                inside = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+                if len(inside) != 1:
+                    raise UserError(f"{path} holds {len(inside)} files: unpack it and name the one that is meant.")
+                with archive.open(inside[0]) as file:
+                    yield _told(file, raw, size, progress)
+        else:
+            yield _told(raw, raw, size, progress)
+
+
+def _told(
+    file: IO[bytes] | gzip.GzipFile, raw: IO[bytes], size: int, progress: Callable[[float], None] | None
+) -> Iterator[bytes]:
+    for number, line in enumerate(file):
+        if progress is not None and number % TOLD_EVERY == 0:
+            progress(min(1.0, raw.tell() / size))
+        yield line
+    if progress is not None:
+        progress(1.0)

@@ -1,0 +1,191 @@
+"""The mean of a sentence's word vectors, over the words that have one; nothing else, but trainable.
+
+    sentence = (1 / n) sum_i v(w_i)        (n known words; zeros where n = 0)
+
+SentEval (Conneau and Kiela 2018), ``examples/bow.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
+
+from data.batch import Tokens
+from data.errors import UserError
+from data.files import read_json, write_json
+from data.token_format import TokenFormat
+from data.vectors import WordVectors
+from encoders import inference, offline
+from encoders.base import Encoder, Encoding
+from encoders.export import model_card
+from encoders.layout import atomic_folder, write_modules
+from encoders.models import readable
+from encoders.pooling import pool
+
+MAX_LENGTH = 1_000_000  # words: as good as no limit
+WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"  # sentence-transformers' names
+
+
+class BagOfWords(Encoder):
+    """A mean of word vectors.
+
+    A text is parted at white space; a word without a vector is not counted.
+
+    Args:
+        vectors: file of word vectors (see ``data.vectors``).
+        path: a folder that ``save`` wrote, taken instead of ``vectors``.
+        weights: "auto" or "pretrained", which are the same here.
+        lowercase: whether words are looked up in lower case; a folder keeps its own way.
+        texts, texts_key, cache, tokenizer: of encoders that make their vocabulary from a corpus; not used.
+        require_mask_token: refuse, as there is none.
+        device: where to put it.
+
+    Raises:
+        ValueError: if an argument is out of range.
+        UserError: if there is nothing to open, or a mask token is required.
+    """
+
+    def __init__(
+        self,
+        *,
+        vectors: str | None = None,
+        path: str | None = None,
+        weights: Literal["auto", "pretrained", "random"] = "auto",
+        lowercase: bool = False,
+        texts: Callable[[], Iterable[str]] | None = None,
+        texts_key: Callable[[], str] | None = None,
+        cache: Path | None = None,
+        tokenizer: Path | None = None,
+        require_mask_token: bool = False,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        if weights not in ("auto", "pretrained"):
+            raise ValueError(
+                f"encoder.weights must be auto or pretrained for word vectors. Got {weights} instead."
+            )
+        if require_mask_token:
+            raise UserError(
+                "objective.mlm_weight needs a mask token, and bag_of_words has none: "
+                "choose another encoder or objective=contrastive_only."
+            )
+        if path is not None:
+            table = self._open(Path(path).expanduser())
+        elif vectors is not None:
+            read = WordVectors(Path(vectors).expanduser())
+            table = read.vectors
+            backend = word_tokenizer(read.words, lowercase)
+            self.tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=MAX_LENGTH)
+            self.weights = "pretrained"
+            self.origin = f"word vectors of {vectors}, {len(table):,} x {table.shape[1]}"
+        else:
+            raise ValueError("encoder.vectors must be a file of word vectors. Got nothing instead.")
+        self.embedding = nn.Embedding.from_pretrained(table, freeze=False)
+        self.dimension = self.state_dimension = table.shape[1]
+        self.format = TokenFormat((), (), 0, None, len(table), MAX_LENGTH, frozenset())
+        self.eval()
+        if device is not None:
+            self.to(device)
+
+    def forward(self, tokens: Tokens) -> Encoding:
+        states = self.embedding(tokens.ids)  # (B, T, D)
+        return Encoding(states, tokens.mask, pool(states, tokens.mask, "mean"))
+
+    @property
+    def has_mlm_head(self) -> bool:
+        return False
+
+    def token_logits(self, states: Tensor) -> Tensor:
+        """There is no MLM head.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("A bag of words has no MLM head.")
+
+    def forward_flops(self, tokens: int, length: float) -> float:
+        """One addition a component and token."""
+        return float(tokens * self.dimension)
+
+    def head_flops(self, tokens: int) -> float:
+        return 0.0
+
+    def encode(
+        self,
+        sentences: Sequence[str],
+        *,
+        batch_tokens: int = 8192,
+        normalize: bool = False,
+        progress: bool = False,
+    ) -> np.ndarray:
+        return inference.encode(self, sentences, batch_tokens=batch_tokens, normalize=normalize, progress=progress)
+
+    def save(self, folder: Path | str, card: str | None = None) -> None:
+        """Writes a folder that ``load`` and sentence-transformers (as a StaticEmbedding) open.
+
+        Raises:
+            UserError: if ``folder`` exists and is not an encoder's.
+        """
+        folder = Path(folder)
+        backend = self.tokenizer.backend_tokenizer
+        backend.no_truncation()
+        backend.no_padding()
+        marker = {
+            "class": f"{type(self).__module__}.{type(self).__name__}",
+            "weights": self.weights,
+            "origin": self.origin,
+        }
+        with atomic_folder(folder) as unfinished:
+            save_file({"embedding.weight": self.embedding.weight.detach().cpu()}, unfinished / WEIGHTS)
+            backend.save(str(unfinished / TOKENIZER))
+            write_modules(unfinished, [("", "StaticEmbedding")])
+            write_json(unfinished / offline.MARKER, marker)
+            (unfinished / "README.md").write_text(
+                card or model_card(title=folder.name, encoder=self), encoding="utf-8"
+            )
+
+    @classmethod
+    def load(cls, folder: Path | str) -> BagOfWords:
+        """Opens what ``save`` wrote."""
+        return cls(path=str(folder))
+
+    def _open(self, folder: Path) -> Tensor:
+        """The word vectors of what ``save`` wrote into ``folder``; sets what else is there."""
+        with readable(folder, "a bag of words"):
+            marker = read_json(folder / offline.MARKER)
+            table = load_file(folder / WEIGHTS)["embedding.weight"].float()
+            self.tokenizer = PreTrainedTokenizerFast(
+                tokenizer_file=str(folder / TOKENIZER), model_max_length=MAX_LENGTH
+            )
+            self.weights = marker["weights"]
+            self.origin = f"continued from {folder}; before that: {marker['origin']}"
+        if len(self.tokenizer) != len(table):
+            raise UserError(f"{folder} has {len(self.tokenizer)} words and {len(table)} vectors: export it again.")
+        return table
+
+
+def word_tokenizer(words: Sequence[str], lowercase: bool) -> Tokenizer:
+    """A tokenizer of whole words, parted at white space, that leaves out those it does not know.
+
+    It is a BPE without merges: tokenizers' own model of whole words, WordLevel, must put an unknown token in their
+    place, which others who open the folder would count in the mean. The blank before each word keeps the
+    letters of an unknown word from being taken for the words "a" or "I".
+    """
+    vocabulary = {f" {word}": number for number, word in enumerate(words)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
+    tokenizer.normalizer = normalizers.Lowercase() if lowercase else None
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.WhitespaceSplit(),
+            pre_tokenizers.Metaspace(replacement=" ", prepend_scheme="always", split=False),
+        ]
+    )
+    return tokenizer

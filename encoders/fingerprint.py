@@ -1,0 +1,41 @@
+"""One name for all that decides on an encoder's vectors: what is kept under it is never another encoder's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import torch
+
+from data.tokenizer import plain_backend
+from encoders.base import Encoder
+from encoders.random_vectors import RandomVectors
+
+
+def fingerprint(encoder: Encoder | RandomVectors) -> str:
+    """SHA-256, as 64 hexadecimal digits, of class, weights, tokenizer, token format and settings.
+
+    The same in every process and on every device, and for an encoder that was saved and opened again. One pass
+    over the weights.
+    """
+    said: dict[str, Any] = {"class": f"{type(encoder).__module__}.{type(encoder).__name__}"}
+    if isinstance(encoder, RandomVectors):
+        return _hash(said | {"dimension": encoder.dimension, "seed": encoder.seed}).hexdigest()
+    form = encoder.format
+    said |= {
+        "prefix": form.prefix,
+        "suffix": form.suffix,
+        "max_length": form.max_length,
+        "tokenizer": plain_backend(encoder.tokenizer).to_str(),  # encoding leaves its limit in the original
+        "settings": encoder.settings(),
+    }
+    result = _hash(said)
+    for name, weight in sorted(encoder.state_dict().items()):
+        result.update(f"{name} {weight.dtype} {list(weight.shape)}\n".encode())
+        result.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return result.hexdigest()
+
+
+def _hash(said: dict[str, Any]) -> hashlib._Hash:
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode())

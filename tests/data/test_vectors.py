@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.errors import UserError
+from data.vectors import FIRST_ROWS, WordVectors, vocab
+from tests.support import suite_data
+
+GLOVE = "the 0.5 -1 2e-3\n, 1 2 3\nÉté -0.25 .5 +4\n"
+EXPECTED = np.array([[0.5, -1, 2e-3], [1, 2, 3], [-0.25, 0.5, 4]], dtype=np.float32)
+
+
+def written(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def packed(name: str, text: str) -> bytes:
+    if name.endswith(".gz"):
+        return gzip.compress(text.encode())
+    if name.endswith(".zip"):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("inside.txt", text)
+        return buffer.getvalue()
+    return text.encode()
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.vec", "a.txt.gz", "a.zip"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        GLOVE,
+        f"3 3\n{GLOVE}",
+        GLOVE.replace("\n", " \n"),
+        GLOVE.replace("\n", "\r\n"),
+        GLOVE.rstrip(),
+        f"\ufeff{GLOVE}\n",
+    ],
+    ids=["glove", "word2vec", "fasttext's blank at the end", "crlf", "no last line end", "bom"],
+)
+def test_every_form_reads_alike(text: str, name: str, tmp_path: Path) -> None:
+    read = WordVectors(written(tmp_path / name, packed(name, text)))
+    assert read.words == ["the", ",", "Été"]
+    assert (read.dim, read.duplicates, read.skipped) == (3, 0, 0)
+    assert read.vectors.dtype == torch.float32
+    np.testing.assert_array_equal(read.vectors.numpy(), EXPECTED)
+
+
+def test_torchtexts_look_up_works(tmp_path: Path) -> None:
+    read = WordVectors(written(tmp_path / "a.txt", GLOVE))
+    assert isinstance(read, vocab.Vectors) and len(read) == 3
+    found = read.get_vecs_by_tokens(["THE", "unknown", "Été"], lower_case_backup=True)
+    np.testing.assert_array_equal(found.numpy(), [EXPECTED[0], [0, 0, 0], EXPECTED[2]])
+
+
+@pytest.mark.parametrize("name", ["glove.100d.10k.txt.gz", "word2vec.300d.4k.txt.gz"])
+def test_real_files_read_as_torchtext_reads_them(name: str, tmp_path: Path) -> None:
+    path = suite_data(f"embeddings/{name}")
+    ours, theirs = WordVectors(path), vocab.Vectors(str(path), cache=str(tmp_path))
+    assert ours.words == theirs.itos and ours.stoi == theirs.stoi and ours.dim == theirs.dim
+    assert torch.equal(ours.vectors, theirs.vectors)
+
+
+def test_nothing_is_kept_and_no_kept_file_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "a.txt", GLOVE)
+    (tmp_path / ".vector_cache").mkdir()
+    written(tmp_path / ".vector_cache" / "a.txt.pt", b"whoever opens this unpickles it")
+    monkeypatch.chdir(tmp_path)
+    assert WordVectors("a.txt").words == WordVectors(path).words
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [".vector_cache", "a.txt", "a.txt.pt"]
+
+
+def test_the_first_of_equal_words_counts(tmp_path: Path) -> None:
+    read = WordVectors(written(tmp_path / "a.txt", "a 1 2\nb 3 4\na 5 6\na 7 8\n"))
+    assert read.words == ["a", "b"] and read.duplicates == 2
+    np.testing.assert_array_equal(read.vectors.numpy(), [[1, 2], [3, 4]])
+
+
+def test_words_that_no_text_can_hold_are_skipped(tmp_path: Path) -> None:
+    read = WordVectors(written(tmp_path / "a.txt", b"4 2\na 1 2\ncaf\xe9 3 4\n 5 6\nb\xc2\xa0c 7 8\n"))
+    assert read.words == ["a", "b\u00a0c"] and read.skipped == 2
+    np.testing.assert_array_equal(read.vectors.numpy(), [[1, 2], [7, 8]])
+
+
+def test_the_matrix_grows(tmp_path: Path) -> None:
+    count = FIRST_ROWS * 3 // 2 + 5
+    read = WordVectors(written(tmp_path / "a.txt", "".join(f"w{i} {i} {-i}\n" for i in range(count))))
+    assert len(read.words) == count and read.stoi[f"w{count - 1}"] == count - 1
+    np.testing.assert_array_equal(read.vectors[:, 0].numpy(), np.arange(count, dtype=np.float32))
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=2, max_size=5))
+def test_numbers_survive_a_file(tmp_path_factory: pytest.TempPathFactory, row: list[float]) -> None:
+    path = written(tmp_path_factory.mktemp("v") / "a.txt", f"word {' '.join(map(repr, row))}\n")
+    np.testing.assert_array_equal(WordVectors(path).vectors.numpy(), np.array([row], dtype=np.float32))
+
+
+def test_progress_ends_at_one(tmp_path: Path) -> None:
+    shares: list[float] = []
+    WordVectors(written(tmp_path / "a.txt.gz", packed("a.gz", GLOVE * 5000)), progress=shares.append)
+    assert shares == sorted(shares) and len(shares) > 2 and shares[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a 1 2\nb 3\n", r"a\.txt:2 has 1 numbers after its word; 2 are right\."),
+        ("a 1 2\nb 3 4 5\n", r"a\.txt:2 has 3 numbers after its word; 2 are right\."),
+        ("2 3\na 1 2\nb 3 4\n", r"a\.txt:2 has 2 numbers after its word; 3 are right\."),
+        ("word\nb 3 4\n", r"a\.txt:1 has 0 numbers after its word; one or more are right\."),
+        ("a 1 2\nb 3 x\n", r"a\.txt:2 holds something else than a word and finite numbers"),
+        ("a 1 2\n\nb 3 nan\n", r"a\.txt:3 holds something else than a word and finite numbers"),
+        ("a 1 1e99\n", r"a\.txt:1 holds something else than a word and finite numbers"),
+        ("", r"a\.txt holds no word vectors\."),
+        ("\n\n", r"a\.txt holds no word vectors\."),
+        ("0 3\n", r"a\.txt holds no word vectors\."),
+        ("2000 2\na 1 2\n", r"a\.txt: its first line says 2,000 words, but 1 follow"),
+    ],
+)
+def test_faults_are_named_with_their_line(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message) as error:
+        WordVectors(written(tmp_path / "a.txt", text))
+    assert "\n" not in str(error.value)
+
+
+def test_broken_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"absent\.txt cannot be read: No such file"):
+        WordVectors(tmp_path / "absent.txt")
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        WordVectors(tmp_path)
+    whole = packed("a.gz", "".join(f"w{i} {i}.5 {i}.25\n" for i in range(3000)))
+    for broken in (whole[: len(whole) // 2], whole[:-6]):
+        with pytest.raises(UserError, match=r"b\.txt\.gz is cut short or damaged"):
+            WordVectors(written(tmp_path / "b.txt.gz", broken))
+    with pytest.raises(UserError, match="cannot be read: Not a gzipped file"):
+        WordVectors(written(tmp_path / "c.gz", GLOVE))
+    with pytest.raises(UserError, match=r"d\.zip is cut short or damaged"):
+        WordVectors(written(tmp_path / "d.zip", packed("d.zip", GLOVE)[:-10]))
+    with zipfile.ZipFile(tmp_path / "e.zip", "w") as archive:
+        archive.writestr("50d.txt", GLOVE)
+        archive.writestr("100d.txt", GLOVE)
+    with pytest.raises(UserError, match=r"e\.zip holds 2 files: unpack it"):
+        WordVectors(tmp_path / "e.zip")

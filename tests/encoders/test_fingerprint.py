@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel
+
+import encoders
+from encoders.bag_of_words import BagOfWords
+from encoders.fingerprint import fingerprint
+from encoders.random_vectors import RandomVectors
+from encoders.transformer import Transformer
+from tests.encoders.models import FAMILIES, SENTENCES, minilm, tiny
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "encoder"
+    tiny().save(path)
+    return path
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_using_saving_and_opening_keep_it(family: str, tmp_path: Path) -> None:
+    encoder = tiny(family)
+    name = fingerprint(encoder)
+    assert len(name) == 64 and int(name, 16)
+    encoder.encode(SENTENCES)
+    encoder.train()
+    assert fingerprint(encoder) == name
+    encoder.save(tmp_path / "encoder")
+    assert fingerprint(encoders.load(tmp_path / "encoder")) == name
+
+
+def test_another_process_and_another_place_find_the_same(folder: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys, encoders; from encoders.fingerprint import fingerprint; "
+        "print(fingerprint(encoders.load(sys.argv[1])))"
+    )
+    moved = tmp_path / "elsewhere"
+    encoders.load(folder).save(moved)
+    said = subprocess.run(
+        [sys.executable, "-c", program, moved], capture_output=True, text=True, check=True
+    ).stdout
+    assert said.strip() == fingerprint(encoders.load(folder))
+
+
+def test_whatever_decides_on_vectors_changes_it(folder: Path) -> None:
+    names = [fingerprint(encoders.load(folder)), fingerprint(encoders.load(folder, pooling="max"))]
+    names.append(fingerprint(Transformer(path=str(folder), max_length=32)))
+    names.append(fingerprint(Transformer(path=str(folder), normalize=True)))
+    encoder = encoders.load(folder)
+    with torch.no_grad():
+        next(encoder.parameters()).view(-1)[7] += 1e-6
+    names.append(fingerprint(encoder))
+    encoder = encoders.load(folder)
+    encoder.model.config.hidden_act = "relu"  # type: ignore[union-attr]
+    names.append(fingerprint(encoder))
+    settings = folder / "sentence_bert_config.json"
+    before = settings.read_text()
+    settings.write_text(json.dumps(json.loads(before) | {"do_lower_case": True}))
+    names.append(fingerprint(encoders.load(folder)))
+    settings.write_text(before)
+    assert len(set(names)) == len(names)
+    assert fingerprint(encoders.load(folder)) == names[0]
+
+
+def test_of_word_vectors(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the 1 2\ncat 3 4\n")
+    (tmp_path / "b.txt").write_text("the 1 2\ndog 3 4\n")
+    bags = [BagOfWords(vectors=str(tmp_path / name)) for name in ("a.txt", "b.txt")]
+    bags.append(BagOfWords(vectors=str(tmp_path / "a.txt"), lowercase=True))
+    names = [fingerprint(bag) for bag in bags]
+    assert len(set(names)) == 3
+    bags[0].encode(["the"])
+    bags[0].save(tmp_path / "bag")
+    assert fingerprint(encoders.load(tmp_path / "bag")) == names[0]
+
+
+def test_of_random_vectors() -> None:
+    names = [fingerprint(RandomVectors(dimension=d, seed=s)) for d, s in ((384, 0), (384, 1), (300, 0))]
+    assert len(set(names)) == 3 and fingerprint(RandomVectors()) == names[0]
+
+
+def test_a_folder_of_sentence_transformers_is_not_the_plain_model(tmp_path: Path) -> None:
+    encoder = encoders.load(minilm())
+    AutoModel.from_pretrained(minilm()).save_pretrained(tmp_path / "plain")
+    encoder.tokenizer.save_pretrained(tmp_path / "plain")
+    assert fingerprint(encoders.load(tmp_path / "plain")) != fingerprint(encoder)

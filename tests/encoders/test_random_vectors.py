@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from encoders.random_vectors import RandomVectors
+
+
+def test_a_vector_depends_on_seed_and_sentence_alone() -> None:
+    encoder = RandomVectors(dimension=5, seed=3)
+    vectors = encoder.encode(["a", "b", "a", ""])
+    assert vectors.shape == (4, 5) and vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors[0], vectors[2])
+    np.testing.assert_array_equal(RandomVectors(dimension=5, seed=3).encode(["b"])[0], vectors[1])
+    assert len({row.tobytes() for row in vectors}) == 3
+    assert not np.array_equal(RandomVectors(dimension=5, seed=4).encode(["a"])[0], vectors[0])
+    assert not np.array_equal(RandomVectors(dimension=5, seed=1).encode(["1 a"]), encoder.encode(["a"]))
+
+
+def test_another_process_draws_the_same() -> None:
+    program = (
+        "from encoders.random_vectors import RandomVectors as R; print(R(dimension=3).encode(['x y']).tolist())"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == str(RandomVectors(dimension=3).encode(["x y"]).tolist())
+
+
+def test_they_are_standard_normal_and_unrelated() -> None:
+    vectors = RandomVectors(dimension=256).encode([f"sentence {i}" for i in range(400)])
+    assert stats.kstest(vectors.ravel()[:20_000], "norm").pvalue > 1e-3
+    units = RandomVectors(dimension=256).encode([f"sentence {i}" for i in range(400)], normalize=True)
+    np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1, rtol=1e-6)
+    cosines = (units @ units.T)[np.triu_indices(400, 1)]
+    assert abs(cosines.mean()) < 0.002 and abs(cosines.std() - 256**-0.5) < 0.002
+
+
+def test_no_sentence_no_vector() -> None:
+    assert RandomVectors().encode([]).shape == (0, 384)
+
+
+def test_impossible_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"dimension must be at least 1\. Got 0 instead\."):
+        RandomVectors(dimension=0)
+    with pytest.raises(ValueError, match=r"seed must be at least 0\. Got -1 instead\."):
+        RandomVectors(seed=-1)

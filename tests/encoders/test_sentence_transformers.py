@@ -1,0 +1,187 @@
+"""A folder of sentence-transformers gives the vectors that sentence-transformers gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel
+
+import encoders
+from data.batch import Tokens
+from data.errors import UserError
+from encoders.dense import ACTIVATIONS
+from encoders.transformer import Transformer
+from tests.encoders.models import SENTENCES, minilm, tiny
+from tests.support import suite_data
+
+sentence_transformers = pytest.importorskip("sentence_transformers")
+ODD = [
+    ".",
+    "",
+    "?",
+    "clichM-is",
+    "na\xefve caf\xe9 \xf0 \x93quoted\x94",
+    "東京 Ünïcode \U0001f600 \u200b\ufeff zero",
+    " leading and trailing ",
+    "tab\tand\nnewline",
+    "[MASK] [SEP] <mask> </s> [UNK]",
+    "NOT LOWER CASE At All",
+    "word " * 253 + "end",
+    "word " * 254 + "end",
+    "word " * 255 + "end",
+    "unbelievably " * 400,
+    "x" * 3000,
+    "-LRB- a -RRB- `` b '' n't 1,234.5 %",
+]
+
+
+def senteval() -> Iterator[str]:
+    """Real sentences of many tasks, as the toolkit makes them: tokens joined by a blank, an empty one a point."""
+    folder = suite_data("senteval/downstream")
+    for name in (
+        "CR/custrev.pos", "MR/rt-polarity.neg", "SUBJ/subj.objective", "MPQA/mpqa.neg", "TREC/train_5500.label",
+        "MRPC/msr_paraphrase_test.txt", "SICK/SICK_train.txt", "STS/STS15-en-test/STS.input.answers-forums.txt",
+        "SST/fine/sentiment-test",
+    ):  # fmt: skip
+        for line in (folder / name).read_text("latin-1").splitlines()[:230]:
+            yield " ".join(line.split()) or "."
+
+
+def compare(sentences: list[str]) -> None:
+    theirs = sentence_transformers.SentenceTransformer(str(minilm()), device="cpu")
+    ours = encoders.load(minilm()).encode(sentences)
+    assert ours.shape == (len(sentences), 384)
+    np.testing.assert_allclose(ours, theirs.encode(sentences, batch_size=32), atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 1, atol=1e-5)
+
+
+def test_odd_sentences() -> None:
+    compare(ODD + SENTENCES)
+
+
+@pytest.mark.slow
+def test_two_thousand_sentences_of_senteval() -> None:
+    sentences = [*senteval(), *ODD]
+    long = [" ".join(sentences[i : i + 25]) for i in range(0, 100, 25)]
+    assert len(sentences) + len(long) >= 2000
+    compare([*sentences, *long])
+
+
+def folder_of(tmp_path: Path, *more: Any, pooling: str = "mean", **options: Any) -> Path:
+    """What sentence-transformers writes of a small BERT, ``pooling`` and ``more`` modules."""
+    from sentence_transformers.models import Pooling
+    from sentence_transformers.models import Transformer as Theirs
+
+    plain = tmp_path / "plain"
+    if not plain.exists():
+        encoder = tiny("bert")
+        AutoModel.from_config(encoder.model.config).save_pretrained(plain)
+        encoder.tokenizer.save_pretrained(plain)
+    model = sentence_transformers.SentenceTransformer(
+        modules=[Theirs(str(plain), **options), Pooling(32, pooling_mode=pooling), *more], device="cpu"
+    )
+    model.save(str(tmp_path / "theirs"))
+    return tmp_path / "theirs"
+
+
+def equal_to_theirs(folder: Path, tmp_path: Path) -> Transformer:
+    """Opened here, and saved here and opened again by both: the same vectors."""
+    expected = sentence_transformers.SentenceTransformer(str(folder), device="cpu").encode(SENTENCES)
+    ours = encoders.load(folder)
+    assert isinstance(ours, Transformer) and ours.dimension == expected.shape[1]
+    np.testing.assert_allclose(ours.encode(SENTENCES), expected, atol=1e-5)
+    ours.save(tmp_path / "ours")
+    np.testing.assert_array_equal(encoders.load(tmp_path / "ours").encode(SENTENCES), ours.encode(SENTENCES))
+    again = sentence_transformers.SentenceTransformer(str(tmp_path / "ours"), device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(again, expected, atol=1e-5)
+    return ours
+
+
+def dense(inputs: int, outputs: int, activation: str = "Tanh", **options: Any) -> Any:
+    from sentence_transformers.models import Dense
+
+    return Dense(inputs, outputs, activation_function=ACTIVATIONS[activation](), **options)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max", "lasttoken"])
+def test_poolings(pooling: str, tmp_path: Path) -> None:
+    equal_to_theirs(folder_of(tmp_path, pooling=pooling), tmp_path)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_dense_layers(activation: str, tmp_path: Path) -> None:
+    from sentence_transformers.models import Normalize
+
+    maps = dense(32, 12, activation), dense(12, 20, "Identity", bias=False)
+    ours = equal_to_theirs(folder_of(tmp_path, *maps, Normalize()), tmp_path)
+    assert (ours.dimension, ours.state_dimension, len(ours.dense)) == (20, 32, 2)
+    assert "AutoModel" not in (tmp_path / "ours" / "README.md").read_text()
+    ours.save(tmp_path / "half", dtype=torch.float16)
+    np.testing.assert_allclose(encoders.load(tmp_path / "half").encode(["a"]), ours.encode(["a"]), atol=5e-3)
+
+
+def test_limit_of_length_and_lower_case(tmp_path: Path) -> None:
+    ours = equal_to_theirs(folder_of(tmp_path, max_seq_length=9, do_lower_case=True), tmp_path)
+    assert ours.format.max_length == 9
+    np.testing.assert_array_equal(ours.encode(["A Dog."]), ours.encode(["a dog."]))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_a_plain_folder_pools_as_it_is_told(pooling: str, tmp_path: Path) -> None:
+    theirs = folder_of(tmp_path, pooling=pooling)
+    expected = sentence_transformers.SentenceTransformer(str(theirs), device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(
+        encoders.load(tmp_path / "plain", pooling=pooling).encode(SENTENCES), expected, atol=1e-5
+    )
+
+
+def refused(folder: Path, file: str, change: dict[str, Any], message: str) -> None:
+    path = folder / file
+    before = path.read_text()
+    path.write_text(json.dumps(json.loads(before) | change))
+    with pytest.raises(UserError, match=message) as error:
+        encoders.load(folder)
+    assert "\n" not in str(error.value)
+    path.write_text(before)
+
+
+def test_what_would_give_other_vectors_is_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, dense(32, 8))
+    refused(folder, "1_Pooling/config.json", {"pooling_mode": "mean_sqrt_len_tokens"}, "pools by mean_sqrt_len")
+    refused(folder, "1_Pooling/config.json", {"pooling_mode": "weightedmean"}, "pools by weightedmean")
+    refused(folder, "1_Pooling/config.json", {"pooling_mode": ["mean", "max"]}, "pools by mean, max")
+    prompt = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    refused(folder, "config_sentence_transformers.json", prompt, "puts a prompt before each sentence")
+    config = "2_Dense/config.json"
+    refused(folder, config, {"activation_function": "evil.module.Tanh"}, r"has the activation evil\.module\.Tanh")
+    refused(folder, config, {"activation_function": "torch.nn.modules.activation.Softmax"}, "has the activation")
+    refused(folder, config, {"use_residual": True}, "is no plain map of the sentence vector")
+    refused(folder, config, {"module_input_name": "token_embeddings"}, "is no plain map of the sentence vector")
+    refused(folder, config, {"out_features": 9}, "cannot be opened as an encoder: ")
+    (folder / "2_Dense" / "model.safetensors").rename(folder / "2_Dense" / "pytorch_model.bin")
+    refused(folder, config, {}, r"2_Dense has no model\.safetensors, and pickled weights are not opened here")
+
+
+def test_prompts_that_are_not_used_by_themselves_do_not_matter(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    path = folder / "config_sentence_transformers.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"prompts": {"query": "query: ", "none": ""}}))
+    equal_to_theirs(folder, tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"default_prompt_name": "none"}))
+    equal_to_theirs(folder, tmp_path)
+
+
+def test_a_dense_layer_trains(tmp_path: Path) -> None:
+    encoder = encoders.load(folder_of(tmp_path, dense(32, 8)))
+    ids = torch.tensor([[5, 6, 7]])
+    encoder(Tokens(ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([3]))).sentence.sum().backward()
+    gradients = {name: weight.grad for name, weight in encoder.named_parameters()}
+    for name in ("dense.0.linear.weight", "dense.0.linear.bias"):
+        gradient = gradients[name]
+        assert gradient is not None and gradient.abs().sum() > 0
