@@ -12,7 +12,7 @@ ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup run test test-all lint bench clean
+.PHONY: setup run test test-all lint bench senteval-data clean
 .DEFAULT_GOAL := run
 
 setup: $(STAMP)
@@ -53,6 +53,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# SentEval's data, from where its authors and hosts publish it; a call goes on where the last one ended.
+senteval-data: $(STAMP)
+	$(BIN)/python -m analysis.senteval.download $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

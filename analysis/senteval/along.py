@@ -1,0 +1,66 @@
+"""SentEval beside training: STS-B's dev set on the way, all tasks at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from analysis import quick
+from analysis.senteval.examples import Examples
+from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.similarity import cosine
+from analysis.senteval.tasks import TASKS, absent, find
+from data.errors import UserError
+
+STSB = "STSBenchmark"
+
+
+class SentEval:
+    """Judges on held-out text as ``quick.judge`` does; what is said here comes besides.
+
+    Args:
+        data: SentEval's folder, with ``downstream`` and ``probing``.
+        probing: the folder of the probing files, where it is not ``data/probing``.
+        tasks: SentEval's names; None: all whose files are there.
+        protocol: a name of ``protocols.PROTOCOLS``.
+        every: steps between two looks at STS-B's dev set; None: none.
+
+    Raises:
+        UserError: if there is no such folder, task or protocol, before anything is trained.
+    """
+
+    def __init__(
+        self,
+        *,
+        data: str,
+        probing: str | None = None,
+        tasks: tuple[str, ...] | None = None,
+        protocol: str = "default",
+        every: int | None = None,
+    ) -> None:
+        if protocol not in PROTOCOLS:
+            raise UserError(f"evaluation.protocol={protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
+        if not Path(data).is_dir():
+            raise UserError(f"evaluation.data={data}: there is no such folder.")
+        if every is not None and every < 1:
+            raise UserError(f"evaluation.every must be at least 1. Got {every} instead.")
+        find(tasks)
+        self.data = Path(data)
+        self.probing = Path(probing) if probing else None
+        self.tasks = tasks
+        self.protocol = PROTOCOLS[protocol]
+        self.every = every
+        if every is not None:
+            root = self.data / "downstream"
+            if missing := absent(TASKS[STSB], root):
+                raise UserError(f"evaluation.every looks at STS-B's dev set, and {missing} is not there.")
+            self._dev = cast(Examples, TASKS[STSB].load(root)["dev"])
+
+    def __call__(self, encoder: quick.Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
+        """``quick.judge``."""
+        return quick.judge(encoder, texts, seed=seed)
+
+    def look(self, encoder: quick.Encodes) -> dict[str, float]:
+        """Spearman x 100 of plain cosine on STS-B's dev set (as Gao et al. 2021 choose checkpoints)."""
+        first, second = encoder.encode(self._dev.first), encoder.encode(self._dev.second)
+        return {"stsb_dev": 100 * cosine(first, second, self._dev.targets).correlation.spearman}

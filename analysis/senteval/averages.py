@@ -1,0 +1,184 @@
+"""Averages as each paper takes them, each with the tasks that it is over.
+
+DeCLUTR (Giorgi et al. 2021, appendix C.2; first version, supplement 3.2), ConsSent (Brahma 2018, tables 2 and 3,
+figure 3), GenSen (Subramanian et al. 2018, table 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from analysis.senteval.printed import printed
+from analysis.senteval.records import PROBING, STS, Record, incomparable, measure
+
+Scores = Callable[[str, str], float | None]  # (task, metric) to percent
+Metrics = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One way to average.
+
+    Attributes:
+        name: under which a complete average stands.
+        source: where it is from.
+        groups: task to metric; the average is the mean of the groups' means.
+        papers: whose tables hold it.
+        split: "test" or "dev".
+        baseline: (table, model) whose printed scores are subtracted, task by task.
+    """
+
+    name: str
+    source: str
+    groups: tuple[Metrics, ...]
+    papers: tuple[str, ...] = ()
+    split: str = "test"
+    baseline: tuple[str, str] | None = None
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(task for group in self.groups for task in group)
+
+
+@dataclass(frozen=True)
+class Average:
+    """An average in percent over ``tasks``, without ``missing``; ``apart`` may not stand beside printed scores."""
+
+    rule: Rule
+    value: float
+    tasks: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is what the rule's name says."""
+        return not self.missing and not self.apart
+
+    @property
+    def label(self) -> str:
+        """The rule's name where complete, else marked: "declutr_downstream (15 of 17)"."""
+        marks = [f"{len(self.tasks)} of {len(self.rule.tasks)}"] if self.missing else []
+        marks += ["not comparable"] if self.apart else []
+        return f"{self.rule.name} ({', '.join(marks)})" if marks else self.rule.name
+
+    def describe(self) -> str:
+        """What it is over: "15 of 17; without SNLI, STS16; not comparable: Length" (or "all not comparable")."""
+        parts = [f"{len(self.tasks)} of {len(self.rule.tasks)}"]
+        parts += [f"without {', '.join(self.missing)}"] if self.missing else []
+        if self.apart:
+            parts.append(
+                "all not comparable" if self.apart == self.tasks else f"not comparable: {', '.join(self.apart)}"
+            )
+        return "; ".join(parts)
+
+
+_ACCURACIES = ("CR", "MR", "MPQA", "SUBJ", "SST2", "SST5", "TREC", "SICKEntailment")
+_SPEARMAN = dict.fromkeys(("SICKRelatedness", "STSBenchmark"), "spearman") | dict.fromkeys(STS, "spearman.mean")
+_DECLUTR: Metrics = {
+    **dict.fromkeys(_ACCURACIES, "test"),
+    "MRPC": "accuracy+f1",
+    "ImageCaptionRetrieval": "test",
+    **_SPEARMAN,
+}
+# On dev the toolkit gives Pearson for the two trained similarity tasks and no F1; STS12-16 have no dev set.
+_DECLUTR_DEV: Metrics = {
+    **dict.fromkeys(_DECLUTR, "dev"),
+    **dict.fromkeys(("SICKRelatedness", "STSBenchmark"), "dev_pearson"),
+    **dict.fromkeys(STS, "spearman.mean"),
+}
+_TEN: Metrics = dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC"), "test") | {
+    "MRPC": "accuracy",
+    "SICKEntailment": "test",
+    "SICKRelatedness": "pearson",
+    "STSBenchmark": "pearson",
+}
+_C2 = "DeCLUTR, appendix C.2"
+_V1 = "DeCLUTR, first version, supplement 3.2"
+
+
+def _with_snli(metrics: Metrics, split: str) -> Metrics:
+    return {**metrics, "SNLI": split}
+
+
+def _declutr(split: str) -> list[Rule]:
+    metrics, suffix = (_DECLUTR, "") if split == "test" else (_DECLUTR_DEV, "_dev")
+    probing = dict.fromkeys(PROBING, split)
+    snli = _with_snli(metrics, split)
+    both = "declutr", "declutr_v1"
+    # S6 of the first version prints dev averages with and without SNLI.
+    without = both if split == "dev" else ("declutr",)
+    return [
+        Rule(f"declutr_downstream{suffix}", _C2, (metrics,), without, split),
+        Rule(f"declutr_downstream_with_snli{suffix}", _V1, (snli,), ("declutr_v1",), split),
+        Rule(f"probing{suffix}", _C2, (probing,), (*both, "conssent") if split == "test" else both, split),
+        Rule(f"declutr_v1_all{suffix}", _V1, (snli, probing), ("declutr_v1",), split),
+    ]
+
+
+_RULES = [
+    *_declutr("test"),
+    *_declutr("dev"),
+    Rule("conssent_transfer", "ConsSent, table 2", (_TEN,), ("conssent",)),
+    Rule("conssent_all", "ConsSent, figure 3", ({**_TEN, **dict.fromkeys(PROBING, "test")},), ("conssent",)),
+    Rule(
+        "gensen_delta",
+        "GenSen, table 2: mean difference to Infersent (AllNLI)",
+        ({**_TEN, "MRPC": "f1"},),
+        ("gensen",),
+        baseline=("gensen_table2", "Infersent (AllNLI)"),
+    ),
+    *(
+        Rule(f"sts_{correlation}_{mean}", "STS12-16", (dict.fromkeys(STS, f"{correlation}.{mean}"),))
+        for correlation in ("spearman", "pearson")
+        for mean in ("mean", "wmean", "all")
+    ),
+]
+RULES = {rule.name: rule for rule in _RULES}
+
+
+def average(
+    rule: Rule, scores: Scores, apart: Collection[str] = (), over: Collection[str] | None = None
+) -> Average | None:
+    """``rule`` over the tasks that ``scores`` knows, or None where there is none.
+
+    Args:
+        rule: one of RULES.
+        scores: gives a task's score by metric, or None.
+        apart: tasks whose scores may not stand beside printed ones.
+        over: where given, exactly these tasks: None comes back if a score of one of them is missing.
+    """
+    means: list[float] = []
+    tasks: list[str] = []
+    for group in rule.groups:
+        found = {task: scores(task, metric) for task, metric in group.items() if over is None or task in over}
+        known = {task: score for task, score in found.items() if score is not None}
+        if not known or (over is not None and len(known) < len(found)):
+            return None
+        zeros = _baseline(rule)
+        means.append(sum(score - zeros.get(task, 0.0) for task, score in known.items()) / len(known))
+        tasks += known
+    missing = tuple(task for task in rule.tasks if task not in tasks)
+    others = tuple(task for task in tasks if task in apart)
+    return Average(rule, sum(means) / len(means), tuple(tasks), missing, others)
+
+
+def averages(records: Mapping[str, Record]) -> list[Average]:
+    """Every average of RULES that ``records`` (by task) give at least partly, in the order of RULES."""
+    apart = {name for name, record in records.items() if incomparable(name, record)}
+
+    def scores(task: str, metric: str) -> float | None:
+        return measure(records[task], metric) if task in records else None
+
+    found = (average(rule, scores, apart) for rule in RULES.values())
+    return [one for one in found if one is not None]
+
+
+def _baseline(rule: Rule) -> dict[str, float]:
+    if rule.baseline is None:
+        return {}
+    table, model = rule.baseline
+    [row] = [row for row in printed(table) if row.model == model]
+    scores = {task: row.score(task, metric) for group in rule.groups for task, metric in group.items()}
+    return {task: score for task, score in scores.items() if score is not None}

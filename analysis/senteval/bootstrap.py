@@ -1,0 +1,330 @@
+"""Paired bootstrap of the difference of two models on one task, from their saved predictions.
+
+Test examples are drawn with replacement, the same for both models (Efron & Tibshirani 1993; Koehn 2004); subsets
+of STS12-16 and outer folds keep their sizes. The interval is that of percentiles. It tells how much the difference
+would vary with other test examples, not with other training.
+
+    python -m analysis.senteval.bootstrap A B [--task T]        (A, B: folders with predictions/)
+
+Accuracy and F1 depend on a resample only through how often each kind of outcome is in it: these counts are drawn
+(multinomial), which is the distribution that drawing examples gives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+from rich.table import Table
+
+from analysis.senteval.records import PUBLISHED
+from data.errors import UserError, readable
+
+RESAMPLES = 10_000
+LEVEL = 0.95
+FOLDER = "predictions"
+_CELLS = 100_000  # counts at a time: few enough for the cache
+
+METRICS = ("accuracy", "f1", "pearson", "spearman", "pearson.mean", "spearman.mean", "spearman.all")
+
+
+class Predictions(NamedTuple):
+    """What a model said of n test examples.
+
+    Attributes:
+        gold: of shape (n,): classes, or gold scores.
+        predicted: probabilities of shape (n, C), or scores of shape (n,).
+        strata: of shape (n,): subset or outer fold; zeros where the task has neither.
+        subsets: whether ``strata`` are subsets.
+    """
+
+    gold: np.ndarray
+    predicted: np.ndarray
+    strata: np.ndarray
+    subsets: bool
+
+
+class Difference(NamedTuple):
+    """Score of A minus score of B in points, the interval's ends, and the share of resamples where A is ahead."""
+
+    difference: float
+    low: float
+    high: float
+    share_above_zero: float
+
+
+def read_predictions(path: Path) -> Predictions:
+    """Reads ``predictions/<task>.npz``: "gold", "predicted", and "subset" or "fold" where the task has them.
+
+    Raises:
+        UserError: in one line, if it cannot be read or is not that.
+    """
+    try:
+        with readable(path), path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if not isinstance(loaded, Mapping):
+                raise ValueError("a single array")
+            arrays = {name: loaded[name] for name in ("gold", "predicted", "subset", "fold") if name in loaded}
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise UserError(f"{path} is no .npz file of plain arrays, as an evaluation writes it.") from None
+    for name in ("gold", "predicted"):
+        if name not in arrays:
+            raise UserError(f'{path} has no array "{name}".')
+    gold, predicted = arrays["gold"], arrays["predicted"]
+    strata = arrays.get("subset", arrays.get("fold", np.zeros(len(gold), dtype=np.int64)))
+    if (
+        gold.ndim != 1
+        or not len(gold)
+        or predicted.ndim not in (1, 2)
+        or not len(gold) == len(predicted) == len(strata)
+    ):
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise UserError(
+            f"{path}: arrays of one length, predicted of one or two dimensions, are needed. Got {shapes}."
+        )
+    if predicted.dtype.kind not in "fiu" or not np.isfinite(predicted).all():
+        raise UserError(f"{path}: predicted holds something else than finite numbers.")
+    return Predictions(gold, predicted, strata, "subset" in arrays)
+
+
+def metrics(task: str, predictions: Predictions) -> tuple[str, ...]:
+    """The scores that two models' predictions on a task can be compared by, the usual one first."""
+    if predictions.predicted.ndim == 2:
+        return ("f1", "accuracy") if task == "MRPC" else ("accuracy",)
+    if predictions.subsets:
+        return "spearman.mean", "pearson.mean", "spearman.all"
+    return "spearman", "pearson"
+
+
+def compare(
+    a: Predictions,
+    b: Predictions,
+    metric: str,
+    *,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Difference:
+    """The difference A - B in ``metric`` (one of METRICS), in points, with its bootstrap interval.
+
+    An undefined correlation counts as 0, as in the toolkit.
+
+    Raises:
+        UserError: if the two do not answer the same examples.
+    """
+    same = np.array_equal(a.gold, b.gold) and np.array_equal(a.strata, b.strata)
+    if not same or a.predicted.ndim != b.predicted.ndim:
+        raise UserError("The two have different test examples: evaluate both on the same data.")
+    if metric not in METRICS:
+        raise ValueError(f"metric must be one of {METRICS}. Got {metric!r} instead.")
+    strata = [np.arange(len(a.gold))] if metric.endswith(".all") else _members(a.strata)
+    rng = np.random.default_rng(seed)
+    observed, drawn = 0.0, np.zeros(resamples)
+    for members in strata:
+        frequency, score = _STATISTICS[metric.split(".")[0]](
+            a.gold[members], a.predicted[members], b.predicted[members]
+        )
+        rows = max(1, _CELLS // len(frequency))
+        observed += float(score(frequency[None, :])[0]) / len(strata)
+        for start in range(0, resamples, rows):
+            part = drawn[start : start + rows]
+            part += score(_draw(frequency, len(part), rng)) / len(strata)
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Difference(100 * observed, 100 * float(low), 100 * float(high), float(np.mean(drawn > 0)))
+
+
+def _members(strata: np.ndarray) -> list[np.ndarray]:
+    return [np.flatnonzero(strata == value) for value in np.unique(strata)]
+
+
+def _draw(frequency: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """How often each outcome is among n examples drawn with replacement: ``rows`` draws, (rows, outcomes)."""
+    n, outcomes = int(frequency.sum()), len(frequency)
+    if outcomes < n:
+        return rng.multinomial(n, frequency / n, size=rows).astype(np.float64)
+    places = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
+    return np.bincount(places.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
+
+
+# A statistic takes gold, the predictions of A and those of B and gives the frequency of each kind of outcome, and
+# a function from counts of the outcomes, of shape (R, outcomes), to A's score minus B's, of shape (R,).
+Score = Callable[[np.ndarray], np.ndarray]
+Statistic = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, Score]]
+
+
+def _accuracy(gold: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Score]:
+    gain = (a.argmax(axis=1) == gold).astype(np.int64) - (b.argmax(axis=1) == gold)
+    kinds, frequency = np.unique(gain, return_counts=True)
+    return frequency, lambda counts: counts @ kinds / len(gold)
+
+
+def _f1(gold: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Score]:
+    outcomes = np.stack([gold, a.argmax(axis=1), b.argmax(axis=1)], axis=1)
+    kinds, frequency = np.unique(outcomes, axis=0, return_counts=True)
+    positive, of_a, of_b = (column == 1 for column in kinds.T)
+
+    def f1(counts: np.ndarray, said: np.ndarray) -> np.ndarray:
+        hits, all_said, all_gold = (counts @ which for which in (positive & said, said, positive))
+        return 2 * hits / np.maximum(all_said + all_gold, 1)
+
+    return frequency, lambda counts: f1(counts, of_a) - f1(counts, of_b)
+
+
+def _pearson(gold: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Score]:
+    standard, of_a, of_b = _standardised(gold), _standardised(a), _standardised(b)
+
+    def correlation(counts: np.ndarray, said: np.ndarray) -> np.ndarray:
+        x, y = standard, said
+        sums = counts @ np.stack([x, y, x * x, y * y, x * y], axis=1) / len(gold)
+        mean_x, mean_y, xx, yy, xy = sums.T
+        return _ratio(xy - mean_x * mean_y, xx - mean_x**2, yy - mean_y**2)
+
+    return np.ones(len(gold)), lambda counts: correlation(counts, of_a) - correlation(counts, of_b)
+
+
+def _spearman(gold: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Score]:
+    ranks = [_ranker(values) for values in (gold, a, b)]
+
+    def difference(counts: np.ndarray) -> np.ndarray:
+        x, of_a, of_b = (rank(counts) for rank in ranks)
+        weighted = counts * x
+        xx = np.einsum("rn,rn->r", weighted, x)
+
+        def correlation(y: np.ndarray) -> np.ndarray:
+            yy = np.einsum("rn,rn,rn->r", counts, y, y)
+            return _ratio(np.einsum("rn,rn->r", weighted, y), xx, yy)
+
+        return correlation(of_a) - correlation(of_b)
+
+    return np.ones(len(gold)), difference
+
+
+_STATISTICS: dict[str, Statistic] = {
+    "accuracy": _accuracy,
+    "f1": _f1,
+    "pearson": _pearson,
+    "spearman": _spearman,
+}
+
+
+def _standardised(values: np.ndarray) -> np.ndarray:
+    centred = values.astype(np.float64) - values.mean(dtype=np.float64)
+    return centred / (centred.std() or 1.0)
+
+
+def _ratio(covariance: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    defined = (first > 1e-12) & (second > 1e-12)
+    return np.where(defined, covariance / np.sqrt(np.where(defined, first * second, 1.0)), 0.0)
+
+
+def _ranker(values: np.ndarray) -> Score:
+    """Gives, from counts (R, n) of the examples, each one's rank in every resample (ties: the mean), centred."""
+    order = np.argsort(values, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(values[order]) != 0])
+    _, place = np.unique(values, return_inverse=True)
+
+    def ranks(counts: np.ndarray) -> np.ndarray:
+        tied = np.add.reduceat(counts[:, order], starts, axis=1)
+        upto = np.cumsum(tied, axis=1)
+        return (upto - tied / 2 - len(values) / 2)[:, place]
+
+    return ranks
+
+
+def compare_folders(
+    a: Path,
+    b: Path,
+    tasks: Sequence[str] = (),
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> dict[tuple[str, str], Difference]:
+    """The differences by task and metric over ``tasks``, or over all that both folders have predictions of.
+
+    ``progress`` is called with the share that is done.
+
+    Raises:
+        UserError: in one line, if there is nothing to compare.
+    """
+    found = [{path.stem for path in (folder / FOLDER).glob("*.npz")} for folder in (a, b)]
+    for folder, names in zip((a, b), found, strict=True):
+        if lacking := [task for task in tasks if task not in names]:
+            raise UserError(f"There is no {folder / FOLDER / lacking[0]}.npz: evaluate {lacking[0]} first.")
+        if not names:
+            raise UserError(
+                f"There are no predictions in {folder / FOLDER}: name a folder that an evaluation wrote."
+            )
+    common = [task for task in PUBLISHED if task in found[0] & found[1] and (not tasks or task in tasks)]
+    if not common:
+        raise UserError(f"{a} and {b} have no task in common.")
+    result = {}
+    for done, task in enumerate(common, start=1):
+        of_a, of_b = (read_predictions(folder / FOLDER / f"{task}.npz") for folder in (a, b))
+        try:
+            for metric in metrics(task, of_a):
+                result[task, metric] = compare(of_a, of_b, metric, resamples=resamples, seed=seed)
+        except UserError as error:
+            raise UserError(f"{task}: {error}") from None
+        if progress:
+            progress(done / len(common))
+    return result
+
+
+def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: str) -> Table:
+    """``differences`` for the terminal; an interval without 0 in colour."""
+    table = Table(
+        title=escape(f"{a} − {b}"),
+        title_justify="left",
+        header_style="bold",
+        caption=f"points, {LEVEL:.0%} interval of {RESAMPLES:,} paired resamples of the test examples",
+        caption_justify="left",
+    )
+    for name in ("task", "metric"):
+        table.add_column(name)
+    for name in ("difference", "from", "to", "A ahead"):
+        table.add_column(name, justify="right")
+    for (task, metric), found in differences.items():
+        colour = "green" if found.low > 0 else "red" if found.high < 0 else ""
+        numbers = [f"{value:+.2f}" for value in found[:3]]
+        table.add_row(task, metric, *numbers, f"{found.share_above_zero:.1%}", style=colour)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis.senteval.bootstrap", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("a", type=Path, help="result folder of model A")
+    parser.add_argument("b", type=Path, help="result folder of model B")
+    parser.add_argument("--task", action="append", default=[], choices=list(PUBLISHED), metavar="TASK")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    try:
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            drawing = bar.add_task("resampling", total=1.0)
+            differences = compare_folders(
+                given.a,
+                given.b,
+                given.task,
+                seed=given.seed,
+                progress=lambda share: bar.update(drawing, completed=share),
+            )
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    Console().print(difference_table(differences, str(given.a), str(given.b)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

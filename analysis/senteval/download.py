@@ -1,0 +1,267 @@
+"""Fetches SentEval's public data: ``python -m analysis.senteval.download [folder]``.
+
+What was fetched once is trusted: sizes and SHA-256 go to ``manifest.json`` in the folder, and every later call
+holds the files and new transfers against it. Interrupted transfers go on where they stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import http.client
+import sys
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from rich.progress import Progress
+
+from analysis.senteval.sources import SOURCES, Make, Open, Source
+from data.errors import UserError, reason
+from data.files import atomic_write, read_json, write_json
+
+MANIFEST = "manifest.json"
+SECONDS = 30  # without a byte, then a transfer is cut
+TRIES = 3  # in a row without progress
+CHUNK = 1 << 20
+
+
+class _Fault(Exception):
+    """Why a source gave nothing."""
+
+
+class _Unreachable(_Fault):
+    """Its host does not answer."""
+
+
+def download(
+    folder: Path,
+    sources: Sequence[Source] = SOURCES,
+    *,
+    mirror: str = "",
+    say: Callable[[str], None] = print,
+    progress: Callable[[str, int, int], None] = lambda url, done, total: None,
+) -> list[str]:
+    """Brings all files that are not in ``folder`` yet and checks those that are.
+
+    Args:
+        folder: SentEval's data folder; gets ``downstream`` and ``probing``.
+        sources: what to bring.
+        mirror: an address that serves every source under the source's host and path.
+        say: is told of each file, in a line.
+        progress: is told address, bytes so far and bytes in all (0: unknown) during a transfer.
+
+    Returns:
+        A line for each source that failed, with what to do; the others are complete.
+
+    Raises:
+        UserError: if the manifest is damaged.
+        OSError: if the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    run = _Run(folder, mirror, say, progress)
+    faults, silent = [], set[str]()
+    for source in sources:
+        host = urlsplit(source.url).netloc
+        try:
+            run.bring(source, ask=host not in silent)
+        except _Fault as fault:
+            if isinstance(fault, _Unreachable):  # each try may last until the time limit
+                silent.add(host)
+            places = sorted({Path(name).parent.as_posix() for name in source.files})
+            faults.append(f"{', '.join(places)}: {fault}. {source.otherwise}")
+        write_json(folder / MANIFEST, run.manifest)
+    return faults
+
+
+class _Run:
+    """One call's folder, manifest and listeners."""
+
+    def __init__(
+        self, folder: Path, mirror: str, say: Callable[[str], None], progress: Callable[[str, int, int], None]
+    ) -> None:
+        self.folder, self.mirror, self.say, self.progress = folder, mirror, say, progress
+        self.manifest = _manifest(folder / MANIFEST)
+
+    def bring(self, source: Source, *, ask: bool) -> None:
+        """Makes the files of ``source`` that are missing; the host is asked if ``ask`` and need be."""
+        missing = {}
+        for name, make in source.files.items():
+            path = self.folder / name
+            if not path.is_file():
+                missing[name] = make
+                continue
+            found = _measured(path)
+            if self.manifest["files"].setdefault(name, found) != found:
+                raise _Fault(f"{path} is not what {MANIFEST} says (size or SHA-256): delete it to fetch it again")
+            self.say(f"{name}: there")
+        if not missing:
+            return
+        if not ask:
+            raise _Unreachable(f"{source.url} was not asked, as its host does not answer")
+        raw = self.fetch(source.url)
+        for name, make in missing.items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                _write(self.folder / name, raw, make)
+            except (LookupError, ValueError, EOFError, zipfile.BadZipFile, tarfile.TarError, zlib.error) as error:
+                raw.unlink()
+                raise _Fault(f"{source.url} holds something else than it did ({reason(error)})") from error
+            self.manifest["files"][name] = _measured(self.folder / name)
+            self.say(f"{name}: fetched")
+        raw.unlink(missing_ok=True)
+
+    def fetch(self, url: str) -> Path:
+        """Brings ``url`` whole, and as it was the first time."""
+        part = self.folder / f".{hashlib.sha256(url.encode()).hexdigest()[:16]}.part"
+        _fetch(f"{self.mirror}/{url.split('://', 1)[1]}" if self.mirror else url, part, self.progress)
+        found = _measured(part)
+        if self.manifest["transfers"].setdefault(url, found) != found:
+            part.unlink()
+            raise _Fault(
+                f"{url} no longer sends what it sent first (size or SHA-256): "
+                f"if that is right, delete its entry in {self.folder / MANIFEST}"
+            )
+        return part
+
+
+def _manifest(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        manifest = read_json(path)
+        return {"transfers": manifest["transfers"], "files": manifest["files"]}
+    except FileNotFoundError:
+        return {"transfers": {}, "files": {}}
+    except (ValueError, LookupError, TypeError):
+        raise UserError(f"{path} is damaged: delete it, and what is there is trusted anew.") from None
+
+
+def _measured(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _fetch(url: str, part: Path, progress: Callable[[str, int, int], None]) -> None:
+    """Brings ``url`` to the file ``part``, going on where that stops."""
+    tries = TRIES
+    while tries:
+        before = _size(part)
+        try:
+            if _transfer(url, part, progress):
+                return
+            said = "the connection was cut"
+        except urllib.error.HTTPError as error:
+            if error.code == 416:  # nothing follows what is there: it was whole, or is of no version they know
+                part.unlink()
+                tries -= 1
+                continue
+            raise _Fault(f"{url} answers {error.code} {error.reason}") from error
+        except urllib.error.URLError as error:
+            said = reason(error.reason) if isinstance(error.reason, BaseException) else str(error.reason)
+            raise _Unreachable(f"{url} cannot be reached ({said})") from error
+        except (OSError, http.client.HTTPException) as error:
+            said = reason(error)
+        tries = TRIES if _size(part) > before else tries - 1
+    raise _Fault(f"{url} sends no more than {_size(part)} bytes ({said}): call again to go on")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _transfer(url: str, part: Path, progress: Callable[[str, int, int], None]) -> bool:
+    """One connection; True if the file is whole then."""
+    have, mark = _size(part), part.with_suffix(".version")
+    headers = {"User-Agent": "sentence-objectives", "Accept-Encoding": "identity"}
+    if have and mark.exists():  # only the same version may go on
+        headers |= {"Range": f"bytes={have}-", "If-Range": mark.read_text("utf-8")}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=SECONDS) as answer:
+        goes_on = answer.status == 206
+        have = have if goes_on else 0
+        length = answer.headers.get("Content-Length")
+        total = have + int(length) if length else 0
+        version = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+        with part.open("ab" if goes_on else "wb") as file:
+            if version:
+                mark.write_text(version, "utf-8")
+            else:
+                mark.unlink(missing_ok=True)
+            while chunk := answer.read(CHUNK):
+                file.write(chunk)
+                have += len(chunk)
+                progress(url, have, total)
+    if have < total:
+        return False
+    mark.unlink(missing_ok=True)
+    return True
+
+
+def _write(path: Path, raw: Path, make: Make | None) -> None:
+    if make is None:
+        raw.replace(path)
+        return
+    with _opener(raw) as open_member, atomic_write(path, "wb") as file:
+        for line in make(open_member):
+            file.write(line + b"\n")
+
+
+@contextmanager
+def _opener(raw: Path) -> Iterator[Open]:
+    """What opens a member of the archive, or the file itself under "".
+
+    Nothing is unpacked, so that no member's name is ever a path here.
+    """
+    if zipfile.is_zipfile(raw):
+        with zipfile.ZipFile(raw) as archive:
+            yield archive.open
+    elif tarfile.is_tarfile(raw):
+        with tarfile.open(raw) as tar:
+
+            def member(name: str) -> IO[bytes]:
+                found = tar.getmember(name)
+                file = tar.extractfile(found) if found.isfile() else None  # a link may point anywhere
+                if file is None:
+                    raise KeyError(f"{name} is no file")
+                return file
+
+            yield member
+    else:
+        with raw.open("rb") as file:
+
+            def whole(name: str) -> IO[bytes]:
+                if name:
+                    raise ValueError(f"no archive with {name}")
+                file.seek(0)
+                return file
+
+            yield whole
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fetches SentEval's public data.")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("senteval"), help="default: %(default)s")
+    folder = parser.parse_args().folder
+    with Progress(transient=True) as bars:
+        bar = bars.add_task("", start=False, visible=False)
+
+        def show(url: str, done: int, total: int) -> None:
+            bars.update(bar, description=url.rsplit("/", 1)[1], completed=done, total=total or None, visible=True)
+
+        try:
+            faults = download(folder, say=bars.console.print, progress=show)
+        except (UserError, OSError) as error:
+            print(error, file=sys.stderr)
+            sys.exit(2)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()

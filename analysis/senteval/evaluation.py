@@ -1,0 +1,223 @@
+"""Runs SentEval: embeds each distinct sentence once, judges task after task, keeps each result at once."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from analysis.senteval import judges
+from analysis.senteval.features import Vectors, embed
+from analysis.senteval.protocols import Protocol
+from analysis.senteval.results import FILE, Results, read_results, write_results
+from analysis.senteval.tasks import Task, absent, find
+from data.errors import UserError
+from data.files import atomic_write
+from encoders.base import Encoder
+from encoders.fingerprint import fingerprint
+from encoders.random_vectors import RandomVectors
+
+Judged = Encoder | RandomVectors
+
+
+class Watch:
+    """What is told while it runs; a display overrides what it shows."""
+
+    def absent(self, task: str, path: Path) -> None:
+        """``task`` is left out: ``path`` is not there."""
+
+    def embedding(self, share: float) -> None:
+        """This share (0 to 1) of the sentences has its vectors."""
+
+    def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
+        """``task`` is being judged, ``waiting`` come after it."""
+
+    def progress(self, share: float) -> None:
+        """This share of the task is done."""
+
+    def end(self, results: Results, task: str) -> None:
+        """``task`` is done and its result written."""
+
+
+def evaluate(
+    open_encoder: Callable[[str | None], Judged],
+    model: dict[str, Any],
+    protocol: Protocol,
+    *,
+    data: Path,
+    out: Path,
+    probing: Path | None = None,
+    tasks: Sequence[str] | None = None,
+    cache: Path | None = None,
+    watch: Watch | None = None,
+) -> Results:
+    """Judges an encoder on SentEval's tasks and writes ``out/senteval.json`` after each.
+
+    Tasks that are there already, of the same model, protocol and data, are not judged again. The predictions of
+    each task go to ``out/predictions/<task>.npz``.
+
+    Args:
+        open_encoder: gives the encoder with a pooling; None: its own.
+        model: facts for the result; ``name`` is what tables call it.
+        protocol: how it is judged.
+        data: SentEval's folder, with ``downstream`` and ``probing``.
+        out: the results' folder.
+        probing: the folder of the probing files, where it is not ``data/probing``.
+        tasks: SentEval's names; None: all whose files are there.
+        cache: folder that keeps the sentences' vectors.
+        watch: is told what happens.
+
+    Raises:
+        UserError: for files that cannot be used, or if ``out`` holds results of something else.
+    """
+    watch = watch or Watch()
+    places = {"downstream": data / "downstream", "probing": probing or data / "probing"}
+    wanted, missing = _present(find(tasks), places, watch)
+    if not wanted:
+        raise UserError(
+            f"No task's files are in {data}: data=<SentEval folder, with downstream/ and probing/>, "
+            "probing=<folder of the probing files>."
+        )
+    encoders = {pooling: open_encoder(pooling) for pooling in protocol.poolings or (None,)}
+    model = model | {"fingerprint": _digest(*map(fingerprint, encoders.values()))}
+    results = _begun(out, model, protocol, {name: str(path) for name, path in places.items()}, missing)
+
+    digests = {task.name: _digest_files(task, places[task.group]) for task in wanted}
+    left = [task for task in wanted if not _done(results, task.name, digests[task.name])]
+    loaded: dict[str, judges.Dataset] = {}
+    for task in left:
+        loaded[task.name] = task.load(places[task.group])
+    vectors = _embedded(encoders, loaded, protocol, cache, watch)
+
+    for place, task in enumerate(left):
+        watch.begin(results, task.name, [later.name for later in left[place + 1 :]])
+        started = time.perf_counter()
+        record, predictions = _best(task, loaded.pop(task.name), vectors, protocol, watch.progress)
+        record |= {
+            "kind": task.kind,
+            "protocol": protocol.name,
+            "seconds": round(time.perf_counter() - started, 2),
+            "files": digests[task.name],
+        }
+        _keep_predictions(out, task.name, predictions)
+        results.tasks[task.name] = record  # type: ignore[assignment]
+        write_results(out / FILE, results)
+        watch.end(results, task.name)
+    return read_results(out)
+
+
+def _present(tasks: Sequence[Task], places: Mapping[str, Path], watch: Watch) -> tuple[list[Task], dict[str, str]]:
+    """The tasks whose files are there; of the others, the first file that is not."""
+    there, missing = [], {}
+    for task in tasks:
+        path = absent(task, places[task.group])
+        if path is None:
+            there.append(task)
+        else:
+            missing[task.name] = str(path)
+            watch.absent(task.name, path)
+    return there, missing
+
+
+def _begun(
+    out: Path, model: dict[str, Any], protocol: Protocol, places: dict[str, str], missing: dict[str, str]
+) -> Results:
+    """The results so far in ``out``.
+
+    Raises:
+        UserError: if they are another model's or protocol's.
+    """
+    if not (out / FILE).exists():
+        return Results(protocol=protocol.name, model=model, data=places, missing=missing)
+    results = read_results(out)
+    for what, there, now in (
+        ("model", results.model.get("fingerprint"), model["fingerprint"]),
+        ("protocol", results.protocol, protocol.name),
+    ):
+        if there != now:
+            raise UserError(f"{out / FILE} holds results of another {what}: out=<folder> names another place.")
+    # Tasks that were judged when their files were elsewhere stay.
+    results.missing = {name: path for name, path in missing.items() if name not in results.tasks}
+    results.model, results.data = model, places
+    return results
+
+
+def _done(results: Results, task: str, digest: str) -> bool:
+    return task in results.tasks and results.tasks[task].get("files") == digest
+
+
+def _embedded(
+    encoders: Mapping[str | None, Judged],
+    loaded: Mapping[str, judges.Dataset],
+    protocol: Protocol,
+    cache: Path | None,
+    watch: Watch,
+) -> dict[str | None, judges.Rows]:
+    """By pooling, what looks up sentences' vectors."""
+    sentences = dict.fromkeys(
+        judges.normal(sentence, protocol) for dataset in loaded.values() for sentence in judges.sentences(dataset)
+    )
+    found = {}
+    for place, (pooling, encoder) in enumerate(encoders.items()):
+
+        def progress(share: float, place: int = place) -> None:
+            watch.embedding((place + share) / len(encoders))
+
+        vectors: Vectors = embed(
+            encoder, list(sentences), cache=cache, key=fingerprint(encoder), progress=progress
+        )
+        found[pooling] = judges.Rows(vectors, protocol)
+    return found
+
+
+def _best(
+    task: Task,
+    dataset: judges.Dataset,
+    vectors: Mapping[str | None, judges.Rows],
+    protocol: Protocol,
+    progress: Callable[[float], None],
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The judgement of ``task``; by the pooling that is best on dev where there are several."""
+    best: tuple[dict[str, Any], dict[str, np.ndarray]] | None = None
+    for place, (pooling, rows) in enumerate(vectors.items()):
+
+        def part(share: float, place: int = place) -> None:
+            progress((place + share) / len(vectors))
+
+        record, predictions = judges.judge(task, dataset, rows, protocol, device=_device(), progress=part)
+        if pooling is not None:
+            record["pooling"] = pooling
+        # Without dev the last pooling is taken, as the protocol says.
+        if best is None or record["dev"] is None or record["dev"] > best[0]["dev"]:
+            best = record, predictions
+    assert best is not None
+    return best
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _keep_predictions(out: Path, task: str, arrays: Mapping[str, np.ndarray]) -> None:
+    path = out / "predictions" / f"{task}.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path, "wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _digest(*parts: str) -> str:
+    return parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _digest_files(task: Task, place: Path) -> str:
+    """SHA-256 of a task's files."""
+    found = hashlib.sha256()
+    for name in task.files:
+        with (place / name).open("rb") as file:
+            found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()

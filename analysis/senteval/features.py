@@ -1,0 +1,220 @@
+"""Vectors of sentences, each distinct one computed once and kept on disk under the encoder's fingerprint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from filelock import FileLock
+
+from data.errors import UserError, readable, reason
+from data.files import atomic_write
+
+CHUNK = 4096  # sentences embedded and written at once: what a kill can cost, and what memory they take
+HASH = np.dtype("S16")
+FLOAT = np.dtype("<f4")
+HASHES, ROWS = "hashes.bin", "vectors.bin"
+Progress = Callable[[float], None]
+_WHY = ": the encoder's weights are damaged, or its training diverged."
+
+
+class Embedder(Protocol):
+    """What gives sentences vectors: an ``Encoder``, or less."""
+
+    dimension: int
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray: ...
+
+
+class Vectors:
+    """Vectors of m distinct sentences.
+
+    Args:
+        matrix: float32 of shape (N, D), N >= m; a file mapped into memory, where one is kept.
+        places: each sentence's row.
+    """
+
+    def __init__(self, matrix: np.ndarray, places: dict[str, int]) -> None:
+        self.matrix = matrix
+        self._places = places
+
+    @property
+    def dimension(self) -> int:
+        """D, width of a vector."""
+        return self.matrix.shape[1]
+
+    def index(self, sentences: Sequence[str]) -> np.ndarray:
+        """Rows of ``matrix`` that hold the vectors of ``sentences``, of shape (n,), int64.
+
+        Raises:
+            KeyError: if one of them was not embedded.
+        """
+        return np.fromiter(map(self._places.__getitem__, sentences), dtype=np.int64, count=len(sentences))
+
+    def rows(self, sentences: Sequence[str]) -> np.ndarray:
+        """Vectors of ``sentences``, float32 of shape (n, D), in memory."""
+        return np.asarray(self.matrix[self.index(sentences)])
+
+
+def embed(
+    encoder: Embedder, sentences: Sequence[str], *, cache: Path | None, key: str, progress: Progress | None = None
+) -> Vectors:
+    """Vectors of ``sentences``, in any order and with repetitions; only those that are not kept yet are computed.
+
+    They are computed longest first and written chunk by chunk, so that what was killed goes on where it was. A
+    second process that wants vectors of the same key waits for the first.
+
+    Args:
+        encoder: gives the vectors.
+        sentences: what to embed.
+        cache: folder that keeps vectors, below it one folder a key; None keeps them in memory alone.
+        key: names all that the vectors depend on (``encoders.fingerprint``, and what was done to the
+            sentences); fit for a folder's name.
+        progress: told the share of the missing text that is done, 0 to 1.
+
+    Raises:
+        UserError: if a vector is not finite, or the cache cannot be used.
+    """
+    distinct = list(dict.fromkeys(sentences))
+    if cache is None:
+        matrix = np.empty((len(distinct), encoder.dimension), dtype=np.float32)
+        places = {sentence: place for place, sentence in enumerate(distinct)}
+        for chunk, vectors in _computed(encoder, distinct, progress):
+            matrix[[places[sentence] for sentence in chunk]] = vectors
+        return Vectors(matrix, places)
+    folder = cache / key
+    wanted = _hashes(distinct)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = _places(_kept(folder, encoder.dimension), wanted)
+        if (rows < 0).any():
+            with FileLock(folder / "lock"):
+                rows = _places(_kept(folder, encoder.dimension), wanted)
+                missing = [distinct[i] for i in np.flatnonzero(rows < 0)]
+                for chunk, vectors in _computed(encoder, missing, progress):
+                    _append(folder, _hashes(chunk), vectors)
+            rows = _places(_kept(folder, encoder.dimension), wanted)
+        count = len(_kept(folder, encoder.dimension))
+        shape = (count, encoder.dimension)
+        matrix = np.memmap(folder / ROWS, FLOAT, "r", shape=shape) if count else np.empty(shape, FLOAT)
+    except OSError as error:
+        raise UserError(f"The vectors cannot be kept in {folder}: {reason(error)}.") from error
+    return Vectors(matrix, dict(zip(distinct, rows.tolist(), strict=True)))
+
+
+def embed_file(encoder: Embedder, text: Path, out: Path, progress: Progress | None = None) -> None:
+    """Embeds a text file, a sentence a line, into ``out`` (.npy, float32 of shape (lines, D)), in constant memory.
+
+    A blank line is embedded as ".", as in SentEval. ``out`` is there when it is whole.
+
+    Raises:
+        UserError: if the file cannot be read, is empty or not UTF-8, or a vector is not finite.
+    """
+    with readable(text):
+        total = sum(1 for _ in _lines(text))
+    if total == 0:
+        raise UserError(f"{text} is empty: a sentence a line is wanted.")
+    lines = _lines(text)
+    done = 0
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(out, "wb") as file:
+            header = {"descr": FLOAT.str, "fortran_order": False, "shape": (total, encoder.dimension)}
+            np.lib.format.write_array_header_1_0(file, header)
+            while chunk := list(islice(lines, CHUNK)):
+                vectors = encoder.encode(chunk)
+                if (bad := _not_finite(vectors)) is not None:
+                    raise UserError(f"{text}:{done + bad + 1} has no finite vector{_WHY}")
+                file.write(vectors.astype(FLOAT, copy=False).tobytes())
+                done += len(chunk)
+                if progress is not None:
+                    progress(done / total)
+            if done != total:
+                raise UserError(f"{text} changed while it was read: run it again.")
+    except OSError as error:
+        raise UserError(f"{out} cannot be written: {reason(error)}.") from error
+
+
+def _computed(
+    encoder: Embedder, sentences: list[str], progress: Progress | None
+) -> Iterator[tuple[list[str], np.ndarray]]:
+    """Chunks of ``sentences``, longest first, with their vectors."""
+    order = sorted(sentences, key=len, reverse=True)
+    total = sum(map(len, order)) or 1
+    done = 0
+    for start in range(0, len(order), CHUNK):
+        chunk = order[start : start + CHUNK]
+        vectors = encoder.encode(chunk)
+        if (bad := _not_finite(vectors)) is not None:
+            raise UserError(f"{chunk[bad][:80]!r} has no finite vector{_WHY}")
+        yield chunk, vectors
+        done += sum(map(len, chunk))
+        if progress is not None:
+            progress(done / total)
+
+
+def _not_finite(vectors: np.ndarray) -> int | None:
+    """The first row that holds something else than finite numbers."""
+    finite = np.isfinite(vectors).all(axis=1)
+    return None if finite.all() else int(np.argmin(finite))
+
+
+def _lines(text: Path) -> Iterator[str]:
+    with text.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                sentence = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise UserError(f"{text}:{number} is not UTF-8.") from error
+            yield sentence if sentence.strip() else "."
+
+
+# The store: a hash and a row a sentence, in two files that only grow. A row is on the disk before its hash, so as
+# many rows as there are whole hashes are good, whatever a killed process left behind them.
+
+
+def _hashes(sentences: Sequence[str]) -> np.ndarray:
+    digests = (blake2b(each.encode("utf-8", "surrogatepass"), digest_size=16).digest() for each in sentences)
+    return np.frombuffer(b"".join(digests), dtype=HASH)
+
+
+def _kept(folder: Path, dimension: int) -> np.ndarray:
+    """The hashes of the sentences in the store, in the order of their rows.
+
+    Raises:
+        UserError: if rows are missing.
+    """
+    if not (folder / HASHES).exists():
+        return np.empty(0, dtype=HASH)
+    content = (folder / HASHES).read_bytes()
+    count = len(content) // HASH.itemsize
+    if count and (folder / ROWS).stat().st_size < count * dimension * FLOAT.itemsize:
+        raise UserError(f"{folder} is damaged: remove it, and it will be computed again.")
+    return np.frombuffer(content[: count * HASH.itemsize], dtype=HASH)
+
+
+def _places(kept: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where each of ``wanted`` stands in ``kept``, of shape (n,), int64; -1 where it does not."""
+    if not len(kept):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    order = np.argsort(kept, kind="stable")
+    candidates = order[np.searchsorted(kept, wanted, sorter=order).clip(max=len(kept) - 1)]
+    return np.where(kept[candidates] == wanted, candidates, -1)
+
+
+def _append(folder: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
+    count = len(_kept(folder, vectors.shape[1]))
+    for name, content, width in (
+        (ROWS, vectors.astype(FLOAT, copy=False).tobytes(), vectors.shape[1] * FLOAT.itemsize),
+        (HASHES, hashes.tobytes(), HASH.itemsize),
+    ):
+        with (folder / name).open("ab") as file:
+            file.truncate(count * width)  # what a killed process left
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())

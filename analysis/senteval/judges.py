@@ -1,0 +1,213 @@
+"""What is done with one task's vectors, by its kind: features, training, record, predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from sklearn.metrics import f1_score
+
+from analysis.senteval.examples import Captions, Examples
+from analysis.senteval.features import Vectors
+from analysis.senteval.hidden import Choice, choose_hidden
+from analysis.senteval.protocols import Protocol
+from analysis.senteval.relatedness import Scored, relatedness
+from analysis.senteval.retrieval import Captioned, retrieval
+from analysis.senteval.selection import Outcome, kfold, nested, split
+from analysis.senteval.similarity import Correlation, cosine, similarity
+from analysis.senteval.snli import Pairs, snli
+from analysis.senteval.tasks import Task
+
+Dataset = Mapping[str, Examples] | Mapping[str, Captions]
+Judgement = tuple[dict[str, Any], dict[str, np.ndarray]]  # a record's scores; what is kept of each test example
+Progress = Callable[[float], None]
+
+
+class Rows:
+    """Looks up the vectors of sentences as a protocol reads them."""
+
+    def __init__(self, vectors: Vectors, protocol: Protocol) -> None:
+        self._vectors = vectors
+        self._protocol = protocol
+
+    def __call__(self, found: list[str]) -> np.ndarray:
+        """Vectors of shape (n, D), float32."""
+        return self._vectors.rows([normal(sentence, self._protocol) for sentence in found])
+
+    def index(self, found: list[str]) -> np.ndarray:
+        """Rows of ``matrix``, int64 of shape (n,)."""
+        return self._vectors.index([normal(sentence, self._protocol) for sentence in found])
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """All vectors, which may be memory-mapped."""
+        return self._vectors.matrix
+
+
+def normal(sentence: str, protocol: Protocol) -> str:
+    """``sentence`` as the protocol has it embedded."""
+    return sentence.lower() if protocol.lowercase else sentence
+
+
+def sentences(dataset: Dataset) -> Iterator[str]:
+    """All sentences of a task."""
+    for part in dataset.values():
+        if isinstance(part, Captions):
+            for captions in part.captions:
+                yield from captions
+        else:
+            yield from part.first
+            yield from part.second
+
+
+def judge(
+    task: Task, dataset: Dataset, rows: Rows, protocol: Protocol, *, device: str, progress: Progress
+) -> Judgement:
+    """Judges one task.
+
+    Returns:
+        What ``records.Record`` holds of its scores and counts, and the arrays that ``bootstrap`` reads.
+    """
+    if task.kind == "retrieval":
+        return _retrieval(cast(Mapping[str, Captions], dataset), rows, device, progress)
+    parts = cast(Mapping[str, Examples], dataset)
+    if task.kind == "similarity":
+        return _similarity(parts, rows, protocol)
+    if task.kind == "relatedness":
+        return _relatedness(parts, rows, protocol, device, progress)
+    if task.kind == "snli":
+        return _snli(parts, rows, protocol, device, progress)
+    return _classes(task, parts, rows, protocol, device, progress)
+
+
+def _classes(
+    task: Task, parts: Mapping[str, Examples], rows: Rows, protocol: Protocol, device: str, progress: Progress
+) -> Judgement:
+    def features(part: Examples) -> np.ndarray:
+        return _pair(rows(part.first), rows(part.second)) if task.features == "pair" else rows(part.first)
+
+    found = {name: (features(part), part.targets) for name, part in parts.items()}
+    classes = task.classes or len(np.unique(parts["train"].targets))
+    options: dict[str, Any] = {"device": device, "progress": progress}
+    arrays: dict[str, np.ndarray] = {}
+    extra: dict[str, Any] = {}
+    outcome: Outcome | Choice
+    if task.kind == "nested":
+        outcome = nested(*found["all"], classes, protocol, **options)
+        gold = parts["all"].targets
+        arrays["fold"] = cast(np.ndarray, outcome.folds)
+    else:
+        gold = parts["test"].targets
+        if task.name == "WordContent":  # never a hidden layer, in the toolkit
+            protocol = replace(protocol, classifier=replace(protocol.classifier, hidden=0), probing_hidden=())
+        if task.kind == "kfold":
+            outcome = kfold(*found["train"], *found["test"], classes, protocol, **options)
+        elif task.group == "probing" and protocol.probing_hidden:
+            outcome = choose_hidden(*found["train"], *found["dev"], *found["test"], classes, protocol, **options)
+            extra = {"hidden": outcome.hidden, "dropout": outcome.dropout}
+        else:
+            outcome = split(*found["train"], *found["dev"], *found["test"], classes, protocol, **options)
+    record = {"dev": outcome.dev, "test": outcome.test, "l2": outcome.l2, **extra}
+    record |= {"n_train": len(gold if task.kind == "nested" else parts["train"].targets)}
+    record |= {"n_dev": outcome.n_dev, "n_test": outcome.n_test}
+    if task.name == "MRPC":
+        said = outcome.probabilities.argmax(axis=1)
+        record |= {"accuracy": outcome.test, "f1": round(100 * float(f1_score(gold, said)), 2)}
+    return record, arrays | {"gold": gold, "predicted": outcome.probabilities}
+
+
+def _pair(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """[|u - v|; u * v], of shape (n, 2 D), of vectors of shape (n, D)."""
+    return np.hstack([np.abs(first - second), first * second])
+
+
+def _snli(
+    parts: Mapping[str, Examples], rows: Rows, protocol: Protocol, device: str, progress: Progress
+) -> Judgement:
+    train, dev, test = (
+        Pairs(rows.index(part.first), rows.index(part.second), part.targets) for part in parts.values()
+    )
+    found = snli(rows.matrix, train, dev, test, protocol.classifier, device=device, progress=progress)
+    return _counted(parts, {"dev": found.dev, "test": found.test, "l2": found.l2}), {
+        "gold": parts["test"].targets,
+        "predicted": found.probabilities,
+    }
+
+
+def _relatedness(
+    parts: Mapping[str, Examples], rows: Rows, protocol: Protocol, device: str, progress: Progress
+) -> Judgement:
+    gold = parts["test"].targets
+    record: dict[str, Any]
+    if protocol.cosine:
+        dev, test = (cosine(rows(part.first), rows(part.second), part.targets) for part in _ends(parts))
+        # Gao et al. (2021) choose and report by Spearman.
+        record = {"dev": 100 * dev.correlation.spearman, "dev_pearson": 100 * dev.correlation.pearson, "mse": None}
+        correlation, predicted = test.correlation, test.predictions
+    else:
+        train, dev_part, test_part = (
+            Scored(_pair(rows(part.first), rows(part.second)), part.targets) for part in parts.values()
+        )
+        found = relatedness(train, dev_part, test_part, device=device, progress=progress)
+        record = {"dev": 100 * found.dev, "dev_pearson": 100 * found.dev, "mse": found.mse}
+        correlation, predicted = found.test, found.predictions
+    record |= {"test": 100 * correlation.spearman, "l2": None, **_percent(correlation)}
+    return _counted(parts, record), {"gold": gold, "predicted": predicted.astype(np.float32)}
+
+
+def _similarity(parts: Mapping[str, Examples], rows: Rows, protocol: Protocol) -> Judgement:
+    found = similarity({name: (rows(part.first), rows(part.second), part.targets) for name, part in parts.items()})
+    means = {"mean": found.mean, "wmean": found.wmean, "all": found.all}
+    record: dict[str, Any] = {
+        "dev": None,
+        "test": 100 * (found.all if protocol.cosine else found.mean).spearman,
+        "l2": None,
+        "n_train": 0,
+        "n_dev": 0,
+        "n_test": sum(len(part.targets) for part in parts.values()),
+        "pearson": {name: 100 * value.pearson for name, value in means.items()},
+        "spearman": {name: 100 * value.spearman for name, value in means.items()},
+        "subsets": {
+            name: {"n": len(one.predictions), **_percent(one.correlation)} for name, one in found.subsets.items()
+        },
+    }
+    return record, {
+        "gold": np.concatenate([part.targets for part in parts.values()]),
+        "predicted": np.concatenate([one.predictions for one in found.subsets.values()]).astype(np.float32),
+        "subset": np.repeat(np.arange(len(parts)), [len(part.targets) for part in parts.values()]),
+    }
+
+
+def _retrieval(parts: Mapping[str, Captions], rows: Rows, device: str, progress: Progress) -> Judgement:
+    def captioned(part: Captions) -> Captioned:
+        index = rows.index([caption for captions in part.captions for caption in captions])
+        return Captioned(part.images, rows.matrix, index.reshape(len(part.captions), -1))
+
+    train, dev, test = (captioned(parts[name]) for name in ("train", "dev", "test"))
+    found = retrieval(train, dev, test, device=device, progress=progress)
+    sides = {"caption": found.image_to_text, "image": found.text_to_image}
+    recalls = {f"{side}_r{k}": getattr(ranks, f"recall_{k}") for side, ranks in sides.items() for k in (1, 5, 10)}
+    record = {
+        "dev": found.dev / 6,
+        "test": sum(recalls.values()) / 6,
+        "l2": None,
+        **{f"n_{name}": sum(map(len, part.captions)) for name, part in parts.items()},
+        "recalls": recalls,
+        "median_rank": {side: ranks.median for side, ranks in sides.items()},
+        "splits": found.splits,
+    }
+    return record, {}
+
+
+def _ends(parts: Mapping[str, Examples]) -> tuple[Examples, Examples]:
+    return parts["dev"], parts["test"]
+
+
+def _counted(parts: Mapping[str, Examples], record: dict[str, Any]) -> dict[str, Any]:
+    return record | {f"n_{name}": len(part.targets) for name, part in parts.items()}
+
+
+def _percent(correlation: Correlation) -> dict[str, float]:
+    return {"pearson": 100 * correlation.pearson, "spearman": 100 * correlation.spearman}

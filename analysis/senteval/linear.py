@@ -1,0 +1,138 @@
+"""The toolkit's logistic regression, all folds and L2 values at once (``senteval/tools/classifier.py``).
+
+Every fit begins with torch's initial weights under the toolkit's seed and goes through the same permutations, so
+all fits of one size share both.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+from analysis.senteval import batched, kernels
+from analysis.senteval.fits import Fit, Fitted, Group, grouped
+from analysis.senteval.protocols import Classifier
+from analysis.senteval.training import Patience, toolkit_stream
+
+__all__ = ["Fit", "Fitted", "fit_many"]
+
+
+def fit_many(
+    features: np.ndarray,
+    labels: np.ndarray,
+    fits: Sequence[Fit],
+    classes: int,
+    classifier: Classifier,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Callable[[float], None] | None = None,
+) -> list[Fitted]:
+    """Trains ``fits`` on rows of one matrix, of which no copies are made.
+
+    Args:
+        features: float32 of shape (n, D).
+        labels: int64 of shape (n,), 0 .. C-1.
+        fits: what to train.
+        classes: C.
+        classifier: with ``hidden`` 0.
+        device: where to; the CPU has a compiled kernel, anything else takes batched products.
+        progress: called with the share done, 0 .. 1.
+
+    Returns:
+        One a fit, in their order. On a CPU each is the same to the last bit whatever is trained beside it and
+        however many threads torch is set to use.
+    """
+    features = np.ascontiguousarray(features, np.float32).view(np.ndarray)
+    labels = np.ascontiguousarray(labels, np.int64)
+    start = _initial(features.shape[1], classes)
+    results: dict[int, Fitted] = {}
+    lock = threading.Lock()
+
+    def finish(position: int, rows: np.ndarray, accuracy: float) -> None:
+        with lock:
+            results[position] = Fitted(np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy(), accuracy)
+            if progress is not None:
+                progress(len(results) / len(fits))
+
+    decay = [fit.l2 for fit in fits]
+    if torch.device(device).type == "cpu":
+        features = features.view()
+        features.flags.writeable = False  # one type for the compiler, memory-mapped or not
+        groups = _shared_out(grouped(fits), torch.get_num_threads())
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            arguments = (features, labels, start, decay, classes, classifier, finish)
+            for task in [pool.submit(_train, group, *arguments) for group in groups]:
+                task.result()
+    else:
+        batched.train(grouped(fits), features, labels, start, decay, classes, classifier, device, finish)
+    return [results[position] for position in range(len(fits))]
+
+
+def _initial(width: int, classes: int) -> np.ndarray:
+    """Weights of the first Linear that torch makes under the toolkit's seed: (C, D + 1), the bias last."""
+    with toolkit_stream("cpu"):
+        layer = torch.nn.Linear(width, classes)
+    return np.column_stack([layer.weight.detach().numpy(), layer.bias.detach().numpy()])
+
+
+def _shared_out(groups: list[Group], threads: int) -> list[Group]:
+    """Groups in parts where there are fewer of them than threads."""
+    count = -(-threads // len(groups))
+    return [
+        group._replace(members=group.members[part::count])
+        for group in groups
+        for part in range(min(count, len(group.members)))
+    ]
+
+
+def _train(
+    group: Group,
+    features: np.ndarray,
+    labels: np.ndarray,
+    start: np.ndarray,
+    decay: list[float],
+    classes: int,
+    classifier: Classifier,
+    finish: Callable[[int, np.ndarray, float], None],
+) -> None:
+    running = group.members
+    weights = np.tile(start, (len(running), 1))
+    first, second = np.zeros_like(weights), np.zeros_like(weights)
+    patience = {position: Patience(classifier.tenacity) for position in running}
+    best: dict[int, np.ndarray] = {}
+    steps = 0
+    for epoch in range(0, classifier.max_epoch + 1, classifier.epoch_size):
+        orders = group.stream.epochs(epoch, epoch + classifier.epoch_size)
+        l2 = np.array([decay[position] for position in running], np.float32)
+        adam = classifier.optimizer == "adam"
+        steps = kernels.train(
+            features,
+            labels,
+            group.train,
+            orders,
+            weights,
+            first,
+            second,
+            steps,
+            l2,
+            classes,
+            classifier.batch,
+            adam,
+        )
+        right = kernels.correct(features, labels, group.dev, weights, classes)
+        for k, position in enumerate(running):
+            if patience[position].rises(right[k] / len(group.dev)):
+                best[position] = weights[k * classes : (k + 1) * classes].copy()
+        going = np.array([not patience[position].spent for position in running])
+        if not going.all():
+            kept = np.repeat(going, classes)
+            weights, first, second = weights[kept], first[kept], second[kept]
+            running = [position for position, goes in zip(running, going, strict=True) if goes]
+        if not running:
+            break
+    for position, rows in best.items():
+        finish(position, rows, patience[position].best)

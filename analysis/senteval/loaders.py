@@ -1,0 +1,220 @@
+"""SentEval's text files as examples, in the order that decides the toolkit's folds and batches.
+
+One function a file format, after ``senteval/{binary,trec,sst,mrpc,sick,sts,snli,probing}.py`` of
+facebookresearch/SentEval (5d6dc117). Each takes the folder of the task's files and raises UserError, naming file
+and line, for what is not of their format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from analysis.senteval.examples import Examples
+from analysis.senteval.reading import Line, lines
+from data.errors import UserError
+
+SST_FILES = {split: f"sentiment-{split}" for split in ("train", "dev", "test")}
+TREC_FILES = {"train": "train_5500.label", "test": "TREC_10.label"}
+MRPC_FILES = {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"}
+SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+STSB_FILES = {split: f"sts-{split}.csv" for split in ("train", "dev", "test")}
+SNLI_FILES = {
+    split: tuple(f"{part}.{split}" for part in ("s1", "s2", "labels")) for split in ("train", "dev", "test")
+}
+
+BINARY = {"0": 0, "1": 1}
+FINE = {str(label): label for label in range(5)}
+TREC = {"ABBR": 0, "DESC": 1, "ENTY": 2, "HUM": 3, "LOC": 4, "NUM": 5}
+SICK = {"CONTRADICTION": 0, "NEUTRAL": 1, "ENTAILMENT": 2}
+SNLI = {"entailment": 0, "neutral": 1, "contradiction": 2}
+PARTS = {"tr": "train", "va": "dev", "te": "test"}
+
+
+class _Found(NamedTuple):
+    """An example as a file has it; ``second`` is None in tasks of single sentences."""
+
+    first: list[str]
+    second: list[str] | None
+    target: int | float
+
+
+def binary(folder: Path, positive: str, negative: str) -> dict[str, Examples]:
+    """MR, CR, SUBJ, MPQA: a file a class, a sentence a line; those of ``positive`` are class 1 and come first."""
+    found = [
+        _Found(line.text.split(), None, label)
+        for name, label in ((positive, 1), (negative, 0))
+        for line in lines(folder / name, "latin-1")
+    ]
+    return {"all": _examples(found)}
+
+
+def trec(folder: Path) -> dict[str, Examples]:
+    """TREC: "LOC:city What is the capital of ..."; the six coarse classes."""
+
+    def example(line: Line) -> _Found:
+        label, colon, rest = line.text.strip().partition(":")
+        _, blank, question = rest.partition(" ")
+        if not (colon and blank):
+            raise UserError(f"{line.where}: a line must be CLASS:subclass, blank, question.")
+        return _Found(question.split(), None, line.label(label, TREC))
+
+    return {split: _examples(map(example, lines(folder / name, "latin-1"))) for split, name in TREC_FILES.items()}
+
+
+def sst2(folder: Path) -> dict[str, Examples]:
+    """SST2: sentence, tab, 0 or 1."""
+
+    def example(line: Line) -> _Found:
+        sentence, label, *_ = line.columns(2, "sentence, tab, label")
+        return _Found(sentence.split(), None, line.label(label.strip(), BINARY))
+
+    return {split: _examples(map(example, lines(folder / name))) for split, name in SST_FILES.items()}
+
+
+def sst5(folder: Path) -> dict[str, Examples]:
+    """SST5: 0 .. 4, blank, sentence."""
+
+    def example(line: Line) -> _Found:
+        label, blank, sentence = line.text.strip().partition(" ")
+        if not blank:
+            raise UserError(f"{line.where}: a line must be label, blank, sentence.")
+        return _Found(sentence.split(), None, line.label(label, FINE))
+
+    return {split: _examples(map(example, lines(folder / name))) for split, name in SST_FILES.items()}
+
+
+def mrpc(folder: Path) -> dict[str, Examples]:
+    """MRPC: under a header 0 or 1, two numbers, two sentences, by tabs."""
+
+    def example(line: Line) -> _Found:
+        columns = line.columns(5, "label, two numbers and two sentences, by tabs")
+        return _Found(columns[3].split(), columns[4].split(), line.label(columns[0].strip(), BINARY))
+
+    return {split: _examples(map(example, _headed(folder / name))) for split, name in MRPC_FILES.items()}
+
+
+def sick(folder: Path, *, entailment: bool) -> dict[str, Examples]:
+    """SICK: under a header number, two sentences, relatedness 1 .. 5, entailment, by tabs.
+
+    Targets are the classes of ``entailment``, or else the scores.
+    """
+
+    def example(line: Line) -> _Found:
+        columns = line.columns(5, "number, two sentences, score and label, by tabs")
+        label, score = columns[4].strip(), columns[3].strip()
+        target = line.label(label, SICK) if entailment else line.score(score, 1, 5)
+        return _Found(columns[1].split(), columns[2].split(), target)
+
+    return {split: _examples(map(example, _headed(folder / name))) for split, name in SICK_FILES.items()}
+
+
+def sts_benchmark(folder: Path) -> dict[str, Examples]:
+    """STSBenchmark: four columns of origin, score 0 .. 5, two sentences, by tabs."""
+
+    def example(line: Line) -> _Found:
+        columns = line.columns(7, "four columns of origin, score and two sentences, by tabs")
+        return _Found(columns[5].split(), columns[6].split(), line.score(columns[4].strip(), 0, 5))
+
+    return {split: _examples(map(example, lines(folder / name))) for split, name in STSB_FILES.items()}
+
+
+def sts(folder: Path, subsets: Sequence[str]) -> dict[str, Examples]:
+    """STS12-16: two sentences by a tab, and a file beside it with a score 0 .. 5 a line.
+
+    Pairs of a blank score are left out: nobody judged them.
+    """
+    found = {}
+    for subset in subsets:
+        pairs, scores = _parallel(folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt")
+        kept = []
+        for pair, score in zip(pairs, scores, strict=True):
+            first, second, *_ = pair.columns(2, "two sentences by a tab")
+            if text := score.text.strip():
+                kept.append(_Found(first.split(), second.split(), score.score(text, 0, 5)))
+        found[subset] = _examples(kept)
+    return found
+
+
+def snli(folder: Path) -> dict[str, Examples]:
+    """SNLI: a file each of premises, hypotheses and labels; the longer hypothesis comes later.
+
+    The toolkit reads the sentences as latin-1, which shows other letters than were meant, and sorts by hypothesis,
+    premise and the label's name.
+    """
+    result = {}
+    for split, names in SNLI_FILES.items():
+        paths = (folder / name for name in names)
+        premises, hypotheses, labels = _parallel(*paths, encodings=("latin-1", "latin-1", "utf-8"))
+        found = [
+            (_ascii_split(hypothesis.text), _ascii_split(premise.text), label.text, label.label(label.text, SNLI))
+            for premise, hypothesis, label in zip(premises, hypotheses, labels, strict=True)
+        ]
+        found.sort(key=lambda example: (len(example[0]), len(example[1]), example[2]))
+        result[split] = _joined([_Found(premise, hypothesis, label) for hypothesis, premise, _, label in found])
+    return result
+
+
+def probing(folder: Path, name: str) -> dict[str, Examples]:
+    """A probing task: tr, va or te, label, sentence, by tabs.
+
+    Classes are the labels of the training part, numbered in the order of their names.
+    """
+    rows: dict[str, list[tuple[Line, str, list[str]]]] = {part: [] for part in PARTS}
+    for line in lines(folder / name):
+        part, label, *_, sentence = line.columns(3, "part, label and sentence, by tabs")
+        if part not in rows:
+            raise UserError(f"{line.where}: part {part!r} is none of {', '.join(PARTS)}.")
+        rows[part].append((line, label, sentence.split()))
+    for part, found in rows.items():
+        if not found:
+            raise UserError(f"{folder / name}: no line is of part {part} ({PARTS[part]}).")
+    classes = {label: number for number, label in enumerate(sorted({label for _, label, _ in rows["tr"]}))}
+    return {
+        PARTS[part]: _examples(_Found(tokens, None, line.label(label, classes)) for line, label, tokens in found)
+        for part, found in rows.items()
+    }
+
+
+def _headed(path: Path) -> list[Line]:
+    """The lines under the header."""
+    found = lines(path)[1:]
+    if not found:
+        raise UserError(f"{path} has nothing below its header.")
+    return found
+
+
+def _parallel(*paths: Path, encodings: Sequence[str] = ("utf-8", "utf-8")) -> list[list[Line]]:
+    """The lines of files that belong together line by line."""
+    found = [lines(path, encoding) for path, encoding in zip(paths, encodings, strict=True)]
+    for path, here in zip(paths, found, strict=True):
+        if len(here) != len(found[0]):
+            raise UserError(
+                f"{path} must have the {len(found[0])} lines of {paths[0].name}. Got {len(here)} instead."
+            )
+    return found
+
+
+def _ascii_split(text: str) -> list[str]:
+    r"""Tokens as the toolkit's bytes.split() finds them: \xa0 and \x85 are halves of UTF-8 letters here."""
+    return [token.decode("latin-1") for token in text.encode("latin-1").split()]
+
+
+def _examples(found: Iterable[_Found]) -> Examples:
+    """In the toolkit's order: by tokens of the first, tokens of the second, target; equals as in the file."""
+    return _joined(sorted(found, key=lambda e: (len(e.first), len(e.second or ()), e.target)))
+
+
+def _joined(found: Sequence[_Found]) -> Examples:
+    return Examples(
+        first=[_sentence(example.first) for example in found],
+        second=[_sentence(example.second) for example in found if example.second is not None],
+        targets=np.array([example.target for example in found]),
+    )
+
+
+def _sentence(tokens: list[str]) -> str:
+    return " ".join(tokens) or "."

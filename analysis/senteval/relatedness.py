@@ -1,0 +1,145 @@
+"""Relatedness of two sentences, learned: STS-B and SICK-R (``senteval/tools/relatedness.py``; Tai et al. 2015)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from analysis.senteval.protocols import SEED
+from analysis.senteval.similarity import Correlation, correlation
+from analysis.senteval.training import Patience, adam, toolkit_stream
+
+CLASSES = 5
+BATCH = 64
+MAX_EPOCH, EPOCH_SIZE = 1000, 50
+TENACITY = 3
+
+
+class Scored(NamedTuple):
+    """n pairs with gold scores.
+
+    Attributes:
+        features: [|u-v|; u*v], float32 of shape (n, F).
+        gold: of shape (n,).
+    """
+
+    features: np.ndarray
+    gold: np.ndarray
+
+
+class Relatedness(NamedTuple):
+    """What the model of the best look at dev says.
+
+    Attributes:
+        dev: Pearson on dev.
+        test: Pearson and Spearman on test; an undefined one counts 0.
+        mse: mean squared error on test.
+        predictions: expected scores of the test pairs, 1 .. 5, float64 of shape (n,).
+        dev_predictions: those of the dev pairs.
+        epochs: passes made in all.
+    """
+
+    dev: float
+    test: Correlation
+    mse: float
+    predictions: np.ndarray
+    dev_predictions: np.ndarray
+    epochs: int
+
+
+def relatedness(
+    train: Scored,
+    dev: Scored,
+    test: Scored,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Callable[[float], None] | None = None,
+) -> Relatedness:
+    """Learns a distribution over the scores 1 .. 5 with the toolkit's seeds, batches and end.
+
+    Args:
+        progress: called with the share done, 0 .. 1, at each look at dev.
+    """
+    features = torch.as_tensor(train.features, dtype=torch.float32, device=device)
+    targets = torch.as_tensor(two_point(train.gold).T, device=device)
+    dev_features, test_features = (
+        torch.as_tensor(part.features, dtype=torch.float32, device=device) for part in (dev, test)
+    )
+    model = _Model(features.shape[1], device)
+    stream = np.random.RandomState(SEED)
+    patience = Patience(TENACITY)
+    epochs = 0
+    while not patience.spent and epochs <= MAX_EPOCH:
+        for _ in range(EPOCH_SIZE):
+            model.learn(features, targets, torch.from_numpy(stream.permutation(len(features))).to(device))
+        epochs += EPOCH_SIZE
+        predictions = model.expected(dev_features)
+        if patience.rises(correlation(predictions, dev.gold).pearson):
+            kept, dev_predictions = model.values.clone(), predictions
+        if progress is not None:
+            progress(1.0 if patience.spent else min(1.0, epochs / (MAX_EPOCH + EPOCH_SIZE)))
+    model.values.copy_(kept)
+    predictions = model.expected(test_features)
+    return Relatedness(
+        dev=patience.best,
+        test=correlation(predictions, test.gold),
+        mse=float(np.mean((predictions - test.gold) ** 2)),
+        predictions=predictions,
+        dev_predictions=dev_predictions,
+        epochs=epochs,
+    )
+
+
+def two_point(gold: np.ndarray) -> np.ndarray:
+    """Scores of shape (n,) as distributions over 1 .. 5 (Tai et al. 2015, section 4.2), float32 of shape (n, 5).
+
+    A score between two whole numbers divides its mass between them. As in the toolkit a score below 1 has only
+    what falls on 1, so its row sums to less than one.
+    """
+    distance = np.abs(np.asarray(gold, dtype=np.float64)[:, None] - np.arange(1, CLASSES + 1))
+    return np.maximum(1 - distance, 0).astype(np.float32)
+
+
+class _Model:
+    """Softmax regression under squared error; weights and biases lie in one vector, so that Adam is one update."""
+
+    def __init__(self, width: int, device: torch.device | str) -> None:
+        with toolkit_stream(device):
+            layer = nn.Linear(width, CLASSES)
+        self.values = torch.cat([layer.weight.detach().flatten(), layer.bias.detach()]).to(device)
+        self.weight, self.bias = self._parts(self.values)
+        self.gradient = torch.zeros_like(self.values)
+        self.weight_gradient, self.bias_gradient = self._parts(self.gradient)
+        self.mean, self.square = torch.zeros_like(self.values), torch.zeros_like(self.values)
+        self.step = 0
+
+    @staticmethod
+    def _parts(values: Tensor) -> tuple[Tensor, Tensor]:
+        return values[:-CLASSES].view(CLASSES, -1), values[-CLASSES:]
+
+    def learn(self, features: Tensor, targets: Tensor, order: Tensor) -> None:
+        """One epoch. By hand: autograd and torch.optim would take most of the time of steps as small as these."""
+        targets = targets[:, order]
+        for begin in range(0, len(order), BATCH):
+            rows = features.index_select(0, order[begin : begin + BATCH])
+            probabilities = self._probabilities(rows)
+            error = probabilities - targets[:, begin : begin + BATCH]
+            error *= 2 / error.numel()
+            error -= (error * probabilities).sum(dim=0)
+            error *= probabilities
+            torch.mm(error, rows, out=self.weight_gradient)
+            torch.sum(error, dim=1, out=self.bias_gradient)
+            self.step += 1
+            adam(self.values, self.gradient, self.mean, self.square, self.step)
+
+    def expected(self, features: Tensor) -> np.ndarray:
+        """Expected scores, float64 of shape (n,), of features of shape (n, F)."""
+        return np.arange(1.0, CLASSES + 1) @ self._probabilities(features).cpu().numpy().astype(np.float64)
+
+    def _probabilities(self, rows: Tensor) -> Tensor:
+        """Of shape (5, B): one class a row, for products and sums along long rows are the fast ones."""
+        return torch.softmax(torch.mm(self.weight, rows.T).add_(self.bias[:, None]), dim=0)

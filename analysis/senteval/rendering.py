@@ -1,0 +1,213 @@
+"""A table of scores as text for the terminal, CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from analysis.senteval.printed import Cell, Key
+
+_TASKS = {
+    "SICKEntailment": "SICK-E",
+    "SICKRelatedness": "SICK-R",
+    "STSBenchmark": "STS-B",
+    "ImageCaptionRetrieval": "COCO",
+    "Length": "SentLen",
+    "WordContent": "WC",
+    "Depth": "TreeDepth",
+    "TopConstituents": "TopConst",
+    "BigramShift": "BShift",
+    "SubjNumber": "SubjNum",
+    "ObjNumber": "ObjNum",
+    "OddManOut": "SOMO",
+    "CoordinationInversion": "CoordInv",
+}
+_METRICS = {
+    "test": "",
+    "dev": "",
+    "accuracy": "acc",
+    "f1": "F1",
+    "pearson": "r",
+    "spearman": "ρ",
+    "pearson.mean": "r",
+    "spearman.mean": "ρ",
+    "spearman.all": "ρ all",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model's cells; ``source`` is "ours" or the paper that prints them."""
+
+    name: str
+    cells: dict[Key, Cell]
+    source: str = "ours"
+    protocol: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.name if self.source == "ours" else f"{self.source}: {self.name}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: its columns in order, our rows, the papers' rows, and lines to stand below."""
+
+    title: str
+    columns: list[Key]
+    ours: list[Row]
+    printed: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def best(self, key: Key) -> float | None:
+        """The highest of our scores in a column as shown, to two decimals; None where fewer than two have one."""
+        shown = [round(row.cells[key].value, 2) for row in self.ours if key in row.cells]
+        return max(shown) if len(shown) > 1 else None
+
+    def is_best(self, row: Row, key: Key) -> bool:
+        """Whether ``row`` is ours and has a column's highest score, alone or tied."""
+        return row.source == "ours" and key in row.cells and round(row.cells[key].value, 2) == self.best(key)
+
+
+def score_cell(value: float) -> Cell:
+    """A score of ours as tables show it."""
+    return Cell(value, f"{value:.2f}")
+
+
+def heading(key: Key) -> str:
+    """A column's short name: "MRPC F1", "SICK-R ρ", "probing (9 of 10)"."""
+    task, metric = key
+    if not task:
+        return metric
+    name = (
+        metric.removeprefix("recalls.").replace("_r", " R@") if metric.startswith("recalls.") else _METRICS[metric]
+    )
+    return f"{_TASKS.get(task, task)} {name}".strip()
+
+
+def as_csv(grid: Grid) -> str:
+    """Columns by SentEval's names ("MRPC.f1"); numbers as shown, nothing where there is none; no notes."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    names = [
+        metric if not task else task if metric == "test" else f"{task}.{metric}" for task, metric in grid.columns
+    ]
+    writer.writerow(["model", "source", "protocol", *names])
+    for row in grid.ours + grid.printed:
+        cells = [row.cells[key].text if key in row.cells else "" for key in grid.columns]
+        writer.writerow([row.name, row.source, row.protocol, *cells])
+    return file.getvalue().rstrip("\n")
+
+
+def as_markdown(grid: Grid) -> str:
+    """A pipe table, our best in bold, notes below."""
+
+    def cell(row: Row, key: Key) -> str:
+        text = row.cells[key].text if key in row.cells else "–"
+        return f"**{text}**" if grid.is_best(row, key) else text
+
+    lines = [["model", *map(heading, grid.columns)], [":--", *["--:"] * len(grid.columns)]]
+    lines += [
+        [_escape_markdown(row.label), *(cell(row, key) for key in grid.columns)]
+        for row in grid.ours + grid.printed
+    ]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n\n".join([table, *map(_escape_markdown, grid.notes)])
+
+
+def as_latex(grid: Grid) -> str:
+    """A tabular for the package booktabs, our best in bold, notes below."""
+
+    def line(row: Row) -> str:
+        cells = []
+        for key in grid.columns:
+            text = _escape_latex(row.cells[key].text) if key in row.cells else "--"
+            cells.append(rf"\textbf{{{text}}}" if grid.is_best(row, key) else text)
+        return " & ".join([_escape_latex(row.label), *cells]) + r" \\"
+
+    lines = [rf"\begin{{tabular}}{{l{'r' * len(grid.columns)}}}", r"\toprule"]
+    lines += [" & ".join(["model", *(_escape_latex(heading(key)) for key in grid.columns)]) + r" \\"]
+    for block in _blocks(grid):
+        lines += [r"\midrule", *map(line, block)]
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if grid.notes:
+        notes = [_escape_latex(note) for note in grid.notes]
+        lines += [r"\par\smallskip", r"{\footnotesize " + r" \\ ".join(notes) + r" \par}"]
+    return "\n".join(lines)
+
+
+def as_text(grid: Grid, width: int = 120) -> str:
+    """The terminal's table without colours, at most ``width`` characters wide where a column allows."""
+    file = io.StringIO()
+    Console(file=file, width=width).print(rich_table(grid, width))
+    return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n"))
+
+
+def rich_table(grid: Grid, width: int) -> RenderableType:
+    """Tables one below the other, each with as many columns as ``width`` characters hold; our best in bold."""
+    names = max(len(row.label) for row in grid.ours + grid.printed)
+    parts: list[RenderableType] = []
+    for columns in _fitting(grid, width - names - 4):
+        title = None if parts else escape(grid.title)
+        table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+        table.add_column("model", no_wrap=True)
+        for key in columns:
+            table.add_column(escape(heading(key)), justify="right")
+        for block in _blocks(grid):
+            for row in block:
+                cells = [row.cells[key].text if key in row.cells else "–" for key in columns]
+                styles = ["bold" if grid.is_best(row, key) else "" for key in columns]
+                texts = [Text(text, style) for text, style in zip(cells, styles, strict=True)]
+                table.add_row(Text(row.label), *texts, style="" if row.source == "ours" else "dim")
+            table.add_section()
+        parts.append(table)
+    return Group(*parts, *(Text(note, style="dim") for note in grid.notes))
+
+
+def _blocks(grid: Grid) -> list[list[Row]]:
+    """Our rows, then those of each paper."""
+    sources = dict.fromkeys(row.source for row in grid.printed)
+    return [grid.ours, *([row for row in grid.printed if row.source == source] for source in sources)]
+
+
+def _fitting(grid: Grid, width: int) -> Iterable[Sequence[Key]]:
+    """The columns in groups that fit ``width`` characters, each as wide as its heading, its padding and a line."""
+    group: list[Key] = []
+    used = 0
+    for key in grid.columns:
+        need = max(5, len(heading(key))) + 3
+        if group and used + need > width:
+            yield group
+            group, used = [], 0
+        group.append(key)
+        used += need
+    yield group
+
+
+def _escape_markdown(text: str) -> str:
+    return "".join(f"\\{sign}" if sign in "\\`*_|<>[]" else sign for sign in text)
+
+
+_LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "ρ": r"$\rho$",
+    "–": "--",
+}
+
+
+def _escape_latex(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in text)
+
+
+FORMATS: dict[str, Callable[[Grid], str]] = {"text": as_text, "md": as_markdown, "csv": as_csv, "latex": as_latex}

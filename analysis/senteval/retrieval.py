@@ -1,0 +1,226 @@
+"""Captions to images and back: two linear maps under a ranking loss (``senteval/tools/ranking.py``)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+from analysis.senteval.protocols import SEED
+from analysis.senteval.training import Patience, Table, toolkit_stream
+from data.errors import UserError
+
+PROJECTION = 1000
+MARGIN = 0.2
+CONTRAST = 30
+BATCH = 128
+MAX_EPOCH = 20
+TENACITY = 3
+CAPTIONS = 5  # of an image
+SPLIT_IMAGES, SPLITS = 1000, 5
+
+
+class Captioned(NamedTuple):
+    """n images and their captions.
+
+    Attributes:
+        images: float32 of shape (n, F).
+        vectors: of distinct captions, float32 of shape (m, D); may be memory-mapped.
+        captions: rows of ``vectors``, int64 of shape (n, 5).
+    """
+
+    images: np.ndarray
+    vectors: np.ndarray
+    captions: np.ndarray
+
+
+class Ranks(NamedTuple):
+    """Recalls in percent and the median rank (best: 1)."""
+
+    recall_1: float
+    recall_5: float
+    recall_10: float
+    median: float
+
+
+class Retrieval(NamedTuple):
+    """What the model of the best look at dev finds.
+
+    Attributes:
+        dev: sum of the six recalls on dev, 0 .. 600, as the toolkit gives it.
+        image_to_text, text_to_image: on test, means over the splits.
+        splits, split_images: how many splits of how many images the test images were judged in: 5 of 1,000 where
+            there are as many; fewer than 1,000 images are one split.
+        epochs: passes made in all.
+    """
+
+    dev: float
+    image_to_text: Ranks
+    text_to_image: Ranks
+    splits: int
+    split_images: int
+    epochs: int
+
+
+def retrieval(
+    train: Captioned,
+    dev: Captioned,
+    test: Captioned,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Callable[[float], None] | None = None,
+) -> Retrieval:
+    """Learns both maps with the toolkit's seeds, negatives, batches and end.
+
+    Args:
+        device: where to; vectors that do not fit there stay on the host.
+        progress: called with the share done, 0 .. 1.
+
+    Raises:
+        UserError: if there are too few training captions for negatives outside the batch.
+    """
+    captions = train.captions.size
+    if captions <= BATCH:
+        raise UserError(
+            f"The caption task needs more than {BATCH} captions to train on, for negatives outside the batch. "
+            f"Got {captions} instead."
+        )
+    steps = -(-captions // BATCH)
+    images, sentences = Table(train.images, device), Table(train.vectors, device)
+    of = train.captions.reshape(-1)
+    with toolkit_stream(device):
+        model = Projections(images.width, sentences.width).to(device)
+    optimizer = torch.optim.Adam(model.parameters())
+    stream = np.random.RandomState(SEED)
+    patience = Patience(TENACITY)
+    epochs = 0
+    while not patience.spent and epochs <= MAX_EPOCH:
+        for step, (own, other_images, other_captions) in enumerate(batches(captions, stream), start=1):
+            loss = ranking_loss(
+                model.image(images[own // CAPTIONS]),
+                model.caption(sentences[of[own]]),
+                model.image(images[other_images // CAPTIONS]).unflatten(0, (-1, CONTRAST)),
+                model.caption(sentences[of[other_captions]]).unflatten(0, (-1, CONTRAST)),
+            )
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if progress is not None:
+                progress((epochs + step / steps) / (MAX_EPOCH + 1))
+        epochs += 1
+        forth, back = judge(model, dev, device)
+        if patience.rises(sum(forth[:3]) + sum(back[:3])):
+            kept = copy.deepcopy(model)
+    if progress is not None:
+        progress(1.0)
+    splits, split_images = _splits(len(test.images))
+    return Retrieval(patience.best, *judge(kept, test, device), splits, split_images, epochs)
+
+
+class Projections(nn.Module):
+    """A linear map for images and one for captions, into one space, to length 1."""
+
+    def __init__(self, image_width: int, caption_width: int) -> None:
+        super().__init__()
+        self.images = nn.Linear(image_width, PROJECTION)
+        self.captions = nn.Linear(caption_width, PROJECTION)
+
+    def image(self, rows: Tensor) -> Tensor:
+        """Of shape (B, P), of rows of shape (B, F)."""
+        return self._unit(self.images(rows))
+
+    def caption(self, rows: Tensor) -> Tensor:
+        """Of shape (B, P), of rows of shape (B, D)."""
+        return self._unit(self.captions(rows))
+
+    @staticmethod
+    def _unit(rows: Tensor) -> Tensor:
+        return rows / rows.square().sum(dim=1, keepdim=True).sqrt()
+
+
+def ranking_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_captions: Tensor) -> Tensor:
+    """Sum of what each of the others comes too near, in both directions.
+
+    Args:
+        images, captions: of shape (B, P), belonging together row by row.
+        other_images, other_captions: of shape (B, K, P).
+    """
+    near = (images * captions).sum(dim=1, keepdim=True)
+    to_captions = torch.einsum("bp,bkp->bk", images, other_captions)
+    to_images = torch.einsum("bp,bkp->bk", captions, other_images)
+    return relu(MARGIN - near + to_captions).sum() + relu(MARGIN - near + to_images).sum()
+
+
+def batches(captions: int, stream: np.random.RandomState) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """One epoch: numbers of B captions, of those whose images are the others, and of the others, (B * 30,) each.
+
+    Others are drawn with replacement outside the batch. The draws are those of ``stream.choice`` on the epoch's
+    order without the batch, as the toolkit has it, without making that list.
+    """
+    order = stream.permutation(captions)
+    for begin in range(0, captions, BATCH):
+        own = order[begin : begin + BATCH]
+        places = (stream.randint(0, captions - len(own), CONTRAST * len(own)) for _ in range(2))
+        images, sentences = (order[place + len(own) * (place >= begin)] for place in places)
+        yield own, images, sentences
+
+
+@torch.no_grad()
+def judge(model: Projections, examples: Captioned, device: torch.device | str) -> tuple[Ranks, Ranks]:
+    """From image to text and back, means over the splits."""
+    splits, size = _splits(len(examples.images))
+    found = []
+    for begin in range(0, splits * size, size):
+        part = slice(begin, begin + size)
+        rows = examples.vectors[examples.captions[part].reshape(-1)]
+        images = model.image(torch.from_numpy(examples.images[part]).to(device))
+        captions = model.caption(torch.from_numpy(rows).to(device))
+        found.append([summary(ranks) for ranks in both_ranks(images @ captions.T)])
+    forth, back = np.mean(found, axis=0).tolist()
+    return Ranks(*forth), Ranks(*back)
+
+
+def both_ranks(scores: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Ranks, from 0, of each image's best caption among all, and of each caption's image among all.
+
+    Of equal scores the later column comes first: that decides nothing in favour of the right one, so vectors that
+    are all the same find no more than chance does.
+
+    Args:
+        scores: of shape (n, 5n); captions 5i .. 5i + 4 belong to image i.
+
+    Returns:
+        Of shapes (n,) and (5n,).
+    """
+    n = len(scores)
+    own = torch.arange(n * CAPTIONS, device=scores.device).view(n, CAPTIONS)
+    of_own = scores.gather(1, own)
+    best = of_own.amax(dim=1)
+    last = torch.where(of_own == best[:, None], own, -1).amax(dim=1)
+    forth = _ranks(scores, best, last)
+    image = torch.arange(n, device=scores.device).repeat_interleave(CAPTIONS)
+    back = _ranks(scores.T, scores.T.gather(1, image[:, None])[:, 0], image)
+    return forth.cpu().numpy(), back.cpu().numpy()
+
+
+def _ranks(scores: Tensor, right: Tensor, column: Tensor) -> Tensor:
+    """How many columns stand before ``column``, whose score is ``right``, in each row."""
+    later = torch.arange(scores.shape[1], device=scores.device) > column[:, None]
+    right = right[:, None]
+    return ((scores > right) | ((scores == right) & later)).sum(dim=1)
+
+
+def summary(ranks: np.ndarray) -> Ranks:
+    """Recalls and median of ranks that count from 0."""
+    first, five, ten = (100 * float(np.mean(ranks < k)) for k in (1, 5, 10))
+    return Ranks(first, five, ten, float(np.floor(np.median(ranks)) + 1))
+
+
+def _splits(images: int) -> tuple[int, int]:
+    """How many splits of how many images; what is left over is not judged."""
+    return (min(SPLITS, images // SPLIT_IMAGES), SPLIT_IMAGES) if images >= SPLIT_IMAGES else (1, images)

@@ -1,0 +1,207 @@
+"""How L2 is chosen and what is reported: nested folds, folds, or a dev set (``senteval/tools/validation.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from typing import Protocol as Interface
+
+import numpy as np
+import torch
+from scipy.special import softmax
+from sklearn.model_selection import StratifiedKFold
+
+from analysis.senteval import hidden, linear
+from analysis.senteval.fits import Fit
+from analysis.senteval.protocols import L2, SEED, Classifier, Protocol
+from data.errors import UserError
+
+Progress = Callable[[float], None]
+
+
+class Outcome(NamedTuple):
+    """What a task's classifier reached, in percent, rounded where the toolkit rounds.
+
+    Attributes:
+        dev: accuracy that chose L2; of nested folds the mean of the best.
+        test: accuracy on test; of nested folds the mean over them.
+        l2: the chosen one; of nested folds one an outer fold.
+        probabilities: of the test examples' classes, float32 of shape (n_test, C), in the order given; of nested
+            folds each from the model that has not seen it.
+        n_dev, n_test: examples behind ``dev`` and ``test``.
+        folds: of nested folds each example's outer fold, int64 of shape (n_test,); else None.
+    """
+
+    dev: float
+    test: float
+    l2: float | list[float]
+    probabilities: np.ndarray
+    n_dev: int
+    n_test: int
+    folds: np.ndarray | None = None
+
+
+class Trained(Interface):
+    """A fit's classifier."""
+
+    @property
+    def dev_accuracy(self) -> float: ...
+
+    def logits(self, rows: np.ndarray) -> np.ndarray: ...
+
+
+def nested(
+    features: np.ndarray,
+    labels: np.ndarray,
+    classes: int,
+    protocol: Protocol,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> Outcome:
+    """Folds within folds: each outer fold is tested with the L2 that its own inner folds choose.
+
+    Args:
+        features: float32 of shape (n, D).
+        labels: int64 of shape (n,), 0 .. C-1.
+        classes: C.
+        protocol: its ``folds`` outside and inside, and its ``classifier``.
+        device: where to train.
+        progress: called with the share done, 0 .. 1.
+
+    Raises:
+        UserError: where no class has an example for each fold.
+    """
+    outer = stratified(labels, protocol.folds)
+    inner = [
+        (train[inner_train], train[inner_dev])
+        for train, _ in outer
+        for inner_train, inner_dev in stratified(labels[train], protocol.folds)
+    ]
+    fit_many = _trainer(protocol.classifier)
+    share = len(inner) * len(L2) / (len(inner) * len(L2) + len(outer))
+    found = fit_many(
+        features, labels, _with_l2(inner), classes, protocol.classifier,
+        device=device, progress=_part(progress, 0, share),
+    )  # fmt: skip
+    accuracies = np.reshape([one.dev_accuracy for one in found], (len(outer), protocol.folds, len(L2)))
+    chosen = [_best(fold) for fold in accuracies]
+    found = fit_many(
+        features,
+        labels,
+        [Fit(train, None, l2) for (train, _), (l2, _) in zip(outer, chosen, strict=True)],
+        classes,
+        protocol.classifier,
+        device=device,
+        progress=_part(progress, share, 1),
+    )
+    logits, folds = np.empty((len(labels), classes), np.float32), np.empty(len(labels), np.int64)
+    tests = []
+    for number, ((_, test), one) in enumerate(zip(outer, found, strict=True)):
+        logits[test], folds[test] = one.logits(features[test]), number
+        tests.append(_accuracy(logits[test], labels[test]))
+    dev, test_mean = (round(float(np.mean(scores)), 2) for scores in ([score for _, score in chosen], tests))
+    return Outcome(
+        dev, test_mean, [l2 for l2, _ in chosen], softmax(logits, axis=1), len(labels), len(labels), folds
+    )
+
+
+def kfold(
+    train: np.ndarray,
+    train_labels: np.ndarray,
+    test: np.ndarray,
+    test_labels: np.ndarray,
+    classes: int,
+    protocol: Protocol,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> Outcome:
+    """Folds of ``train`` choose L2; a fit on all of it is tested. Arguments as ``nested`` has them."""
+    fit_many = _trainer(protocol.classifier)
+    fits = _with_l2(stratified(train_labels, protocol.folds))
+    share = len(fits) / (len(fits) + 1)
+    found = fit_many(
+        train, train_labels, fits, classes, protocol.classifier,
+        device=device, progress=_part(progress, 0, share),
+    )  # fmt: skip
+    l2, dev = _best(np.reshape([one.dev_accuracy for one in found], (protocol.folds, len(L2))))
+    everything = [Fit(np.arange(len(train)), None, l2)]
+    [last] = fit_many(
+        train, train_labels, everything, classes, protocol.classifier,
+        device=device, progress=_part(progress, share, 1),
+    )  # fmt: skip
+    return _outcome(dev, l2, last, test, test_labels, len(train))
+
+
+def split(
+    train: np.ndarray,
+    train_labels: np.ndarray,
+    dev: np.ndarray,
+    dev_labels: np.ndarray,
+    test: np.ndarray,
+    test_labels: np.ndarray,
+    classes: int,
+    protocol: Protocol,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> Outcome:
+    """A dev set chooses L2; that same fit is tested. Arguments as ``nested`` has them."""
+    parts = np.arange(len(train)), np.arange(len(train), len(train) + len(dev))
+    found = _trainer(protocol.classifier)(
+        np.concatenate([train, dev]),
+        np.concatenate([train_labels, dev_labels]),
+        _with_l2([parts]),
+        classes,
+        protocol.classifier,
+        device=device,
+        progress=progress,
+    )
+    l2, score = _best(np.array([[one.dev_accuracy for one in found]]))
+    return _outcome(score, l2, found[L2.index(l2)], test, test_labels, len(dev))
+
+
+def _trainer(classifier: Classifier) -> Callable[..., Sequence[Trained]]:
+    return hidden.fit_many if classifier.hidden else linear.fit_many
+
+
+def stratified(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows of each fold's two parts, as the toolkit makes them.
+
+    Raises:
+        UserError: where no class has enough examples.
+    """
+    fewest = np.bincount(labels).max()
+    if fewest < count:
+        raise UserError(f"{count} folds need as many examples of some class; the largest class has {fewest}.")
+    splitter = StratifiedKFold(count, shuffle=True, random_state=SEED)
+    return list(splitter.split(np.empty(len(labels)), labels))
+
+
+def _with_l2(folds: list[tuple[np.ndarray, np.ndarray]]) -> list[Fit]:
+    return [Fit(train, dev, l2) for train, dev in folds for l2 in L2]
+
+
+def _best(accuracies: np.ndarray) -> tuple[float, float]:
+    """The first best L2 and its score in percent, of accuracies 0 .. 1 of shape (folds, L2)."""
+    scores = [round(100 * float(np.mean(column)), 2) for column in accuracies.T]
+    return L2[int(np.argmax(scores))], max(scores)
+
+
+def _accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
+    return round(100 * float(np.mean(logits.argmax(axis=1) == labels)), 2)
+
+
+def _outcome(
+    dev: float, l2: float, trained: Trained, test: np.ndarray, test_labels: np.ndarray, n_dev: int
+) -> Outcome:
+    logits = trained.logits(test)
+    return Outcome(dev, _accuracy(logits, test_labels), l2, softmax(logits, axis=1), n_dev, len(test_labels))
+
+
+def _part(progress: Progress | None, start: float, stop: float) -> Progress | None:
+    """``progress`` of a part that goes from ``start`` to ``stop`` of the whole."""
+    if progress is None:
+        return None
+    return lambda share: progress(start + (stop - start) * share)

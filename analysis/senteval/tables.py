@@ -1,0 +1,265 @@
+"""One table from many senteval.json: models by tasks, averages, the papers' rows beside.
+
+    python -m analysis.senteval.tables a/senteval.json b/senteval.json --papers declutr --format md
+
+Beside a paper's rows stand only scores of the paper's own metric, on SentEval's whole data; an average over fewer
+tasks than the paper's is marked, and the papers' rows are then averaged from their printed cells over the same
+tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from analysis.senteval.averages import RULES, Rule, Scores, average, averages
+from analysis.senteval.printed import PAPERS, Key, PrintedRow, paper_rows
+from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
+from analysis.senteval.rendering import FORMATS, Grid, Row, rich_table, score_cell
+from analysis.senteval.results import Results, read_results
+from data.errors import UserError
+
+# The averages of a table without papers.
+SHOWN = (
+    "declutr_downstream",
+    "declutr_downstream_with_snli",
+    "probing",
+    "sts_spearman_mean",
+    "sts_spearman_wmean",
+    "sts_spearman_all",
+)
+PAPER_PROTOCOLS = {"declutr": "default", "declutr_v1": "default", "conssent": "conssent", "gensen": "gensen"}
+
+
+def task_table(
+    records: Mapping[str, Record], pending: Mapping[str, str] | None = None, *, title: str = "SentEval"
+) -> Table:
+    """One model's tasks while they are worked at: those done with their scores, then the others, then averages.
+
+    Args:
+        records: by task, what is done.
+        pending: by task that is not done, a word on it ("waiting", "training, 40 %", "no MR/rt-polarity.pos").
+    """
+    pending = pending or {}
+    table = Table(title=escape(title), title_justify="left", title_style="bold", header_style="bold")
+    table.add_column("task", no_wrap=True)
+    for name in ("dev", "test", "n test", "L2", "seconds"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for task in [task for task in PUBLISHED if task in records or task in pending]:
+        if task not in records:
+            table.add_row(task, *[""] * 5, escape(pending[task]), style="dim")
+            continue
+        record = records[task]
+        others = [f"F1 {_show(record['f1'])}"] if "f1" in record else []
+        others += ["not comparable"] if incomparable(task, record) else []
+        table.add_row(
+            task,
+            _show(measure(record, "dev")),
+            _show(measure(record, "test")),
+            f"{record['n_test']:,}",
+            _weight(record["l2"]),
+            f"{record['seconds']:,.1f}",
+            ", ".join(others),
+        )
+    shown = (one for one in averages(records) if one.rule.name in SHOWN and len(one.tasks) > 1)
+    table.caption = "\n".join(escape(f"{one.label}: {one.value:.2f}") for one in shown)
+    table.caption_justify = "left"
+    return table
+
+
+def comparison(results: Sequence[Results], papers: Sequence[str] = (), split: str = "test") -> Grid:
+    """The table of ``results``, a row each, with the rows of ``papers`` (of PAPERS) below.
+
+    Args:
+        results: evaluations; those of equal names are told apart by protocol or number.
+        papers: whose rows stand beside; on test the columns are then theirs.
+        split: "test" or "dev".
+
+    Raises:
+        UserError: if there is nothing to show.
+    """
+    printed = [row for paper in papers for row in paper_rows(paper, split)]
+    scores = [_scores(one, only_comparable=bool(papers)) for one in results]
+    theirs = [key for row in printed for key in row.cells if key[0]]
+    wanted = _ordered(theirs or [key for one in results for key in _keys(one, split)])
+    columns = [key for key in wanted if any(score(*key) is not None for score in scores)]
+    names = _names(results)
+    ours = [Row(name, {}, protocol=one.protocol) for name, one in zip(names, results, strict=True)]
+    below = [Row(row.model, {}, row.paper, PAPER_PROTOCOLS[row.paper]) for row in printed]
+    for key in columns:
+        for row, score in zip(ours, scores, strict=True):
+            if (value := score(*key)) is not None:
+                row.cells[key] = score_cell(value)
+        for row, source in zip(below, printed, strict=True):
+            if key in source.cells:
+                row.cells[key] = source.cells[key]
+
+    notes = [_protocols(results)]
+    if split == "dev":
+        notes.append("On dev, SICKRelatedness and STSBenchmark are Pearson (of plain cosine: Spearman).")
+    apart = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
+    for rule in _rules(papers, split):
+        columns += _add_average(rule, scores, apart, ours, list(zip(below, printed, strict=True)), notes)
+    if not columns:
+        beside = f" that can stand beside {' and '.join(papers)}" if papers else ""
+        raise UserError(f"There is no {split} score{beside} in the results of {', '.join(names)}.")
+    below = [row for row in below if row.cells]
+    for paper in papers:
+        if any(row.source == paper for row in below):
+            protocol = PAPER_PROTOCOLS[paper]
+            other = "" if all(one.protocol == protocol for one in results) else ", another than ours"
+            notes.append(f"{paper}: as printed, protocol {protocol}{other}.")
+        else:
+            notes.append(f"{paper}: nothing to compare.")
+    notes += _data_notes(results, names, left_out=bool(papers))
+    return Grid(f"SentEval, {split}", columns, ours, below, notes)
+
+
+def _add_average(
+    rule: Rule,
+    scores: Sequence[Scores],
+    apart: set[str],
+    ours: Sequence[Row],
+    printed: Sequence[tuple[Row, PrintedRow]],
+    notes: list[str],
+) -> list[Key]:
+    """Adds the cells of an average to the rows and what is to be said of it to ``notes``; gives its column.
+
+    It is over the tasks of the row that has most of them; rows that lack one of these get no cell.
+    """
+    found = [one for score in scores if (one := average(rule, score, apart))]
+    fullest = max(found, key=lambda one: len(one.tasks), default=None)
+    if fullest is None or len(fullest.tasks) < 2:
+        return []
+    key = "", fullest.label
+    for row, score in zip(ours, scores, strict=True):
+        if one := average(rule, score, apart, fullest.tasks):
+            row.cells[key] = score_cell(one.value)
+    recomputed = False
+    for row, source in printed:
+        if fullest.complete and ("", rule.name) in source.cells:
+            row.cells[key] = source.cells["", rule.name]
+        elif one := average(rule, source.score, (), fullest.tasks):
+            row.cells[key] = score_cell(one.value)
+            recomputed = True
+    if not fullest.complete:
+        notes.append(f"{rule.name} is over {fullest.describe()} ({rule.source}).")
+    if recomputed:
+        notes.append(f"{fullest.label} of printed rows is worked out from their cells over the same tasks.")
+    return [key]
+
+
+def _scores(results: Results, only_comparable: bool) -> Scores:
+    def score(task: str, metric: str) -> float | None:
+        record = results.tasks.get(task)
+        if record is None or (only_comparable and incomparable(task, record)):
+            return None
+        return measure(record, metric)
+
+    return score
+
+
+def _keys(results: Results, split: str) -> list[Key]:
+    return [
+        (task, metric)
+        for task, record in results.tasks.items()
+        for metric in (headlines(task, record) if split == "test" else ("dev",))
+    ]
+
+
+def _ordered(keys: Iterable[Key]) -> list[Key]:
+    """Each once, in SentEval's order of tasks; metrics of a task in the order met."""
+    place = {task: number for number, task in enumerate(PUBLISHED)}
+    return sorted(dict.fromkeys(keys), key=lambda key: place[key[0]])
+
+
+def _rules(papers: Sequence[str], split: str) -> list[Rule]:
+    if papers:
+        return [rule for rule in RULES.values() if rule.split == split and set(rule.papers) & set(papers)]
+    suffix = "_dev" if split == "dev" else ""
+    return [RULES[name + suffix] for name in SHOWN if name + suffix in RULES]
+
+
+def _names(results: Sequence[Results]) -> list[str]:
+    """What to call each: the model's name, with its protocol where these differ, numbered if need be."""
+    several = len({one.protocol for one in results}) > 1
+    names = [str(one.model.get("name", "?")) + (f" ({one.protocol})" if several else "") for one in results]
+    count, seen = Counter(names), Counter[str]()
+    for index, name in enumerate(names):
+        seen[name] += 1
+        if count[name] > 1:
+            names[index] = f"{name} #{seen[name]}"
+    return names
+
+
+def _protocols(results: Sequence[Results]) -> str:
+    names = list(dict.fromkeys(one.protocol for one in results))
+    return f"Protocol: {names[0]}." if len(names) == 1 else f"Protocols, not to be compared: {', '.join(names)}."
+
+
+def _data_notes(results: Sequence[Results], names: Sequence[str], left_out: bool) -> list[str]:
+    """What may not stand beside printed scores and why, and what is missing."""
+    reasons: dict[str, dict[str, None]] = {}
+    for one in results:
+        for task, record in one.tasks.items():
+            if reason := incomparable(task, record):
+                reasons.setdefault(reason, {})[task] = None
+    notes = []
+    if reasons:
+        told = "; ".join(f"{', '.join(tasks)} ({reason})" for reason, tasks in reasons.items())
+        notes.append(f"{'Left out' if left_out else 'Not comparable with printed scores'}: {told}.")
+    lacking: dict[str, list[str]] = {}
+    for one, name in zip(results, names, strict=True):
+        if one.missing:
+            lacking.setdefault(", ".join(one.missing), []).append(name)
+    return notes + [f"No files of {tasks} for {', '.join(models)}." for tasks, models in lacking.items()]
+
+
+def _show(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _weight(l2: float | list[float] | None) -> str:
+    """The L2 chosen; of several folds the most frequent, marked by "~" where they differ."""
+    if l2 is None or l2 == []:
+        return "–"
+    if not isinstance(l2, list):
+        return f"{l2:g}"
+    [(common, count)] = Counter(l2).most_common(1)
+    return f"{'' if count == len(l2) else '~'}{common:g}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis.senteval.tables", description="One table from many senteval.json."
+    )
+    parser.add_argument("results", nargs="+", type=Path, help="senteval.json, or folders that hold one")
+    parser.add_argument("--papers", nargs="+", default=[], choices=PAPERS, help="whose printed rows stand beside")
+    parser.add_argument("--format", default="text", choices=list(FORMATS))
+    parser.add_argument("--split", default="test", choices=("test", "dev"))
+    given = parser.parse_args(arguments)
+    try:
+        grid = comparison([read_results(path) for path in given.results], given.papers, given.split)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    console = Console()
+    if given.format == "text" and console.is_terminal:
+        console.print(rich_table(grid, console.width))
+        return 0
+    print(FORMATS[given.format](grid))
+    if given.format == "csv":  # a CSV has no place for them
+        print("\n".join(grid.notes), file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

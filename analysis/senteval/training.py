@@ -1,0 +1,93 @@
+"""What training programs share: the seed, the end of a fit, updates, rows by number (``senteval/tools``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from analysis.senteval.protocols import SEED
+
+_SPARE = 0.4  # share of a GPU's free memory that one table may take
+_CHUNK = 1 << 16  # rows copied there at a time
+
+
+@contextmanager
+def toolkit_stream(device: torch.device | str) -> Iterator[None]:
+    """Torch's global stream begins at the toolkit's seed within, and is what it was afterwards."""
+    device = torch.device(device)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.random.default_generator.manual_seed(SEED)
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(SEED)
+        yield
+
+
+class Patience:
+    """Counts the looks at dev that bring no rise; the count never resets.
+
+    Args:
+        tenacity: the (tenacity + 1)-th such look is the last.
+    """
+
+    def __init__(self, tenacity: int) -> None:
+        self.best = -math.inf
+        self._left = tenacity + 1
+
+    def rises(self, score: float) -> bool:
+        """Whether ``score`` is the best so far, as the first one is."""
+        if score > self.best:
+            self.best = score
+            return True
+        self._left -= 1
+        return False
+
+    @property
+    def spent(self) -> bool:
+        return self._left == 0
+
+
+def adam(parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, step: int) -> None:
+    """One update in place as ``torch.optim.Adam`` makes it with its defaults; ``step`` counts from 1."""
+    mean.lerp_(gradient, 0.1)
+    square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+    scale = square.sqrt().div_(math.sqrt(1 - 0.999**step)).add_(1e-8)
+    parameter.addcdiv_(mean, scale, value=-1e-3 / (1 - 0.9**step))
+
+
+def rmsprop(parameter: Tensor, gradient: Tensor, square: Tensor) -> None:
+    """One update in place as ``torch.optim.RMSprop`` makes it with its defaults (learning rate 1e-2)."""
+    square.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
+    parameter.addcdiv_(gradient, square.sqrt().add_(1e-8), value=-1e-2)
+
+
+class Table:
+    """Rows of a matrix by their numbers, as tensors on ``device``.
+
+    The matrix itself goes to a GPU where it fits easily. On the host it may be memory-mapped; only rows that are
+    asked for are read.
+
+    Args:
+        matrix: float32 of shape (n, D).
+    """
+
+    def __init__(self, matrix: np.ndarray, device: torch.device | str) -> None:
+        self.device = torch.device(device)
+        self.width = matrix.shape[1]
+        self._host = matrix
+        self._here: Tensor | None = None
+        if self.device.type == "cuda" and matrix.nbytes < _SPARE * torch.cuda.mem_get_info(self.device)[0]:
+            self._here = torch.empty(matrix.shape, dtype=torch.float32, device=self.device)
+            for begin in range(0, len(matrix), _CHUNK):
+                part = np.array(matrix[begin : begin + _CHUNK], dtype=np.float32)
+                self._here[begin : begin + _CHUNK] = torch.from_numpy(part)
+
+    def __getitem__(self, rows: np.ndarray) -> Tensor:
+        if self._here is not None:
+            return self._here[torch.from_numpy(rows).to(self.device)]
+        return torch.from_numpy(self._host[rows]).to(self.device)

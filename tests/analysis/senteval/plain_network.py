@@ -1,0 +1,75 @@
+"""The toolkit's classifier, with or without a hidden layer, as anyone would write it: modules and torch.optim."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from analysis.senteval.protocols import Classifier
+
+
+class Plain(NamedTuple):
+    """The model of the best look at dev, in evaluation mode, its accuracy there, and the epochs in all."""
+
+    model: nn.Sequential
+    dev_accuracy: float
+    epochs: int
+
+    def logits(self, features: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return self.model(torch.from_numpy(features)).numpy()
+
+
+def plain_network(
+    train: tuple[np.ndarray, np.ndarray],
+    dev: tuple[np.ndarray, np.ndarray] | None,
+    l2: float,
+    classes: int,
+    classifier: Classifier,
+) -> Plain:
+    """One fit under the toolkit's seed; without ``dev`` 5 % of ``train`` are dev."""
+    random = np.random.RandomState(1111)
+    x, y = map(torch.from_numpy, train)
+    if dev is None:
+        order, held = torch.from_numpy(random.permutation(len(x))), int(0.05 * len(x))
+        dev_x, dev_y, x, y = x[order[:held]], y[order[:held]], x[order[held:]], y[order[held:]]
+    else:
+        dev_x, dev_y = map(torch.from_numpy, dev)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1111)
+        model = _model(x.shape[1], classes, classifier)
+        optimizer: torch.optim.Optimizer
+        if classifier.optimizer == "adam":
+            optimizer = torch.optim.Adam(model.parameters(), weight_decay=l2)
+        else:
+            optimizer = torch.optim.RMSprop(model.parameters(), weight_decay=l2)
+        best, failures, epochs = -1.0, 0, 0
+        while failures <= classifier.tenacity and epochs <= classifier.max_epoch:
+            model.train()
+            for _ in range(classifier.epoch_size):
+                for batch in torch.from_numpy(random.permutation(len(x))).split(classifier.batch):
+                    optimizer.zero_grad()
+                    nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
+                    optimizer.step()
+            epochs += classifier.epoch_size
+            model.eval()
+            accuracy = (model(dev_x).argmax(1) == dev_y).double().mean().item()
+            if accuracy > best:
+                best, kept = accuracy, {name: one.clone() for name, one in model.state_dict().items()}
+            else:
+                failures += 1
+    model.load_state_dict(kept)
+    return Plain(model, best, epochs)
+
+
+def _model(inputs: int, classes: int, classifier: Classifier) -> nn.Sequential:
+    if not classifier.hidden:
+        return nn.Sequential(nn.Linear(inputs, classes))
+    first = nn.Linear(inputs, classifier.hidden)
+    last = nn.Linear(classifier.hidden, classes)
+    if classifier.dropout_last:
+        return nn.Sequential(first, nn.Sigmoid(), nn.Dropout(classifier.dropout), last)
+    return nn.Sequential(first, nn.Dropout(classifier.dropout), nn.Sigmoid(), last)

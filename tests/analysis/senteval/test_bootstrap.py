@@ -1,0 +1,276 @@
+"""Intervals of differences: against plain loops, known cases, coverage, degenerate cases, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr, rankdata, spearmanr
+from sklearn.metrics import f1_score
+
+from analysis.senteval import bootstrap
+from analysis.senteval.bootstrap import Difference, Predictions, compare, compare_folders, main, metrics
+from data.errors import UserError
+
+
+def classes(gold: np.ndarray, said: np.ndarray, strata: np.ndarray | None = None) -> Predictions:
+    """Predictions of the classes ``said``, sure of each."""
+    strata = np.zeros(len(gold), dtype=int) if strata is None else strata
+    return Predictions(gold, np.eye(max(gold.max(), said.max()) + 1, dtype=np.float32)[said], strata, False)
+
+
+def scored(gold: np.ndarray, said: np.ndarray, subset: np.ndarray | None = None) -> Predictions:
+    return Predictions(gold, said, np.zeros(len(gold)) if subset is None else subset, subset is not None)
+
+
+def noisy(rng: np.random.Generator, gold: np.ndarray, accuracy: float) -> np.ndarray:
+    return np.where(rng.random(len(gold)) < accuracy, gold, 1 - gold)
+
+
+def naive(metric: str, a: Predictions, b: Predictions, resamples: int, seed: int) -> np.ndarray:
+    """Draws examples stratum by stratum and scores each resample with the libraries."""
+    rng = np.random.default_rng(seed)
+    strata = np.zeros(len(a.gold)) if metric.endswith("all") else a.strata
+    result = np.zeros(resamples)
+    groups = [np.flatnonzero(strata == value) for value in np.unique(strata)]
+    for r in range(resamples):
+        for members in groups:
+            drawn = rng.choice(members, len(members))
+            gold, sides = a.gold[drawn], (a.predicted[drawn], b.predicted[drawn])
+            if metric == "accuracy":
+                one, two = (np.mean(side.argmax(1) == gold) for side in sides)
+            elif metric == "f1":
+                one, two = (2 * (gold @ side.argmax(1)) / (gold + side.argmax(1)).sum() for side in sides)
+            else:
+                correlate = spearmanr if metric.startswith("spearman") else pearsonr
+                one, two = (correlate(gold, side)[0] for side in sides)
+            result[r] += 100 * (one - two) / len(groups)
+    return result
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "pearson", "spearman", "spearman.mean", "spearman.all"])
+def test_as_a_plain_loop(metric: str) -> None:
+    rng = np.random.default_rng(3)
+    n, strata = 120, np.repeat([0, 1, 2], [30, 40, 50])
+    gold: np.ndarray
+    if metric in ("accuracy", "f1"):
+        gold = rng.integers(2, size=n)
+        a, b = (classes(gold, noisy(rng, gold, p), strata if metric == "accuracy" else None) for p in (0.8, 0.7))
+    else:
+        gold = rng.integers(11, size=n) / 2  # ties
+        subset = strata if "." in metric else None
+        a, b = (scored(gold, np.round(gold + s * rng.normal(size=n), 1), subset) for s in (1.5, 2.5))
+    found = compare(a, b, metric, resamples=4000)
+    drawn = naive(metric, a, b, 1000, seed=1)
+    spread = drawn.std()
+    assert found.low == pytest.approx(np.quantile(drawn, 0.025), abs=0.2 * spread)
+    assert found.high == pytest.approx(np.quantile(drawn, 0.975), abs=0.2 * spread)
+    assert found.share_above_zero == pytest.approx(np.mean(drawn > 0), abs=0.05)
+
+
+def test_the_difference_is_that_of_the_scores() -> None:
+    rng = np.random.default_rng(0)
+    gold = rng.integers(2, size=200)
+    one, two = noisy(rng, gold, 0.9), noisy(rng, gold, 0.6)
+    a, b = classes(gold, one), classes(gold, two)
+    assert compare(a, b, "accuracy").difference == pytest.approx(
+        100 * (np.mean(one == gold) - np.mean(two == gold))
+    )
+    assert compare(a, b, "f1").difference == pytest.approx(100 * (f1_score(gold, one) - f1_score(gold, two)))
+    scores, subset = rng.integers(6, size=200).astype(float), np.repeat([0, 1], [50, 150])
+    x, y = scores + rng.normal(size=200), rng.normal(size=200)
+    means = [np.mean([spearmanr(scores[subset == s], v[subset == s])[0] for s in (0, 1)]) for v in (x, y)]
+    pair = scored(scores, x, subset), scored(scores, y, subset)
+    assert compare(*pair, "spearman.mean").difference == pytest.approx(100 * (means[0] - means[1]))
+    whole = 100 * (spearmanr(scores, x)[0] - spearmanr(scores, y)[0])
+    assert compare(*pair, "spearman.all").difference == pytest.approx(whole)
+
+
+def test_many_classes() -> None:
+    gold = np.arange(6).repeat(10)
+    found = compare(classes(gold, gold), classes(gold, np.zeros(60, dtype=int)), "accuracy")
+    assert found.difference == pytest.approx(100 * 5 / 6)
+
+
+def test_ranks_of_resamples() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.integers(5, size=12).astype(float)
+    drawn = rng.integers(12, size=12)
+    counts = np.bincount(drawn, minlength=12)[None].astype(float)
+    ranks = bootstrap._ranker(values)(counts)[0][drawn]
+    assert ranks == pytest.approx(rankdata(values[drawn]) - 6.5)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "pearson", "spearman", "pearson.mean", "spearman.all"])
+def test_equal_models(metric: str) -> None:
+    rng = np.random.default_rng(1)
+    gold = rng.integers(2, size=90)
+    same = classes(gold, noisy(rng, gold, 0.7))
+    if metric not in ("accuracy", "f1"):
+        same = scored(gold + rng.random(90), rng.random(90), np.repeat([0, 1], 45))
+    assert compare(same, same, metric) == Difference(0, 0, 0, 0)
+
+
+def test_always_ahead_and_reversed() -> None:
+    gold = np.array([0, 1] * 50)
+    right, wrong = classes(gold, gold), classes(gold, 1 - gold)
+    assert compare(right, wrong, "accuracy") == Difference(100, 100, 100, 1)
+    assert compare(wrong, right, "accuracy") == Difference(-100, -100, -100, 0)
+    rng = np.random.default_rng(0)
+    a, b = classes(gold, noisy(rng, gold, 0.8)), classes(gold, noisy(rng, gold, 0.7))
+    there, back = compare(a, b, "accuracy"), compare(b, a, "accuracy")
+    assert back.difference == -there.difference
+    assert (back.low, back.high) == pytest.approx((-there.high, -there.low), abs=1.01)
+
+
+def test_constant_predictions_count_as_zero_correlation() -> None:
+    gold = np.arange(20.0)
+    for metric in ("pearson", "spearman"):
+        found = compare(scored(gold, gold), scored(gold, np.full(20, 0.1, dtype=np.float32)), metric)
+        assert found == pytest.approx((100, 100, 100, 1))
+        assert compare(scored(gold[:1], gold[:1]), scored(gold[:1], gold[:1]), metric) == Difference(0, 0, 0, 0)
+
+
+def test_a_function_of_the_seed() -> None:
+    rng = np.random.default_rng(0)
+    gold = rng.random(50)
+    pair = scored(gold, gold + rng.random(50)), scored(gold, rng.random(50))
+    assert compare(*pair, "pearson", seed=1) == compare(*pair, "pearson", seed=1)
+    assert compare(*pair, "pearson", seed=1) != compare(*pair, "pearson", seed=2)
+
+
+def test_the_size_of_a_chunk_changes_nothing_but_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    gold = rng.random(50)
+    pair = scored(gold, gold + rng.random(50)), scored(gold, rng.random(50))
+    whole = compare(*pair, "spearman", resamples=777)
+    monkeypatch.setattr(bootstrap, "_CELLS", 1)
+    assert compare(*pair, "spearman", resamples=777) == whole
+
+
+def test_coverage_of_accuracy() -> None:
+    """95 % intervals hold the true difference of 5 points in about 95 % of test sets."""
+    rng = np.random.default_rng(5)
+    held = 0
+    for trial in range(400):
+        gold = np.ones(300, dtype=int)
+        easy = rng.random(300)  # shared: errors of the two models go together
+        a, b = (
+            classes(gold, (easy + 0.3 * rng.random(300) > threshold).astype(int))  # right with 1.15 - threshold
+            for threshold in (0.30, 0.35)
+        )
+        _, low, high, _ = compare(a, b, "accuracy", resamples=600, seed=trial)
+        held += low <= 5 <= high
+    assert 0.91 <= held / 400 <= 0.985
+
+
+def test_coverage_of_pearson() -> None:
+    rng = np.random.default_rng(6)
+    held = 0
+    true = 100 * (1 / np.sqrt(2) - 1 / np.sqrt(5))  # correlations with noise of deviation 1 and 2
+    for trial in range(200):
+        gold = rng.normal(size=150)
+        a, b = (scored(gold, gold + deviation * rng.normal(size=150)) for deviation in (1, 2))
+        _, low, high, _ = compare(a, b, "pearson", resamples=400, seed=trial)
+        held += low <= true <= high
+    assert 0.89 <= held / 200 <= 0.99
+
+
+def save(folder: Path, task: str, **arrays: np.ndarray) -> None:
+    (folder / "predictions").mkdir(parents=True, exist_ok=True)
+    np.savez(folder / "predictions" / f"{task}.npz", **arrays)  # type: ignore[arg-type]
+
+
+def two_models(tmp_path: Path) -> tuple[Path, Path]:
+    rng = np.random.default_rng(0)
+    for name, accuracy in (("a", 0.9), ("b", 0.6)):
+        gold = np.arange(100) % 2
+        said = np.eye(2, dtype=np.float32)[noisy(rng, gold, accuracy)]
+        save(tmp_path / name, "MRPC", gold=gold, predicted=said)
+        save(tmp_path / name, "CR", gold=gold, predicted=said, fold=np.arange(100) % 10)
+        scores = np.arange(100) / 20
+        noise = rng.normal(size=100).astype(np.float32)
+        save(tmp_path / name, "STS12", gold=scores, predicted=scores + noise, subset=np.arange(100) % 3)
+        save(tmp_path / name, "STSBenchmark", gold=scores, predicted=scores + noise)
+    save(tmp_path / "a", "TREC", gold=gold, predicted=said)
+    return tmp_path / "a", tmp_path / "b"
+
+
+def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = two_models(tmp_path)
+    shares: list[float] = []
+    found = compare_folders(a, b, resamples=200, progress=shares.append)
+    assert list(found) == [
+        ("CR", "accuracy"),
+        ("MRPC", "f1"),
+        ("MRPC", "accuracy"),
+        ("STSBenchmark", "spearman"),
+        ("STSBenchmark", "pearson"),
+        ("STS12", "spearman.mean"),
+        ("STS12", "pearson.mean"),
+        ("STS12", "spearman.all"),
+    ]
+    assert shares == [0.25, 0.5, 0.75, 1.0]
+    assert found["CR", "accuracy"].low > 0
+    assert list(compare_folders(a, b, ["MRPC"], resamples=10)) == [("MRPC", "f1"), ("MRPC", "accuracy")]
+    assert main([str(a), str(b), "--task", "CR"]) == 0
+    shown = capsys.readouterr().out
+    assert "accuracy" in shown and "100.0%" in shown and "10,000 paired resamples" in shown
+
+
+def test_metrics_of_kinds() -> None:
+    binary = classes(np.array([0, 1]), np.array([0, 1]))
+    assert metrics("MR", binary) == ("accuracy",) and metrics("MRPC", binary) == ("f1", "accuracy")
+
+
+def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = two_models(tmp_path)
+    with pytest.raises(UserError, match=r"There is no .*b/predictions/TREC\.npz: evaluate TREC first"):
+        compare_folders(a, b, ["TREC"])
+    with pytest.raises(UserError, match=r"There are no predictions in .*nowhere"):
+        compare_folders(a, tmp_path / "nowhere")
+    save(tmp_path / "c", "TREC", gold=np.arange(3), predicted=np.zeros((3, 6)))
+    with pytest.raises(UserError, match="have no task in common"):
+        compare_folders(b, tmp_path / "c")
+    with pytest.raises(UserError, match="TREC: The two have different test examples"):
+        compare_folders(a, tmp_path / "c")
+    assert main([str(a), str(tmp_path / "c")]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("TREC: The two have different test examples")
+    with pytest.raises(ValueError, match="metric must be one of"):
+        compare(scored(np.zeros(1), np.zeros(1)), scored(np.zeros(1), np.zeros(1)), "mse")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"gold": np.zeros(2)}, 'has no array "predicted"'),
+        (
+            {"gold": np.zeros(2), "predicted": np.zeros(3)},
+            r"arrays of one length.* Got gold \(2,\), predicted \(3,\)",
+        ),
+        ({"gold": np.zeros(0), "predicted": np.zeros(0)}, "arrays of one length"),
+        ({"gold": np.zeros(2), "predicted": np.array([0.0, np.nan])}, "something else than finite numbers"),
+        ({"gold": np.zeros(1), "predicted": np.array(["x"])}, "something else than finite numbers"),
+        ({"gold": np.zeros(1), "predicted": np.array([{}])}, "is no .npz file of plain arrays"),
+    ],
+)
+def test_broken_predictions(tmp_path: Path, arrays: dict[str, np.ndarray], said: str) -> None:
+    save(tmp_path, "CR", **arrays)
+    with pytest.raises(UserError, match=said):
+        bootstrap.read_predictions(tmp_path / "predictions" / "CR.npz")
+
+
+def test_files_that_are_no_npz(tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 cut")
+    (tmp_path / "y.npz").write_text("text")
+    np.save(tmp_path / "z.npy", np.zeros(3))
+    for path, said in (
+        ("x.npz", "is no .npz file of plain arrays"),
+        ("y.npz", "is no .npz file of plain arrays"),
+        ("z.npy", "is no .npz file of plain arrays"),
+        ("none.npz", "cannot be read: No such file or directory"),
+    ):
+        with pytest.raises(UserError, match=said) as error:
+            bootstrap.read_predictions(tmp_path / path)
+        assert "\n" not in str(error.value)

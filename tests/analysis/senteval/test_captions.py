@@ -1,0 +1,350 @@
+"""Caption files of the published form, in every protocol; files that would do more than hold data."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import datetime
+import os
+import pickle
+import pickletools
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from analysis.senteval import captions as module
+from analysis.senteval.captions import captions, plain_data
+from data.errors import UserError
+from data.randomness import generator
+
+ONLY = (
+    ": only lists, tuples, dicts, strings, bytes, numbers and numpy arrays of numbers are read, "
+    "for a pickle may run any program."
+)
+
+
+def content(images: int = 3, **changes: Any) -> dict[str, Any]:
+    """What the toolkit's files hold."""
+    return {
+        "features": generator(1).normal(size=(images, 4)).astype(np.float32),
+        "image_to_caption_ids": {image: [70 * image + each for each in range(6)] for image in range(images)},
+        "captions": {
+            70 * image + each: {"cleaned_caption": f"a  photo {each}\tof\u00a0{image} ", "caption": "A photo."}
+            for image in range(images)
+            for each in range(6)
+        },
+    } | changes
+
+
+def write(folder: Path, *contents: Any, protocol: int = 2) -> Path:
+    for name, each in zip(("train", "valid", "test"), contents, strict=False):
+        (folder / f"{name}.pkl").write_bytes(pickle.dumps(each, protocol=protocol))
+    return folder
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(UserError) as error:
+        plain_data(path)
+    said = str(error.value)
+    assert said.startswith(str(path)) and "\n" not in said
+    return said.removeprefix(f"{path} ")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_the_three_splits(tmp_path: Path, protocol: int) -> None:
+    loaded = captions(write(tmp_path, content(3), content(2), content(1), protocol=protocol))
+    assert [(split, len(found.images)) for split, found in loaded.items()] == [
+        ("train", 3),
+        ("dev", 2),
+        ("test", 1),
+    ]
+    found = loaded["train"]
+    assert found.images.dtype == np.float32 and np.array_equal(found.images, content(3)["features"])
+    # The first five; blanks collapse but for those outside ASCII.
+    assert found.captions[2] == [f"a photo {each} of\u00a02 ." for each in range(5)]
+
+
+def test_lists_float64_and_rows_are_forms_too(tmp_path: Path) -> None:
+    whole = content()
+    features = whole["features"].astype(np.float64)
+    lists = content(
+        features=list(features),
+        image_to_caption_ids=[np.arange(5 * image, 5 * image + 5) for image in range(3)],
+        captions=[{"cleaned_caption": f"number {each}"} for each in range(15)],
+    )
+    numbers = content(features=features.tolist())
+    loaded = captions(write(tmp_path, lists, numbers, content(features=features.astype(">f8"))))
+    assert loaded["train"].captions[1][0] == "number 5 ."
+    for found in loaded.values():
+        assert found.images.dtype == np.float32 and np.array_equal(found.images, whole["features"])
+
+
+def test_python_2_files(tmp_path: Path) -> None:
+    """As cPickle of Python 2 wrote them: byte strings, old module paths; by hand in protocols 0 and 2."""
+    raw = np.array([[1.5, -2], [300, 4]], "<f4")
+    quoted = "'" + "".join(f"\\x{byte:02x}" for byte in raw.tobytes()) + "'"
+    text = (
+        "(dp1\nS'x'\ncnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR"
+        "(I1\n(I2\nI2\ntcnumpy\ndtype\n(S'f4'\nI0\nI1\ntR(I3\nS'<'\nNNNI-1\nI-1\nI0\ntbI00\n"
+        f"S{quoted}\ntbsS'y'\nS'caf\\xe9'\ns."
+    )
+    (tmp_path / "0.pkl").write_text(text)
+    string = raw.tobytes()
+    binary = (
+        b"\x80\x02}(U\x01xcnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
+        b"(K\x01K\x02K\x02\x86cnumpy\ndtype\nU\x02f4K\x00K\x01\x87R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xff"
+        b"K\x00tb\x89U" + bytes([len(string)]) + string + b"tbU\x01yU\x04caf\xe9u."
+    )
+    (tmp_path / "2.pkl").write_bytes(binary)
+    for name in ("0.pkl", "2.pkl"):
+        found = plain_data(tmp_path / name)
+        assert np.array_equal(found["x"], raw) and found["y"] == "café"
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(min_size=1)
+PLAIN = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.integers() | st.text(), inner, max_size=4)
+    ),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@given(value=PLAIN, protocol=st.integers(0, pickle.HIGHEST_PROTOCOL))
+def test_plain_data_comes_back(tmp_path: Path, value: Any, protocol: int) -> None:
+    (tmp_path / "x").write_bytes(pickle.dumps(value, protocol=protocol))
+    assert plain_data(tmp_path / "x") == value
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    dtype=st.sampled_from(["f2", "<f4", ">f4", "f8", "i1", "<i2", "i4", ">i8", "u1", "b1"]),
+    shape=st.lists(st.integers(1, 3), max_size=3),
+    order=st.sampled_from("CF"),
+    protocol=st.integers(0, pickle.HIGHEST_PROTOCOL),
+)
+def test_arrays_come_back(tmp_path: Path, dtype: str, shape: list[int], order: Any, protocol: int) -> None:
+    array = np.asarray(generator(2).normal(size=shape, scale=9).astype(dtype), order=order)
+    scalar = array.ravel()[0]
+    (tmp_path / "x").write_bytes(pickle.dumps([array, array, scalar], protocol=protocol))
+    first, second, number = plain_data(tmp_path / "x")
+    assert first is second and np.array_equal(first, array) and number == scalar.item()
+    assert first.dtype.newbyteorder("=") == array.dtype.newbyteorder("=") and type(number) is type(scalar.item())
+
+
+class Calls:
+    """Pickled as a call of ``function``."""
+
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        ((os.system, "touch {trace}"), "posix.system"),
+        ((builtins.eval, "open({trace!r}, 'w')"), "builtins.eval"),
+        ((builtins.exec, "open({trace!r}, 'w')"), "builtins.exec"),
+        ((subprocess.check_call, "touch {trace}"), "subprocess.check_call"),
+        ((getattr, 1, "real"), "builtins.getattr"),
+        ((np.load, "{trace}"), "numpy.load"),
+        ((np.frombuffer, b"abcd"), "numpy.frombuffer"),
+        ((collections.OrderedDict,), "collections.OrderedDict"),
+        ((datetime.date, 2020, 1, 1), "datetime.date"),
+    ],
+)
+def test_calls_are_refused(tmp_path: Path, call: tuple[Any, ...], named: str, protocol: int) -> None:
+    trace = tmp_path / "ran"
+    arguments = [part.format(trace=str(trace)) if isinstance(part, str) else part for part in call[1:]]
+    path = write(tmp_path, content(captions=Calls(call[0], *arguments)), protocol=protocol) / "train.pkl"
+    old = {"builtins": "__builtin__", "subprocess": "commands"}  # how protocols below 3 name them
+    module, name = named.rsplit(".", 1)
+    named = f"{old.get(module, module)}.{name}" if protocol < 3 else named
+    assert refused(path) == f"holds {named}{ONLY}"
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "what"),
+    [
+        (b"ccopy_reg\n_reconstructor\n(cnumpy\nndarray\ncnumpy\nndarray\nNtR.", "copy_reg._reconstructor"),
+        (b"cos\nsystem\n.", "os.system"),
+        (b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "os.system"),
+        (b"\x80\x04K\x01\x8c\x06system\x93.", "a name that is no string"),
+        (b"(S'id'\nios\nsystem\n.", "the instruction INST"),
+        (b"(cnumpy\nndarray\no.", "the instruction OBJ"),
+        (b"\x80\x02cnumpy\nndarray\n)\x81.", "the instruction NEWOBJ"),
+        (b"\x80\x02\x82\x01.", "the instruction EXT1"),
+        (b"Pname\n.", "the instruction PERSID"),
+        (b"\x80\x04\x8f.", "the instruction EMPTY_SET"),
+        (b"\x80\x05\x97.", "the instruction NEXT_BUFFER"),
+        # States for what is no array: a class, a function, a dict.
+        (b"cnumpy\nndarray\n}U\x01aK\x01sb.", "a state for numpy.ndarray"),
+        (b"c_codecs\nencode\nN}U\x0c__defaults__)s\x86b.", "a state for _codecs.encode"),
+        (b"}}b.", "a state for dict"),
+        (b"cnumpy\nndarray\n)R.", "a call of numpy.ndarray"),
+        (b"U\x02os)R.", "a call of str"),
+        (b"cnumpy\nndarray\nK\x01a.", "values added to numpy.ndarray"),
+        (b"]K\x01K\x02s.", "items set in list"),
+        (b"}K\x01\x85K\x02s.", "a dict with a key of type tuple"),
+        (b"c_codecs\nencode\nU\x01aU\x03hex\x86R.", "bytes in 'hex'"),
+        (b"cnumpy\ndtype\nU\x02O8\x85R.", "an array of 'O8'"),
+        (b"cnumpy\ndtype\n}\x85R.", "a dtype of parts"),
+        (b"cnumpy\ndtype\nU\x02f8\x85R(K\x03U\x01<U\x01aNNK\x00K\x00K\x00tb.", "an array of records"),
+        (b"cnumpy.core.multiarray\n_reconstruct\nc_codecs\nencode\n\x85R.", "an array of class _codecs.encode"),
+    ],
+)
+def test_what_only_an_attack_holds(tmp_path: Path, file: bytes, what: str) -> None:
+    (tmp_path / "x").write_bytes(file)
+    assert refused(tmp_path / "x") == f"holds {what}{ONLY}"
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([Calls(os.getcwd)], dtype=object),
+        np.array([("a", 1)], dtype=[("x", "U1"), ("y", "i4")]),
+        np.array(["a"]),
+        np.array([1j]),
+        np.array(["2020-01-01"], dtype="M8[D]"),
+    ],
+)
+def test_arrays_of_other_than_numbers_are_refused(tmp_path: Path, array: np.ndarray, protocol: int) -> None:
+    said = refused(write(tmp_path, {"features": array}, protocol=protocol) / "train.pkl")
+    assert said.endswith(ONLY)
+
+
+def test_objects_in_the_bytes_of_an_array_are_refused(tmp_path: Path) -> None:
+    """A list where bytes must be is how arrays of objects are written."""
+    file = pickle.dumps(np.array([1, 2], dtype=object), protocol=2).replace(
+        b"X\x02\x00\x00\x00O8", b"X\x02\x00\x00\x00i8"
+    )
+    (tmp_path / "x").write_bytes(file)
+    assert refused(tmp_path / "x") == f"holds an array made of a list{ONLY}"
+
+
+def test_subclasses_of_arrays_are_refused(tmp_path: Path) -> None:
+    said = refused(write(tmp_path, np.zeros(2).view(np.recarray)) / "train.pkl")
+    assert said == f"holds numpy.rec.recarray{ONLY}"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        b"",
+        b"\x80\x02",
+        b"PK\x03\x04 a zip file",
+        b"\xff.",
+        b".",
+        b"R.",
+        b"K\x01b.",
+        b"h\x05.",
+        b"\x85.",
+        b"t.",
+        b"K\x01r\xff\xff\xff\x7f",
+        b"S'a\n.",
+        b"S__import__('os')\n.",
+        b"I1x\n.",
+        b"I" + b"9" * 5000 + b"\n.",
+        b"\x80\x04\x8e" + struct.pack("<Q", 2**62) + b"a.",
+        b"T" + struct.pack("<i", -5) + b".",
+        b"}(K\x01u.",
+        b"cnumpy.core.multiarray\nscalar\nK\x01U\x01a\x86R.",
+        pickle.dumps(content(), protocol=4)[:-20],
+    ],
+)
+def test_damaged_files(tmp_path: Path, file: bytes) -> None:
+    (tmp_path / "x").write_bytes(file)
+    assert refused(tmp_path / "x").startswith("is no whole pickle: fetch it again (")
+
+
+def test_an_array_that_claims_more_than_it_has(tmp_path: Path) -> None:
+    file = pickle.dumps(np.arange(6.0).reshape(2, 3), protocol=2).replace(b"K\x02K\x03\x86", b"K\x02K\xff\x86")
+    (tmp_path / "x").write_bytes(file)
+    assert refused(tmp_path / "x").startswith("is no whole pickle")
+
+
+@pytest.mark.parametrize("use", [b"0", b"}hN", b"h", b"\x93"])
+def test_depth_does_not_overflow(tmp_path: Path, use: bytes) -> None:
+    """Tuples in tuples, as a key, a name or a number: to hash or print them would end the process."""
+    deep = b")" + b"\x85" * 300_000
+    tails = {
+        b"0": b"cnumpy\ndtype\n" + deep + b"\x85R.",
+        b"}hN": b"}" + deep + b"Ns.",
+        b"h": b"c_codecs\nencode\nU\x01a" + deep + b"\x86R.",
+        b"\x93": b"\x80\x04" + deep + b"U\x01a\x93.",
+    }
+    (tmp_path / "x").write_bytes(tails[use])
+    with pytest.raises(UserError):
+        plain_data(tmp_path / "x")
+
+
+def test_a_large_memo_index_costs_nothing(tmp_path: Path) -> None:
+    """The standard unpickler allocates 32 GB for this one."""
+    (tmp_path / "x").write_bytes(b"K\x01r\xff\xff\xff\x7f.")
+    assert plain_data(tmp_path / "x") == 1
+
+
+def test_instructions_that_push_their_argument_are_these() -> None:
+    """Derived from the standard library's table: a new one there must be looked at."""
+    names = (
+        "BINBYTES BINBYTES8 BINFLOAT BININT BININT1 BININT2 BINSTRING BINUNICODE BINUNICODE8 BYTEARRAY8 FLOAT INT "
+        "LONG LONG1 LONG4 NONE SHORT_BINBYTES SHORT_BINSTRING SHORT_BINUNICODE STRING UNICODE"
+    )
+    assert sorted(module._PUSHED) == names.split()
+    assert len(pickletools.opcodes) == 68
+
+
+FORM = "must hold a dict of features, image_to_caption_ids and captions, as the toolkit's files do."
+LOOP: list[Any] = []
+LOOP.extend([LOOP] * 10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"features": 1}, FORM),
+        ({"features": LOOP}, FORM),
+        ({"features": [[1.0], [1.0, 2.0]]}, FORM),
+        ({"captions": {}}, FORM),
+        ({"captions": {70 * i + j: {"cleaned_caption": b"a"} for i in range(3) for j in range(6)}}, FORM),
+        ({"image_to_caption_ids": {0: [(1,)]}}, FORM),
+        ({"image_to_caption_ids": [[0] * 5, [1] * 5]}, FORM),
+        ({"features": np.zeros(3)}, "features must be rows of finite numbers. Got an array of shape (3,)."),
+        (
+            {"features": np.zeros((0, 2)).T[:, :0]},
+            "features must be rows of finite numbers. Got an array of shape (2, 0).",
+        ),
+        (
+            {"features": np.full((3, 4), np.nan)},
+            "features must be rows of finite numbers. Got an array of shape (3, 4).",
+        ),
+        (
+            {"image_to_caption_ids": {0: [0] * 5, 1: [0] * 4, 2: [0] * 5}},
+            "image 1 must have at least 5 captions. Got 4 instead.",
+        ),
+    ],
+)
+def test_other_contents_are_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    write(tmp_path, content(**changes), protocol=4)
+    with pytest.raises(UserError) as error:
+        captions(tmp_path)
+    assert str(error.value) in (f"{tmp_path}/train.pkl {said}", f"{tmp_path}/train.pkl: {said}")
+
+
+def test_not_a_dict(tmp_path: Path) -> None:
+    write(tmp_path, [1, 2])
+    with pytest.raises(UserError, match=r"train\.pkl must hold a dict of features"):
+        captions(tmp_path)

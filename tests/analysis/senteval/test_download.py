@@ -1,0 +1,370 @@
+"""The download against a local server: resumed, cut, missing and changed transfers, and every source once."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.server
+import io
+import re
+import sys
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from analysis.senteval import download as module
+from analysis.senteval.download import MANIFEST, download
+from analysis.senteval.sources import SOURCES, Source, edited
+from analysis.senteval.tasks import TASKS, absent
+from data.errors import UserError
+from data.files import read_json
+
+URL = "https://host.example/a/x.txt"
+KEPT = Source(URL, {"downstream/X/x.txt": None}, "Ask at the desk.")
+
+
+class Server:
+    """Serves ``files`` by path with ranges; cuts each answer after ``cut`` bytes while ``cuts`` are left."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.asked: list[tuple[str, str | None]] = []  # path and range
+        self.cut, self.cuts, self.version, self.ranges = 0, 0, '"1"', True
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                wanted = self.headers.get("Range")
+                outer.asked.append((self.path, wanted))
+                if self.path not in outer.files:
+                    self.send_error(404)
+                    return
+                body, start = outer.files[self.path], 0
+                if wanted and outer.ranges and self.headers.get("If-Range") == outer.version:
+                    start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+                    if start >= len(body):
+                        self.send_error(416)
+                        return
+                self.send_response(206 if start else 200)
+                self.send_header("Content-Length", str(len(body) - start))
+                self.send_header("ETag", outer.version)
+                self.end_headers()
+                sent = body[start:]
+                if outer.cuts:
+                    outer.cuts -= 1
+                    sent = sent[: outer.cut]
+                self.wfile.write(sent)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.http.server_port}"
+
+    def serve(self, url: str, body: bytes) -> None:
+        self.files["/" + url.split("://", 1)[1]] = body
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(module, "CHUNK", 1000)
+    served = Server()
+    thread = threading.Thread(target=served.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield served
+    served.http.shutdown()
+    served.http.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def fetch(server: Server, tmp_path: Path) -> Callable[..., list[str]]:
+    def fetched(*sources: Source) -> list[str]:
+        return download(tmp_path, sources or [KEPT], mirror=server.address, say=lambda _: None)
+
+    return fetched
+
+
+BODY = bytes(range(256)) * 40
+Fetch = Callable[..., list[str]]
+
+
+def test_a_file_is_fetched_once_and_recorded(server: Server, tmp_path: Path) -> None:
+    server.serve(URL, BODY)
+    said: list[str] = []
+    seen: list[tuple[str, int, int]] = []
+    for _ in range(2):
+        assert (
+            download(
+                tmp_path, [KEPT], mirror=server.address, say=said.append, progress=lambda *step: seen.append(step)
+            )
+            == []
+        )
+    assert (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
+    assert said == ["downstream/X/x.txt: fetched", "downstream/X/x.txt: there"] and len(server.asked) == 1
+    assert seen[-1][1:] == (len(BODY), len(BODY)) and len(seen) > 5
+    known = {"bytes": len(BODY), "sha256": hashlib.sha256(BODY).hexdigest()}
+    assert read_json(tmp_path / MANIFEST) == {"transfers": {URL: known}, "files": {"downstream/X/x.txt": known}}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["downstream", MANIFEST]
+
+
+def test_a_cut_transfer_goes_on(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+    server.serve(URL, BODY)
+    server.cut, server.cuts = 3000, 2
+    assert fetch() == []
+    assert (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
+    assert [span for _, span in server.asked] == [None, "bytes=3000-", "bytes=6000-"]
+
+
+def test_a_later_call_goes_on(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+    server.serve(URL, BODY)
+    server.cut, server.cuts = 3000, 1
+    assert module._transfer(f"{server.address}/host.example/a/x.txt", part(tmp_path), lambda *_: None) is False
+    assert fetch() == [] and server.asked[-1][1] == "bytes=3000-"
+    assert (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
+
+
+def part(folder: Path) -> Path:
+    return folder / f".{hashlib.sha256(URL.encode()).hexdigest()[:16]}.part"
+
+
+@pytest.mark.parametrize("change", ["version", "ranges"])
+def test_another_version_starts_anew(server: Server, tmp_path: Path, fetch: Fetch, change: str) -> None:
+    """Neither a changed file nor a server without ranges may be glued to what is there."""
+    server.serve(URL, b"old" * 1000)
+    server.cut, server.cuts = 500, 1
+    module._transfer(f"{server.address}/host.example/a/x.txt", part(tmp_path), lambda *_: None)
+    server.serve(URL, BODY)
+    if change == "version":
+        server.version = '"2"'
+    else:
+        server.ranges = False
+    assert fetch() == []
+    assert (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
+
+
+def test_a_part_that_was_whole_already(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+    server.serve(URL, BODY)
+    part(tmp_path).write_bytes(BODY)
+    part(tmp_path).with_suffix(".version").write_text(server.version)
+    assert fetch() == [] and (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
+
+
+def test_no_progress_ends(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+    server.serve(URL, BODY)
+    server.cut, server.cuts = 0, 99
+    [fault] = fetch()
+    assert "sends no more than 0 bytes (the connection was cut): call again to go on. Ask at the desk." in fault
+    assert len(server.asked) == module.TRIES
+
+
+def test_dead_source_is_named_and_the_others_go_on(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+    server.serve("https://host.example/y", b"y")
+    faults = fetch(KEPT, Source("https://host.example/y", {"probing/y": None}, ""))
+    assert faults == [
+        f"downstream/X: {server.address}/host.example/a/x.txt answers 404 Not Found. Ask at the desk."
+    ]
+    assert (tmp_path / "probing/y").read_bytes() == b"y"
+
+
+def test_a_silent_host_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    again = Source("https://host.example/z", {"z/z": None}, "Wait.")
+    faults = download(tmp_path, [KEPT, again], mirror="http://127.0.0.1:1", say=lambda _: None)
+    assert faults == [
+        "downstream/X: http://127.0.0.1:1/host.example/a/x.txt cannot be reached (Connection refused). "
+        "Ask at the desk.",
+        "z: https://host.example/z was not asked, as its host does not answer. Wait.",
+    ]
+
+
+def test_a_changed_file_is_reported_and_not_replaced(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+    server.serve(URL, BODY)
+    fetch()
+    path = tmp_path / "downstream/X/x.txt"
+    path.write_bytes(b"changed")
+    [fault] = fetch()
+    assert f"{path} is not what manifest.json says (size or SHA-256): delete it to fetch it again" in fault
+    assert path.read_bytes() == b"changed"
+    path.unlink()
+    assert fetch() == [] and path.read_bytes() == BODY
+
+
+def test_a_changed_source_is_refused(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+    server.serve(URL, BODY)
+    fetch()
+    path = tmp_path / "downstream/X/x.txt"
+    path.unlink()
+    server.serve(URL, BODY[:-1] + b"x")
+    [fault] = fetch()
+    assert f"{URL} no longer sends what it sent first (size or SHA-256)" in fault and not path.exists()
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_own_files_are_trusted(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+    path = tmp_path / "downstream/X/x.txt"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"mine")
+    assert fetch() == [] and server.asked == [] and path.read_bytes() == b"mine"
+
+
+def test_damaged_manifest(tmp_path: Path, fetch: Fetch) -> None:
+    (tmp_path / MANIFEST).write_text("{")
+    with pytest.raises(UserError, match=r"manifest\.json is damaged: delete it"):
+        fetch()
+
+
+def zipped(**members: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, body in members.items():
+            archive.writestr(name.replace("__", "/"), body)
+    return buffer.getvalue()
+
+
+def tarred(members: dict[str, bytes | str]) -> bytes:
+    """A tar.gz; a string is where a link points."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, body in members.items():
+            info = tarfile.TarInfo(name)
+            if isinstance(body, str):
+                info.type, info.linkname = tarfile.SYMTYPE, body
+                archive.addfile(info)
+            else:
+                info.size = len(body)
+                archive.addfile(info, io.BytesIO(body))
+    return buffer.getvalue()
+
+
+MEMBER = Source("https://host.example/x", {"in/x.txt": edited("d/x.txt", bytes.upper)}, "Ask.")
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        zipped(**{"d/x.txt": b"one\ntwo", "../evil": b"e", "/etc/evil": b"e"}),
+        tarred({"../evil": b"e", "/evil": b"e", "d/link": "/etc/passwd", "d/x.txt": b"one\ntwo"}),
+    ],
+)
+def test_only_wanted_members_are_written(server: Server, tmp_path: Path, fetch: Fetch, archive: bytes) -> None:
+    server.serve(MEMBER.url, archive)
+    assert fetch(MEMBER) == []
+    assert (tmp_path / "in/x.txt").read_bytes() == b"ONE\nTWO\n"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["in", MANIFEST, "x.txt"]
+    assert not (tmp_path.parent / "evil").exists()
+
+
+@pytest.mark.parametrize(
+    ("archive", "why"),
+    [
+        (zipped(other=b""), "no item named 'd/x.txt' in the archive"),
+        (tarred({"other": b""}), "filename 'd/x.txt' not found"),
+        (tarred({"d/x.txt": "/etc/passwd"}), "d/x.txt is no file"),
+        (b"<html>moved</html>", "no archive with d/x.txt"),
+        (zipped(**{"d/x.txt": b"a" * 5000})[:-30], "no archive"),
+        (zipped(**{"d/x.txt": b"a" * 500}).replace(b"aaaa", b"aaab", 1), "Bad CRC-32"),
+        (gzip.compress(gzip.decompress(tarred({"d/x.txt": b"a" * 5000}))[:2000]), "unexpected end of data"),
+    ],
+)
+def test_other_archives_are_faults(server: Server, tmp_path: Path, fetch: Fetch, archive: bytes, why: str) -> None:
+    server.serve(MEMBER.url, archive)
+    [fault] = fetch(MEMBER)
+    assert fault.startswith("in: https://host.example/x holds something else than it did (") and why in fault
+    assert "\n" not in fault and not (tmp_path / "in/x.txt").exists() and not list(tmp_path.rglob("*.part"))
+
+
+def everything(server: Server) -> None:
+    """Small files of the raw forms behind every real address."""
+    meta = "https://dl.fbaipublicfiles.com/senteval"
+    folders = {"rt10662/rt-polarity": 0, "customerr/custrev": 0, "mpqa/mpqa": 0}
+    raw = {f"data/{name}.{end}": b'a "good" clich\xe9, isn\'t it.\n' for name in folders for end in ("pos", "neg")}
+    raw |= {f"data/subj/subj.{end}": b"so\n" for end in ("objective", "subjective")}
+    server.serve(f"{meta}/senteval_data/datasmall_NB_ACL12.zip", zipped(**raw))
+    for split in ("train", "dev", "test"):
+        server.serve(f"https://raw.githubusercontent.com/PrincetonML/SIF/master/data/sentiment-{split}", b"a\t1\n")
+        server.serve(
+            "https://raw.githubusercontent.com/AcademiaSinicaNLPLab/sentiment_dataset/master/data/"
+            f"stsa.fine.{split}",
+            b"4 a\n",
+        )
+    for name in ("train_5500", "TREC_10"):
+        server.serve(f"https://cogcomp.seas.upenn.edu/Data/QA/QC/{name}.label", b"NUM:x What 's `` \xf0 ''\n")
+    for name in ("train", "test"):
+        server.serve(f"{meta}/senteval_data/msr_paraphrase_{name}.txt", b"Quality\n1\t1\t2\ta\tb\n")
+    rows = [f"{n}\tDon't A.\tIt's (b)\tNEUTRAL\t3.5\t-\t-\t-\t-\t-\t-\t{part}\r\n" for n, part in
+            enumerate(("TRAIN", "TEST", "TRIAL", "TRAIN"))]  # fmt: skip
+    sick = "pair_ID\tsentence_A\t\t\t\t\t\t\t\t\t\tSemEval_set\r\n" + "".join(rows)
+    server.serve("https://zenodo.org/record/2787612/files/SICK.zip", zipped(**{"SICK.txt": sick.encode()}))
+    sts = "http://ixa2.si.ehu.eus/stswiki/images"
+    row = "g\tf\ty\t1\t4.5\tAn É, don't.\tB\textra\n".encode()
+    server.serve(
+        f"{sts}/4/48/Stsbenchmark.tar.gz",
+        tarred({f"stsbenchmark/sts-{split}.csv": row for split in ("train", "dev", "test")}),
+    )
+    for year, place, inside in (
+        (12, "4/40", "test-gold/STS"),
+        (13, "2/2f", "test-gs/STS"),
+        (14, "8/8c", "sts-en-test-gs-2014/STS"),
+        (15, "d/da", "test_evaluation_task2a/STS"),
+        (16, "9/98", "sts2016-english-with-gs-v1.0/STS2016"),
+    ):
+        subsets = re.findall(r"STS\.gs\.(.+?)\.txt", " ".join(TASKS[f"STS{year}"].files))
+        members = {f"{inside}.input.{subset}.txt": b"A b.\tIt's\thttp://x\r\nC\tD\n" for subset in subsets}
+        members |= {f"{inside}.gs.{subset}.txt": b"5\n\n" for subset in subsets}
+        server.serve(f"{sts}/{place}/STS20{year}-en-test.zip", zipped(**members))
+    snli = b"gold_label\tx\tx\tx\tx\tsentence1\tsentence2\textra\n"
+    snli += b"neutral\t(\t(\t(\t(\tIt's a.\tB, b\t1\n-\t(\t(\t(\t(\tno\tno\t1\n"
+    members = {f"snli_1.0/snli_1.0_{split}.txt": snli for split in ("train", "dev", "test")}
+    server.serve("https://nlp.stanford.edu/projects/snli/snli_1.0.zip", zipped(**members))
+    for task in TASKS.values():
+        if task.group == "probing":
+            url = f"https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing/{task.files[0]}"
+            server.serve(url, b"tr\tA\ta\nva\tA\tb\nte\tA\tc\n")
+    for name in ("train", "valid", "test"):
+        server.serve(f"{meta}/coco_r101_feat/{name}.pkl", b"N.")
+
+
+def test_every_source(server: Server, tmp_path: Path) -> None:
+    """All files of all tasks come, in the form that the loaders read."""
+    everything(server)
+    assert download(tmp_path, mirror=server.address, say=lambda _: None) == []
+    assert len(server.asked) == len(SOURCES) == len(set(server.asked))
+    for task in TASKS.values():
+        assert absent(task, tmp_path / task.group) is None
+        if task.name != "ImageCaptionRetrieval":
+            task.load(tmp_path / task.group)
+    made = {
+        "MR/rt-polarity.pos": b"a `` good '' clichM-i , is n't it . \n",
+        "TREC/TREC_10.label": b"NUM:x What s  \xf0 \n",
+        "SICK/SICK_train.txt": (
+            b"pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+            b"0\tDon 't A .\tIt 's ( b )\t3.5\tNEUTRAL\n3\tDon 't A .\tIt 's ( b )\t3.5\tNEUTRAL\n"
+        ),
+        "SNLI/s1.dev": b"It 's a . \n",
+        "SNLI/s2.dev": b"B , b \n",
+        "SNLI/labels.dev": b"neutral\n",
+        "STS/STSBenchmark/sts-dev.csv": "g\tf\ty\t1\t4.5\tan é , don 't .\tb\n".encode(),
+        "STS/STS16-en-test/STS.input.headlines.txt": b"a b .\tit 's\nc\td\n",
+        "STS/STS16-en-test/STS.gs.headlines.txt": b"5\n\n",
+    }
+    for name, body in made.items():
+        assert (tmp_path / "downstream" / name).read_bytes() == body, name
+
+
+def test_command(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["download", str(tmp_path / "data")])
+    outcomes = [[], ["downstream/X: it is gone. Ask."]]
+    monkeypatch.setattr(module, "download", lambda folder, **_: outcomes.pop(0))
+    for status in (0, 1):
+        with pytest.raises(SystemExit) as end:
+            module.main()
+        assert end.value.code == status
+    assert capsys.readouterr().err == "downstream/X: it is gone. Ask.\n"

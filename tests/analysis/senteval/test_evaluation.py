@@ -1,0 +1,190 @@
+"""A whole evaluation on a made folder: every task and protocol, resuming, what may not be mixed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.senteval.bootstrap import compare_folders
+from analysis.senteval.evaluation import Watch, evaluate
+from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.records import fault
+from analysis.senteval.results import Results, read_results
+from analysis.senteval.tasks import TASKS
+from data.errors import UserError
+from encoders.bag_of_words import BagOfWords
+from encoders.random_vectors import RandomVectors
+from tests.analysis.senteval import small_data
+
+QUICK = ["CR", "STS12", "SICKRelatedness"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = small_data.folder(tmp_path_factory.mktemp("senteval"))
+    small_data.vector_file(folder / "words.txt")
+    return folder
+
+
+class Told(Watch):
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.shares: list[float] = []
+
+    def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
+        self.begun.append(task)
+
+    def embedding(self, share: float) -> None:
+        self.shares.append(share)
+
+
+class Counting(RandomVectors):
+    """Counts the sentences that it embeds."""
+
+    embedded: list[str]
+
+    def encode(self, sentences: Sequence[str], **options: Any) -> np.ndarray:
+        self.embedded = [*getattr(self, "embedded", []), *sentences]
+        return super().encode(sentences, **options)
+
+
+def run(data: Path, out: Path, protocol: str = "prototyping", encoder: Any = None, **options: Any) -> Results:
+    out.mkdir(parents=True, exist_ok=True)
+    encoder = encoder or RandomVectors(dimension=8)
+    return evaluate(lambda pooling: encoder, {"name": "it"}, PROTOCOLS[protocol], data=data, out=out, **options)
+
+
+def test_all_28_tasks_from_word_vectors(data: Path, tmp_path: Path) -> None:
+    """Each sentiment sentence holds "good" or "bad", which its mean of word vectors shows."""
+    watch = Told()
+    results = run(data, tmp_path, encoder=BagOfWords(vectors=str(data / "words.txt")), watch=watch)
+    assert [*results.tasks] == watch.begun == [*TASKS]
+    assert all(fault(name, record) is None for name, record in results.tasks.items())
+    assert {record["protocol"] for record in results.tasks.values()} == {"prototyping"}
+    for name in ("MR", "CR", "BigramShift"):
+        assert (results.tasks[name]["test"] or 0) > 75
+    assert watch.shares[-1] == 1
+    # Nothing here is of SentEval's own size, and nothing is averaged as if it were.
+    assert not any(record["comparable"] for record in results.tasks.values())
+    averages = json.loads((tmp_path / "senteval.json").read_text())["averages"]
+    assert averages and all("(" in label for label in averages)
+
+
+def test_predictions_give_the_scores_again(data: Path, tmp_path: Path) -> None:
+    results = run(data, tmp_path, tasks=[*QUICK, "MRPC", "SNLI", "TREC"])
+    for name in ("TREC", "MRPC", "SNLI"):
+        with np.load(tmp_path / "predictions" / f"{name}.npz") as kept:
+            right = kept["predicted"].argmax(axis=1) == kept["gold"]
+        assert round(100 * right.mean(), 2) == results.tasks[name]["test"]
+    with np.load(tmp_path / "predictions" / "CR.npz") as kept:
+        right = kept["predicted"].argmax(axis=1) == kept["gold"]
+        folds = [round(100 * right[kept["fold"] == fold].mean(), 2) for fold in np.unique(kept["fold"])]
+    assert len(folds) == 5 and round(np.mean(folds), 2) == results.tasks["CR"]["test"]
+    same = compare_folders(tmp_path, tmp_path)
+    assert {task for task, _ in same} == {*QUICK, "MRPC", "SNLI", "TREC"}
+    assert all(one[:3] == (0, 0, 0) for one in same.values())
+
+
+def test_each_distinct_sentence_is_embedded_once(data: Path, tmp_path: Path) -> None:
+    encoder = Counting(dimension=4)
+    run(data, tmp_path / "a", encoder=encoder, tasks=QUICK, cache=tmp_path / "cache")
+    assert len(encoder.embedded) == len({*encoder.embedded}) > 100
+    before = len(encoder.embedded)
+    run(data, tmp_path / "b", encoder=encoder, tasks=QUICK, cache=tmp_path / "cache")
+    assert len(encoder.embedded) == before
+
+
+def test_it_goes_on_with_the_next_unfinished_task(data: Path, tmp_path: Path) -> None:
+    whole = run(data, tmp_path / "whole", tasks=QUICK)
+
+    class Killed(Watch):
+        def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
+            if task == "STS12":
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(data, tmp_path / "out", tasks=QUICK, watch=Killed())
+    assert [*read_results(tmp_path / "out").tasks] == ["CR"]
+    watch = Told()
+    found = run(data, tmp_path / "out", tasks=QUICK, watch=watch)
+    assert watch.begun == QUICK[1:]
+    for name in QUICK:
+        assert dict(found.tasks[name], seconds=0) == dict(whole.tasks[name], seconds=0)
+    more = run(data, tmp_path / "out", tasks=["TREC"])
+    assert {*more.tasks} == {*QUICK, "TREC"}
+
+
+def test_changed_files_are_judged_again(data: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "data"
+    shutil.copytree(data, copy)
+    run(copy, tmp_path / "out", tasks=["CR"])
+    with (copy / "downstream" / TASKS["CR"].files[0]).open("a") as file:
+        file.write("the dog sees the good cat .\n")
+    watch = Told()
+    assert run(copy, tmp_path / "out", tasks=["CR"], watch=watch).tasks["CR"]["n_test"] == 61
+    assert watch.begun == ["CR"]
+
+
+def test_results_of_something_else_are_not_mixed(data: Path, tmp_path: Path) -> None:
+    run(data, tmp_path, tasks=["STS12"])
+    with pytest.raises(UserError, match="results of another model: out="):
+        run(data, tmp_path, encoder=RandomVectors(dimension=8, seed=1), tasks=["STS12"])
+    with pytest.raises(UserError, match="results of another protocol: out="):
+        run(data, tmp_path, protocol="default", tasks=["STS12"])
+
+
+def test_tasks_without_files_are_left_out_by_name(data: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "data"
+    shutil.copytree(data / "downstream" / "STS", copy / "downstream" / "STS")
+    results = run(copy, tmp_path / "out")
+    assert [*results.tasks] == ["STSBenchmark", *(f"STS{year}" for year in range(12, 17))]
+    assert results.missing["MR"] == str(copy / "downstream" / TASKS["MR"].files[0])
+    assert len(results.missing) == 22
+    with pytest.raises(UserError, match=r"No task's files are in .*data=<SentEval folder"):
+        run(tmp_path / "none", tmp_path / "out2")
+
+
+def test_simcse_trains_nothing_on_sts(data: Path, tmp_path: Path) -> None:
+    results = run(data, tmp_path, protocol="simcse", tasks=["STSBenchmark", "STS12"])
+    assert results.tasks["STSBenchmark"]["mse"] is None
+    spearman = results.tasks["STS12"]["spearman"]
+    assert isinstance(spearman, dict) and results.tasks["STS12"]["test"] == spearman["all"]
+
+
+def test_conssent_chooses_width_and_dropout_for_probing_alone(data: Path, tmp_path: Path) -> None:
+    results = run(data, tmp_path, protocol="conssent", tasks=["Length", "WordContent", "SST2"])
+    assert results.tasks["Length"]["hidden"] in (50, 100, 200)
+    assert results.tasks["Length"]["dropout"] in (0.0, 0.1, 0.2)
+    assert "hidden" not in results.tasks["WordContent"] and "hidden" not in results.tasks["SST2"]
+
+
+def test_gensen_takes_the_pooling_that_is_best_on_dev(data: Path, tmp_path: Path) -> None:
+    """One "pooling" is the word vectors, the other noise."""
+    told: dict[str, BagOfWords | RandomVectors] = {
+        "max": BagOfWords(vectors=str(data / "words.txt")),
+        "last": RandomVectors(dimension=8),
+    }
+    alone = {
+        pooling: run(data, tmp_path / pooling, "default", encoder, tasks=["CR"]).tasks["CR"]
+        for pooling, encoder in told.items()
+    }
+    results = evaluate(
+        lambda pooling: told[str(pooling)],
+        {"name": "it"},
+        PROTOCOLS["gensen"],
+        data=data,
+        out=tmp_path,
+        tasks=["CR", "STS12"],
+    )
+    better = "max" if (alone["max"]["dev"] or 0) >= (alone["last"]["dev"] or 0) else "last"
+    assert results.tasks["CR"]["pooling"] == better == "max"
+    assert results.tasks["CR"]["test"] == alone["max"]["test"]
+    assert results.tasks["STS12"]["pooling"] == "last"  # it has no dev set

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.senteval import features
+from analysis.senteval.features import embed, embed_file
+from data.errors import UserError
+from encoders.random_vectors import RandomVectors
+
+
+class Counting(RandomVectors):
+    """Random vectors that remember what they were asked for; those of "bad ..." are not numbers."""
+
+    def __init__(self, dimension: int = 6) -> None:
+        super().__init__(dimension=dimension)
+        self.asked: list[list[str]] = []
+
+    def encode(
+        self, sentences: Sequence[str], *, batch_tokens: int = 0, normalize: bool = False, progress: bool = False
+    ) -> np.ndarray:
+        self.asked.append(list(sentences))
+        vectors = super().encode(sentences)
+        vectors[[sentence.startswith("bad") for sentence in sentences]] = np.inf
+        return vectors
+
+
+@pytest.fixture(autouse=True)
+def chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "CHUNK", 4)
+
+
+SENTENCES = ["a", "bb bb", "", "a", "ccc " * 9, "é", ".", "bb bb", "dd"]
+DISTINCT = list(dict.fromkeys(SENTENCES))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_each_distinct_sentence_is_embedded_once_longest_first(kept: bool, tmp_path: Path) -> None:
+    encoder = Counting()
+    shares: list[float] = []
+    cache = tmp_path / "cache" if kept else None
+    vectors = embed(encoder, SENTENCES, cache=cache, key="k", progress=shares.append)
+    asked = [sentence for chunk in encoder.asked for sentence in chunk]
+    assert sorted(asked) == sorted(DISTINCT) and [len(chunk) for chunk in encoder.asked] == [4, 3]
+    assert [len(sentence) for sentence in asked] == sorted(map(len, asked), reverse=True)
+    assert shares == sorted(shares) and shares[-1] == 1.0 and len(shares) == 2
+    assert vectors.dimension == 6 and vectors.matrix.dtype == np.float32
+    rows = vectors.rows(SENTENCES)
+    assert type(rows) is np.ndarray
+    np.testing.assert_array_equal(rows, RandomVectors(dimension=6).encode(SENTENCES))
+    index = vectors.index(SENTENCES)
+    assert index.dtype == np.int64 and index[0] == index[3]
+    np.testing.assert_array_equal(vectors.matrix[index], rows)
+    assert vectors.rows([]).shape == (0, 6)
+    with pytest.raises(KeyError):
+        vectors.index(["never embedded"])
+    assert (tmp_path / "cache").exists() == kept
+
+
+def test_what_is_kept_is_not_embedded_again(tmp_path: Path) -> None:
+    embed(Counting(), SENTENCES[:5], cache=tmp_path, key="k")
+    encoder = Counting()
+    vectors = embed(encoder, SENTENCES, cache=tmp_path, key="k")
+    assert sorted(encoder.asked[0]) == sorted(set(SENTENCES) - set(SENTENCES[:5]))
+    np.testing.assert_array_equal(vectors.rows(SENTENCES), RandomVectors(dimension=6).encode(SENTENCES))
+    again = Counting()
+    assert isinstance(embed(again, SENTENCES, cache=tmp_path, key="k").matrix, np.memmap) and not again.asked
+    embed(again, SENTENCES, cache=tmp_path, key="another")
+    assert again.asked
+
+
+def test_nothing_to_embed(tmp_path: Path) -> None:
+    for cache in (None, tmp_path):
+        assert embed(Counting(), [], cache=cache, key="k").matrix.shape == (0, 6)
+
+
+@given(st.lists(st.lists(st.text(max_size=3), max_size=9), max_size=4))
+def test_any_sequence_of_requests(tmp_path_factory: pytest.TempPathFactory, requests: list[list[str]]) -> None:
+    cache = tmp_path_factory.mktemp("cache")
+    for request in requests:
+        vectors = embed(RandomVectors(dimension=3), request, cache=cache, key="k")
+        np.testing.assert_array_equal(vectors.rows(request), RandomVectors(dimension=3).encode(request))
+
+
+@given(st.lists(st.binary(min_size=16, max_size=16), max_size=30), st.integers(0, 30))
+def test_places_of_hashes(digests: list[bytes], cut: int) -> None:
+    kept = list(dict.fromkeys([bytes(15) + b"\1", bytes(16), *digests[:cut]]))
+    wanted = [*digests, bytes(16), b"\1" + bytes(15)]
+    found = features._places(*(np.frombuffer(b"".join(each), dtype=features.HASH) for each in (kept, wanted)))
+    assert found.tolist() == [kept.index(digest) if digest in kept else -1 for digest in wanted]
+
+
+@pytest.mark.parametrize("torn", [(7, 0), (24 * 3 + 5, 0), (24 * 3, 11), (24, 16 - 1)])
+def test_what_a_killed_process_left_behind_is_overwritten(torn: tuple[int, int], tmp_path: Path) -> None:
+    embed(Counting(), ["a", "b"], cache=tmp_path, key="k")
+    for name, count in zip((features.ROWS, features.HASHES), torn, strict=True):
+        with (tmp_path / "k" / name).open("ab") as file:
+            file.write(b"\7" * count)
+    for request in (["b", "a"], SENTENCES, SENTENCES):
+        vectors = embed(Counting(), request, cache=tmp_path, key="k")
+        np.testing.assert_array_equal(vectors.rows(request), RandomVectors(dimension=6).encode(request))
+
+
+WRITER = """
+import sys
+import numpy as np
+from pathlib import Path
+from analysis.senteval import features
+from encoders.random_vectors import RandomVectors
+features.CHUNK = 4
+class Slow(RandomVectors):
+    def encode(self, sentences):
+        vectors = super().encode(sentences)
+        print("chunk", flush=True)
+        return vectors
+features.embed(Slow(dimension=6), [f"sentence {i}" for i in range(100_000)], cache=Path(sys.argv[1]), key="k")
+"""
+
+
+def test_a_kill_leaves_a_usable_store(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", WRITER, tmp_path], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for _ in range(6):
+        assert process.stdout.readline() == "chunk\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    kept = features._kept(tmp_path / "k", 6)
+    assert 4 * 5 <= len(kept) < 100_000
+    request = [f"sentence {i}" for i in range(100_000 - 40, 100_000)] + ["sentence 3"]
+    vectors = embed(Counting(), request, cache=tmp_path, key="k")
+    np.testing.assert_array_equal(vectors.rows(request), RandomVectors(dimension=6).encode(request))
+    np.testing.assert_array_equal(features._kept(tmp_path / "k", 6)[: len(kept)], kept)
+
+
+def test_writers_wait_for_each_other(tmp_path: Path) -> None:
+    both = Counting(), Counting()
+    wishes = [[f"s{i}" for i in range(40)], [f"s{i}" for i in range(20, 60)]]
+    found: dict[int, np.ndarray] = {}
+
+    def work(which: int) -> None:
+        found[which] = embed(both[which], wishes[which], cache=tmp_path, key="k").rows(wishes[which])
+
+    threads = [threading.Thread(target=work, args=(which,)) for which in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for which in (0, 1):
+        np.testing.assert_array_equal(found[which], RandomVectors(dimension=6).encode(wishes[which]))
+    assert sum(len(chunk) for encoder in both for chunk in encoder.asked) == 60
+
+
+def test_unusable_vectors_and_stores_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"'bad sentence' has no finite vector: the encoder's weights are damaged"):
+        embed(Counting(), ["fine", "bad sentence"], cache=None, key="k")
+    with pytest.raises(UserError, match="'bad' has no finite vector"):
+        embed(Counting(), ["bad", *(f"a longer one {i}" for i in range(4))], cache=tmp_path, key="k")
+    assert len(features._kept(tmp_path / "k", 6)) == 4  # the chunk before
+    with (tmp_path / "k" / features.ROWS).open("r+b") as file:
+        file.truncate(50)
+    for request in (["a longer one 1"], ["new"]):
+        with pytest.raises(UserError, match="k is damaged: remove it, and it will be computed again"):
+            embed(Counting(), request, cache=tmp_path, key="k")
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"The vectors cannot be kept in .*file/k: Not a directory"):
+        embed(Counting(), ["a"], cache=tmp_path / "file", key="k")
+
+
+def test_a_file_is_embedded_line_by_line(tmp_path: Path) -> None:
+    lines = ["a b", "", " \t", "é\u2028c", "x\u00a0", "a b", " lead", "last"]
+    text = "\ufeff" + "\r\n".join(lines[:3]) + "\n\n" + "\n".join(lines[3:])
+    (tmp_path / "in.txt").write_bytes(text.encode())
+    shares: list[float] = []
+    encoder = Counting()
+    embed_file(encoder, tmp_path / "in.txt", tmp_path / "deep" / "out.npy", shares.append)
+    vectors = np.load(tmp_path / "deep" / "out.npy", allow_pickle=False)
+    expected = ["a b", ".", ".", ".", *lines[3:]]
+    assert vectors.dtype == np.float32 and vectors.flags.c_contiguous
+    np.testing.assert_array_equal(vectors, RandomVectors(dimension=6).encode(expected))
+    assert [len(chunk) for chunk in encoder.asked] == [4, 4, 1] and shares == [4 / 9, 8 / 9, 1.0]
+    assert np.load(tmp_path / "deep" / "out.npy", mmap_mode="r").shape == (9, 6)
+
+
+def test_a_file_that_cannot_be_embedded_leaves_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out.npy"
+    faults = {
+        b"one\ntwo\nbad\n": r"in\.txt:3 has no finite vector",
+        b"one\ntwo\ncaf\xe9\n": r"in\.txt:3 is not UTF-8\.",
+        b"": r"in\.txt is empty: a sentence a line is wanted\.",
+    }
+    for content, message in faults.items():
+        (tmp_path / "in.txt").write_bytes(content)
+        with pytest.raises(UserError, match=message):
+            embed_file(Counting(), tmp_path / "in.txt", out)
+    with pytest.raises(UserError, match=r"absent\.txt cannot be read: No such file"):
+        embed_file(Counting(), tmp_path / "absent.txt", out)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_a_large_file_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    largest = 0
+
+    class Watching(RandomVectors):
+        def encode(self, sentences: Sequence[str], **options: object) -> np.ndarray:
+            nonlocal largest
+            largest = max(largest, len(sentences))
+            return np.zeros((len(sentences), self.dimension), dtype=np.float32)
+
+    monkeypatch.setattr(features, "CHUNK", 1000)
+    (tmp_path / "in.txt").write_text("a sentence\n" * 50_500)
+    embed_file(Watching(dimension=2), tmp_path / "in.txt", tmp_path / "out.npy")
+    assert largest == 1000 and np.load(tmp_path / "out.npy", mmap_mode="r").shape == (50_500, 2)

@@ -1,0 +1,146 @@
+"""The compiled parts against numpy and torch, one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.senteval import kernels
+from analysis.senteval.fits import Stream
+
+RANDOM = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def test_exp_is_numpys() -> None:
+    values = np.concatenate([-np.geomspace(1e-8, 87, 1000), [0.0, -200.0, -np.inf]]).astype(np.float32)
+    expected = np.exp(np.maximum(values, -87).astype(np.float64))
+    kernels._exp(values, np.empty(len(values), np.int32))
+    assert np.abs(values / expected - 1).max() < 1e-5
+    assert values[-3] == 1
+
+
+@pytest.mark.parametrize("width", [1, 3, 16, 33, 300])
+def test_scores_and_gradients_are_products(width: int) -> None:
+    features, weights, errors = normal(30, width), normal(8, width + 1), normal(8, 6)
+    rows = np.array([3, 3, 29, 0, 7, 11])
+    scores, gradient = np.empty((8, 6), np.float32), np.zeros((8, width + 1), np.float32)
+    kernels._score(features, rows, weights, scores)
+    kernels._accumulate(features, rows, errors, gradient)
+    ones = np.column_stack([features[rows], np.ones(6)])
+    np.testing.assert_allclose(scores, weights @ ones.T, atol=1e-4)
+    np.testing.assert_allclose(gradient, errors @ ones, atol=1e-4)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_errors_are_the_gradient_of_cross_entropy(classes: int) -> None:
+    scores = torch.tensor(5 * normal(9, classes), requires_grad=True)
+    labels = torch.tensor(RANDOM.integers(classes, size=9))
+    torch.nn.functional.cross_entropy(scores, labels).backward()
+    assert scores.grad is not None
+    table = np.ascontiguousarray(scores.detach().numpy().T)
+    padded = np.column_stack([table, normal(classes)])  # a tenth that is none
+    buffer, exponents = np.empty(10, np.float32), np.empty(10, np.int32)
+    share = np.float32(1 / 9)
+    if classes == 2:
+        difference = padded[1:] - padded[:1]
+        kernels._binary_errors(difference, labels.numpy(), 9, share, buffer, exponents)
+        np.testing.assert_allclose(difference[0, :9], scores.grad[:, 1], atol=1e-7)
+        assert difference[0, 9] == 0
+    else:
+        kernels._softmax_errors(padded, labels.numpy(), 9, share, buffer, exponents)
+        np.testing.assert_allclose(padded[:, :9].T, scores.grad, atol=1e-7)
+        assert (padded[:, 9] == 0).all()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("adam", [True, False])
+@pytest.mark.parametrize("batch", [5, 8, 100])
+def test_training_is_torchs(classes: int, adam: bool, batch: int) -> None:
+    features, labels, rows = normal(40, 11), RANDOM.integers(classes, size=40), RANDOM.permutation(40)[:23]
+    orders = np.stack([RANDOM.permutation(23) for _ in range(4)]).astype(np.int32)
+    l2 = np.array([0.0, 1e-2, 1.0], np.float32)
+    weights = normal(3 * classes, 12)
+    models = []
+    for k, decay in enumerate(l2):
+        model = torch.nn.Linear(11, classes)
+        with torch.no_grad():
+            model.weight.copy_(torch.tensor(weights[k * classes : (k + 1) * classes, :-1]))
+            model.bias.copy_(torch.tensor(weights[k * classes : (k + 1) * classes, -1]))
+        kind = torch.optim.Adam if adam else torch.optim.RMSprop
+        optimizer = kind(model.parameters(), weight_decay=float(decay))
+        for order in orders:
+            for low in range(0, 23, batch):
+                chosen = rows[order[low : low + batch]]
+                scores = model(torch.tensor(features[chosen]))
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(scores, torch.tensor(labels[chosen])).backward()
+                optimizer.step()
+        models.append(np.column_stack([model.weight.detach(), model.bias.detach()]))
+    first, second, steps = np.zeros_like(weights), np.zeros_like(weights), 0
+    for part in np.split(orders, 2):  # the count of updates is carried over
+        steps = kernels.train(
+            features, labels, rows, part, weights, first, second, steps, l2, classes, batch, adam
+        )  # fmt: skip
+    assert steps == 4 * -(-23 // batch)
+    np.testing.assert_allclose(weights, np.concatenate(models), atol=1e-5)
+
+
+def test_where_nothing_can_be_kept_on_disk_it_is_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    njit = numba.njit
+
+    def refusing(*, cache: bool = False, **options: Any) -> Any:
+        if cache:
+            raise RuntimeError("cannot cache function")
+        return njit(**options)
+
+    monkeypatch.setattr(numba, "njit", refusing)
+    assert kernels._compiled(lambda x: x + 1)(1) == 2
+
+
+def test_tiles_do_not_matter() -> None:
+    """A batch wider than the cache is gone through in parts; 20,000 columns make parts of 4 examples."""
+    features, labels = normal(20, 20_000), RANDOM.integers(2, size=20)
+    order = np.arange(20, dtype=np.int32)[None]
+    weights = np.zeros((2, 20_001), np.float32)
+    kernels.train(
+        features, labels, np.arange(20), order, weights, weights.copy(), weights.copy(), 0,
+        np.zeros(1, np.float32), 2, 20, False,
+    )  # fmt: skip
+    gradient = features.T @ (0.5 - labels) / 20  # of class 1, whose first step is ten times its sign
+    clear = np.abs(gradient) > 1e-3
+    np.testing.assert_allclose(weights[1, :-1][clear], -0.1 * np.sign(gradient[clear]), rtol=1e-3)
+    np.testing.assert_array_equal(weights[0], -weights[1])
+
+
+@given(st.integers(1, 9), st.integers(2, 4), st.integers(1, 5))
+@settings(max_examples=25, deadline=None)
+def test_correct_counts_and_ties_go_to_the_first_class(rows: int, classes: int, models: int) -> None:
+    features = RANDOM.integers(-1, 2, size=(12, 3)).astype(np.float32)  # small whole numbers make ties
+    weights = RANDOM.integers(-1, 2, size=(models * classes, 4)).astype(np.float32)
+    labels, chosen = RANDOM.integers(classes, size=12), RANDOM.integers(12, size=rows)
+    scores = (features[chosen] @ weights[:, :-1].T + weights[:, -1]).reshape(rows, models, classes)
+    expected = (scores.argmax(2) == labels[chosen][:, None]).sum(0)
+    np.testing.assert_array_equal(kernels.correct(features, labels, chosen, weights, classes), expected)
+
+
+def test_streams_are_numpys_legacy_ones() -> None:
+    random = np.random.RandomState(1111)
+    stream = Stream(50, split=False)
+    np.testing.assert_array_equal(stream.epochs(0, 3), [random.permutation(50) for _ in range(3)])
+    np.testing.assert_array_equal(stream.epochs(1, 4)[2], random.permutation(50))
+    random = np.random.RandomState(1111)
+    parted, first = Stream(59, split=True), random.permutation(59)
+    assert parted.parts is not None
+    np.testing.assert_array_equal(np.concatenate(parted.parts), first)
+    assert len(parted.parts[0]) == 2  # int(0.05 * 59)
+    np.testing.assert_array_equal(parted.epochs(0, 1)[0], random.permutation(57))

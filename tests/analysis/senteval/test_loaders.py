@@ -1,0 +1,281 @@
+"""The loaders against a naive reading of the toolkit's rules, on small files and on the real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from analysis.senteval import loaders
+from analysis.senteval.examples import Examples
+from data.errors import UserError
+from tests.support import suite_data
+
+WORDS = st.lists(st.sampled_from(["a", "bb", "ccc", "."]), max_size=4).map(" ".join)
+in_folder = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def write(folder: Path, **files: str) -> None:
+    """Files by name, with "__" for a full stop and "___" for a hyphen."""
+    for name, text in files.items():
+        (folder / name.replace("___", "-").replace("__", ".")).write_bytes(text.encode())
+
+
+def rows(examples: Examples) -> list[tuple[str, ...]]:
+    columns = [
+        examples.first,
+        *([examples.second] if examples.second else []),
+        map(str, examples.targets.tolist()),
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def naive_order(found: list[tuple], key: Callable[[tuple], tuple]) -> list[tuple]:
+    """Insertion sort, stable by construction."""
+    done: list[tuple] = []
+    for item in found:
+        place = len(done)
+        while place and key(done[place - 1]) > key(item):
+            place -= 1
+        done.insert(place, item)
+    return done
+
+
+def refusal(load: Callable[[], object]) -> str:
+    with pytest.raises(UserError) as error:
+        load()
+    return str(error.value)
+
+
+@in_folder
+@given(positive=st.lists(WORDS, min_size=1), negative=st.lists(WORDS, min_size=1))
+def test_binary(tmp_path: Path, positive: list[str], negative: list[str]) -> None:
+    write(tmp_path, p="x\n" + "\n".join(positive) + "\n", n="y\n" + "\n".join(negative) + "\n")
+    found = [(text, 1) for text in ["x", *positive]] + [(text, 0) for text in ["y", *negative]]
+    expected = naive_order(found, key=lambda e: (len(e[0].split()), e[1]))
+    loaded = loaders.binary(tmp_path, "p", "n")
+    assert list(loaded) == ["all"]
+    assert rows(loaded["all"]) == [(text or ".", str(label)) for text, label in expected]
+    assert loaded["all"].targets.dtype == np.int64
+
+
+def test_binary_is_latin_1(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes(b"caf\xe9\xa0au  lait\n\nun\x85deux\n")
+    (tmp_path / "n").write_bytes(b"x\n")
+    assert loaders.binary(tmp_path, "p", "n")["all"].first == [".", "x", "un deux", "café au lait"]
+
+
+def test_trec(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        train_5500__label="NUM:date When was : it ?\nABBR:exp What is it ?\nLOC:city Where ?\nHUM:ind  Who  \n",
+        TREC_10__label="DESC:def Why ?\nENTY:other What ?\n",
+    )
+    loaded = loaders.trec(tmp_path)
+    assert rows(loaded["train"]) == [
+        ("Who", "3"),
+        ("Where ?", "4"),
+        ("What is it ?", "0"),
+        ("When was : it ?", "5"),
+    ]
+    assert rows(loaded["test"]) == [("Why ?", "1"), ("What ?", "2")]
+
+
+def test_sst(tmp_path: Path) -> None:
+    write(
+        tmp_path, sentiment___train="a b\t1\nc d\t0\ne\t1\n", sentiment___dev="\t0\n", sentiment___test="a\t1\r\n"
+    )
+    loaded = loaders.sst2(tmp_path)
+    assert rows(loaded["train"]) == [("e", "1"), ("c d", "0"), ("a b", "1")]
+    assert rows(loaded["dev"]) == [(".", "0")] and rows(loaded["test"]) == [("a", "1")]
+    write(tmp_path, sentiment___train="4 a b\n0 a c\n2 z\n", sentiment___dev="3 a\n", sentiment___test="1 a\n")
+    assert rows(loaders.sst5(tmp_path)["train"]) == [("z", "2"), ("a c", "0"), ("a b", "4")]
+
+
+def test_mrpc(tmp_path: Path) -> None:
+    body = "1\t1\t2\ta b\tc d e\n0\t3\t4\ta b\tc d\n1\t5\t6\ta c\tc d\n"
+    write(
+        tmp_path,
+        msr_paraphrase_train__txt="\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + body,
+        msr_paraphrase_test__txt="Quality\n1\t1\t2\tx\ty\n",
+    )
+    loaded = loaders.mrpc(tmp_path)
+    assert rows(loaded["train"]) == [("a b", "c d", "0"), ("a c", "c d", "1"), ("a b", "c d e", "1")]
+    assert rows(loaded["test"]) == [("x", "y", "1")]
+
+
+def test_sick(tmp_path: Path) -> None:
+    head = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\r\n"
+    body = "1\ta b\tc\t4.5\tNEUTRAL\r\n2\ta\tc d\t3.2\tCONTRADICTION\r\n3\tb\td c\t1\tENTAILMENT\r\n"
+    files = ("SICK_train__txt", "SICK_trial__txt", "SICK_test_annotated__txt")
+    write(tmp_path, **dict.fromkeys(files, head + body))
+    scores, classes = (loaders.sick(tmp_path, entailment=entailment) for entailment in (False, True))
+    assert list(scores) == ["train", "dev", "test"]
+    assert rows(scores["dev"]) == [("b", "d c", "1.0"), ("a", "c d", "3.2"), ("a b", "c", "4.5")]
+    assert rows(classes["test"]) == [("a", "c d", "0"), ("b", "d c", "2"), ("a b", "c", "1")]
+    assert scores["train"].targets.dtype == np.float64
+
+
+def test_sts_benchmark(tmp_path: Path) -> None:
+    body = "genre\tMSRvid\t2012\t1\t5.000\ta b\tc\ngenre\tMSRvid\t2012\t1\t0\t\td\textra\n"
+    write(tmp_path, **{f"sts___{split}__csv": body for split in ("train", "dev", "test")})
+    assert rows(loaders.sts_benchmark(tmp_path)["dev"]) == [(".", "d", "0.0"), ("a b", "c", "5.0")]
+
+
+def test_sts_leaves_blank_scores_out(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        STS__input__b__txt="a b c\td\textra\ne\tf\u2028g\nh\ti\n",
+        STS__gs__b__txt="2.5\n\n0\n",
+        STS__input__a__txt="x\ty\r\n",
+        STS__gs__a__txt="5\r\n",
+    )
+    loaded = loaders.sts(tmp_path, ("b", "a"))
+    assert list(loaded) == ["b", "a"]
+    assert rows(loaded["b"]) == [("h", "i", "0.0"), ("a b c", "d", "2.5")]
+
+
+PAIRS = st.lists(st.tuples(WORDS, WORDS, st.sampled_from(["entailment", "neutral", "contradiction"])), min_size=1)
+
+
+@in_folder
+@given(pairs=PAIRS)
+def test_snli_is_sorted_by_hypothesis_and_name(tmp_path: Path, pairs: list[tuple[str, str, str]]) -> None:
+    pairs = [("z", "z", "neutral"), *pairs]
+    for split in ("train", "dev", "test"):
+        for part, column in zip(("s1", "s2", "labels"), zip(*pairs, strict=True), strict=True):
+            (tmp_path / f"{part}.{split}").write_text("".join(f"{text}\n" for text in column))
+    numbers = {"entailment": "0", "neutral": "1", "contradiction": "2"}
+    ordered = naive_order(pairs, key=lambda e: (len(e[1].split()), len(e[0].split()), e[2]))
+    assert rows(loaders.snli(tmp_path)["dev"]) == [(a or ".", b or ".", numbers[label]) for a, b, label in ordered]
+
+
+def test_snli_splits_at_ascii_blanks_alone(tmp_path: Path) -> None:
+    """As the toolkit, which decodes as latin-1 and splits bytes: half of "à" is \\xa0."""
+    for split in ("train", "dev", "test"):
+        write(
+            tmp_path, **{f"s1__{split}": "voilà  là\n", f"s2__{split}": "Å b\n", f"labels__{split}": "neutral\n"}
+        )
+    [(first, second, _)] = rows(loaders.snli(tmp_path)["train"])
+    assert first == "voilà là".encode().decode("latin-1") and second == "Å b".encode().decode("latin-1")
+
+
+def test_probing(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        x__txt="te\t10\ta\ntr\t9\ta b\r\ntr\t10\tc d\nva\t10\t a  b \ntr\t10\tignored\te\ntr\t9\ta\n",
+    )
+    loaded = loaders.probing(tmp_path, "x.txt")
+    assert list(loaded) == ["train", "dev", "test"]
+    # Labels are strings: "10" comes before "9".
+    assert rows(loaded["train"]) == [("e", "0"), ("a", "1"), ("c d", "0"), ("a b", "1")]
+    assert rows(loaded["dev"]) == [("a b", "0")] and rows(loaded["test"]) == [("a", "0")]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("tr\tA\tx\nva\tA\tx\nte\tB\tx\n", "x.txt:3: label 'B' is none of A."),
+        ("tr\tA\tx\nva\tA\tx\n", "x.txt: no line is of part te (test)."),
+        ("tr\tA\tx\ndev\tA\tx\n", "x.txt:2: part 'dev' is none of tr, va, te."),
+        ("tr\tA\tx\ntr\tA\n", "x.txt:2: a line must be part, label and sentence, by tabs. Got 2 of 3 columns."),
+    ],
+)
+def test_probing_refuses(tmp_path: Path, text: str, fault: str) -> None:
+    write(tmp_path, x__txt=text)
+    assert refusal(lambda: loaders.probing(tmp_path, "x.txt")) == f"{tmp_path}/{fault}"
+
+
+@pytest.mark.parametrize(
+    ("load", "files", "fault"),
+    [
+        (
+            loaders.trec,
+            {"train_5500.label": "NUM:a b\nNUM:a\n"},
+            ":2: a line must be CLASS:subclass, blank, question.",
+        ),
+        (
+            loaders.trec,
+            {"train_5500.label": "NUM:a b\nX:a b\n"},
+            ":2: label 'X' is none of ABBR, DESC, ENTY, HUM, LOC, NUM.",
+        ),
+        (
+            loaders.sst2,
+            {"sentiment-train": "a\t1\nb 1\n"},
+            ":2: a line must be sentence, tab, label. Got 1 of 2 columns.",
+        ),
+        (loaders.sst2, {"sentiment-train": "a\t2\n"}, ":1: label '2' is none of 0, 1."),
+        (loaders.sst5, {"sentiment-train": "4 a\n3\n"}, ":2: a line must be label, blank, sentence."),
+        (loaders.sst5, {"sentiment-train": "5 a\n"}, ":1: label '5' is none of 0, 1, 2, 3, 4."),
+        (loaders.mrpc, {"msr_paraphrase_train.txt": "Quality\n"}, " has nothing below its header."),
+        (loaders.mrpc, {"msr_paraphrase_train.txt": "Quality\n2\t1\t1\ta\tb\n"}, ":2: label '2' is none of 0, 1."),
+        (
+            lambda folder: loaders.sick(folder, entailment=False),
+            {"SICK_train.txt": "head\n1\ta\tb\t0.5\tNEUTRAL\n"},
+            ":2: score '0.5' is no number from 1 to 5.",
+        ),
+        (
+            lambda folder: loaders.sick(folder, entailment=True),
+            {"SICK_train.txt": "head\n1\ta\tb\t5\tneutral\n"},
+            ":2: label 'neutral' is none of CONTRADICTION, NEUTRAL, ENTAILMENT.",
+        ),
+        (
+            loaders.sts_benchmark,
+            {"sts-train.csv": "g\tf\ty\t1\t5.1\ta\tb\n"},
+            ":1: score '5.1' is no number from 0 to 5.",
+        ),
+        (
+            lambda folder: loaders.sts(folder, ["a"]),
+            {"STS.input.a.txt": "a\tb\nc\td\n", "STS.gs.a.txt": "1\n"},
+            "STS.gs.a.txt must have the 2 lines of STS.input.a.txt. Got 1 instead.",
+        ),
+        (
+            loaders.snli,
+            {"s1.train": "a\n", "s2.train": "b\n", "labels.train": "-\n"},
+            "labels.train:1: label '-' is none of entailment, neutral, contradiction.",
+        ),
+        (
+            loaders.snli,
+            {"s1.train": "a\nb\n", "s2.train": "b\n", "labels.train": "neutral\n"},
+            "s2.train must have the 2 lines of s1.train. Got 1 instead.",
+        ),
+    ],
+)
+def test_faults_are_named_with_their_line(
+    tmp_path: Path, load: Callable[[Path], object], files: dict[str, str], fault: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    said = refusal(lambda: load(tmp_path))
+    assert said.startswith(str(tmp_path)) and said.endswith(fault) and "\n" not in said
+
+
+def test_sts_refuses_a_pair_without_its_tab(tmp_path: Path) -> None:
+    write(tmp_path, STS__input__a__txt="a b\n", STS__gs__a__txt="1\n")
+    said = refusal(lambda: loaders.sts(tmp_path, ["a"]))
+    assert said == f"{tmp_path}/STS.input.a.txt:1: a line must be two sentences by a tab. Got 1 of 2 columns."
+
+
+def test_order_of_the_real_files() -> None:
+    """CR and STS16 as the toolkit's own few lines order them."""
+    folder = suite_data("senteval/downstream")
+    samples = []
+    for name, label in (("pos", 1), ("neg", 0)):
+        text = (folder / f"CR/custrev.{name}").read_text("latin-1")
+        samples += [(line.split(), label) for line in text.splitlines()]
+    samples = naive_order(samples, key=lambda e: (len(e[0]), e[1]))
+    loaded = loaders.binary(folder / "CR", "custrev.pos", "custrev.neg")["all"]
+    assert rows(loaded) == [(" ".join(tokens) or ".", str(label)) for tokens, label in samples]
+    assert loaded.first[:5] == [".", ".", ".", ".", loaded.first[4]] and loaded.first[4] != "."
+
+    place = folder / "STS/STS16-en-test"
+    pairs = [line.split("\t") for line in (place / "STS.input.plagiarism.txt").read_text("utf-8").splitlines()]
+    scores = (place / "STS.gs.plagiarism.txt").read_text("utf-8").splitlines()
+    kept = [(*pair, float(score)) for pair, score in zip(pairs, scores, strict=True) if score]
+    kept = naive_order(kept, key=lambda e: (len(e[0].split()), len(e[1].split()), e[2]))
+    found = loaders.sts(place, ["plagiarism"])["plagiarism"]
+    assert rows(found) == [(a, b, str(score)) for a, b, score in kept] and len(found.first) == 230

@@ -1,0 +1,96 @@
+"""The papers' printed tables by our names."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from analysis.senteval.printed import FOLDER, PAPERS, PrintedRow, paper_rows, printed, read_table
+from analysis.senteval.records import PUBLISHED
+from data.errors import UserError
+
+
+def row(rows: tuple[PrintedRow, ...] | list[PrintedRow], model: str) -> PrintedRow:
+    [found] = [row for row in rows if row.model == model]
+    return found
+
+
+def test_by_hand() -> None:
+    glove = row(printed("declutr_table2_downstream"), "GloVe")
+    assert (glove.paper, glove.group) == ("declutr", "bag_of_words")
+    assert glove.cells["SICKRelatedness", "spearman"] == (72.30, "72.30")
+    assert glove.cells["STS13", "spearman.mean"].value == 51.24
+    assert glove.cells["ImageCaptionRetrieval", "test"].text == "0.40"
+    assert glove.cells["", "declutr_downstream"].text == "65.47"
+    assert glove.score("MRPC", "accuracy+f1") == pytest.approx((73.39 + 81.45) / 2)
+
+
+def test_metrics_differ_by_paper() -> None:
+    assert row(printed("conssent_table2"), "InferSent").cells["STSBenchmark", "pearson"].text == "75.8"
+    gensen = row(printed("gensen_table2"), "Infersent (AllNLI)")
+    assert gensen.cells["SICKRelatedness", "pearson"].text == "88.4"
+    assert gensen.cells["SICKRelatedness", "pearson"].value == pytest.approx(88.4)
+    assert gensen.cells["STSBenchmark", "spearman"].text == "75.5"
+    assert row(printed("gensen_table7"), "Infersent").cells["STS16", "pearson.mean"].text == "71.4"
+    assert row(printed("gensen_table6"), "m-CNN").cells == {
+        ("ImageCaptionRetrieval", "recalls.caption_r1"): (38.3, "38.3"),
+        ("ImageCaptionRetrieval", "recalls.caption_r10"): (81.0, "81.0"),
+        ("ImageCaptionRetrieval", "recalls.image_r1"): (27.4, "27.4"),
+        ("ImageCaptionRetrieval", "recalls.image_r10"): (79.5, "79.5"),
+    }
+
+
+def test_empty_cells_are_left_out() -> None:
+    quick = row(printed("declutr_table2_downstream"), "QuickThoughts")
+    assert ("SST5", "test") not in quick.cells and quick.score("SST5", "test") is None
+    assert quick.score("MRPC", "accuracy+f1") == pytest.approx(80.45)
+    assert row(printed("conssent_table2"), "QuickThoughts").score("SICKRelatedness", "pearson") == 87.4
+
+
+def test_every_task_and_every_cell_is_there() -> None:
+    """Cells of the CSVs that are no facts of the model are all read, none twice."""
+    for table in ("declutr_table2_downstream", "declutr_table3_probing", "conssent_table2", "gensen_table2"):
+        for line, found in zip(read_table(table), printed(table), strict=True):
+            filled = [text for name, text in line.items() if text and name not in ("model", "group")]
+            gone = 1 if table.startswith("declutr_table2") and line["delta"] else 0
+            assert len(found.cells) == len(filled) - gone
+    tasks = {task for row in paper_rows("declutr", "test") for task, _ in row.cells if task}
+    assert tasks == set(PUBLISHED)
+
+
+def test_rows_of_a_paper_are_joined() -> None:
+    rows = paper_rows("declutr", "test")
+    base = row(rows, "DeCLUTR-base")
+    assert base.cells["", "declutr_downstream"].text == "79.10" and base.cells["", "probing"].text == "74.65"
+    assert len(rows) == 10
+    v1 = row(paper_rows("declutr_v1", "test"), "USE")
+    assert v1.cells["", "declutr_v1_all"].text == "72.91" and v1.cells["SNLI", "test"].text == "83.25"
+    assert row(paper_rows("declutr", "dev"), "BERT-base-CLS").cells == {
+        ("", "declutr_downstream_dev"): (63.53, "63.53"),
+        ("", "probing_dev"): (69.57, "69.57"),
+    }
+    before, after = (one for one in paper_rows("declutr_v1", "dev") if one.model == "BERT-base")
+    assert (before.group, after.group) == ("before_fine_tuning", "after_fine_tuning")
+    assert paper_rows("conssent", "dev") == []
+
+
+def test_joining_leaves_the_tables_as_they_are() -> None:
+    paper_rows("declutr", "test")
+    assert ("", "probing") not in row(printed("declutr_table2_downstream"), "GloVe").cells
+
+
+def test_other_tables_as_they_are() -> None:
+    assert read_table("gensen_table1")[0] == {"task": "En-Fr (WMT14)", "sentence_pairs": "40M"}
+    assert len(list(FOLDER.glob("*.csv"))) == 20
+    assert set(yaml.safe_load((FOLDER / "figures.yaml").read_text(encoding="utf-8"))["papers"]) == set(PAPERS)
+
+
+def test_refusals() -> None:
+    with pytest.raises(UserError, match="There is no printed table declutr_table9; there are conssent_table1, "):
+        read_table("declutr_table9")
+    with pytest.raises(UserError, match="There is no printed table gensen_table3 of SentEval scores"):
+        printed("gensen_table3")
+    with pytest.raises(
+        UserError, match="no printed tables of bert; there are those of declutr, declutr_v1, conssent"
+    ):
+        paper_rows("bert", "test")

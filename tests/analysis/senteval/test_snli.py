@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+from torch import Tensor
+
+from analysis.senteval import snli as module
+from analysis.senteval.protocols import PROTOCOLS, Classifier
+from analysis.senteval.snli import Pairs, snli
+from tests.analysis.senteval.plain_network import plain_network
+
+WIDTH = 7
+
+
+def problem(n: int = 300, seed: int = 0) -> tuple[np.ndarray, tuple[Pairs, Pairs, Pairs]]:
+    """Vectors of 80 sentences, and three splits; the class depends on the difference of the pair's vectors."""
+    random = np.random.default_rng(seed)
+    vectors = random.standard_normal((80, WIDTH)).astype(np.float32)
+
+    def split(size: int) -> Pairs:
+        first, second = random.integers(80, size=(2, size))
+        near = np.abs(vectors[first] - vectors[second]).mean(axis=1) + 0.1 * random.standard_normal(size)
+        return Pairs(first, second, np.digitize(near, [0.9, 1.3]))
+
+    return vectors, (split(n), split(70), split(90))
+
+
+def features(vectors: np.ndarray, pairs: Pairs) -> np.ndarray:
+    u, v = vectors[pairs.first], vectors[pairs.second]
+    return np.hstack([u, v, u * v, np.abs(u - v)])
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        Classifier(),
+        PROTOCOLS["prototyping"].classifier,
+        Classifier(tenacity=0),
+        Classifier(hidden=5, dropout=0.2, batch=50),
+    ],
+)
+def test_is_the_toolkits_program(classifier: Classifier) -> None:
+    vectors, splits = problem()
+    train, dev, test = ((features(vectors, pairs), pairs.labels) for pairs in splits)
+    expected = plain_network(train, dev, 1e-9, 3, replace(classifier, max_epoch=15, epoch_size=1))
+    scores = expected.logits(test[0])
+    found = snli(vectors, *splits, classifier)
+    assert found.dev == round(100 * expected.dev_accuracy, 2)
+    assert found.test == round(100 * float((scores.argmax(axis=1) == test[1]).mean()), 2)
+    assert (found.epochs, found.l2) == (expected.epochs, 1e-9)
+    np.testing.assert_allclose(found.probabilities, softmax(scores, axis=1), atol=1e-5)
+
+
+def test_sixteen_epochs_at_most() -> None:
+    vectors, splits = problem()
+    assert snli(vectors, *splits, Classifier(tenacity=99, max_epoch=200, epoch_size=4)).epochs == 16
+
+
+def test_no_more_than_a_batch_is_ever_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, splits = problem(3000)
+    np.save(tmp_path / "vectors.npy", vectors)
+    sizes: list[int] = []
+    batches = module._batches
+
+    def watched(*arguments: Any) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows, labels in batches(*arguments):
+            assert rows.shape[1] == 4 * WIDTH
+            sizes.append(len(rows))
+            yield rows, labels
+
+    monkeypatch.setattr(module, "_batches", watched)
+    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    found = snli(mapped, *splits, Classifier(tenacity=0))
+    assert max(sizes) <= 90
+    expected = snli(vectors, *splits, Classifier(tenacity=0))
+    np.testing.assert_array_equal(found.probabilities, expected.probabilities)
+
+
+def test_global_stream_is_left_alone() -> None:
+    vectors, splits = problem(60)
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    snli(vectors, *splits, replace(Classifier(), hidden=4, dropout=0.5))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_progress_rises_to_one() -> None:
+    vectors, splits = problem(60)
+    shares: list[float] = []
+    snli(vectors, *splits, Classifier(), progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0

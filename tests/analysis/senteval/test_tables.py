@@ -1,0 +1,268 @@
+"""Models side by side, with the papers' rows: what stands where, what must not, and each format."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from analysis.senteval.printed import Cell
+from analysis.senteval.records import PROBING
+from analysis.senteval.rendering import FORMATS, Grid, Row, as_csv, as_latex, as_markdown, as_text, rich_table
+from analysis.senteval.results import write_results
+from analysis.senteval.tables import comparison, main, task_table
+from data.errors import UserError
+from tests.analysis.senteval.made_up import DOWNSTREAM, record, records, results
+
+CR, F1 = ("CR", "test"), ("MRPC", "f1")
+
+
+def cells(row: Row) -> dict[tuple[str, str], str]:
+    return {key: cell.text for key, cell in row.cells.items()}
+
+
+def named(rows: list[Row], name: str) -> Row:
+    [found] = [row for row in rows if row.name == name]
+    return found
+
+
+def test_models_side_by_side() -> None:
+    grid = comparison([results("a", records(("CR", "MRPC"), 80)), results("b", records(("CR", "STS12"), 70))])
+    assert grid.columns[:4] == [CR, ("MRPC", "accuracy"), F1, ("STS12", "spearman.mean")]
+    assert [row.name for row in grid.ours] == ["a", "b"] and not grid.printed
+    assert cells(grid.ours[0])[F1] == "88.00" and F1 not in grid.ours[1].cells
+    assert grid.notes[0] == "Protocol: default."
+    dev = comparison([results("a", records(("CR", "MRPC", "STS12")))], split="dev")
+    assert dev.columns == [
+        ("CR", "dev"),
+        ("MRPC", "dev"),
+        ("", "declutr_downstream_dev (3 of 17)"),
+        ("", "declutr_downstream_with_snli_dev (3 of 18)"),
+    ]
+
+
+def test_averages_are_over_the_tasks_of_the_fullest_row() -> None:
+    grid = comparison([results("a", records(("CR", "MR", "STS12"), 80)), results("b", records(("CR",), 70))])
+    key = "", "declutr_downstream (3 of 17)"
+    assert cells(grid.ours[0])[key] == "80.00" and key not in grid.ours[1].cells
+    assert "declutr_downstream is over 3 of 17; without MPQA" in " ".join(grid.notes)
+    assert comparison([results("a", records(("CR",)))]).columns == [CR]  # one task is no average
+    whole = comparison([results("a")])
+    assert ("", "declutr_downstream") in whole.columns and ("", "probing") in whole.columns
+
+
+def test_papers_rows_stand_beside_with_their_metrics() -> None:
+    grid = comparison([results("a")], ["declutr"])
+    glove = named(grid.printed, "GloVe")
+    assert cells(glove)["SICKRelatedness", "spearman"] == "72.30"
+    assert cells(glove)["", "declutr_downstream"] == "65.47" and cells(glove)["", "probing"] == "62.42"
+    assert cells(grid.ours[0])["", "declutr_downstream"] == f"{70 + 4 / 17:.2f}"
+    pearson = comparison([results("a")], ["conssent"])
+    assert ("SICKRelatedness", "spearman") not in pearson.columns
+    assert cells(pearson.ours[0])["SICKRelatedness", "pearson"] == "73.00"
+    assert ("STS12", "spearman.mean") not in pearson.columns and ("SST5", "test") not in pearson.columns
+    both = comparison([results("a")], ["declutr", "gensen"])
+    assert {("STSBenchmark", "spearman"), ("STSBenchmark", "pearson"), ("STS12", "pearson.mean")} <= set(
+        both.columns
+    )
+    assert ("STSBenchmark", "pearson") not in named(both.printed, "DeCLUTR-base").cells
+    assert cells(named(both.printed, "+STN"))["", "gensen_delta"] == "-2.56"
+
+
+def test_incomplete_averages_of_printed_rows_are_over_the_same_tasks() -> None:
+    tasks = tuple(task for task in DOWNSTREAM if task not in ("SNLI", "ImageCaptionRetrieval"))
+    grid = comparison([results("a", records(tasks))], ["declutr"])
+    key = "", "declutr_downstream (16 of 17)"
+    assert key in grid.columns and ("", "declutr_downstream") not in grid.columns
+    # The README of the printed tables gives these: without COCO 69.54 and 72.82.
+    assert cells(named(grid.printed, "GloVe"))[key] == "69.54"
+    assert cells(named(grid.printed, "fastText"))[key] == "72.82"
+    assert key not in named(grid.printed, "QuickThoughts").cells
+    notes = " ".join(grid.notes)
+    assert "declutr_downstream is over 16 of 17; without ImageCaptionRetrieval (DeCLUTR, appendix C.2)." in notes
+    assert "declutr_downstream (16 of 17) of printed rows is worked out from their cells" in notes
+
+
+def test_other_data_never_stand_beside_printed_rows() -> None:
+    tasks = records(DOWNSTREAM) | {task: record(task, n_train=2400) for task in PROBING}
+    tasks["SNLI"] = record("SNLI", n_train=3000)
+    grid = comparison([results("a", tasks)], ["declutr", "declutr_v1", "conssent"])
+    shown = {task for task, _ in grid.columns}
+    assert not shown & {*PROBING, "SNLI"}
+    assert not any("probing" in name for task, name in grid.columns if not task)
+    assert "Left out: SNLI (3,000 training examples, SentEval has 549,367); Length, " in " ".join(grid.notes)
+    alone = comparison([results("a", tasks)])
+    assert ("Length", "test") in alone.columns and ("", "probing (not comparable)") in alone.columns
+    assert "Not comparable with printed scores: SNLI (3,000 training" in " ".join(alone.notes)
+    assert "probing is over 10 of 10; all not comparable (DeCLUTR" in " ".join(alone.notes)
+
+
+def test_plain_cosine_does_not_stand_beside_trained() -> None:
+    tasks = {"STSBenchmark": record("STSBenchmark", mse=None, protocol="simcse"), "STS12": record("STS12")}
+    grid = comparison([results("a", tasks, protocol="simcse")], ["declutr"])
+    assert [key for key in grid.columns if key[0]] == [("STS12", "spearman.mean")]
+    assert "Left out: STSBenchmark (plain cosine, nothing trained)." in grid.notes
+    assert "declutr: as printed, protocol default, another than ours." in grid.notes
+
+
+def test_one_model_on_other_data_leaves_the_others_column() -> None:
+    cut = results("cut", records(("CR",)) | {"SNLI": record("SNLI", n_train=3000)})
+    grid = comparison([results("whole", records(("CR", "SNLI"))), cut], ["declutr"])
+    assert ("SNLI", "test") in grid.ours[0].cells and ("SNLI", "test") not in grid.ours[1].cells
+
+
+def test_dev_averages_beside_table_4() -> None:
+    grid = comparison([results("a")], ["declutr", "declutr_v1"], "dev")
+    albert = [cells(row) for row in grid.printed if row.name == "ALBERT-base-V2-CLS"]
+    assert [row["", "declutr_downstream_dev"] for row in albert[:1]] == ["58.75"]
+    assert [row["", "declutr_downstream_with_snli_dev"] for row in albert[1:]] == ["58.81"]
+    assert cells(named(grid.printed, "InferSent"))["", "declutr_downstream_dev"] == "76.33"
+    assert cells(grid.ours[0])["", "declutr_downstream_dev"] == f"{(12 * 60 + 5 * 70) / 17:.2f}"
+    few = comparison([results("a", records(("CR", "MR")))], ["declutr"], "dev")
+    assert not few.printed and "declutr: nothing to compare." in few.notes
+
+
+def test_equal_names_and_other_protocols() -> None:
+    def one(name: str, protocol: str = "default") -> str:
+        return comparison([results(name, protocol=protocol), *others]).ours[0].name
+
+    others = [results("a")]
+    assert one("a") == "a #1" and one("b") == "b"
+    grid = comparison([results("a"), results("a", protocol="simcse")])
+    assert [row.name for row in grid.ours] == ["a (default)", "a (simcse)"]
+    assert grid.notes[0] == "Protocols, not to be compared: default, simcse."
+
+
+def test_missing_files_are_named_once() -> None:
+    lacking = {"SNLI": "s1.train", "CR": "x"}
+    grid = comparison([results("a", missing=lacking), results("b", missing=lacking), results("c")])
+    assert "No files of SNLI, CR for a, b." in grid.notes
+
+
+def test_nothing_to_show() -> None:
+    with pytest.raises(UserError, match=r"There is no test score in the results of a\."):
+        comparison([results("a", {})])
+    with pytest.raises(UserError, match=r"no test score that can stand beside gensen in the results of a\."):
+        comparison([results("a", records(("SST5",)))], ["gensen"])
+
+
+GRID = Grid(
+    "SentEval, test",
+    [CR, F1, ("STS12", "spearman.mean"), ("", "probing (9 of 10)")],
+    [
+        Row("a_1 & |b|", {CR: Cell(80.004, "80.00"), F1: Cell(70, "70.00")}, protocol="default"),
+        Row(
+            "[red]", {CR: Cell(80.001, "80.00"), F1: Cell(69, "69.00"), ("", "probing (9 of 10)"): Cell(5, "5.00")}
+        ),
+    ],
+    [Row("GloVe", {CR: Cell(80, "80.0")}, "declutr", "default")],
+    ["100 % of *it*"],
+)
+
+
+def test_best_of_ours_with_ties() -> None:
+    assert [GRID.is_best(row, CR) for row in GRID.ours + GRID.printed] == [True, True, False]
+    assert [GRID.is_best(row, F1) for row in GRID.ours] == [True, False]
+    assert not GRID.is_best(GRID.ours[1], ("", "probing (9 of 10)"))  # alone
+
+
+def test_markdown() -> None:
+    assert as_markdown(GRID).split("\n") == [
+        "| model | CR | MRPC F1 | STS12 ρ | probing (9 of 10) |",
+        "| :-- | --: | --: | --: | --: |",
+        "| a\\_1 & \\|b\\| | **80.00** | **70.00** | – | – |",
+        "| \\[red\\] | **80.00** | 69.00 | – | 5.00 |",
+        "| declutr: GloVe | 80.0 | – | – | – |",
+        "",
+        "100 % of \\*it\\*",
+    ]
+
+
+def test_csv() -> None:
+    assert list(csv.reader(io.StringIO(as_csv(GRID)))) == [
+        ["model", "source", "protocol", "CR", "MRPC.f1", "STS12.spearman.mean", "probing (9 of 10)"],
+        ["a_1 & |b|", "ours", "default", "80.00", "70.00", "", ""],
+        ["[red]", "ours", "", "80.00", "69.00", "", "5.00"],
+        ["GloVe", "declutr", "default", "80.0", "", "", ""],
+    ]
+
+
+def test_latex() -> None:
+    assert as_latex(GRID).split("\n") == [
+        r"\begin{tabular}{lrrrr}",
+        r"\toprule",
+        r"model & CR & MRPC F1 & STS12 $\rho$ & probing (9 of 10) \\",
+        r"\midrule",
+        r"a\_1 \& |b| & \textbf{80.00} & \textbf{70.00} & -- & -- \\",
+        r"[red] & \textbf{80.00} & 69.00 & -- & 5.00 \\",
+        r"\midrule",
+        r"declutr: GloVe & 80.0 & -- & -- & -- \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\par\smallskip",
+        r"{\footnotesize 100 \% of *it* \par}",
+    ]
+
+
+def test_text_fits_the_width() -> None:
+    grid = comparison([results("a" * 20), results("b")], ["declutr"])
+    for width in (70, 100):
+        text = as_text(grid, width)
+        assert max(map(len, text.split("\n"))) <= width
+        assert "…" not in text
+    assert text.count("DeCLUTR-base") == text.count("a" * 20) > 1
+    for wanted in ("SentEval, test", "TreeDepth", "79.59", "declutr: as printed, protocol default."):
+        assert wanted in text
+
+
+def test_bold_in_the_terminal() -> None:
+    console = Console(force_terminal=True, width=100, color_system="standard", file=io.StringIO())
+    with console.capture() as capture:
+        console.print(rich_table(GRID, 100))
+    assert capture.get().count("\x1b[1m80.00") == 2 and "[red]" in capture.get()
+
+
+def test_the_live_table() -> None:
+    done = {"CR": record("CR", 80, l2=[1e-4, 1e-5, 1e-4]), "MRPC": record("MRPC"), "STS12": record("STS12")}
+    done["SNLI"] = record("SNLI", n_train=3000)
+    table = task_table(done, {"MR": "training, 40 %", "STS13": "no [x]"}, title="[m] default")
+    console = Console(width=100, file=io.StringIO())
+    with console.capture() as capture:
+        console.print(table)
+    lines = {line.split("│")[1].strip(): line for line in capture.get().split("\n") if line.startswith("│")}
+    assert list(lines) == ["MR", "CR", "MRPC", "SNLI", "STS12", "STS13"]
+    assert "training, 40 %" in lines["MR"] and "no [x]" in lines["STS13"]
+    assert (
+        "60.00" in lines["CR"] and "80.00" in lines["CR"] and "3,775" in lines["CR"] and "~0.0001" in lines["CR"]
+    )
+    assert "F1 78.00" in lines["MRPC"] and "not comparable" in lines["SNLI"]
+    assert lines["STS12"].split("│")[2].strip() == "–"
+    assert "[m] default" in capture.get() and "declutr_downstream (3 of 17): 74.67" in capture.get()
+    assert task_table({}).row_count == 0
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write_results(tmp_path / name / "senteval.json", results(name, records(("CR", "MRPC"))))
+    paths = [str(tmp_path / "a" / "senteval.json"), str(tmp_path / "b")]
+    for format in FORMATS:
+        assert main([*paths, "--papers", "declutr", "--format", format]) == 0
+        shown = capsys.readouterr()
+        assert "70.00" in shown.out and "GloVe" in shown.out
+        assert ("declutr: as printed" in shown.err) == (format == "csv")
+    assert main([*paths, "--split", "dev", "--format", "csv"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "model,source,protocol,CR.dev,MRPC.dev,declutr_downstream_dev (2 of 17)"
+    )
+    assert main([str(tmp_path / "c")]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"There is no {tmp_path / 'c'}: name a senteval.json or the folder that holds one.\n"
+    )
+    with pytest.raises(SystemExit):
+        main([*paths, "--papers", "bert"])
+    assert "invalid choice: 'bert'" in capsys.readouterr().err

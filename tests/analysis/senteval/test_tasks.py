@@ -1,0 +1,163 @@
+"""The table of tasks: names, files, what is absent, and the published counts on the real files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+
+from analysis.senteval.examples import Examples
+from analysis.senteval.tasks import TASKS, absent, find
+from data.errors import UserError
+from tests.support import suite_data
+
+SINGLE = {
+    "MR": {"all": 10662},
+    "CR": {"all": 3775},
+    "SUBJ": {"all": 10000},
+    "MPQA": {"all": 10606},
+    "SST2": {"train": 67349, "dev": 872, "test": 1821},
+    "SST5": {"train": 8544, "dev": 1101, "test": 2210},
+    "TREC": {"train": 5452, "test": 500},
+}
+PAIRS = {
+    "MRPC": {"train": 4076, "test": 1725},
+    "SICKEntailment": {"train": 4500, "dev": 500, "test": 4927},
+    "SICKRelatedness": {"train": 4500, "dev": 500, "test": 4927},
+    "STSBenchmark": {"train": 5749, "dev": 1500, "test": 1379},
+    "STS12": {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "surprise.OnWN": 750, "surprise.SMTnews": 399},
+    "STS13": {"FNWN": 189, "headlines": 750, "OnWN": 561},
+    "STS14": {
+        "deft-forum": 450, "deft-news": 300, "headlines": 750, "images": 750, "OnWN": 750, "tweet-news": 750,
+    },
+    "STS15": {"answers-forums": 375, "answers-students": 750, "belief": 375, "headlines": 750, "images": 750},
+    "STS16": {
+        "answer-answer": 254, "headlines": 249, "plagiarism": 230, "postediting": 244, "question-question": 209,
+    },
+}  # fmt: skip
+PROBING = (
+    "Length WordContent Depth TopConstituents BigramShift Tense SubjNumber ObjNumber OddManOut "
+    "CoordinationInversion"
+)
+
+
+def load(name: str, root: Path) -> dict[str, Examples]:
+    return cast("dict[str, Examples]", TASKS[name].load(root))
+
+
+def test_all_28_tasks_in_order() -> None:
+    downstream = [name for name, task in TASKS.items() if task.group == "downstream"]
+    assert " ".join(downstream) == (
+        "MR CR SUBJ MPQA SST2 SST5 TREC MRPC SNLI SICKEntailment SICKRelatedness STSBenchmark "
+        "STS12 STS13 STS14 STS15 STS16 ImageCaptionRetrieval"
+    )
+    assert " ".join([*TASKS][18:]) == PROBING and len(TASKS) == 28
+    assert all(task.name == name for name, task in TASKS.items())
+
+
+def test_what_a_kind_needs() -> None:
+    for task in TASKS.values():
+        assert (task.features == "") == (task.kind in ("snli", "similarity", "retrieval")), task
+        trained_classes = task.kind in ("nested", "kfold", "snli") or (task.kind, task.group) == (
+            "split",
+            "downstream",
+        )
+        assert bool(task.classes) == trained_classes, task
+
+
+def test_find() -> None:
+    assert [task.name for task in find(["TREC", "MR", "TREC"])] == ["TREC", "MR"]
+    assert find(None) == list(TASKS.values()) and find([]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("sst2", "tasks: there is no task 'sst2'; did you mean SST2?"),
+        ("STSB", "tasks: there is no task 'STSB'; did you mean STS1"),
+        ("SICK-Relatedness", "tasks: there is no task 'SICK-Relatedness'; did you mean SICKRelatedness?"),
+        ("xyzzy", "tasks: there is no task 'xyzzy'; the tasks are: MR, CR, "),
+    ],
+)
+def test_unknown_name(name: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        find(["MR", name])
+
+
+def test_the_first_absent_file(tmp_path: Path) -> None:
+    [task] = find(["STS13"])
+    assert absent(task, tmp_path) == tmp_path / "STS/STS13-en-test/STS.input.FNWN.txt"
+    (tmp_path / "STS/STS13-en-test").mkdir(parents=True)
+    for file in task.files[:-1]:
+        (tmp_path / file).touch()
+    assert absent(task, tmp_path) == tmp_path / "STS/STS13-en-test/STS.gs.OnWN.txt"
+    (tmp_path / task.files[-1]).touch()
+    assert absent(task, tmp_path) is None
+
+
+@pytest.mark.parametrize("name", [*SINGLE, *PAIRS])
+def test_published_counts(name: str) -> None:
+    root = suite_data("senteval/downstream")
+    task = TASKS[name]
+    assert absent(task, root) is None
+    loaded = load(name, root)
+    assert {part: len(examples.targets) for part, examples in loaded.items()} == (SINGLE | PAIRS)[name]
+    for examples in loaded.values():
+        assert len(examples.first) == len(examples.targets)
+        assert len(examples.second) == (len(examples.first) if name in PAIRS else 0)
+        assert all(text and text == " ".join(text.split()) for text in (*examples.first, *examples.second))
+        if task.classes:
+            assert examples.targets.dtype == np.int64
+            assert set(examples.targets.tolist()) == set(range(task.classes))
+        else:
+            assert examples.targets.dtype == np.float64
+
+
+def test_classes_are_the_toolkits() -> None:
+    """Known sizes of classes: a swap would show."""
+    root = suite_data("senteval/downstream")
+    ones = {"MR": 5331, "CR": 2407, "SUBJ": 5000, "MPQA": 3312}
+    assert {name: int(load(name, root)["all"].targets.sum()) for name in ones} == ones
+    mrpc = load("MRPC", root)
+    assert [int(mrpc[split].targets.sum()) for split in ("train", "test")] == [2753, 1147]
+    assert np.bincount(load("TREC", root)["test"].targets).tolist() == [9, 138, 94, 65, 81, 113]
+
+
+def test_snli_counts() -> None:
+    loaded = load("SNLI", suite_data("senteval/downstream"))
+    assert {split: len(examples.first) for split, examples in loaded.items()} | {"train": 0} == {
+        "train": 0,
+        "dev": 9842,
+        "test": 9824,
+    }
+    assert np.bincount(loaded["test"].targets).tolist() == [3368, 3219, 3237]
+
+
+@pytest.mark.parametrize("name", PROBING.split())
+def test_probing_files(name: str) -> None:
+    loaded = load(name, suite_data("senteval/probing_rebuilt"))
+    sizes = (1382, 230, 230) if name == "CoordinationInversion" else (2400, 400, 400)
+    classes = {"Length": 6, "WordContent": 50, "Depth": 7, "TopConstituents": 20}.get(name, 2)
+    assert tuple(len(loaded[split].first) for split in ("train", "dev", "test")) == sizes
+    for examples in loaded.values():
+        assert set(examples.targets.tolist()) == set(range(classes))
+
+
+@pytest.mark.parametrize("name", PROBING.split())
+def test_genuine_lines_of_the_probing_files(name: str) -> None:
+    """The excerpts that have all three parts and all their labels in train load; the others say what they lack."""
+    root = suite_data("senteval/probing_genuine")
+    lacks = {
+        "Length": "no line is of part va",
+        "Tense": "no line is of part va",
+        "CoordinationInversion": "no line is of part tr",
+        "WordContent": ":14: label 'werewolf' is none of cleaning, ",
+    }
+    if name in lacks:
+        with pytest.raises(UserError, match=re.escape(lacks[name])):
+            load(name, root)
+    else:
+        assert len(load(name, root)["train"].first) >= 11

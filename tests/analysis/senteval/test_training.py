@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from analysis.senteval.training import Patience, Table, adam, rmsprop, toolkit_stream
+
+
+def test_the_stream_is_the_toolkits_within_and_ones_own_after() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(1111)
+    layer = nn.Linear(4, 2)
+    torch.manual_seed(3)
+    with toolkit_stream("cpu"):
+        assert torch.equal(nn.Linear(4, 2).weight, layer.weight)
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_patience_counts_looks_in_all() -> None:
+    patience = Patience(2)
+    assert [patience.rises(score) for score in (0.5, 0.5, 0.6, 0.1)] == [True, False, True, False]
+    assert not patience.spent
+    assert not patience.rises(0.6)  # the third
+    assert patience.spent
+    assert patience.best == 0.6
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.RMSprop])
+def test_updates_are_torchs(kind: Callable[..., torch.optim.Optimizer]) -> None:
+    random = torch.Generator().manual_seed(0)
+    mine = torch.randn(3, 4, generator=random)
+    theirs = nn.Parameter(mine.clone())
+    optimizer = kind([theirs])
+    moments: list[Tensor] = [torch.zeros_like(mine) for _ in range(2)]
+    for step in range(1, 30):
+        gradient = torch.randn(3, 4, generator=random)
+        theirs.grad = gradient.clone()
+        optimizer.step()
+        if kind is torch.optim.Adam:
+            adam(mine, gradient, moments[0], moments[1], step)
+        else:
+            rmsprop(mine, gradient, moments[0])
+        torch.testing.assert_close(mine, theirs.detach(), rtol=1e-6, atol=1e-7)
+
+
+def test_a_table_reads_rows_of_a_mapped_matrix(tmp_path: Path) -> None:
+    matrix = np.arange(12, dtype=np.float32).reshape(4, 3)
+    np.save(tmp_path / "m.npy", matrix)
+    table = Table(np.load(tmp_path / "m.npy", mmap_mode="r"), "cpu")
+    rows = np.array([3, 0, 3])
+    np.testing.assert_array_equal(table[rows].numpy(), matrix[rows])
+    assert table.width == 3
