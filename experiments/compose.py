@@ -22,69 +22,82 @@ from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
 from experiments import signatures
-from experiments.settings import Settings
+from experiments.settings import EvaluationSettings, Settings
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
 COMPONENTS = ("objective", "encoder", "corpus", "budget", "optimizer", "schedule")
 ALONE_SECONDS = 5.0
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
+Schema = type[EvaluationSettings]
 RESUME_KEYS = ("resume", "device", "threads", "workers", "trackers")  # what may differ when a run goes on
 
 
-def command(task: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
-    """Makes a Hydra command of ``task``, which gets the resolved configuration as a plain dictionary."""
+def command(
+    name: str = "run", schema: Schema | None = None
+) -> Callable[[Callable[[dict[str, Any]], None]], Callable[[], None]]:
+    """Makes a Hydra command of a function, which gets the resolved configuration as a plain dictionary.
 
-    @functools.wraps(task)
-    def job(config: DictConfig) -> None:
-        with one_line_errors():
-            hydra_config = HydraConfig.get()
-            overrides = list(hydra_config.overrides.task)
-            task(checked(config, dict(hydra_config.runtime.choices), overrides))
+    Args:
+        name: of its YAML in ``configs``.
+        schema: the dataclass of its keys, with a method ``of``; None: those of a training run.
+    """
 
-    def main() -> None:
-        arguments = get_args_parser().parse_args()
-        told = arguments.help or arguments.hydra_help or arguments.info or arguments.shell_completion
-        with one_line_errors():
-            if not told:
-                check_all(_jobs(arguments.overrides, arguments.multirun))
-        hydra.main(config_path=str(CONFIGS), config_name="run", version_base="1.3")(job)()
+    def decorate(task: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+        @functools.wraps(task)
+        def job(config: DictConfig) -> None:
+            with one_line_errors():
+                hydra_config = HydraConfig.get()
+                overrides = list(hydra_config.overrides.task)
+                task(_checked(config, dict(hydra_config.runtime.choices), overrides, schema))
 
-    return main
+        def main() -> None:
+            arguments = get_args_parser().parse_args()
+            told = arguments.help or arguments.hydra_help or arguments.info or arguments.shell_completion
+            with one_line_errors():
+                if not told:
+                    check_all(_jobs(arguments.overrides, arguments.multirun), name, schema)
+            hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(job)()
+
+        return main
+
+    return decorate
 
 
-def check(overrides: list[str]) -> dict[str, Any]:
-    """The configuration that ``overrides`` (as on the command line) make.
+def check(overrides: list[str], name: str = "run", schema: Schema | None = None) -> dict[str, Any]:
+    """The configuration that ``overrides`` (as on the command line) make; ``name`` and ``schema`` as above.
 
     Raises:
         UserError: with one line for each fault.
     """
     try:
-        config = _compose(overrides)
+        config = _compose(overrides, name)
     except (HydraException, OmegaConfBaseException):
-        good, found = _sieve(overrides)
+        good, found = _sieve(overrides, name)
         try:
-            checked(_compose(good), {}, good)
+            _checked(_compose(good, name), {}, good, schema)
         except UserError as error:
             found += str(error).split("\n")
         raise UserError("\n".join(found)) from None
     choices = dict(config.hydra.runtime.choices)
-    return checked(config, choices, overrides)
+    return _checked(config, choices, overrides, schema)
 
 
-def check_all(jobs: Iterable[list[str]]) -> None:
+def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | None = None) -> None:
     """Checks several lists of overrides, and tells the faults of all of them, each once."""
     found: dict[str, None] = {}
     for overrides in jobs:
         try:
-            check(overrides)
+            check(overrides, name, schema)
         except UserError as error:
             found |= dict.fromkeys(str(error).split("\n"))
     if found:
         raise UserError("\n".join(found))
 
 
-def checked(config: DictConfig, choices: Mapping[str, Any], overrides: list[str]) -> dict[str, Any]:
+def _checked(
+    config: DictConfig, choices: Mapping[str, Any], overrides: list[str], schema: Schema | None
+) -> dict[str, Any]:
     """``config`` resolved, held against all constructors; of a run that is resumed, what it was started with.
 
     Raises:
@@ -94,6 +107,11 @@ def checked(config: DictConfig, choices: Mapping[str, Any], overrides: list[str]
         values: dict[str, Any] = OmegaConf.to_container(_ours(config), resolve=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
         raise UserError(_first_line(error)) from None
+    if schema is not None:
+        found = list(signatures.faults(schema, values))
+        if found := found or list(_trial(lambda: schema.of(values))):
+            raise UserError("\n".join(found))
+        return values
     if values.get("resume"):
         values = _resumed(values, overrides)
     else:
@@ -141,9 +159,9 @@ def one_line_errors() -> Iterator[None]:
     sys.exit(status)
 
 
-def _compose(overrides: list[str]) -> DictConfig:
+def _compose(overrides: list[str], name: str) -> DictConfig:
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return hydra.compose("run", overrides, return_hydra_config=True)
+        return hydra.compose(name, overrides, return_hydra_config=True)
 
 
 def _ours(config: DictConfig) -> DictConfig:
@@ -175,21 +193,23 @@ def _jobs(overrides: list[str], multirun: bool) -> Iterator[list[str]]:
             yield [*first[:place], value, *first[place + 1 :]]
 
 
-def _sieve(overrides: list[str]) -> tuple[list[str], list[str]]:
+def _sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
     """The overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
     groups = {path.parent.relative_to(CONFIGS).as_posix() for path in CONFIGS.rglob("*.yaml")} - {"."}
+    groups = groups if name == "run" else set()
     good: list[str] = []
     found: list[str] = []
     for text in sorted(overrides, key=lambda text: text.split("=")[0].lstrip("+") not in groups):
         try:
-            _compose([*good, text])
+            _compose([*good, text], name)
             good.append(text)
         except (HydraException, OmegaConfBaseException) as error:
-            found.append(_explain(text, error, groups, good))
+            keys = {*_dotted(OmegaConf.to_container(_ours(_compose(good, name))))}
+            found.append(_explain(text, error, groups, keys))
     return good, found
 
 
-def _explain(text: str, error: Exception, groups: set[str], good: list[str]) -> str:
+def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> str:
     """One line on why Hydra does not accept the override ``text``."""
     key, equals, value = text.lstrip("+~").partition("=")
     if not equals:
@@ -201,7 +221,7 @@ def _explain(text: str, error: Exception, groups: set[str], good: list[str]) -> 
         options = [path.relative_to(CONFIGS / key).with_suffix("").as_posix() for path in files]
         if value not in options:
             return f"{text}: no such {key}.{_guess(value, options)} There are {', '.join(options)}."
-    known = {*_dotted(OmegaConf.to_container(_ours(_compose(good)))), *(groups - {"experiment"})}
+    known = keys | (groups - {"experiment"})
     if key not in known:
         return f"{key}: no such key.{_guess(key, known)}"
     return f"{text}: {_first_line(error)}"

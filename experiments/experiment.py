@@ -80,6 +80,7 @@ def _run(
     held: RunFolder | None,
 ) -> None:
     display.fact("run", str(folder))
+    judge = signatures.build(config["evaluation"]) if config.get("evaluation") else None
     kept_tokenizer = folder / "tokenizer" if settings.resume else None
     parts = _build(config, settings, accelerator, display, kept_tokenizer)
     rank, world = accelerator.process_index, accelerator.num_processes
@@ -109,6 +110,8 @@ def _run(
         steps=plan.steps,
         folder=folder,
         display=display,
+        probe=getattr(judge, "look", None),
+        probe_every=getattr(judge, "every", None),
     )
     _tell(display, parts, plan, accelerator)
     rate = f"peak learning rate {trainer.rate:g} ({trainer.rate_key})"
@@ -124,7 +127,6 @@ def _run(
         trainer.resume()
         display.say(f"Going on after step {trainer.state.step:,} of {plan.steps:,}.")
 
-    judge: Judge | None = signatures.build(config["evaluation"]) if config.get("evaluation") else None
     texts = parts.store.held_out_texts() if judge else []
     quick = folder / "quick.json"
     scores: dict[str, Any] = {"weights": parts.encoder.weights}
@@ -146,6 +148,10 @@ def _run(
         write_json(quick, scores)
         _export(config, parts, scores, _precision(accelerator), folder)
         _close(display, config, parts, scores, folder)
+        if judge is not None and hasattr(judge, "look"):
+            from experiments import judging  # late: it takes seconds
+
+            judging.judge_run(judge, folder, settings, display)
     accelerator.end_training()
 
 

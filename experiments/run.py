@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from experiments import compose
 
 
-@compose.command
+@compose.command()
 def main(config: dict[str, Any]) -> None:
     from experiments import experiment  # late: what it imports takes seconds, and mistakes are told before
 

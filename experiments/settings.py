@@ -1,9 +1,11 @@
-"""The keys of ``run.yaml`` that belong to no component: their types, defaults and limits."""
+"""The keys of ``run.yaml`` that belong to no component, and those of ``evaluate.yaml``: types, limits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from analysis.senteval.protocols import PROTOCOLS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,3 +71,45 @@ class Settings:
 def _at_least(name: str, value: int | None, least: int) -> None:
     if value is not None and value < least:
         raise ValueError(f"{name} must be at least {least}. Got {value} instead.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordVectorSettings:
+    """Of ``model=bag_of_words``: the file of word vectors, and whether words are looked up in lower case."""
+
+    vectors: str | None = None
+    lowercase: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """What ``evaluate.py`` judges, on what and how; ``configs/evaluate.yaml`` says what each key means."""
+
+    model: str
+    pooling: Literal["mean", "cls", "max", "last"] | None = None
+    encoder: WordVectorSettings = field(default_factory=WordVectorSettings)
+    data: str | None = None
+    probing: str | None = None
+    tasks: list[str] | None = None
+    protocol: str = "default"
+    out: str | None = None
+    embed: str | None = None
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    threads: int | None = None
+    cache: str = ".cache"
+
+    def __post_init__(self) -> None:
+        _at_least("threads", self.threads, 1)
+        if self.protocol not in PROTOCOLS:
+            raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
+        if self.embed is not None and not str(self.out).endswith(".npy"):
+            raise ValueError("embed needs out=<file>.npy, where the vectors go.")
+        if self.model == "bag_of_words" and self.encoder.vectors is None:
+            raise ValueError("model=bag_of_words needs encoder.vectors=<file of word vectors>.")
+        if self.pooling is not None and self.model in ("bag_of_words", "random_vectors"):
+            raise ValueError(f"pooling={self.pooling}: {self.model} has no other pooling than its own.")
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> EvaluationSettings:
+        """The settings of a whole configuration."""
+        return cls(**config | {"encoder": WordVectorSettings(**config["encoder"])})

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import compress
@@ -66,7 +66,8 @@ class State:
 class Trainer:
     """Trains ``encoder`` and the objective's parts for ``steps`` steps and keeps the books in ``folder``.
 
-    ``train`` gives micro-batches by number, ``dev`` are this process' shares of the held-out batches.
+    ``train`` gives micro-batches by number, ``dev`` are this process' shares of the held-out batches. ``probe``
+    gives further scores of the encoder, asked for every ``probe_every`` steps, and before the first.
     """
 
     accelerator: Accelerator
@@ -80,6 +81,8 @@ class Trainer:
     steps: int
     folder: Path
     display: Display
+    probe: Callable[[Encoder], dict[str, float]] | None = None
+    probe_every: int | None = None
     state: State = field(default_factory=State)
 
     def __post_init__(self) -> None:
@@ -131,6 +134,7 @@ class Trainer:
         with self.display.bar("training", self.steps, state.step) as self._show, _interrupts() as interrupted:
             if state.step == 0:
                 self._measure()
+                self._look_further()
             while state.step < self.steps:
                 lr = self.rate * self.schedule.factor(state.step, self.steps, examples)
                 self.optimizer.prepare(self.updates, lr)
@@ -161,6 +165,9 @@ class Trainer:
                     self._write_log()
                 if measure and self._measure():
                     keep = True  # the best so far
+                if self.probe_every and (last or state.step % self.probe_every == 0):
+                    self._write_log()
+                    self._look_further()
                 if keep:
                     self._checkpoint()
                 if stop and not last:
@@ -265,6 +272,19 @@ class Trainer:
             self.accelerator.log(self.dev_metrics, step=self.state.step)
         self._clock = time.perf_counter()  # not training
         return better
+
+    def _look_further(self) -> None:
+        """Puts the scores of ``probe`` into the journal."""
+        if self.probe is None or not self.probe_every:
+            return
+        if self.accelerator.is_main_process:
+            scores = self.probe(self.encoder)
+            self._metrics.add({"step": self.state.step, **scores})
+            self._metrics.flush()
+            if self.accelerator.trackers:
+                self.accelerator.log(scores, step=self.state.step)
+        self.accelerator.wait_for_everyone()
+        self._clock = time.perf_counter()  # not training
 
     def _checkpoint(self) -> None:
         scaler = self.accelerator.scaler

@@ -1,0 +1,34 @@
+"""Judges an encoder on SentEval, or embeds a file: ``python experiments/evaluate.py --help``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.pop(0)  # this folder, which Python puts there
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from experiments import compose
+from experiments.settings import EvaluationSettings
+
+results: list[Path] = []  # of a sweep, which ends with one table of all
+
+
+@compose.command("evaluate", EvaluationSettings)
+def main(config: dict[str, Any]) -> None:
+    from experiments import judging  # late: what it imports takes seconds, and mistakes are told before
+
+    settings = EvaluationSettings.of(config)
+    if settings.embed is not None:
+        judging.embed(settings)
+    else:
+        results.append(judging.judge(settings))
+
+
+if __name__ == "__main__":
+    main()
+    if len(results) > 1:
+        from experiments import judging
+
+        judging.compare(results)

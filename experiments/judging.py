@@ -1,0 +1,266 @@
+"""What ``evaluate.py`` does: opens the model, judges it on SentEval with a live table, or embeds a file."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from filelock import FileLock, Timeout
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+import encoders
+from analysis.senteval.along import SentEval
+from analysis.senteval.evaluation import Watch, evaluate
+from analysis.senteval.features import embed_file
+from analysis.senteval.protocols import PROTOCOLS, Protocol
+from analysis.senteval.rendering import rich_table
+from analysis.senteval.results import FILE, Results, read_results
+from analysis.senteval.tables import comparison, task_table
+from data.errors import UserError
+from encoders.bag_of_words import BagOfWords
+from encoders.base import Encoder
+from encoders.random_vectors import RandomVectors
+from experiments.progress import Display
+from experiments.run_folder import ROOT
+from experiments.settings import EvaluationSettings, Settings
+
+DOWNLOADED = "senteval"  # where `make senteval-data` puts the data
+EXPORT = "encoder"  # a run folder's part that is judged
+PLAIN_SECONDS = 20.0  # between two lines where there is no terminal
+
+
+def judge(settings: EvaluationSettings) -> Path:
+    """Judges ``settings.model`` on SentEval; returns the results' folder.
+
+    Raises:
+        UserError: for what the user can mend.
+    """
+    protocol = PROTOCOLS[settings.protocol]
+    data = Path(settings.data) if settings.data else ROOT / DOWNLOADED
+    if not data.is_dir():
+        hint = "" if settings.data else " `make senteval-data` fetches it, data=<folder> names another place."
+        raise UserError(f"There is no SentEval folder {data}.{hint}")
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    folder = Path(settings.model)
+    run = folder if (folder / "config.yaml").is_file() and (folder / EXPORT).is_dir() else None
+    name = folder.name
+    if name == EXPORT and (folder.parent / "config.yaml").is_file():
+        run, name = folder.parent, folder.parent.name
+    out = Path(settings.out) if settings.out else _place(run, name, settings)
+    model = {"name": name, "path": settings.model, "pooling": settings.pooling} | (
+        {"vectors": settings.encoder.vectors} if settings.model == "bag_of_words" else {}
+    )
+    display = Display()
+    display.fact("model", settings.model + (f" ({settings.pooling})" if settings.pooling else ""))
+
+    def open_encoder(pooling: str | None) -> Encoder | RandomVectors:
+        return _open(settings, folder / EXPORT if run == folder else folder, pooling or settings.pooling)
+
+    probing = Path(settings.probing) if settings.probing else None
+    _judge(open_encoder, model, protocol, data, probing, settings.tasks, out, settings.cache, display)
+    return out
+
+
+def judge_run(wanted: SentEval, folder: Path, settings: Settings, display: Display) -> None:
+    """Judges the encoder that a run has exported into its ``folder``."""
+
+    def open_encoder(pooling: str | None) -> Encoder:
+        return encoders.load(folder / EXPORT, pooling=pooling, device=_device(settings.device))
+
+    model = {"name": folder.name, "path": str(folder / EXPORT), "pooling": None}
+    tasks = list(wanted.tasks) if wanted.tasks else None
+    _judge(
+        open_encoder, model, wanted.protocol, wanted.data, wanted.probing, tasks, folder, settings.cache, display
+    )
+
+
+def _judge(
+    open_encoder: Callable[[str | None], Encoder | RandomVectors],
+    model: dict[str, Any],
+    protocol: Protocol,
+    data: Path,
+    probing: Path | None,
+    tasks: list[str] | None,
+    out: Path,
+    cache: str,
+    display: Display,
+) -> None:
+    display.fact("protocol", f"{protocol.name}: {protocol.source}")
+    display.fact("results", str(out / FILE))
+    with _held(out), _shown(display) as watch:
+        results = evaluate(
+            open_encoder,
+            model,
+            protocol,
+            data=data,
+            out=out,
+            probing=probing,
+            tasks=tasks,
+            cache=ROOT / cache / "vectors",
+            watch=watch,
+        )
+    for task, path in results.missing.items():
+        display.say(f"left out    {task}: {path} is not there", style="dim")
+    table = task_table(results.tasks, title=f"SentEval: {model['name']} ({protocol.name})")
+    # As wide as it is: a score that is folded over two lines cannot be read.
+    Console(width=Console(width=1000).measure(table).maximum).print(table)
+
+
+def compare(folders: Sequence[Path]) -> None:
+    """Prints one table of several results."""
+    grid = comparison([read_results(folder) for folder in dict.fromkeys(folders)])
+    Console().print(rich_table(grid, Console().width))
+
+
+def embed(settings: EvaluationSettings) -> None:
+    """Embeds the file ``settings.embed``, a sentence a line, into ``settings.out``."""
+    source, out = Path(str(settings.embed)), Path(str(settings.out))
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    display = Display()
+    encoder = _open(settings, Path(settings.model), settings.pooling)
+    with display.bar("embedding", 100) as show:
+        embed_file(encoder, source, out, progress=lambda share: show(int(100 * share), 100, "%"))
+    shape = np.load(out, mmap_mode="r").shape
+    display.fact("vectors", f"{out}: float32 of shape ({shape[0]:,}, {shape[1]:,})")
+
+
+def _open(settings: EvaluationSettings, folder: Path, pooling: str | None) -> Encoder | RandomVectors:
+    """The encoder that ``settings.model`` names, on its device."""
+    device = _device(settings.device)
+    if settings.model == "random_vectors":
+        return RandomVectors()
+    if settings.model == "bag_of_words":
+        return BagOfWords(vectors=settings.encoder.vectors, lowercase=settings.encoder.lowercase, device=device)
+    name = folder if folder.is_dir() else settings.model
+    return encoders.load(name, pooling=pooling, device=device).eval()
+
+
+def _device(wanted: str) -> str:
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise UserError("device=cuda: there is none here. device=auto takes what there is.")
+    return wanted
+
+
+def _place(run: Path | None, name: str, settings: EvaluationSettings) -> Path:
+    """Where results go: the run's folder, for one is enough there; else a folder of their own."""
+    if run is not None and settings.protocol == "default" and settings.pooling is None:
+        return run
+    if settings.model == "bag_of_words":
+        name += "-" + Path(str(settings.encoder.vectors)).name.split(".txt")[0]
+    parts = [re.sub(r"[^\w.+-]+", "_", name), settings.pooling or "", settings.protocol]
+    return Path("evaluations") / "-".join(filter(None, parts))
+
+
+@contextmanager
+def _held(out: Path) -> Iterator[None]:
+    """Keeps ``out`` from being written by two processes; an empty one does not stay."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(out / ".evaluation.lock")
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UserError(f"{out} is in use by another evaluation.") from None
+    except OSError as error:
+        raise UserError(f"{out} cannot be written ({error.strerror}): out=<folder> names another.") from None
+    try:
+        yield
+    finally:
+        lock.release()
+        (out / ".evaluation.lock").unlink(missing_ok=True)
+        if not any(out.iterdir()):
+            out.rmdir()
+
+
+@contextmanager
+def _shown(display: Display) -> Iterator[Watch]:
+    """What shows an evaluation: a live table on a terminal, a line for each task elsewhere."""
+    if not display.console.is_terminal:
+        yield _Lines(display)
+        return
+    with Live(console=display.console, transient=True, refresh_per_second=4) as live:
+        yield _LiveTable(live)
+
+
+class _Lines(Watch):
+    """A line when a task is done, and now and then in a long one."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._clock = Clock()
+        self._what = ""
+        self._next = time.monotonic() + PLAIN_SECONDS
+
+    def embedding(self, share: float) -> None:
+        self._what = "embedding"
+        self.progress(share)
+
+    def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
+        self._what = task
+        self._clock.restart()
+
+    def progress(self, share: float) -> None:
+        self._clock.share = share
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + PLAIN_SECONDS
+            self._display.say(f"{self._what:<22} {share:4.0%}  {self._clock.left()}")
+
+    def end(self, results: Results, task: str) -> None:
+        record = results.tasks[task]
+        scores = "  ".join(
+            f"{split} {value:.2f}" for split in ("dev", "test") if (value := record[split]) is not None
+        )
+        self._display.say(f"{task:<22} {scores}  {record['seconds']:.1f} s")
+
+
+class _LiveTable(Watch):
+    """The table as far as it is, what is being done, and the time left for it."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._clock = Clock()
+        self._table: Any = ""
+        self._what = ""
+
+    def embedding(self, share: float) -> None:
+        self._what = "embedding sentences"
+        self.progress(share)
+
+    def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
+        pending = {name: "waiting" for name in waiting} | {task: "at work"}
+        self._table = task_table(results.tasks, pending)
+        self._what = f"{task}, {len(waiting)} more"
+        self._clock.restart()
+        self.progress(0.0)
+
+    def progress(self, share: float) -> None:
+        self._clock.share = share
+        self._live.update(Group(self._table, Text(f"{self._what}  {share:4.0%}  {self._clock.left()}")))
+
+
+class Clock:
+    """Time left of a piece of work, from the share that is done."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self._start = time.monotonic()
+        self.share = 0.0
+
+    def left(self) -> str:
+        if self.share <= 0:
+            return ""
+        minutes, seconds = divmod(round((time.monotonic() - self._start) * (1 / self.share - 1)), 60)
+        return f"{minutes}:{seconds:02d} left"

@@ -1,0 +1,129 @@
+"""The command ``evaluate.py``: results, tables, what people do wrong, embedding a file, judging after a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data.errors import UserError
+from experiments import compose, experiment, judging
+from experiments.settings import EvaluationSettings
+from tests.analysis.senteval import small_data
+from tests.experiments import tiny
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = small_data.folder(tmp_path_factory.mktemp("senteval"))
+    small_data.vector_file(folder / "words.txt")
+    (folder / "sentences.txt").write_text("the dog sees the cat .\n\nthe good bird\n")
+    return folder
+
+
+def command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "experiments" / "evaluate.py"), *overrides, f"cache={folder / 'cache'}"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "none"), "OMP_NUM_THREADS": "1"},
+        timeout=180,
+    )
+
+
+def test_two_models_one_table(data: Path, tmp_path: Path) -> None:
+    given = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping"]
+    first = command(tmp_path, "model=bag_of_words", f"encoder.vectors={data / 'words.txt'}", *given)
+    assert first.returncode == 0, first.stderr
+    folder = tmp_path / "evaluations" / "bag_of_words-words-prototyping"
+    found = json.loads((folder / "senteval.json").read_text())
+    assert [*found["tasks"]] == ["CR", "STS12"] and found["protocol"] == "prototyping"
+    assert found["model"]["name"] == "bag_of_words" and len(found["model"]["fingerprint"]) == 64
+    assert "STS12" in first.stdout and "not comparable" in first.stdout
+    again = command(tmp_path, "-m", "model=random_vectors", "tasks=[CR],[STS12]", *given[::2])
+    assert again.returncode == 0, again.stderr
+    assert "CR" in again.stdout
+
+
+def refusal(overrides: list[str]) -> str:
+    """What the command says, without a process of its own."""
+    with pytest.raises(UserError) as error:
+        settings = EvaluationSettings.of(compose.check(overrides, "evaluate", EvaluationSettings))
+        (judging.embed if settings.embed else judging.judge)(settings)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        ("", "model is not set."),
+        ("model=random_vectors protocol=defualt", "protocol=defualt: no such protocol."),
+        ("model=random_vectors pooling=men", "pooling must be 'mean', 'cls', 'max' or 'last'. Got 'men'"),
+        ("model=random_vectors data=none", "There is no SentEval folder none."),
+        ("model=random_vectors data={data} tasks=[CRR]", "tasks: there is no task 'CRR'; did you mean CR?"),
+        ("model=nowhere/at/all data={data}", "There is no encoder's folder nowhere/at/all."),
+        ("model=bag_of_words data={data}", "model=bag_of_words needs encoder.vectors="),
+        ("model=bag_of_words encoder.vectors=no.txt data={data}", "no.txt cannot be read: No such file"),
+        ("model=random_vectors embed={data}/sentences.txt", "embed needs out=<file>.npy"),
+        ("model=random_vectors embed=no.txt out=x.npy", "no.txt cannot be read: No such file"),
+        ("model=random_vectors data={data} out={data}/words.txt", "{data}/words.txt cannot be written"),
+    ],
+)
+def test_mistakes_are_told_in_a_line_and_leave_nothing(
+    overrides: str, line: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = set(data.rglob("*"))
+    said = refusal([*overrides.format(data=data).split(), f"cache={tmp_path / 'cache'}"])
+    assert said.startswith(line.format(data=data)) and "\n" not in said
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert set(data.rglob("*")) == before
+
+
+def test_the_command_ends_with_status_2_and_all_faults(tmp_path: Path) -> None:
+    found = command(tmp_path, "modl=x", "protocl=y")
+    assert found.returncode == 2
+    shown = sorted(found.stderr.splitlines(), key=lambda line: line.split()[0])
+    assert shown[0].startswith("modl: no such key. Did you mean model?")
+    assert shown[1] == "model is not set." and shown[2].startswith("protocl: no such key.")
+
+
+def test_a_file_is_embedded(data: Path, tmp_path: Path) -> None:
+    found = command(
+        tmp_path, f"embed={data / 'sentences.txt'}", "model=random_vectors", f"out={tmp_path / 'x.npy'}"
+    )
+    assert found.returncode == 0, found.stderr
+    vectors = np.load(tmp_path / "x.npy", allow_pickle=False)
+    assert vectors.shape == (3, 384) and vectors.dtype == np.float32
+
+
+def test_a_run_is_judged_when_it_is_trained(data: Path, tmp_path: Path) -> None:
+    chosen = ["evaluation=senteval", f"evaluation.data={data}", "evaluation.tasks=[CR,STS12]"]
+    chosen += ["evaluation.protocol=prototyping", "evaluation.every=2", "budget.steps=4"]
+    run = tiny.run(tmp_path, *chosen, f"run_dir={tmp_path / 'run'}")
+    found = json.loads((run / "senteval.json").read_text())
+    assert [*found["tasks"]] == ["CR", "STS12"] and found["model"]["name"] == "run"
+    looks = {line["step"]: line["stsb_dev"] for line in tiny.metrics(run) if "stsb_dev" in line}
+    assert [*looks] == [0, 2, 4] and len({*looks.values()}) == 3
+    assert {"start", "trained"} <= {*json.loads((run / "quick.json").read_text())}
+
+
+def test_a_run_is_refused_before_training_where_the_data_lack(data: Path, tmp_path: Path) -> None:
+    for overrides, said in (
+        (["evaluation.data=none"], "evaluation.data=none: there is no such folder"),
+        ([f"evaluation.data={data}", "evaluation.tasks=[CRR]"], "tasks: there is no task"),
+        ([f"evaluation.data={tmp_path}", "evaluation.every=5"], "evaluation.every looks at STS-B's dev set"),
+    ):
+        tiny.corpus(tmp_path)
+        config = compose.check([*tiny.overrides(tmp_path), "evaluation=senteval", *overrides])
+        with pytest.raises(UserError, match=said):
+            experiment.run(config | {"run_dir": str(tmp_path / "run")})
+        assert not (tmp_path / "run" / "config.yaml").exists()
