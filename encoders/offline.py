@@ -83,7 +83,7 @@ def find(name: str | None, path: Path | str | None, weights: str, model_type: st
         return Source(folder, "pretrained", _hub_origin(name, folder), hub_id=name)
     absent = f"{name} is not on this machine, and {why}"
     if weights == "pretrained":
-        raise UserError(f"{absent}: connect, name a folder by encoder.path=, or start without it (weights=auto).")
+        raise UserError(f"{absent}: connect, name a folder, or, to train, start without it (weights=auto).")
     if model_type is None or not has_masked_lm(model_type):
         raise UserError(f"{absent}: connect, or name a folder by encoder.path=.")
     stand_in = next(iter(bundled(model_type)), None)

@@ -9,6 +9,9 @@ from typing import Any
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+
 from experiments import compose
 from experiments.settings import EvaluationSettings
 
@@ -23,7 +26,8 @@ def main(config: dict[str, Any]) -> None:
     if settings.embed is not None:
         judging.embed(settings)
     else:
-        results.append(judging.judge(settings))
+        several = HydraConfig.get().mode == RunMode.MULTIRUN
+        results.append(judging.judge(settings, several=several))
 
 
 if __name__ == "__main__":

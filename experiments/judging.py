@@ -33,29 +33,48 @@ from experiments.run_folder import ROOT
 from experiments.settings import EvaluationSettings, Settings
 
 DOWNLOADED = "senteval"  # where `make senteval-data` puts the data
+EMBEDDING = "embedding"
 EXPORT = "encoder"  # a run folder's part that is judged
 PLAIN_SECONDS = 20.0  # between two lines where there is no terminal
 
 
-def judge(settings: EvaluationSettings) -> Path:
+def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
     """Judges ``settings.model`` on SentEval; returns the results' folder.
+
+    Args:
+        several: whether it is one of a sweep, so that ``settings.out`` is the folder of all their results.
 
     Raises:
         UserError: for what the user can mend.
     """
     protocol = PROTOCOLS[settings.protocol]
+    protocol = protocol.changed(hidden=settings.hidden, dropout=settings.dropout, folds=settings.folds)
     data = Path(settings.data) if settings.data else ROOT / DOWNLOADED
     if not data.is_dir():
-        hint = "" if settings.data else " `make senteval-data` fetches it, data=<folder> names another place."
-        raise UserError(f"There is no SentEval folder {data}.{hint}")
+        raise UserError(
+            f"There is no SentEval folder {data}: `make senteval-data` fetches it, data=<folder> names another."
+        )
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     folder = Path(settings.model)
     run = folder if (folder / "config.yaml").is_file() and (folder / EXPORT).is_dir() else None
-    name = folder.name
-    if name == EXPORT and (folder.parent / "config.yaml").is_file():
-        run, name = folder.parent, folder.parent.name
-    out = Path(settings.out) if settings.out else _place(run, name, settings)
+    # The last two names tell folders apart of which many are called "model".
+    name = "/".join(folder.resolve().parts[-2:]) if folder.is_dir() else settings.model
+    if folder.name == EXPORT and (folder.parent / "config.yaml").is_file():
+        run = folder.parent
+    if run is not None:
+        name = run.resolve().name
+    if settings.model == "bag_of_words":
+        name += ", " + Path(str(settings.encoder.vectors)).name.split(".txt")[0]
+    if settings.pooling:
+        name += f", {settings.pooling}"
+    own = "-".join(filter(None, (re.sub(r"[^\w.+-]+", "_", name), protocol.name)))
+    if settings.out:
+        out = Path(settings.out) / own if several else Path(settings.out)
+    else:
+        # One judgement finds room in the run's own folder; others have a folder of their own.
+        plain = run is not None and protocol.name == "default" and settings.pooling is None
+        out = run if run is not None and plain else Path("evaluations") / own
     model = {"name": name, "path": settings.model, "pooling": settings.pooling} | (
         {"vectors": settings.encoder.vectors} if settings.model == "bag_of_words" else {}
     )
@@ -66,7 +85,9 @@ def judge(settings: EvaluationSettings) -> Path:
         return _open(settings, folder / EXPORT if run == folder else folder, pooling or settings.pooling)
 
     probing = Path(settings.probing) if settings.probing else None
-    _judge(open_encoder, model, protocol, data, probing, settings.tasks, out, settings.cache, display)
+    tasks = [settings.tasks] if isinstance(settings.tasks, str) else settings.tasks
+    place = (data, probing, tasks, out)
+    _judge(open_encoder, model, protocol, *place, settings.cache, _device(settings.device), display)
     return out
 
 
@@ -78,9 +99,8 @@ def judge_run(wanted: SentEval, folder: Path, settings: Settings, display: Displ
 
     model = {"name": folder.name, "path": str(folder / EXPORT), "pooling": None}
     tasks = list(wanted.tasks) if wanted.tasks else None
-    _judge(
-        open_encoder, model, wanted.protocol, wanted.data, wanted.probing, tasks, folder, settings.cache, display
-    )
+    place = (wanted.data, wanted.probing, tasks, folder)
+    _judge(open_encoder, model, wanted.protocol, *place, settings.cache, _device(settings.device), display)
 
 
 def _judge(
@@ -89,9 +109,10 @@ def _judge(
     protocol: Protocol,
     data: Path,
     probing: Path | None,
-    tasks: list[str] | None,
+    tasks: Sequence[str] | None,
     out: Path,
     cache: str,
+    device: str,
     display: Display,
 ) -> None:
     display.fact("protocol", f"{protocol.name}: {protocol.source}")
@@ -106,6 +127,7 @@ def _judge(
             probing=probing,
             tasks=tasks,
             cache=ROOT / cache / "vectors",
+            device=device,
             watch=watch,
         )
     for task, path in results.missing.items():
@@ -128,8 +150,8 @@ def embed(settings: EvaluationSettings) -> None:
         torch.set_num_threads(settings.threads)
     display = Display()
     encoder = _open(settings, Path(settings.model), settings.pooling)
-    with display.bar("embedding", 100) as show:
-        embed_file(encoder, source, out, progress=lambda share: show(int(100 * share), 100, "%"))
+    with display.bar("embedding, per cent:", 100) as show:
+        embed_file(encoder, source, out, progress=lambda share: show(int(100 * share), 100, ""))
     shape = np.load(out, mmap_mode="r").shape
     display.fact("vectors", f"{out}: float32 of shape ({shape[0]:,}, {shape[1]:,})")
 
@@ -151,16 +173,6 @@ def _device(wanted: str) -> str:
     if wanted == "cuda" and not torch.cuda.is_available():
         raise UserError("device=cuda: there is none here. device=auto takes what there is.")
     return wanted
-
-
-def _place(run: Path | None, name: str, settings: EvaluationSettings) -> Path:
-    """Where results go: the run's folder, for one is enough there; else a folder of their own."""
-    if run is not None and settings.protocol == "default" and settings.pooling is None:
-        return run
-    if settings.model == "bag_of_words":
-        name += "-" + Path(str(settings.encoder.vectors)).name.split(".txt")[0]
-    parts = [re.sub(r"[^\w.+-]+", "_", name), settings.pooling or "", settings.protocol]
-    return Path("evaluations") / "-".join(filter(None, parts))
 
 
 @contextmanager
@@ -203,18 +215,21 @@ class _Lines(Watch):
         self._next = time.monotonic() + PLAIN_SECONDS
 
     def embedding(self, share: float) -> None:
-        self._what = "embedding"
-        self.progress(share)
+        self._say(EMBEDDING, share, share)
 
     def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
+        if self._what == EMBEDDING:
+            self._clock.restart()
         self._what = task
-        self._clock.restart()
 
-    def progress(self, share: float) -> None:
-        self._clock.share = share
+    def progress(self, share: float, whole: float) -> None:
+        self._say(self._what, share, whole)
+
+    def _say(self, what: str, share: float, whole: float) -> None:
+        self._what, self._clock.share = what, whole
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + PLAIN_SECONDS
-            self._display.say(f"{self._what:<22} {share:4.0%}  {self._clock.left()}")
+            self._display.say(f"{what:<22} {share:4.0%}  {self._clock.left()}")
 
     def end(self, results: Results, task: str) -> None:
         record = results.tasks[task]
@@ -234,18 +249,18 @@ class _LiveTable(Watch):
         self._what = ""
 
     def embedding(self, share: float) -> None:
-        self._what = "embedding sentences"
-        self.progress(share)
+        self._what = EMBEDDING
+        self.progress(share, share)
 
     def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
         pending = {name: "waiting" for name in waiting} | {task: "at work"}
         self._table = task_table(results.tasks, pending)
+        if self._what == EMBEDDING:
+            self._clock.restart()
         self._what = f"{task}, {len(waiting)} more"
-        self._clock.restart()
-        self.progress(0.0)
 
-    def progress(self, share: float) -> None:
-        self._clock.share = share
+    def progress(self, share: float, whole: float) -> None:
+        self._clock.share = whole
         self._live.update(Group(self._table, Text(f"{self._what}  {share:4.0%}  {self._clock.left()}")))
 
 
@@ -263,4 +278,4 @@ class Clock:
         if self.share <= 0:
             return ""
         minutes, seconds = divmod(round((time.monotonic() - self._start) * (1 / self.share - 1)), 60)
-        return f"{minutes}:{seconds:02d} left"
+        return f"about {minutes}:{seconds:02d} left in all"

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal
 
 from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.tasks import find
+
+FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +95,11 @@ class EvaluationSettings:
     encoder: WordVectorSettings = field(default_factory=WordVectorSettings)
     data: str | None = None
     probing: str | None = None
-    tasks: list[str] | None = None
+    tasks: list[str] | str | None = None
     protocol: str = "default"
+    hidden: int | None = None
+    dropout: float | None = None
+    folds: int | None = None
     out: str | None = None
     embed: str | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -102,12 +110,41 @@ class EvaluationSettings:
         _at_least("threads", self.threads, 1)
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
+        _at_least("hidden", self.hidden, 0)
+        _at_least("folds", self.folds, 2)
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1. Got {self.dropout} instead.")
+        if self.dropout and not (self.hidden or PROTOCOLS[self.protocol].classifier.hidden):
+            raise ValueError("dropout needs a hidden layer: hidden=<units>.")
+        if PROTOCOLS[self.protocol].poolings and (self.model in FIXED or self.pooling is not None):
+            raise ValueError(
+                f"protocol={self.protocol} chooses among poolings: pooling=, and models of one pooling, do not go "
+                "with it."
+            )
         if self.embed is not None and not str(self.out).endswith(".npy"):
             raise ValueError("embed needs out=<file>.npy, where the vectors go.")
+        self._check_paths()
+        find([self.tasks] if isinstance(self.tasks, str) else self.tasks)
         if self.model == "bag_of_words" and self.encoder.vectors is None:
             raise ValueError("model=bag_of_words needs encoder.vectors=<file of word vectors>.")
-        if self.pooling is not None and self.model in ("bag_of_words", "random_vectors"):
+        if self.pooling is not None and self.model in FIXED:
             raise ValueError(f"pooling={self.pooling}: {self.model} has no other pooling than its own.")
+
+    def _check_paths(self) -> None:
+        """Tells what is not there before anything is imported that takes seconds."""
+        near = get_close_matches(self.model, FIXED, 1, 0.8)
+        if Path(self.model).is_file():
+            raise ValueError(
+                f"model={self.model} is a file: word vectors go by model=bag_of_words encoder.vectors=<file>."
+            )
+        if near and near[0] != self.model and not Path(self.model).is_dir():
+            raise ValueError(f"model={self.model}: there is no such folder. Did you mean {near[0]}?")
+        for key, folder in (("data", self.data), ("probing", self.probing)):
+            if folder is not None and not Path(folder).is_dir():
+                raise ValueError(f"{key}={folder}: there is no such folder.")
+        for key, file in (("encoder.vectors", self.encoder.vectors), ("embed", self.embed)):
+            if file is not None and not Path(file).is_file():
+                raise ValueError(f"{key}={file}: there is no such file.")
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> EvaluationSettings:

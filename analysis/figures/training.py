@@ -31,7 +31,7 @@ SMALL = {
     "lr": "learning rate",
     "gradient_norm": "gradient norm",
     "tokens_per_second": "tokens / s",
-    "stsb_dev": "STS-B dev, ρ",
+    "stsb_dev_cosine": "STS-B dev, ρ of cosine",
 }
 PARTS_A_ROW = 3
 HEAD, LOSS_ROW, SMALL_ROW = 0.5, 2.25, 1.3  # heights in inches
@@ -75,7 +75,9 @@ def _picture(run: dict[str, Any], lines: list[dict[str, Any]], timings: list[dic
     training = [line for line in lines if "loss" in line]
     names = dict.fromkeys(name for line in training for name in line if name not in NOT_A_LOSS)
     parts = _present({name: training for name in names}) or _present({"loss": training})
-    small = _present({"lr": training, "gradient_norm": training, "tokens_per_second": timings, "stsb_dev": lines})
+    small = _present(
+        {"lr": training, "gradient_norm": training, "tokens_per_second": timings, "stsb_dev_cosine": lines}
+    )
     start, trained = run.get("start") or {}, run.get("trained") or {}
     scores = [name for name in SCORES if trained.get(name) is not None]
     geometry = all(values.get(name) is not None for values in (start, trained) for name in GEOMETRY)
@@ -153,7 +155,7 @@ def _loss(axes: Axes, part: str, training: Points, held_out: Points, colour: str
 def _curve(axes: Axes, name: str, points: Points) -> None:
     axes.set_label(name)
     axes.set_title(SMALL[name], fontweight="normal", color=style.MUTED)
-    _curve_and_mean(axes, points, style.MUTED, noisy=name not in ("lr", "stsb_dev"))
+    _curve_and_mean(axes, points, style.MUTED, noisy=name not in ("lr", "stsb_dev_cosine"))
     axes.set_ylim(0, 1.08 * float(np.max(points[1])) or 1.0)
     axes.yaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))

@@ -63,4 +63,4 @@ class SentEval:
     def look(self, encoder: quick.Encodes) -> dict[str, float]:
         """Spearman x 100 of plain cosine on STS-B's dev set (as Gao et al. 2021 choose checkpoints)."""
         first, second = encoder.encode(self._dev.first), encoder.encode(self._dev.second)
-        return {"stsb_dev": 100 * cosine(first, second, self._dev.targets).correlation.spearman}
+        return {"stsb_dev_cosine": 100 * cosine(first, second, self._dev.targets).correlation.spearman}

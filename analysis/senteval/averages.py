@@ -63,6 +63,11 @@ class Average:
         marks += ["not comparable"] if self.apart else []
         return f"{self.rule.name} ({', '.join(marks)})" if marks else self.rule.name
 
+    @property
+    def telling(self) -> bool:
+        """Whether it is over at least half of the rule's tasks: of fewer a table of one model shows no mean."""
+        return len(self.tasks) >= len(self.missing)
+
     def describe(self) -> str:
         """What it is over: "15 of 17; without SNLI, STS16; not comparable: Length" (or "all not comparable")."""
         parts = [f"{len(self.tasks)} of {len(self.rule.tasks)}"]

@@ -27,6 +27,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from analysis.senteval.records import PUBLISHED
+from analysis.senteval.results import FILE, read_results
 from data.errors import UserError, readable
 
 RESAMPLES = 10_000
@@ -251,6 +252,8 @@ def compare_folders(
 ) -> dict[tuple[str, str], Difference]:
     """The differences by task and metric over ``tasks``, or over all that both folders have predictions of.
 
+    The caption task has none: its figures are means over splits of images.
+
     ``progress`` is called with the share that is done.
 
     Raises:
@@ -300,6 +303,11 @@ def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: 
     return table
 
 
+def _protocol(folder: Path) -> str:
+    """The protocol that a result folder's scores are by."""
+    return read_results(folder).protocol if (folder / FILE).exists() else "protocol not told"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m analysis.senteval.bootstrap", description=__doc__.split("\n")[0]
@@ -309,6 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--task", action="append", default=[], choices=list(PUBLISHED), metavar="TASK")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
+    given.a, given.b = (path.parent if path.name == FILE else path for path in (given.a, given.b))
     try:
         with Progress(console=Console(stderr=True), transient=True) as bar:
             drawing = bar.add_task("resampling", total=1.0)
@@ -322,7 +331,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
-    Console().print(difference_table(differences, str(given.a), str(given.b)))
+    table = difference_table(differences, *(f"{folder} ({_protocol(folder)})" for folder in (given.a, given.b)))
+    Console().print(table)
     return 0
 
 

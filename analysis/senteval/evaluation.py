@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from analysis.senteval import judges
 from analysis.senteval.features import Vectors, embed
@@ -37,8 +36,8 @@ class Watch:
     def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
         """``task`` is being judged, ``waiting`` come after it."""
 
-    def progress(self, share: float) -> None:
-        """This share of the task is done."""
+    def progress(self, share: float, whole: float) -> None:
+        """This share of the task is done, and of all tasks together."""
 
     def end(self, results: Results, task: str) -> None:
         """``task`` is done and its result written."""
@@ -54,6 +53,7 @@ def evaluate(
     probing: Path | None = None,
     tasks: Sequence[str] | None = None,
     cache: Path | None = None,
+    device: str = "cpu",
     watch: Watch | None = None,
 ) -> Results:
     """Judges an encoder on SentEval's tasks and writes ``out/senteval.json`` after each.
@@ -70,6 +70,7 @@ def evaluate(
         probing: the folder of the probing files, where it is not ``data/probing``.
         tasks: SentEval's names; None: all whose files are there.
         cache: folder that keeps the sentences' vectors.
+        device: where classifiers are trained.
         watch: is told what happens.
 
     Raises:
@@ -79,10 +80,7 @@ def evaluate(
     places = {"downstream": data / "downstream", "probing": probing or data / "probing"}
     wanted, missing = _present(find(tasks), places, watch)
     if not wanted:
-        raise UserError(
-            f"No task's files are in {data}: data=<SentEval folder, with downstream/ and probing/>, "
-            "probing=<folder of the probing files>."
-        )
+        raise UserError(_nothing(missing, data))
     encoders = {pooling: open_encoder(pooling) for pooling in protocol.poolings or (None,)}
     model = model | {"fingerprint": _digest(*map(fingerprint, encoders.values()))}
     results = _begun(out, model, protocol, {name: str(path) for name, path in places.items()}, missing)
@@ -94,10 +92,16 @@ def evaluate(
         loaded[task.name] = task.load(places[task.group])
     vectors = _embedded(encoders, loaded, protocol, cache, watch)
 
+    work = {task.name: judges.work(task, loaded[task.name], protocol) for task in left}
+    whole, done = sum(work.values()), 0.0
     for place, task in enumerate(left):
+
+        def progress(share: float, name: str = task.name, done: float = done) -> None:
+            watch.progress(share, (done + share * work[name]) / whole)
+
         watch.begin(results, task.name, [later.name for later in left[place + 1 :]])
         started = time.perf_counter()
-        record, predictions = _best(task, loaded.pop(task.name), vectors, protocol, watch.progress)
+        record, predictions = _best(task, loaded.pop(task.name), vectors, protocol, device, progress)
         record |= {
             "kind": task.kind,
             "protocol": protocol.name,
@@ -107,6 +111,7 @@ def evaluate(
         _keep_predictions(out, task.name, predictions)
         results.tasks[task.name] = record  # type: ignore[assignment]
         write_results(out / FILE, results)
+        done += work[task.name]
         watch.end(results, task.name)
     return read_results(out)
 
@@ -122,6 +127,18 @@ def _present(tasks: Sequence[Task], places: Mapping[str, Path], watch: Watch) ->
             missing[task.name] = str(path)
             watch.absent(task.name, path)
     return there, missing
+
+
+def _nothing(missing: Mapping[str, str], data: Path) -> str:
+    """Why no task can be judged: the first file that lacks, and the folder that may have been meant."""
+    near = (data.parent, data.parent.parent, data / "senteval", *sorted(data.glob("*/senteval")))
+    meant = next((folder for folder in near if (folder / "downstream").is_dir()), None)
+    hint = "data=<folder with downstream/ and probing/>, probing=<folder of the probing files>"
+    if meant is not None and not (data / "downstream").is_dir():
+        hint = f"did you mean data={meant}?"
+    task, path = next(iter(missing.items()))
+    more = f" (nor those of {len(missing) - 1} other tasks)" if len(missing) > 1 else ""
+    return f"The files of {task}{more} are not there: there is no {path}; {hint}"
 
 
 def _begun(
@@ -180,6 +197,7 @@ def _best(
     dataset: judges.Dataset,
     vectors: Mapping[str | None, judges.Rows],
     protocol: Protocol,
+    device: str,
     progress: Callable[[float], None],
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The judgement of ``task``; by the pooling that is best on dev where there are several."""
@@ -189,7 +207,7 @@ def _best(
         def part(share: float, place: int = place) -> None:
             progress((place + share) / len(vectors))
 
-        record, predictions = judges.judge(task, dataset, rows, protocol, device=_device(), progress=part)
+        record, predictions = judges.judge(task, dataset, rows, protocol, device=device, progress=part)
         if pooling is not None:
             record["pooling"] = pooling
         # Without dev the last pooling is taken, as the protocol says.
@@ -199,11 +217,9 @@ def _best(
     return best
 
 
-def _device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def _keep_predictions(out: Path, task: str, arrays: Mapping[str, np.ndarray]) -> None:
+    if not arrays:
+        return
     path = out / "predictions" / f"{task}.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path, "wb") as file:

@@ -24,6 +24,9 @@ Dataset = Mapping[str, Examples] | Mapping[str, Captions]
 Judgement = tuple[dict[str, Any], dict[str, np.ndarray]]  # a record's scores; what is kept of each test example
 Progress = Callable[[float], None]
 
+# Passes over the training examples that a kind makes at most, about; of k-fold beside each other: see ``work``.
+_PASSES = {"nested": 60, "kfold": 60, "split": 60, "snli": 100, "relatedness": 1000, "retrieval": 4000}
+
 
 class Rows:
     """Looks up the vectors of sentences as a protocol reads them."""
@@ -60,6 +63,16 @@ def sentences(dataset: Dataset) -> Iterator[str]:
         else:
             yield from part.first
             yield from part.second
+
+
+def work(task: Task, dataset: Dataset, protocol: Protocol) -> float:
+    """How long ``judge`` takes, roughly and in no unit, to tell the time that is left for several tasks."""
+    part = dataset.get("all") or dataset.get("train")
+    if task.kind == "similarity" or part is None:
+        return 1.0
+    count = len(part.captions) if isinstance(part, Captions) else len(part.targets)
+    folds = {"nested": protocol.folds**2, "kfold": protocol.folds}.get(task.kind, 1)
+    return 1.0 + _PASSES[task.kind] * folds * count
 
 
 def judge(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,24 @@ class Protocol:
     lowercase: bool = False
     cosine: bool = False
 
+    def changed(
+        self, *, hidden: int | None = None, dropout: float | None = None, folds: int | None = None
+    ) -> Protocol:
+        """The protocol with another hidden layer, dropout or number of folds; its name says so."""
+        told = {"hidden": hidden, "dropout": dropout, "folds": folds}
+        marks = [f"{key}={value}" for key, value in told.items() if value is not None]
+        classifier = replace(
+            self.classifier,
+            hidden=self.classifier.hidden if hidden is None else hidden,
+            dropout=self.classifier.dropout if dropout is None else dropout,
+        )
+        return replace(
+            self,
+            name="+".join([self.name, *marks]),
+            classifier=classifier,
+            folds=self.folds if folds is None else folds,
+        )
+
 
 SEED = 1111  # of every fit and every split, in the toolkit and in all papers that use it
 L2 = (1e-5, 1e-4, 1e-3, 1e-2)
@@ -90,7 +108,7 @@ PROTOCOLS = {
         ),
         Protocol(
             "simcse",
-            "Gao et al. (2021), appendix B: STS-B and SICK-R by plain cosine, nothing trained",
+            "Gao et al. (2021), appendix B: STS-B and SICK-R by plain cosine; STS12-16 over all pairs",
             cosine=True,
         ),
     )

@@ -136,7 +136,7 @@ def headlines(task: str, record: Mapping[str, Any]) -> tuple[str, ...]:
     if task == "MRPC":
         return "accuracy", "f1"
     if record["kind"] == "similarity":
-        protocol = PROTOCOLS.get(record["protocol"])
+        protocol = PROTOCOLS.get(record["protocol"].split("+")[0])
         return ("spearman.all",) if protocol and protocol.cosine else ("spearman.mean",)
     return ("spearman",) if record["kind"] == "relatedness" else ("test",)
 

@@ -91,7 +91,9 @@ def read_results(path: Path | str) -> Results:
         try:
             value = read_json(path)
         except ValueError:
-            raise UserError(f"{path} is not JSON: it was cut short or is another file.") from None
+            raise UserError(
+                f"{path} is not JSON: it was cut short, or is another file; remove it or name another folder."
+            ) from None
     return _checked(path, value)
 
 

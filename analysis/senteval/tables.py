@@ -69,7 +69,7 @@ def task_table(
             f"{record['seconds']:,.1f}",
             ", ".join(others),
         )
-    shown = (one for one in averages(records) if one.rule.name in SHOWN and len(one.tasks) > 1)
+    shown = (one for one in averages(records) if one.rule.name in SHOWN and one.telling)
     table.caption = "\n".join(escape(f"{one.label}: {one.value:.2f}") for one in shown)
     table.caption_justify = "left"
     return table

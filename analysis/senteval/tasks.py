@@ -26,6 +26,15 @@ STS_SUBSETS = {
 }
 
 
+OTHER_NAMES = {  # that papers use, in lower case
+    "stsb": "STSBenchmark", "sts-b": "STSBenchmark", "sick-e": "SICKEntailment", "sicke": "SICKEntailment",
+    "sick-r": "SICKRelatedness", "sickr": "SICKRelatedness", "coco": "ImageCaptionRetrieval", "sst": "SST2",
+    "sentlen": "Length", "wc": "WordContent", "treedepth": "Depth", "topconst": "TopConstituents",
+    "bshift": "BigramShift", "subjnum": "SubjNumber", "objnum": "ObjNumber", "somo": "OddManOut",
+    "coordinv": "CoordinationInversion",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Task:
     """One task.
@@ -62,10 +71,13 @@ def find(names: Iterable[str] | None) -> list[Task]:
     Raises:
         UserError: for an unknown name, with the nearest one.
     """
+    names = list(TASKS if names is None else names)
+    if not names:
+        raise UserError("tasks is empty: name some, as in tasks=[MR,CR], or leave it out for all.")
     found = {}
-    for name in TASKS if names is None else names:
+    for name in names:
         if name not in TASKS:
-            spelled = {known.lower(): known for known in TASKS}
+            spelled = {known.lower(): known for known in TASKS} | OTHER_NAMES
             near = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.5)
             hint = f"did you mean {spelled[near[0]]}?" if near else f"the tasks are: {', '.join(TASKS)}."
             raise UserError(f"tasks: there is no task {name!r}; {hint}")

@@ -80,7 +80,9 @@ def test_no_folder_is_an_error(tmp_path: Path) -> None:
 
 def test_averages_get_columns(tmp_path: Path) -> None:
     folder = write(tmp_path / "run")
-    (folder / "senteval.json").write_text(json.dumps({"averages": {"probing (9 of 10)": 71.25, "sts_pearson_all": 1}}))
+    (folder / "senteval.json").write_text(
+        json.dumps({"averages": {"probing (9 of 10)": 71.25, "sts_pearson_all": 1}})
+    )
     shown = text(runs.scan(tmp_path))
     assert "SentEval probing (9 of 10)" in shown and "71.2" in shown and "pearson" not in shown
 

@@ -43,14 +43,17 @@ def test_two_models_one_table(data: Path, tmp_path: Path) -> None:
     given = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping"]
     first = command(tmp_path, "model=bag_of_words", f"encoder.vectors={data / 'words.txt'}", *given)
     assert first.returncode == 0, first.stderr
-    folder = tmp_path / "evaluations" / "bag_of_words-words-prototyping"
+    folder = tmp_path / "evaluations" / "bag_of_words_words-prototyping"
     found = json.loads((folder / "senteval.json").read_text())
     assert [*found["tasks"]] == ["CR", "STS12"] and found["protocol"] == "prototyping"
-    assert found["model"]["name"] == "bag_of_words" and len(found["model"]["fingerprint"]) == 64
+    assert found["model"]["name"] == "bag_of_words, words" and len(found["model"]["fingerprint"]) == 64
     assert "STS12" in first.stdout and "not comparable" in first.stdout
-    again = command(tmp_path, "-m", "model=random_vectors", "tasks=[CR],[STS12]", *given[::2])
+    both = ["-m", "model=bag_of_words,random_vectors", f"encoder.vectors={data / 'words.txt'}", "out=both", *given]
+    again = command(tmp_path, *both)
     assert again.returncode == 0, again.stderr
-    assert "CR" in again.stdout
+    names = ["bag_of_words_words-prototyping", "random_vectors-prototyping"]
+    assert sorted(path.name for path in (tmp_path / "both").iterdir() if path.is_dir()) == names
+    assert "bag_of_words, words" in again.stdout.split("random_vectors (prototyping)")[1]
 
 
 def refusal(overrides: list[str]) -> str:
@@ -67,13 +70,32 @@ def refusal(overrides: list[str]) -> str:
         ("", "model is not set."),
         ("model=random_vectors protocol=defualt", "protocol=defualt: no such protocol."),
         ("model=random_vectors pooling=men", "pooling must be 'mean', 'cls', 'max' or 'last'. Got 'men'"),
-        ("model=random_vectors data=none", "There is no SentEval folder none."),
+        ("model=random_vectors protocol=gensen", "protocol=gensen chooses among poolings"),
+        (
+            "model=random_vector data={data}",
+            "model=random_vector: there is no such folder. Did you mean",
+        ),
+        (
+            "model={data}/words.txt data={data}",
+            "model={data}/words.txt is a file: word vectors go by",
+        ),
+        (
+            "model=random_vectors data={data}/downstream tasks=CR",
+            "The files of CR are not there: there is no",
+        ),
+        ("model=random_vectors data={data} tasks=[]", "tasks is empty: name some"),
+        ("model=random_vectors dropout=0.5", "dropout needs a hidden layer"),
+        ("model=random_vectors folds=1", "folds must be at least 2."),
+        ("model=random_vectors data=none", "data=none: there is no such folder."),
         ("model=random_vectors data={data} tasks=[CRR]", "tasks: there is no task 'CRR'; did you mean CR?"),
         ("model=nowhere/at/all data={data}", "There is no encoder's folder nowhere/at/all."),
         ("model=bag_of_words data={data}", "model=bag_of_words needs encoder.vectors="),
-        ("model=bag_of_words encoder.vectors=no.txt data={data}", "no.txt cannot be read: No such file"),
+        (
+            "model=bag_of_words encoder.vectors=no.txt data={data}",
+            "encoder.vectors=no.txt: there is no such",
+        ),
         ("model=random_vectors embed={data}/sentences.txt", "embed needs out=<file>.npy"),
-        ("model=random_vectors embed=no.txt out=x.npy", "no.txt cannot be read: No such file"),
+        ("model=random_vectors embed=no.txt out=x.npy", "embed=no.txt: there is no such file."),
         ("model=random_vectors data={data} out={data}/words.txt", "{data}/words.txt cannot be written"),
     ],
 )
@@ -92,8 +114,8 @@ def test_the_command_ends_with_status_2_and_all_faults(tmp_path: Path) -> None:
     found = command(tmp_path, "modl=x", "protocl=y")
     assert found.returncode == 2
     shown = sorted(found.stderr.splitlines(), key=lambda line: line.split()[0])
-    assert shown[0].startswith("modl: no such key. Did you mean model?")
-    assert shown[1] == "model is not set." and shown[2].startswith("protocl: no such key.")
+    assert shown[1].startswith("modl: no such key. Did you mean model?")
+    assert shown[0] == "model is not set." and shown[2].startswith("protocl: no such key.")
 
 
 def test_a_file_is_embedded(data: Path, tmp_path: Path) -> None:
@@ -111,7 +133,7 @@ def test_a_run_is_judged_when_it_is_trained(data: Path, tmp_path: Path) -> None:
     run = tiny.run(tmp_path, *chosen, f"run_dir={tmp_path / 'run'}")
     found = json.loads((run / "senteval.json").read_text())
     assert [*found["tasks"]] == ["CR", "STS12"] and found["model"]["name"] == "run"
-    looks = {line["step"]: line["stsb_dev"] for line in tiny.metrics(run) if "stsb_dev" in line}
+    looks = {line["step"]: line["stsb_dev_cosine"] for line in tiny.metrics(run) if "stsb_dev_cosine" in line}
     assert [*looks] == [0, 2, 4] and len({*looks.values()}) == 3
     assert {"start", "trained"} <= {*json.loads((run / "quick.json").read_text())}
 

@@ -135,7 +135,7 @@ def test_changed_files_are_judged_again(data: Path, tmp_path: Path) -> None:
 
 def test_results_of_something_else_are_not_mixed(data: Path, tmp_path: Path) -> None:
     run(data, tmp_path, tasks=["STS12"])
-    with pytest.raises(UserError, match="results of another model: out="):
+    with pytest.raises(UserError, match="results of another model"):
         run(data, tmp_path, encoder=RandomVectors(dimension=8, seed=1), tasks=["STS12"])
     with pytest.raises(UserError, match="results of another protocol: out="):
         run(data, tmp_path, protocol="default", tasks=["STS12"])
@@ -148,7 +148,7 @@ def test_tasks_without_files_are_left_out_by_name(data: Path, tmp_path: Path) ->
     assert [*results.tasks] == ["STSBenchmark", *(f"STS{year}" for year in range(12, 17))]
     assert results.missing["MR"] == str(copy / "downstream" / TASKS["MR"].files[0])
     assert len(results.missing) == 22
-    with pytest.raises(UserError, match=r"No task's files are in .*data=<SentEval folder"):
+    with pytest.raises(UserError, match=r"The files of MR \(nor those of 27 other tasks\) are not there: "):
         run(tmp_path / "none", tmp_path / "out2")
 
 
@@ -164,6 +164,28 @@ def test_conssent_chooses_width_and_dropout_for_probing_alone(data: Path, tmp_pa
     assert results.tasks["Length"]["hidden"] in (50, 100, 200)
     assert results.tasks["Length"]["dropout"] in (0.0, 0.1, 0.2)
     assert "hidden" not in results.tasks["WordContent"] and "hidden" not in results.tasks["SST2"]
+
+
+def test_a_changed_protocol_has_another_name(data: Path, tmp_path: Path) -> None:
+    protocol = PROTOCOLS["prototyping"].changed(hidden=6, dropout=0.1, folds=3)
+    results = evaluate(
+        lambda pooling: RandomVectors(dimension=8),
+        {},
+        protocol,
+        data=data,
+        out=tmp_path,
+        tasks=["CR", "WordContent"],
+    )
+    assert results.protocol == results.tasks["CR"]["protocol"] == "prototyping+hidden=6+dropout=0.1+folds=3"
+    with np.load(tmp_path / "predictions" / "CR.npz") as kept:
+        assert {*kept["fold"]} == {0, 1, 2}
+    assert protocol.classifier.hidden == 6 and PROTOCOLS["prototyping"].classifier.hidden == 0
+
+
+def test_captions_have_no_predictions(data: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        run(data, tmp_path / name, tasks=["ImageCaptionRetrieval", "STS12"])
+    assert {task for task, _ in compare_folders(tmp_path / "a", tmp_path / "b")} == {"STS12"}
 
 
 def test_gensen_takes_the_pooling_that_is_best_on_dev(data: Path, tmp_path: Path) -> None:

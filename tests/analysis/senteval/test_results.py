@@ -137,8 +137,11 @@ def test_a_faulty_record_is_not_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is not JSON: it was cut short or is another file."),
-        ('{"tasks": {"CR"', "is not JSON: it was cut short or is another file."),
+        ("", "is not JSON: it was cut short, or is another file; remove it or name another folder."),
+        (
+            '{"tasks": {"CR"',
+            "is not JSON: it was cut short, or is another file; remove it or name another folder.",
+        ),
         ("[]", "is no senteval.json of ours: it is not an object."),
         ('{"start": {}}', 'is no senteval.json of ours: it has no "tasks".'),
         ('{"tasks": [], "model": {}, "protocol": "x"}', '"tasks" is not an object.'),
