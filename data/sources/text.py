@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from data.errors import UserError, readable, reason
 from data.sources.base import Document, Part, Source
+from data.sources.pydocs import Pydocs
 
 KINDS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")
 
@@ -38,6 +39,7 @@ class Text(Source):
         group_field: name of the field whose part before "/" says what belongs together (with ids like
             "book/0012": the book), so that the split does not tear it apart.
         dev_path: files of the held-out documents; then nothing of ``path`` is held out.
+        pydocs: whether the corpus ``pydocs`` is read besides, held out as it is by itself.
         fraction, dev_fraction, lowercase: see Source.
 
     Raises:
@@ -53,6 +55,7 @@ class Text(Source):
         field: str = "text",
         group_field: str | None = None,
         dev_path: str | Sequence[str] | None = None,
+        pydocs: bool = False,
         fraction: float = 1.0,
         dev_fraction: float = 0.05,
         lowercase: bool = False,
@@ -70,21 +73,27 @@ class Text(Source):
         part: Part | None = "train" if held_out else None
         self._files: list[tuple[_File, Part | None]] = [(file, part) for file in files]
         self._files += [(file, "dev") for file in held_out]
+        self._pydocs = Pydocs() if pydocs else None
 
     def documents(self) -> Iterator[Document]:
         for file, part in self._files:
             for text, group in self._read(file):
                 yield Document(text, group, part)
+        if self._pydocs is not None:
+            yield from self._pydocs.documents()
 
-    def identity(self) -> Iterator[str]:
+    def identity(self) -> Iterator[str | bytes]:
         yield f"{self.field} {self.group_field}"
         for file, part in self._files:
             with file.path.open("rb") as stream:
                 digest = hashlib.file_digest(stream, "blake2b").hexdigest()
             yield f"{file.kind} {file.whole} {part} {digest}"
+        if self._pydocs is not None:
+            yield from self._pydocs.identity()
 
     def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "where": ", ".join(self.path), "licence": None}
+        where = [*self.path, *(["pydocs"] if self._pydocs is not None else [])]
+        return {"name": self.name, "where": ", ".join(where), "licence": None}
 
     def _read(self, file: _File) -> Iterator[tuple[str, str | None]]:
         if file.kind == ".parquet":

@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 from data.errors import UserError
 from data.sources.base import Document, part_of, split_hash
+from data.sources.pydocs import Pydocs
 from data.sources.text import Text
 from tests.support import suite_data
 
@@ -84,6 +85,22 @@ def test_dev_path_decides_alone(tmp_path: Path) -> None:
     ]
     with pytest.raises(UserError, match=r"no file is left beside those of corpus\.dev_path"):
         Text(path=str(tmp_path / "dev.jsonl"), dev_path=str(tmp_path / "dev.jsonl"))
+
+
+def test_pydocs_come_besides_and_keep_their_own_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "dev"):
+        (tmp_path / f"{name}.jsonl").write_text(records({"text": name}))
+    monkeypatch.setattr(Pydocs, "documents", lambda self: iter([Document("box")]))
+    monkeypatch.setattr(Pydocs, "identity", lambda self: iter(["version"]))
+    files: dict[str, Any] = {"path": str(tmp_path / "a.jsonl"), "dev_path": str(tmp_path / "dev.jsonl")}
+    source = Text(**files, pydocs=True)
+    assert list(source.documents()) == [
+        Document("a", None, "train"),
+        Document("dev", None, "dev"),
+        Document("box"),  # no part of its own: the hash decides, as it does in the corpus pydocs
+    ]
+    assert source.fingerprint != Text(**files).fingerprint
+    assert source.describe()["where"].endswith("a.jsonl, pydocs")
 
 
 def test_fingerprint_is_that_of_the_text(tmp_path: Path) -> None:
