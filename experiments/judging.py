@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +178,7 @@ def _device(wanted: str) -> str:
 @contextmanager
 def _held(out: Path) -> Iterator[None]:
     """Keeps ``out`` from being written by two processes; an empty one does not stay."""
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
         lock = FileLock(out / ".evaluation.lock")
@@ -191,8 +192,9 @@ def _held(out: Path) -> Iterator[None]:
     finally:
         lock.release()
         (out / ".evaluation.lock").unlink(missing_ok=True)
-        if not any(out.iterdir()):
-            out.rmdir()
+        with suppress(OSError):  # until one is not empty
+            for folder in made:
+                folder.rmdir()
 
 
 @contextmanager
