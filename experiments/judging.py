@@ -56,39 +56,46 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
         )
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
-    folder = Path(settings.model)
-    run = folder if (folder / "config.yaml").is_file() and (folder / EXPORT).is_dir() else None
-    # The last two names tell folders apart of which many are called "model".
-    name = "/".join(folder.resolve().parts[-2:]) if folder.is_dir() else settings.model
-    if folder.name == EXPORT and (folder.parent / "config.yaml").is_file():
-        run = folder.parent
-    if run is not None:
-        name = run.resolve().name
-    if settings.model == "bag_of_words":
-        name += ", " + Path(str(settings.encoder.vectors)).name.split(".txt")[0]
-    if settings.pooling:
-        name += f", {settings.pooling}"
-    own = "-".join(filter(None, (re.sub(r"[^\w.+-]+", "_", name), protocol.name)))
+    name, run = _named(settings)
+    own = re.sub(r"[^\w.+-]+", "_", name) + f"-{protocol.name}"
     if settings.out:
         out = Path(settings.out) / own if several else Path(settings.out)
     else:
         # One judgement finds room in the run's own folder; others have a folder of their own.
-        plain = run is not None and protocol.name == "default" and settings.pooling is None
+        plain = protocol.name == "default" and settings.pooling is None
         out = run if run is not None and plain else Path("evaluations") / own
-    model = {"name": name, "path": settings.model, "pooling": settings.pooling} | (
-        {"vectors": settings.encoder.vectors} if settings.model == "bag_of_words" else {}
-    )
+    folder = run / EXPORT if run is not None else Path(settings.model)
     display = Display()
     display.fact("model", settings.model + (f" ({settings.pooling})" if settings.pooling else ""))
-
-    def open_encoder(pooling: str | None) -> Encoder | RandomVectors:
-        return _open(settings, folder / EXPORT if run == folder else folder, pooling or settings.pooling)
-
-    probing = Path(settings.probing) if settings.probing else None
-    tasks = [settings.tasks] if isinstance(settings.tasks, str) else settings.tasks
-    place = (data, probing, tasks, out)
-    _judge(open_encoder, model, protocol, *place, settings.cache, _device(settings.device), display)
+    _judge(
+        lambda pooling: _open(settings, folder, pooling or settings.pooling),
+        {"name": name, "path": settings.model, "pooling": settings.pooling, "vectors": settings.encoder.vectors},
+        protocol,
+        out,
+        display,
+        data=data,
+        probing=Path(settings.probing) if settings.probing else None,
+        tasks=[settings.tasks] if isinstance(settings.tasks, str) else settings.tasks,
+        cache=ROOT / settings.cache / "vectors",
+        device=_device(settings.device),
+    )
     return out
+
+
+def _named(settings: EvaluationSettings) -> tuple[str, Path | None]:
+    """What tables call the model; the folder of the run that it is from, if it is from one."""
+    folder = Path(settings.model)
+    place = folder.resolve().parent if folder.name == EXPORT else folder
+    run = place if (place / "config.yaml").is_file() and (place / EXPORT).is_dir() else None
+    if run is not None:
+        name = run.resolve().name
+    else:
+        # The last two names tell folders apart of which many are called "model".
+        name = "/".join(folder.resolve().parts[-2:]) if folder.is_dir() else settings.model
+    if settings.model == "bag_of_words":
+        name += ", " + Path(str(settings.encoder.vectors)).name.split(".txt")[0]
+        name += ", lower-cased" if settings.encoder.lowercase else ""
+    return name + (f", {settings.pooling}" if settings.pooling else ""), run
 
 
 def judge_run(wanted: SentEval, folder: Path, settings: Settings, display: Display) -> None:
@@ -97,39 +104,33 @@ def judge_run(wanted: SentEval, folder: Path, settings: Settings, display: Displ
     def open_encoder(pooling: str | None) -> Encoder:
         return encoders.load(folder / EXPORT, pooling=pooling, device=_device(settings.device))
 
-    model = {"name": folder.name, "path": str(folder / EXPORT), "pooling": None}
-    tasks = list(wanted.tasks) if wanted.tasks else None
-    place = (wanted.data, wanted.probing, tasks, folder)
-    _judge(open_encoder, model, wanted.protocol, *place, settings.cache, _device(settings.device), display)
+    _judge(
+        open_encoder,
+        {"name": folder.name, "path": str(folder / EXPORT), "pooling": None, "vectors": None},
+        wanted.protocol,
+        folder,
+        display,
+        data=wanted.data,
+        probing=wanted.probing,
+        tasks=wanted.tasks,
+        cache=ROOT / settings.cache / "vectors",
+        device=_device(settings.device),
+    )
 
 
 def _judge(
     open_encoder: Callable[[str | None], Encoder | RandomVectors],
     model: dict[str, Any],
     protocol: Protocol,
-    data: Path,
-    probing: Path | None,
-    tasks: Sequence[str] | None,
     out: Path,
-    cache: str,
-    device: str,
     display: Display,
+    **options: Any,
 ) -> None:
+    """``evaluate`` with ``options``, shown while it goes on and when it is done."""
     display.fact("protocol", f"{protocol.name}: {protocol.source}")
     display.fact("results", str(out / FILE))
     with _held(out), _shown(display) as watch:
-        results = evaluate(
-            open_encoder,
-            model,
-            protocol,
-            data=data,
-            out=out,
-            probing=probing,
-            tasks=tasks,
-            cache=ROOT / cache / "vectors",
-            device=device,
-            watch=watch,
-        )
+        results = evaluate(open_encoder, model, protocol, out=out, watch=watch, **options)
     for task, path in results.missing.items():
         display.say(f"left out    {task}: {path} is not there", style="dim")
     table = task_table(results.tasks, title=f"SentEval: {model['name']} ({protocol.name})")
