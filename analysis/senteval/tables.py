@@ -52,7 +52,7 @@ def task_table(
     table.add_column("task", no_wrap=True)
     for name in ("dev", "test", "n test", "L2", "seconds"):
         table.add_column(name, justify="right")
-    table.add_column("")
+    table.add_column("note")
     for task in [task for task in PUBLISHED if task in records or task in pending]:
         if task not in records:
             table.add_row(task, *[""] * 5, escape(pending[task]), style="dim")

@@ -1,0 +1,142 @@
+"""Puts a run's encoder into the box: half precision, a card of its own, small enough to ship.
+
+python -m encoders.bundle runs/<folder> roberta-mini
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+import encoders
+from data.batch import Tokens
+from data.errors import UserError, readable
+from data.files import read_json
+from encoders.base import Encoder
+from encoders.export import model_card
+from encoders.layout import atomic_folder
+from encoders.offline import CHECKPOINTS
+
+MOST_BYTES, MOST_BYTES_IN_ALL = 16 * 10**6, 32 * 10**6
+CURVE = 12  # points of the held-out loss on the card, at most
+GUESSES = 5
+CLOZE = (
+    "The king sat on his [MASK].",
+    "She opened the [MASK] and looked out of the window.",
+    "He was born in the [MASK] of London.",
+    "The old man lit his [MASK] and began to tell a story.",
+    "It was raining, so they stayed in the [MASK].",
+    "The ship sailed across the [MASK].",
+    "My mother and my [MASK] live in the country.",
+    "The function returns a [MASK] of integers.",
+    "I have never [MASK] anything like it before.",
+    "They walked [MASK] the street without a word.",
+)
+
+
+def bundle(run: Path, name: str, *, into: Path = CHECKPOINTS) -> Path:
+    """Writes the encoder of the finished ``run`` to ``into/name``; returns that folder.
+
+    Raises:
+        UserError: if the run has no encoder, or a file would be too large for the repository.
+    """
+    if not (run / "encoder").is_dir():
+        raise UserError(f"{run} has no encoder: name the folder of a finished run.")
+    with readable(run):
+        config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        quick = read_json(run / "quick.json")
+    encoder = encoders.load(run / "encoder")
+    shape = config["encoder"].get("shape") or {}
+    seen = max(line["tokens"] for line in lines if "tokens" in line)
+    encoder.origin = (
+        f"random {shape.get('model_type', 'weights')}, {shape.get('num_hidden_layers')} layers x "
+        f"{shape.get('hidden_size')}, then {config['names']['objective']} on {seen:,} tokens"
+    )
+    card = model_card(
+        title=name,
+        encoder=encoder,
+        corpus={"files": ", ".join(_files(config["corpus"])), "tokens seen": f"{seen:,}"},
+        settings={
+            key: config[key] for key in ("objective", "optimizer", "schedule", "budget", "precision", "seed")
+        },
+        scores={key: quick[key] for key in ("start", "trained") if quick.get(key)},
+        licence=None,
+    )
+    extra = _curve(lines) + (_cloze(encoder) if encoder.has_mlm_head else "")
+    card = card.replace("## Use\n", f"{extra}## Use\n", 1)
+    with atomic_folder(into / name) as unfinished:
+        encoder.save(unfinished / "encoder", card=card, dtype=torch.float16)  # type: ignore[call-arg]
+        for path in (unfinished / "encoder").iterdir():
+            path.rename(unfinished / path.name)
+        (unfinished / "encoder").rmdir()
+        sizes = {path: path.stat().st_size for path in unfinished.rglob("*") if path.is_file()}
+        large = [path.name for path, size in sizes.items() if size > MOST_BYTES]
+        if large or sum(sizes.values()) > MOST_BYTES_IN_ALL:
+            raise UserError(
+                f"{name} would take {sum(sizes.values()) / 1e6:.1f} MB, {', '.join(large) or 'no file'} above "
+                f"{MOST_BYTES / 1e6:.0f} MB: the repository takes {MOST_BYTES_IN_ALL / 1e6:.0f} MB a checkpoint."
+            )
+    return into / name
+
+
+def _files(corpus: dict[str, Any]) -> Iterator[str]:
+    """The corpus by the names of its files alone: folders differ from machine to machine."""
+    given = corpus.get("path") or []
+    paths = [Path(path) for path in ([given] if isinstance(given, str) else given)]
+    yield from (f"{path.parent.name}/{path.name}" for path in paths)
+    if corpus.get("pydocs") or not paths:
+        yield "pydocs"
+
+
+def _curve(lines: Sequence[dict[str, Any]]) -> str:
+    """The held-out losses, a row a measurement."""
+    measured = [line for line in lines if any(key.startswith("dev_") for key in line)]
+    names = [key for key in measured[-1] if key.startswith("dev_")]
+    kept = measured[:: -(-len(measured) // CURVE)]
+    kept += [] if kept[-1] is measured[-1] else [measured[-1]]
+    rows = [f"| {line['step']:,} | " + " | ".join(f"{line[name]:.3f}" for name in names) + " |" for line in kept]
+    head = "| step | " + " | ".join(name.removeprefix("dev_") for name in names) + " |"
+    return "\n".join(["## Held-out loss", "", head, "| --: |" + " --: |" * len(names), *rows, "", ""])
+
+
+@torch.inference_mode()
+def _cloze(encoder: Encoder) -> str:
+    """What the MLM head puts in the place of a word, as it comes out."""
+    tokenizer = encoder.tokenizer
+    rows = []
+    for sentence in CLOZE:
+        before, after = sentence.split(" [MASK]")
+        ids = [tokenizer.encode(part, add_special_tokens=False) for part in (before, after)]
+        content = np.array([*ids[0], encoder.format.mask_id, *ids[1]])
+        tokens = Tokens.pad([encoder.format.wrap(content)], encoder.format.pad_id)
+        states = encoder(tokens).states[tokens.ids == encoder.format.mask_id]
+        best = encoder.token_logits(states)[0].topk(GUESSES).indices.tolist()
+        words = ", ".join(tokenizer.decode([one]).strip() for one in best)
+        rows.append(f"| {sentence.replace('[MASK]', '___')} | {words} |")
+    return "\n".join(["## Cloze", "", "| sentence | first guesses |", "| --- | --- |", *rows, "", ""])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m encoders.bundle", description=__doc__.split("\n")[0])
+    parser.add_argument("run", type=Path, help="a finished run's folder")
+    parser.add_argument("name", help="of the checkpoint")
+    given = parser.parse_args(arguments)
+    try:
+        print(bundle(given.run, given.name))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""A run's encoder in the box: half precision, its card, what is too large."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import AutoModelForMaskedLM
+
+import encoders
+from data.errors import UserError
+from encoders import bundle, offline
+from tests.experiments import tiny
+
+SENTENCES = ["one two", "three"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundle")
+    return tiny.run(folder, f"run_dir={folder / 'run'}", "budget.steps=4")
+
+
+def test_it_opens_by_name_in_half_precision(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = bundle.bundle(run, "roberta-mini", into=tmp_path)
+    monkeypatch.setattr(offline, "CHECKPOINTS", tmp_path)
+    before, after = (encoders.load(place).encode(SENTENCES) for place in (run / "encoder", "roberta-mini"))
+    np.testing.assert_allclose(after, before, atol=5e-3)
+    halved = (folder / "model.safetensors").stat().st_size
+    assert halved < 0.6 * (run / "encoder" / "model.safetensors").stat().st_size
+    assert AutoModelForMaskedLM.from_pretrained(folder).lm_head is not None
+    assert {path.name for path in folder.iterdir()} == {path.name for path in (run / "encoder").iterdir()}
+
+
+def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> None:
+    card = (bundle.bundle(run, "roberta-mini", into=tmp_path) / "README.md").read_text()
+    assert card.count("## Held-out loss") == card.count("## Cloze") == 1
+    assert all(sentence.replace("[MASK]", "___") in card for sentence in bundle.CLOZE)
+    assert re.search(r"then declutr on [\d,]+ tokens", card) and "corpus.jsonl" in card
+    assert str(run.parent) not in card and str(tmp_path) not in card
+
+
+def test_too_large_or_unfinished_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="has no encoder: name the folder of a finished run"):
+        bundle.bundle(tmp_path, "x", into=tmp_path)
+    monkeypatch.setattr(bundle, "MOST_BYTES", 1000)
+    with pytest.raises(UserError, match=r"model\.safetensors.* above 0 MB"):
+        bundle.bundle(run, "x", into=tmp_path)
+    assert list(tmp_path.iterdir()) == []
