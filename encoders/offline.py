@@ -86,7 +86,8 @@ def find(name: str | None, path: Path | str | None, weights: str, model_type: st
         raise UserError(f"{absent}: connect, name a folder, or, to train, start without it (weights=auto).")
     if model_type is None or not has_masked_lm(model_type):
         raise UserError(f"{absent}: connect, or name a folder by encoder.path=.")
-    stand_in = next(iter(bundled(model_type)), None)
+    # A start is one that has only been pretrained: what an objective has trained is asked for by its name.
+    stand_in = next((one for one in bundled(model_type) if one in IN_THE_BOX), None)
     if stand_in is None:
         sentence = f"{absent}: the encoder is a small {model_type} with random weights instead."
         return Source(None, "random", fallback=sentence)

@@ -208,6 +208,8 @@ def test_the_box_comes_before_the_hub(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(UserError, match="no weights of roberta-mini"):
         Transformer(name="roberta-mini", weights="pretrained")
     original = tiny()
+    original.save(tmp_path / "declutr-mini")  # opened by its name, never a start for another one
+    assert _small_hub_model().weights == "random"
     original.save(tmp_path / "roberta-mini")
     encoder = Transformer(name="roberta-mini", shape=shape())
     assert (encoder.weights, encoder.origin) == ("bundled", "roberta-mini, bundled")
