@@ -82,7 +82,8 @@ def evaluate(
     if not wanted:
         raise UserError(_nothing(missing, data))
     encoders = {pooling: open_encoder(pooling) for pooling in protocol.poolings or (None,)}
-    model = model | {"fingerprint": _digest(*map(fingerprint, encoders.values()))}
+    keys = {pooling: fingerprint(encoder) for pooling, encoder in encoders.items()}
+    model = model | {"fingerprint": _digest(*keys.values())}
     results = _begun(out, model, protocol, {name: str(path) for name, path in places.items()}, missing)
 
     digests = {task.name: _digest_files(task, places[task.group]) for task in wanted}
@@ -90,7 +91,7 @@ def evaluate(
     loaded: dict[str, judges.Dataset] = {}
     for task in left:
         loaded[task.name] = task.load(places[task.group])
-    vectors = _embedded(encoders, loaded, protocol, cache, watch)
+    vectors = _embedded(encoders, keys, loaded, protocol, cache, watch)
 
     work = {task.name: judges.work(task, loaded[task.name], protocol) for task in left}
     whole, done = sum(work.values()), 0.0
@@ -170,6 +171,7 @@ def _done(results: Results, task: str, digest: str) -> bool:
 
 def _embedded(
     encoders: Mapping[str | None, Judged],
+    keys: Mapping[str | None, str],
     loaded: Mapping[str, judges.Dataset],
     protocol: Protocol,
     cache: Path | None,
@@ -185,9 +187,7 @@ def _embedded(
         def progress(share: float, place: int = place) -> None:
             watch.embedding((place + share) / len(encoders))
 
-        vectors: Vectors = embed(
-            encoder, list(sentences), cache=cache, key=fingerprint(encoder), progress=progress
-        )
+        vectors: Vectors = embed(encoder, list(sentences), cache=cache, key=keys[pooling], progress=progress)
         found[pooling] = judges.Rows(vectors, protocol)
     return found
 
