@@ -106,11 +106,13 @@ class Batch:
         tokens: the drawn sequences by the name of their role ("anchor", "positive", ...).
         numbers: further tensors by name (class labels, scores, ...).
         size: examples (documents, sentences) in it.
+        task: which task of an objective of several it belongs to; "" where there is one.
     """
 
     tokens: Mapping[str, Tokens]
     numbers: Mapping[str, Tensor] = field(default_factory=dict)
     size: int = 0
+    task: str = ""
 
     @property
     def n_tokens(self) -> int:
@@ -122,6 +124,7 @@ class Batch:
             {name: block.to(device) for name, block in self.tokens.items()},
             {name: value.to(device, non_blocking=True) for name, value in self.numbers.items()},
             self.size,
+            self.task,
         )
 
 

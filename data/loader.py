@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -17,21 +18,90 @@ from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from data.token_format import TokenFormat
 
 
-class Units(Protocol):
-    """What a unit (content token ids of shape (n,)) is fetched from by number: a TokenStore, a list."""
+POOL = 100  # batches that are sorted by length together
 
-    def __getitem__(self, i: int, /) -> np.ndarray: ...
+
+class Units(Protocol):
+    """What a unit is fetched from by number: a TokenStore, a list (content token ids of shape (n,)), a PairStore."""
+
+    def __getitem__(self, i: int, /) -> Any: ...
 
 
 class Drawer(Protocol):
     """What an objective does for a loader; see objectives.base.Objective."""
 
-    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Any: ...
+    def draw(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any: ...
 
     def collate(self, examples: list[Any], format: TokenFormat) -> Batch: ...
 
 
-class Loader(Dataset[Batch]):
+class Batches(Dataset[Batch], ABC):
+    """Micro-batches by number."""
+
+    @property
+    @abstractmethod
+    def batches_per_epoch(self) -> int:
+        """Whole batches of an epoch."""
+
+    @abstractmethod
+    def batch(self, step: int) -> Batch:
+        """This process' rows of micro-batch ``step``, counted from 0 over all epochs."""
+
+    @abstractmethod
+    def fixed(self, n_batches: int) -> list[Batch]:
+        """The first ``n_batches`` (of each task) of an order and of examples that no seed and no step changes."""
+
+    def __getitem__(self, step: int) -> Batch:
+        return self.batch(step)
+
+    def iterate(self, start: int, stop: int, *, workers: int = 0) -> Iterator[Batch]:
+        """Micro-batches ``start`` to ``stop`` - 1, drawn ahead by ``workers`` processes."""
+        if workers == 0:
+            yield from map(self.batch, range(start, stop))
+            return
+        loader = DataLoader(
+            self,
+            sampler=range(start, stop),
+            batch_size=None,
+            num_workers=workers,
+            generator=torch.Generator(),  # else each pass takes a number from the global one, and dropout moves
+        )
+        with _no_tokenizer_threads():
+            batches = iter(loader)
+        yield from batches
+
+
+class Turns(Batches):
+    """Several loaders that take turns, each through its own documents in its own order.
+
+    Args:
+        loaders: by the name of their task.
+        turn: whose turn micro-batch ``step`` is, a pure function.
+    """
+
+    def __init__(self, loaders: Mapping[str, Loader], turn: Callable[[int], str]) -> None:
+        self.loaders = loaders
+        self.turn = turn
+        self._numbers: list[int] = []  # of micro-batch ``step`` within its own loader
+        self._counts = dict.fromkeys(loaders, 0)
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """One epoch of every loader."""
+        return sum(loader.batches_per_epoch for loader in self.loaders.values())
+
+    def batch(self, step: int) -> Batch:
+        while len(self._numbers) <= step:
+            name = self.turn(len(self._numbers))
+            self._numbers.append(self._counts[name])
+            self._counts[name] += 1
+        return self.loaders[self.turn(step)].batch(self._numbers[step])
+
+    def fixed(self, n_batches: int) -> list[Batch]:
+        return [batch for loader in self.loaders.values() for batch in loader.fixed(n_batches)]
+
+
+class Loader(Batches):
     """Micro-batches of examples drawn from documents.
 
     Each epoch goes through all documents in an order of its own, keyed by (seed, epoch); what does not fill a
@@ -47,6 +117,10 @@ class Loader(Dataset[Batch]):
         batch_size: documents of a micro-batch over all processes.
         seed: of order and examples.
         rank, world: this process and their number; each takes a contiguous share of a batch's rows.
+        lengths: of the documents, of shape (n,), as ``indices`` has them; then those of a batch are about as long
+            as each other. Documents are shuffled, the next ``POOL`` batches of them are sorted by length and cut
+            into batches, and these are shuffled: what stands together is still random among its likes, and short
+            and long batches follow each other at random.
 
     Raises:
         ValueError: if ``batch_size`` is not a positive multiple of ``world``.
@@ -63,6 +137,7 @@ class Loader(Dataset[Batch]):
         seed: int,
         rank: int = 0,
         world: int = 1,
+        lengths: np.ndarray | None = None,
     ) -> None:
         if batch_size < 1 or batch_size % world:
             raise ValueError(
@@ -76,6 +151,7 @@ class Loader(Dataset[Batch]):
         self.batch_size = batch_size
         self.seed = seed
         self.rank, self.world = rank, world
+        self.lengths = lengths
         self._epoch = -1
         self._order = self.indices
 
@@ -97,27 +173,9 @@ class Loader(Dataset[Batch]):
         """This process' rows of micro-batch ``step``, counted from 0 over all epochs."""
         epoch, position = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
-            self._order = generator(ORDER, self.seed, epoch).permutation(self.indices)
+            self._order = self._shuffled(generator(ORDER, self.seed, epoch))
             self._epoch = epoch
         return self._draw(self._order, position, self.batch_size, (EXAMPLE, self.seed, step))
-
-    __getitem__ = batch
-
-    def iterate(self, start: int, stop: int, *, workers: int = 0) -> Iterator[Batch]:
-        """Micro-batches ``start`` to ``stop`` - 1, drawn ahead by ``workers`` processes."""
-        if workers == 0:
-            yield from map(self.batch, range(start, stop))
-            return
-        loader = DataLoader(
-            self,
-            sampler=range(start, stop),
-            batch_size=None,
-            num_workers=workers,
-            generator=torch.Generator(),  # else each pass takes a number from the global one, and dropout moves
-        )
-        with _no_tokenizer_threads():
-            batches = iter(loader)
-        yield from batches
 
     def fixed(self, n_batches: int) -> list[Batch]:
         """The first ``n_batches`` of an order and of examples that are the same for every seed and step.
@@ -136,6 +194,18 @@ class Loader(Dataset[Batch]):
         order = generator(FIXED).permutation(self.indices)
         count = min(n_batches, len(self.indices) // size)
         return [self._draw(order, position, size, (FIXED, position + 1)) for position in range(count)]
+
+    def _shuffled(self, rng: np.random.Generator) -> np.ndarray:
+        """An epoch's documents in their order; those beyond the last whole batch may be left out."""
+        if self.lengths is None:
+            return rng.permutation(self.indices)
+        places = rng.permutation(len(self.indices))[: self.batches_per_epoch * self.batch_size]
+        batches = []
+        for first in range(0, len(places), POOL * self.batch_size):
+            pool = places[first : first + POOL * self.batch_size]
+            pool = pool[np.argsort(self.lengths[pool], kind="stable")]
+            batches.append(rng.permutation(pool.reshape(-1, self.batch_size)))
+        return self.indices[np.concatenate(batches).ravel()]
 
     def _draw(self, order: np.ndarray, position: int, size: int, key: tuple[int, ...]) -> Batch:
         first = position * size

@@ -2,31 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING, Literal
 
-from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTokenizer, PunktTrainer
+if TYPE_CHECKING:  # nltk takes long to import, and few who import us split anything
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 TRAINING_CHARACTERS = 2_000_000  # Punkt finds the frequent abbreviations in much less
+Splitter = Callable[[str], list[str]]  # picklable, so that other processes can split too
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentences:
+    """Which sentences of a corpus an objective gets; the run's key ``sentences``.
+
+    Attributes:
+        split: whether documents are split; False: each one is a sentence already.
+        min_words, max_words: white-space words of a sentence, both ends included.
+        unique: whether a sentence that occurs again is taken once, and a held-out one that also stands in the
+            training part not at all.
+
+    Raises:
+        ValueError: if a value is out of its range.
+    """
+
+    split: bool = True
+    min_words: int = 3
+    max_words: int = 64
+    unique: bool = True
+
+    def __post_init__(self) -> None:
+        if self.min_words < 1:
+            raise ValueError(f"sentences.min_words must be at least 1. Got {self.min_words} instead.")
+        if self.max_words < self.min_words:
+            raise ValueError(
+                f"sentences.max_words must be at least sentences.min_words={self.min_words}. "
+                f"Got {self.max_words} instead."
+            )
+
+
+def splitter_kind() -> Literal["nltk-english", "trained"]:
+    """Which Punkt ``splitter`` takes here: NLTK's English one where it is installed; nothing is downloaded."""
+    return "trained" if _installed() is None else "nltk-english"
+
+
+def splitter(texts: Callable[[], Iterable[str]]) -> Splitter:
+    """NLTK's English Punkt where it is installed, else one trained on the beginning of ``texts()``.
+
+    It gives the sentences of a text in their order; but for the white space between them nothing is lost.
+    """
+    return (_installed() or _trained(texts())).tokenize
 
 
 def split_sentences(texts: Iterable[str], *, limit: int | None = None) -> list[str]:
-    """Sentences of ``texts`` in their order, the first ``limit`` of them.
-
-    NLTK's English model is used where it is installed; else one is trained on the beginning of the texts
-    themselves. Nothing is downloaded.
-    """
+    """Sentences of ``texts`` in their order, the first ``limit`` of them, by ``splitter``."""
     texts = list(texts)
-    splitter = _splitter(texts)
-    sentences = (sentence for text in texts for sentence in splitter.tokenize(text))
-    return list(islice(sentences, limit))
+    split = splitter(lambda: texts)
+    return list(islice((sentence for text in texts for sentence in split(text)), limit))
 
 
-def _splitter(texts: list[str]) -> PunktSentenceTokenizer:
+def _installed() -> PunktSentenceTokenizer | None:
+    from nltk.tokenize.punkt import PunktTokenizer
+
     try:
         return PunktTokenizer("english")
     except LookupError:
-        pass
+        return None
+
+
+def _trained(texts: Iterable[str]) -> PunktSentenceTokenizer:
+    from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
+
     trainer = PunktTrainer()
     left = TRAINING_CHARACTERS
     for text in texts:

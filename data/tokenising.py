@@ -1,22 +1,33 @@
-"""Streams of text chunks through a tokenizer, in order and in constant memory, by several processes."""
+"""Streams of text chunks, split and tokenised in order and in constant memory, by several processes."""
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from data.tokenizer import is_byte_level, plain_backend
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
 CHUNK_CHARACTERS = 1 << 20
 SMALL_CHUNKS = 32  # a corpus of so few chunks is done before processes have started
+SMALL_CHUNKS_SPLIT = 8  # the same where sentences are split, which is slower
 MOST_PROCESSES = 16  # more are not fed fast enough by the one that reads
+PARAGRAPHS = "\n"  # stands between the paragraphs of a text that is to be split
+# Of a sentence: number of its text, white-space words, hash of its words.
+SENTENCE = np.dtype([("document", "<u4"), ("words", "<u4"), ("text", "<u8")])
 
 
 @dataclass
@@ -28,69 +39,114 @@ class Chunk:
     empty: int = 0
 
 
+class Rows(NamedTuple):
+    """The n units of a chunk.
+
+    Attributes:
+        ids: of all units in one row.
+        lengths: tokens of each, of shape (n,), int64.
+        sentences: of each, of shape (n,), as ``SENTENCE``; None where a unit is a document.
+    """
+
+    ids: np.ndarray
+    lengths: np.ndarray
+    sentences: np.ndarray | None
+
+
 @dataclass(frozen=True)
 class Tokenise:
     """Texts to ids; picklable, and without the weight of transformers.
 
     Attributes:
         tokenizer: JSON of a Rust tokenizer.
-        blank: whether a text gets a leading blank.
+        blank: whether a unit gets a leading blank.
         dtype: of the ids.
+        lowercase: whether units are lower-cased, once they are split.
+        sentences: whether a unit is a sentence.
+        split: splits a paragraph; None: a text is a sentence.
     """
 
     tokenizer: str
     blank: bool
     dtype: np.dtype
+    lowercase: bool = False
+    sentences: bool = False
+    split: Callable[[str], list[str]] | None = None
 
     def open(self) -> Tokenizer:
         backend = Tokenizer.from_str(self.tokenizer)
         backend.encode_special_tokens = True  # "<s>" in a text is text; not part of the JSON
         return backend
 
-    def __call__(self, backend: Tokenizer, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of all ``texts`` in one row, and the length of each, of shape (n,), int64."""
-        inputs = [f" {text}" for text in texts] if self.blank else texts
+    def __call__(self, backend: Tokenizer, texts: list[str]) -> Rows:
+        units, owners = texts, list(range(len(texts)))
+        if self.split is not None:
+            paragraphs = [(i, part) for i, text in enumerate(texts) for part in text.split(PARAGRAPHS)]
+            pairs = [(i, sentence) for i, paragraph in paragraphs for sentence in self.split(paragraph)]
+            units, owners = [sentence for _, sentence in pairs], [i for i, _ in pairs]
+        if self.lowercase:
+            units = [unit.lower() for unit in units]
+        inputs = [f" {unit}" for unit in units] if self.blank else units
         rows = [encoding.ids for encoding in backend.encode_batch_fast(inputs, add_special_tokens=False)]
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        return np.fromiter(chain.from_iterable(rows), dtype=self.dtype, count=int(lengths.sum())), lengths
+        ids = np.fromiter(chain.from_iterable(rows), dtype=self.dtype, count=int(lengths.sum()))
+        return Rows(ids, lengths, _facts(units, owners) if self.sentences else None)
 
 
-Tokenised = tuple[Chunk, np.ndarray, np.ndarray]  # with ids and lengths
+def plain_tokenise(tokenizer: PreTrainedTokenizerFast) -> tuple[Tokenise, int]:
+    """How ``tokenizer`` makes ids of whole texts, without special tokens, and the number of its ids."""
+    backend = plain_backend(tokenizer)
+    vocab_size = max(backend.get_vocab().values()) + 1
+    dtype = np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
+    return Tokenise(backend.to_str(), is_byte_level(backend), dtype), vocab_size
+
+
+Tokenised = tuple[Chunk, Rows]
 
 
 def tokenised(chunks: Iterable[Chunk], tokenise: Tokenise, workers: int | None) -> Iterator[Tokenised]:
-    """Each of ``chunks`` with its ids and lengths, in order.
+    """Each of ``chunks`` with its rows, in order.
 
-    ``workers`` processes tokenise; 0: this process, with the tokenizer's own threads; None: as many processes
-    as there are cores, or 0 if the corpus is small.
+    ``workers`` processes split and tokenise; 0: this process, with the tokenizer's own threads; None: as many
+    processes as there are cores, or 0 if the corpus is small.
     """
     stream = iter(chunks)
     if workers is None:
-        head = [chunk for _, chunk in zip(range(SMALL_CHUNKS), stream, strict=False)]
+        small = SMALL_CHUNKS if tokenise.split is None else SMALL_CHUNKS_SPLIT
+        head = [chunk for _, chunk in zip(range(small), stream, strict=False)]
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        workers = min(cores, MOST_PROCESSES) if len(head) == SMALL_CHUNKS and cores > 1 else 0
+        workers = min(cores, MOST_PROCESSES) if len(head) == small and cores > 1 else 0
         stream = chain(head, stream)
     if workers:
         yield from _in_processes(stream, tokenise, workers)
     else:
         backend = tokenise.open()
         for chunk in stream:
-            yield chunk, *tokenise(backend, chunk.texts)
+            yield chunk, tokenise(backend, chunk.texts)
+
+
+def _facts(units: list[str], owners: list[int]) -> np.ndarray:
+    facts = np.empty(len(units), SENTENCE)
+    facts["document"] = owners
+    facts["words"] = [unit.count(" ") + 1 for unit in units]
+    digests = (hashlib.blake2b(unit.encode(), digest_size=8, person=b"sentence").digest() for unit in units)
+    facts["text"] = np.frombuffer(b"".join(digests), dtype="<u8")
+    return facts
 
 
 def _in_processes(chunks: Iterator[Chunk], tokenise: Tokenise, workers: int) -> Iterator[Tokenised]:
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(tokenise,))
-    waiting: deque[tuple[Chunk, Future[tuple[np.ndarray, np.ndarray]]]] = deque()
+    waiting: deque[tuple[Chunk, Future[Rows]]] = deque()
     try:
         for chunk in chunks:
             waiting.append((chunk, pool.submit(_work, chunk.texts)))
             if len(waiting) > 2 * workers:  # bounds the memory
                 done, future = waiting.popleft()
-                yield done, *future.result()
+                yield done, future.result()
         for done, future in waiting:
-            yield done, *future.result()
+            yield done, future.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -105,6 +161,6 @@ def _start(tokenise: Tokenise) -> None:
     _worker = tokenise, tokenise.open()
 
 
-def _work(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def _work(texts: list[str]) -> Rows:
     tokenise, backend = _worker
     return tokenise(backend, texts)

@@ -13,6 +13,85 @@ from data.sources.base import Document, Source
 from data.sources.text import pick
 
 
+class Rows:
+    """The rows of a data set of the Hugging Face hub, streamed; no code of the data set is run.
+
+    Args:
+        dataset, subset, split, files, revision: as in Hub.
+        setting: the part of the configuration that names the data set, for messages.
+        instead: what needs no network, for messages.
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        *,
+        subset: str | None = None,
+        split: str = "train",
+        files: str | None = None,
+        revision: str | None = None,
+        setting: str = "corpus",
+        instead: str = "corpus=pydocs and corpus=text need no network",
+    ) -> None:
+        self.dataset, self.subset, self.split = dataset, subset, split
+        self.files = files
+        self.revision = revision
+        self._setting = f"{setting}.dataset={dataset}"
+        self._instead = instead
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Streams the rows.
+
+        Raises:
+            UserError: if the hub cannot be reached or has no such data set.
+        """
+        commit = self.commit
+        self._reach()
+        import datasets
+
+        try:
+            yield from datasets.load_dataset(
+                self.dataset,
+                self.subset,
+                data_files=self.files,
+                split=self.split,
+                streaming=True,
+                revision=commit,
+            )
+        except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+            raise self._refusal(error) from error
+
+    def identity(self) -> str:
+        """The same for the same rows alone."""
+        files = f" {self.files}" if self.files else ""
+        return f"{self.dataset} {self.subset} {self.split} {self.commit}{files}"
+
+    def where(self) -> str:
+        """Name and revision, for a card."""
+        return f"Hugging Face hub: {self.dataset} {self.subset or ''}".rstrip() + f", revision {self.commit}"
+
+    @cached_property
+    def commit(self) -> str:
+        """The commit behind ``revision``: what is really read."""
+        if self.revision and re.fullmatch("[0-9a-f]{40}", self.revision):
+            return self.revision
+        from huggingface_hub import HfApi
+
+        self._reach()
+        try:
+            return str(HfApi().dataset_info(self.dataset, revision=self.revision, timeout=ASK_SECONDS).sha)
+        except (OSError, ValueError) as error:
+            raise self._refusal(error) from error
+
+    def _reach(self) -> None:
+        why = unreachable()
+        if why:
+            raise UserError(f"{self._setting}: {why}; {self._instead}.")
+
+    def _refusal(self, error: Exception) -> UserError:
+        return UserError(f"{self._setting} cannot be read from the hub: {reason(error)}.")
+
+
 class Hub(Source):
     """A data set of the Hugging Face hub; no code of the data set is run.
 
@@ -21,6 +100,7 @@ class Hub(Source):
         subset: name of the configuration, where there are several.
         split: name of the split; the division into train and dev is ours.
         field, group_field: as in Text.
+        files: path or glob of its files that are read, where it has no configurations; they are its "train" split.
         revision: branch, tag or commit; the commit behind it is part of the fingerprint.
         document_start: regular expression of the rows that begin a document, where a row is only a line or
             paragraph of one (wikitext: ``^ = [^=]+ = $``); None: each row is a document.
@@ -40,6 +120,7 @@ class Hub(Source):
         subset: str | None = None,
         split: str = "train",
         field: str = "text",
+        files: str | None = None,
         revision: str | None = None,
         group_field: str | None = None,
         document_start: str | None = None,
@@ -54,15 +135,14 @@ class Hub(Source):
             raise ValueError(
                 f"corpus.document_start must be a regular expression. Got {document_start!r} instead ({error})."
             ) from error
-        self.dataset, self.subset, self.split = dataset, subset, split
+        self.rows = Rows(dataset, subset=subset, split=split, files=files, revision=revision)
         self.field, self.group_field = field, group_field
-        self.revision = revision
 
     def documents(self) -> Iterator[Document]:
         group: str | None = None
         rows: list[str] = []
-        for number, record in enumerate(self._records(), 1):
-            text, own_group = pick(record, self.field, self.group_field, f"{self.dataset}, row {number}")
+        for number, record in enumerate(self.rows, 1):
+            text, own_group = pick(record, self.field, self.group_field, f"{self.rows.dataset}, row {number}")
             if self._start is None:
                 yield Document(text, own_group)
                 continue
@@ -76,43 +156,7 @@ class Hub(Source):
 
     def identity(self) -> list[str]:
         start = None if self._start is None else self._start.pattern
-        return [f"{self.dataset} {self.subset} {self.split} {self.commit} {self.field} {self.group_field} {start}"]
+        return [f"{self.rows.identity()} {self.field} {self.group_field} {start}"]
 
     def describe(self) -> dict[str, Any]:
-        where = f"Hugging Face hub: {self.dataset} {self.subset or ''}".rstrip()
-        return {"name": self.dataset, "where": f"{where}, revision {self.commit}", "licence": None}
-
-    @cached_property
-    def commit(self) -> str:
-        """The commit behind ``revision``: what is really read."""
-        if self.revision and re.fullmatch("[0-9a-f]{40}", self.revision):
-            return self.revision
-        from huggingface_hub import HfApi
-
-        self._reach()
-        try:
-            return str(HfApi().dataset_info(self.dataset, revision=self.revision, timeout=ASK_SECONDS).sha)
-        except (OSError, ValueError) as error:
-            raise self._refusal(error) from error
-
-    def _records(self) -> Iterator[dict[str, Any]]:
-        commit = self.commit
-        self._reach()
-        import datasets
-
-        try:
-            yield from datasets.load_dataset(
-                self.dataset, self.subset, split=self.split, streaming=True, revision=commit
-            )
-        except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-            raise self._refusal(error) from error
-
-    def _reach(self) -> None:
-        why = unreachable()
-        if why:
-            raise UserError(
-                f"corpus.dataset={self.dataset}: {why}; corpus=pydocs and corpus=text need no network."
-            )
-
-    def _refusal(self, error: Exception) -> UserError:
-        return UserError(f"corpus.dataset={self.dataset} cannot be read from the hub: {reason(error)}.")
+        return {"name": self.rows.dataset, "where": self.rows.where(), "licence": None}

@@ -36,7 +36,7 @@ class NltkCorpus(Source):
     ) -> None:
         super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
         self.corpus = corpus
-        self._reader = _reader(corpus)
+        self._reader = installed(corpus)
 
     def documents(self) -> Iterator[Document]:
         for fileid in self._reader.fileids():
@@ -57,23 +57,32 @@ class NltkCorpus(Source):
         return len(self._reader.fileids())
 
 
-def _reader(corpus: str) -> Any:
+def installed(corpus: str, key: str = "corpus.corpus") -> Any:
+    """NLTK's reader of a corpus.
+
+    Args:
+        corpus: its name in ``nltk.corpus``.
+        key: of the setting, for messages.
+
+    Raises:
+        UserError: if there is no such reader, or its data is not installed.
+    """
     kinds = LazyCorpusLoader, CorpusReader  # the first becomes the second when it is used
     names = [name for name, value in CORPORA.items() if isinstance(value, kinds)]
     if corpus not in names:
         near = difflib.get_close_matches(corpus, names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise UserError(f"corpus.corpus: nltk has no corpus {corpus!r}{hint}")
+        raise UserError(f"{key}: nltk has no corpus {corpus!r}{hint}")
     reader: Any = CORPORA[corpus]
     try:
         reader.ensure_loaded()
     except LookupError:
         raise UserError(
-            f"corpus.corpus: the data of nltk's {corpus!r} is not installed: run "
+            f"{key}: the data of nltk's {corpus!r} is not installed: run "
             f"python -c \"import nltk; nltk.download('{corpus}')\", or let NLTK_DATA name the folder that has it."
         ) from None
     if not hasattr(reader, "sents"):
-        raise UserError(f"corpus.corpus: nltk's {corpus!r} has no running text.")
+        raise UserError(f"{key}: nltk's {corpus!r} has no running text.")
     return reader
 
 

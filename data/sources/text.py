@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-import glob
-import gzip
-import hashlib
-import io
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +10,7 @@ from typing import Any, NamedTuple
 from data.errors import UserError, readable, reason
 from data.sources.base import Document, Part, Source
 from data.sources.pydocs import Pydocs
+from data.sources.reading import digest, lines, located
 
 KINDS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")
 
@@ -85,9 +80,7 @@ class Text(Source):
     def identity(self) -> Iterator[str | bytes]:
         yield f"{self.field} {self.group_field}"
         for file, part in self._files:
-            with file.path.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "blake2b").hexdigest()
-            yield f"{file.kind} {file.whole} {part} {digest}"
+            yield f"{file.kind} {file.whole} {part} {digest(file.path)}"
         if self._pydocs is not None:
             yield from self._pydocs.identity()
 
@@ -98,15 +91,15 @@ class Text(Source):
     def _read(self, file: _File) -> Iterator[tuple[str, str | None]]:
         if file.kind == ".parquet":
             return self._rows(file.path)
-        lines = _lines(file.path)
+        numbered = lines(file.path)
         if file.kind.startswith(".jsonl"):
-            return self._records(file.path, lines)
+            return self._records(file.path, numbered)
         if file.whole:
-            return iter([("".join(line for _, line in lines), None)])
-        return ((line, None) for _, line in lines)
+            return iter([("".join(line for _, line in numbered), None)])
+        return ((line, None) for _, line in numbered)
 
-    def _records(self, path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str | None]]:
-        for number, line in lines:
+    def _records(self, path: Path, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str | None]]:
+        for number, line in numbered:
             if not line.strip():
                 continue
             try:
@@ -155,20 +148,9 @@ def pick(record: dict[str, Any], field: str, group_field: str | None, where: str
 def _files(paths: Iterable[str], key: str) -> list[_File]:
     files: dict[Path, _File] = {}
     for pattern in paths:
-        path = Path(pattern).expanduser()
-        if path.is_dir():
-            found = [inside for inside in sorted(path.rglob("*")) if _kind(inside) and inside.is_file()]
-            if not found:
-                raise UserError(f"{key}: no file in {path} ends in {', '.join(KINDS)}.")
-        elif path.exists():
-            found = [path]
-        else:
-            names = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 (Path.glob refuses absolute ones)
-            found = [Path(name) for name in names if Path(name).is_file()]
-        if not found:
-            raise UserError(f"{key}: there is no {path}{_nearest(path)}.")
-        for name in found:
-            files.setdefault(name, _checked(name, path.is_dir(), key))
+        in_folder = Path(pattern).expanduser().is_dir()
+        for name in located(pattern, KINDS, key):
+            files.setdefault(name, _checked(name, in_folder, key))
     return list(files.values())
 
 
@@ -184,30 +166,3 @@ def _checked(path: Path, in_folder: bool, key: str) -> _File:
 
 def _kind(path: Path) -> str | None:
     return next((kind for kind in KINDS if path.name.lower().endswith(kind)), None)
-
-
-def _nearest(path: Path) -> str:
-    beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = difflib.get_close_matches(path.name, beside, n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a UTF-8 file, gzipped or not."""
-    number = 0
-    try:
-        with _open(path) as stream:
-            if b"\0" in stream.peek(4096)[:4096]:  # before a line of a gigabyte is read
-                raise UserError(f"{path}:1: a NUL byte; this is a binary file, not text.")
-            for number, line in enumerate(stream, 1):
-                if b"\0" in line:
-                    raise UserError(f"{path}:{number}: a NUL byte; this is a binary file, not text.")
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}:{number}: not UTF-8 text ({error.reason}).") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read after line {number} ({reason(error)}).") from error
-
-
-def _open(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")

@@ -23,7 +23,9 @@ COMMIT = "0123456789" * 4
 def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[dict[str, Any]]], None]:
     def answer_with(rows: list[dict[str, Any]]) -> None:
         def load(dataset: str, subset: str | None, **options: Any) -> datasets.IterableDataset:
+            files = options.pop("data_files")
             assert options == {"split": "train", "streaming": True, "revision": COMMIT}
+            assert files is None or subset is None
             return datasets.Dataset.from_list(rows).to_iterable_dataset()
 
         monkeypatch.setattr(hub, "unreachable", lambda: None)
@@ -38,6 +40,8 @@ def test_a_document_a_row(serve: Callable[[list[dict[str, Any]]], None]) -> None
     assert list(source.documents()) == [Document("one", "a"), Document("two", "b")]
     assert source.fingerprint == Hub(dataset="some/set", revision=COMMIT, group_field="id").fingerprint
     assert source.fingerprint != Hub(dataset="some/set", revision="f" * 40, group_field="id").fingerprint
+    part = Hub(dataset="some/set", revision=COMMIT, group_field="id", files="train/*.parquet")
+    assert list(part.documents()) == list(source.documents()) and part.fingerprint != source.fingerprint
     with pytest.raises(
         UserError, match=r"some/set, row 1: there is no field 'body'; corpus\.field must be one of"
     ):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from data.batch import Batch
 from data.errors import UserError
-from data.loader import Loader
+from data.loader import Loader, Turns
 from tests.data.samples import FORMAT, Cut
 
 UNITS = [np.arange(100 * i, 100 * i + 50) for i in range(23)]
@@ -128,3 +128,30 @@ def test_too_few_held_out_documents(count: int, world: int, needed: int) -> None
         r"raise corpus\.dev_fraction",
     ):
         held_out(count, 8, world=world).fixed(1)
+
+
+def turns() -> Turns:
+    """Task b takes two turns of three; its loader has other documents and larger batches than a's."""
+    a = Loader(UNITS, range(6), Cut(), FORMAT, batch_size=2, seed=3)
+    b = Loader(UNITS, range(6, 22), Cut(), FORMAT, batch_size=4, seed=3)
+    return Turns({"a": a, "b": b}, lambda step: "abb"[step % 3])
+
+
+def test_in_turns_each_task_goes_through_its_own_documents() -> None:
+    batches = turns()
+    assert batches.batches_per_epoch == 3 + 4
+    taken = [documents(batches.batch(step)) for step in range(9)]
+    assert sorted(chain(*taken[0::3])) == list(range(6))  # three batches of a: one epoch
+    assert sorted(chain(taken[1], taken[2], taken[4], taken[5])) == list(range(6, 22))  # four of b: one epoch
+
+
+def test_a_turn_is_a_function_of_its_step_in_any_worker() -> None:
+    one = turns()
+    forward = [rows(one.batch(step)) for step in range(7)]
+    assert [rows(turns().batch(step)) for step in reversed(range(7))] == forward[::-1]
+    assert [rows(batch) for batch in turns().iterate(2, 7, workers=2)] == forward[2:]
+
+
+def test_held_out_batches_of_every_task() -> None:
+    sizes = [batch.size for batch in turns().fixed(2)]
+    assert sizes == [2, 2, 4, 4]

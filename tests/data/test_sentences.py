@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterator
 from itertools import islice
 
 import nltk.data
 import pytest
 
-from data.sentences import split_sentences
+from data.sentences import Sentences, split_sentences, splitter, splitter_kind
 from data.sources.base import normalise
 from data.sources.text import Text
 from tests.support import suite_data
 
+TEXTS = ["It was dark. The wind blew.", "A new document.", ""]
+
 
 def test_trained_on_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [])
-    texts = ["It was dark. The wind blew.", "A new document.", ""]
-    assert split_sentences(iter(texts)) == ["It was dark.", "The wind blew.", "A new document."]
-    assert split_sentences(texts, limit=2) == ["It was dark.", "The wind blew."]
+    assert split_sentences(iter(TEXTS)) == ["It was dark.", "The wind blew.", "A new document."]
+    assert split_sentences(TEXTS, limit=2) == ["It was dark.", "The wind blew."]
     assert split_sentences([]) == []
+
+
+def test_a_splitter_travels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nltk.data, "path", [])
+    split = pickle.loads(pickle.dumps(splitter(lambda: TEXTS)))
+    assert split(TEXTS[0]) == ["It was dark.", "The wind blew."]
+
+
+def test_the_texts_are_read_where_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def texts() -> Iterator[str]:
+        read.append(True)
+        yield from TEXTS
+
+    monkeypatch.setattr(nltk.data, "path", [])
+    assert splitter_kind() == "trained"
+    splitter(texts)
+    assert read == [True]
+    monkeypatch.setattr(nltk.data, "path", [str(suite_data("nltk_data"))])
+    assert splitter_kind() == "nltk-english"
+    assert splitter(texts)("Mr. Smith left. He was late.") == ["Mr. Smith left.", "He was late."]
+    assert read == [True]
 
 
 def test_trained_and_installed_model_agree_on_real_books(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,3 +57,13 @@ def test_trained_and_installed_model_agree_on_real_books(monkeypatch: pytest.Mon
     letters = ["".join(parts).replace(" ", "") for parts in (trained, installed, texts)]
     assert letters[0] == letters[1] == letters[2]
     assert len(set(trained) & set(installed)) > 0.9 * len(set(installed)) > 900
+
+
+def test_refusals() -> None:
+    assert Sentences(min_words=4, max_words=4).split
+    with pytest.raises(ValueError, match=r"^sentences\.min_words must be at least 1\. Got 0 instead\.$"):
+        Sentences(min_words=0)
+    with pytest.raises(
+        ValueError, match=r"^sentences\.max_words must be at least sentences\.min_words=5\. Got 4 instead\.$"
+    ):
+        Sentences(min_words=5, max_words=4)

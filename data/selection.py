@@ -1,0 +1,75 @@
+"""Which units of a corpus are usable: pure functions of columns as long as the corpus, light on memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+CHUNK_UNITS, CHUNK_TOKENS = 1 << 20, 1 << 22  # looked at together
+
+
+class Selection(NamedTuple):
+    """Usable documents or sentences of one part.
+
+    Attributes:
+        indices: their numbers in the store, ascending, of shape (n,), int64.
+        skipped: units of the part that are left out.
+        total: units of the part, the skipped ones included.
+        left_out: how many of them for which reason, each under the first that holds: "too short", "too long",
+            "of one token", "repeated", "without neighbours".
+    """
+
+    indices: np.ndarray
+    skipped: int
+    total: int
+    left_out: Mapping[str, int]
+
+
+def varied(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Which units have two different tokens, of shape (n,), bool.
+
+    Args:
+        ids: tokens of all units in one row, of shape (T,).
+        lengths: tokens of each unit, of shape (n,).
+    """
+    result = np.zeros(len(lengths), dtype=bool)
+    step = max(1, CHUNK_TOKENS * len(lengths) // max(1, len(ids)))
+    done = 0
+    for first in range(0, len(lengths), step):
+        sizes = lengths[first : first + step]
+        ends = np.cumsum(sizes)
+        row = ids[done : done + int(ends[-1])]
+        changes = np.concatenate([[0], np.cumsum(row[1:] != row[:-1])])  # from one token to the next, so far
+        some = np.flatnonzero(sizes > 1)
+        result[first + some] = changes[ends[some] - 1] > changes[(ends - sizes)[some]]
+        done += len(row)
+    return result
+
+
+def repeated(texts: np.ndarray, order: np.ndarray, usable: np.ndarray, besides: np.ndarray | None) -> np.ndarray:
+    """Which usable units have the text of another one that is taken in their place, of shape (n,), bool.
+
+    Taken is a unit of ``besides`` if there is one, else the one of lowest ``order``, then the first.
+
+    Args:
+        texts: hashes of the texts, of shape (n,).
+        order: of shape (n,); what decides on the fractions that a unit belongs to.
+        usable: of shape (n,), bool.
+        besides: other units (the training part's where ``usable`` is held out), of shape (n,), bool.
+    """
+    scope = usable if besides is None else usable | besides
+    found = texts[scope]
+    found.sort()
+    found = np.unique(found[1:][found[1:] == found[:-1]])
+    several = np.zeros(len(texts), dtype=bool)
+    for first in range(0, len(texts), CHUNK_UNITS):
+        block = slice(first, first + CHUNK_UNITS)
+        several[block] = scope[block] & np.isin(texts[block], found)
+    numbers = np.flatnonzero(several)
+    numbers = numbers[np.lexsort((order[numbers], usable[numbers], texts[numbers]))]
+    found = texts[numbers]
+    result = np.zeros(len(texts), dtype=bool)
+    result[numbers[1:][found[1:] == found[:-1]]] = True
+    return result & usable

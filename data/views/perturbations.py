@@ -1,0 +1,181 @@
+"""ConsSent's views of a sentence S = w_1 .. w_n: four ways to perturb it, two ways to part it.
+
+    D  k tokens deleted            P  k tokens permuted, another sequence than S
+    I  k tokens not in S inserted  R  k tokens replaced by tokens not in S
+    C  w_1 .. w_i | w_i+1 .. w_n   N  each token in either part with probability 1/2
+
+Brahma 2018 (arXiv 1808.04217), sections 3 and 4. "k random tokens" of S are those of k different positions, drawn
+uniformly; where "tokens not in S" come from the paper does not say (see ``Noise``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from data.errors import UserError
+from data.loader import Units
+
+STUDIED = 400_000  # sentences: some ten million tokens, whose counts no longer change what is drawn
+CHUNK = 10_000  # sentences counted at once
+
+
+class Noise:
+    """Tokens that a sentence does not have, drawn by their weights.
+
+    Args:
+        weights: of each token id, of shape (V,), whole numbers: the corpus' counts (its unigram distribution), or
+            ones (uniform over the vocabulary: rare words then give a perturbed sentence away).
+        special_ids: ids that are never drawn.
+    """
+
+    def __init__(self, weights: np.ndarray, special_ids: Collection[int] = ()) -> None:
+        self.weights = weights.astype(np.int64)
+        self.weights[list(special_ids)] = 0
+        self.ends = np.cumsum(self.weights)  # token t owns the numbers ends[t] - weights[t] .. ends[t] - 1
+
+    def draw(self, tokens: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+        """``count`` token ids, of shape (count,), int64, drawn independently from those not in ``tokens``.
+
+        The numbers that the sentence's own tokens own are left out beforehand, so that nothing is drawn in vain.
+
+        Args:
+            tokens: token ids of shape (n,), each below V.
+
+        Raises:
+            UserError: if ``tokens`` has all that could be drawn.
+        """
+        own = np.unique(tokens)
+        taken = self.weights[own]
+        before = np.cumsum(taken) - taken  # numbers of own tokens that lie before each one's
+        left = int(self.ends[-1] - taken.sum())
+        if left == 0:
+            raise UserError(
+                "A sentence has every token of the vocabulary, and none is left to put into it: take more text."
+            )
+        numbers = rng.integers(left, size=count)
+        passed = np.searchsorted(self.ends[own] - taken - before, numbers, side="right")
+        numbers += np.append(before, taken.sum())[passed]
+        return np.searchsorted(self.ends, numbers, side="right")
+
+
+def count_tokens(units: Units, indices: np.ndarray) -> tuple[np.ndarray, float]:
+    """How often each token occurs, and the mean length, in ``units[i]`` for i in ``indices``.
+
+    Of more than ``STUDIED`` sentences as many are taken, evenly spaced.
+
+    Returns:
+        Counts of shape (largest id + 1,), int64, and tokens a sentence.
+    """
+    if len(indices) > STUDIED:
+        indices = indices[np.linspace(0, len(indices) - 1, STUDIED).astype(np.int64)]
+    counts = np.zeros(0, np.int64)
+    for first in range(0, len(indices), CHUNK):
+        tokens = np.concatenate([units[int(i)] for i in indices[first : first + CHUNK]])
+        more = np.bincount(tokens, minlength=len(counts))
+        more[: len(counts)] += counts
+        counts = more
+    return counts, float(counts.sum()) / max(1, len(indices))
+
+
+def delete(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """``tokens`` (of shape (n,)) without those of ``k`` random positions, of shape (n - k,).
+
+    Raises:
+        ValueError: if no token would be left.
+    """
+    _require(tokens, k + 1, f"to lose {k}")
+    return np.delete(tokens, _positions(tokens, k, rng))
+
+
+def permute(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """``tokens`` (of shape (n,)) with those of ``k`` random positions in another order; never the same sequence.
+
+    Positions are uniform over those that hold two different tokens, and their new order is uniform over all
+    *sequences* but the old one: a permutation is drawn until the sequence differs, and each sequence of the drawn
+    tokens comes from equally many permutations.
+
+    Raises:
+        ValueError: if ``k`` is below 2, or ``tokens`` has fewer than ``k`` tokens or no two different ones.
+    """
+    if k < 2:
+        raise ValueError(f"At least 2 tokens can be permuted. Got {k} instead.")
+    _require(tokens, k, f"to permute {k}")
+    if not (tokens != tokens[0]).any():
+        raise ValueError("A sentence must have two different tokens to be permuted.")
+    while True:
+        positions = _positions(tokens, k, rng)
+        old = tokens[positions]
+        if (old != old[0]).any():
+            break
+    new = rng.permutation(old)
+    while (new == old).all():
+        new = rng.permutation(old)
+    permuted = tokens.copy()
+    permuted[positions] = new
+    return permuted
+
+
+def insert(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -> np.ndarray:
+    """``tokens`` (of shape (n,)) and ``k`` tokens of ``noise`` among them, of shape (n + k,), int64.
+
+    The j-th of them comes into one of the n + j gaps that there are by then, the two ends included.
+
+    Raises:
+        ValueError: if there is no token.
+    """
+    _require(tokens, 1, "to insert others")
+    row = tokens.tolist()
+    gaps = rng.integers(len(tokens) + 1 + np.arange(k))
+    for gap, token in zip(gaps.tolist(), noise.draw(tokens, k, rng).tolist(), strict=True):
+        row.insert(gap, token)
+    return np.array(row, dtype=np.int64)
+
+
+def replace(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -> np.ndarray:
+    """``tokens`` (of shape (n,)) with those of ``k`` random positions replaced by tokens of ``noise``, int64.
+
+    Raises:
+        ValueError: if there are fewer than ``k`` tokens.
+    """
+    _require(tokens, k, f"to replace {k}")
+    replaced = tokens.astype(np.int64)  # stores keep small unsigned types
+    replaced[_positions(tokens, k, rng)] = noise.draw(tokens, k, rng)
+    return replaced
+
+
+def split_in_two(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The first i of ``tokens`` (of shape (n,)) and the others, i uniform over {2 .. n - 1}.
+
+    Raises:
+        ValueError: if there are fewer than 3 tokens.
+    """
+    _require(tokens, 3, "to be split")
+    i = int(rng.integers(2, len(tokens)))
+    return tokens[:i], tokens[i:]
+
+
+def part_at_random(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """``tokens`` (of shape (n,)) dealt to two parts, each to either with probability 1/2, in their order.
+
+    Dealt again until neither part is empty.
+
+    Raises:
+        ValueError: if there are fewer than 2 tokens.
+    """
+    _require(tokens, 2, "to be parted")
+    while True:
+        first = rng.random(len(tokens)) < 0.5
+        if 0 < np.count_nonzero(first) < len(tokens):
+            return tokens[first], tokens[~first]
+
+
+def _positions(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """``k`` different positions, every set of them equally likely; their order means nothing."""
+    return rng.choice(len(tokens), k, replace=False, shuffle=False)
+
+
+def _require(tokens: np.ndarray, least: int, purpose: str) -> None:
+    if len(tokens) < least:
+        raise ValueError(f"A sentence must have at least {least} tokens {purpose}. Got {len(tokens)} instead.")

@@ -1,0 +1,129 @@
+r"""A vocabulary of whole words, in a Hugging Face fast tokenizer, for encoders that start from word vectors.
+
+A word's id is its rank by count in the corpus, after the special tokens; whatever is rarer than ``min_count``
+or beyond ``vocab_size`` is "<unk>".
+
+What a word is, ``WORDS`` says. It parts raw prose and text that is tokenised already (the Penn Treebank's way, as
+SentEval's files, the Billion Word benchmark and GloVe's vocabulary have it: Pennington et al. 2014, section 4.2)
+into the same words. Share of running words (lower-cased) that are among 10,000 frequent ones of GloVe, and how
+many of these occur (benchmarks/word_coverage.py):
+
+    text                           WORDS             white space       transformers' BertPreTokenizer
+    raw: books                     90.2 %, 7,833     76.4 %, 7,490     90.3 %, 7,787
+    tokenised: news                91.0 %, 9,705     90.8 %, 9,709     92.1 %, 9,570
+    GloVe's words that stay whole  9,973             10,000            9,818
+
+White space alone fails on raw prose. BertPreTokenizer finds more known pieces because it makes more of them: it
+cuts "n't", "u.s.", "1,000" and "long-term" apart, which are words of GloVe's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from data.errors import UserError
+from data.tokenizer import SPECIAL
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+VERSION = "1"  # of ``train_word_level``: raise it where the same texts would give another tokenizer
+MASK = "<mask>"
+
+_ENDS = r"(?![\p{L}\p{N}-])"
+_NOT = rf"[nN]'[tT]{_ENDS}"
+_AUXILIARIES = "do|does|did|is|are|was|were|has|have|had|ca|wo|would|could|should|must|need|ai"
+_BEFORE_NOT = re.sub(r"(\w)(\w+)", lambda word: f"[{word[1].upper()}{word[1]}]{word[2]}n", _AUXILIARIES)
+_PARTED_NOT = rf"(?<={_BEFORE_NOT}) (?='t{_ENDS})"  # the blank in the Billion Word's "don 't", not in "in 't"
+_CLITIC = rf"'(?:[sSmMdD]|[lL][lL]|[rR][eE]|[vV][eE]){_ENDS}"
+_ABBREVIATIONS = (
+    "mr|mrs|ms|dr|st|jr|sr|prof|rev|hon|gov|sen|rep|gen|maj|col|lt|capt|sgt|inc|corp|co|ltd|bros|vs|etc|"
+    "jan|feb|aug|sept|oct|nov|dec|calif|conn|fla"
+)
+WORDS = "|".join(
+    (
+        _NOT,  # do|n't, ca|n't
+        _CLITIC,
+        r"\p{L}\.(?:\p{L}(?:\.\p{L})*\.?(?![\p{L}\p{N}])|(?<![iI]\.)(?=\s\p{L}))",  # u.s., e.g.; initials
+        # The look-ahead says the same as the list, and is much faster where there is no abbreviation.
+        rf"(?=\p{{L}}{{2,5}}\.)(?i:{_ABBREVIATIONS})\.(?![\p{{L}}\p{{N}}])",
+        # Letters and digits, and what joins them: long-term, o'brien, 1,000, 3.5, 9/11, amazon.com, at&t
+        rf"[\p{{L}}\p{{N}}](?:(?!{_NOT})[\p{{L}}\p{{M}}\p{{N}}]|-(?=[\p{{L}}\p{{N}}])|(?<=\p{{N}})[.,:/](?=\p{{N}})"
+        rf"|(?<=\p{{Ll}})\.(?=\p{{Ll}})|&(?=\p{{L}})|(?!{_CLITIC})'(?=\p{{L}}))*",
+        r"-(?i:[lr][rcs]b)-",  # the Treebank's brackets
+        r"\.{2,}|-{2,}|``|''",
+        r"\S",
+    )
+)
+
+
+def train_word_level(
+    texts: Iterable[str],
+    *,
+    vocab_size: int,
+    min_count: int,
+    lowercase: bool = False,
+    symbols: bool = False,
+    max_length: int,
+) -> PreTrainedTokenizerFast:
+    """Counts the words of all ``texts``, in constant memory but for the different words.
+
+    The same texts give the same tokenizer: words of the same count stand in the order of their characters. It
+    reads a curly apostrophe as a straight one, the Billion Word's "don 't" as "don't", and adds no special
+    token by itself. "<s>" in the texts is three marks, never the special token.
+
+    Args:
+        texts: raw or tokenised, normalised texts.
+        vocab_size: most ids, the five special tokens (ids 0 to 4) included.
+        min_count: occurrences that a word needs.
+        lowercase: whether words that differ in case alone are one.
+        symbols: whether blanks alone part the texts, which are no prose ("(NP XX )NP", data.sources.trees).
+        max_length: tokens of a sentence that the encoder reads.
+
+    Raises:
+        ValueError: if a value is out of its range.
+        UserError: if there is no text, or no word in it is frequent enough.
+    """
+    special = [*SPECIAL.values(), MASK]
+    if vocab_size <= len(special):
+        raise ValueError(f"encoder.vocab_size must be at least {len(special) + 1}. Got {vocab_size} instead.")
+    if min_count < 1:
+        raise ValueError(f"encoder.min_count must be at least 1. Got {min_count} instead.")
+    tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL["unk_token"]))
+    apart = [normalizers.Replace("’", "'"), normalizers.Replace(Regex(_PARTED_NOT), "")]
+    tokenizer.normalizer = normalizers.Sequence(
+        [*([] if symbols else apart), *([normalizers.Lowercase()] if lowercase else [])]
+    )
+    split = pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if symbols else split
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=vocab_size, min_frequency=min_count, special_tokens=special, show_progress=False
+    )
+    tokenizer.train_from_iterator(_present(texts), trainer)
+    if tokenizer.get_vocab_size() == len(special):
+        raise UserError(f"No word of the corpus occurs {min_count:,} times: lower encoder.min_count.")
+    return _wrap(tokenizer, max_length)
+
+
+def _present(texts: Iterable[str]) -> Iterator[str]:
+    empty = True
+    for text in texts:
+        empty = empty and not text
+        yield text
+    if empty:
+        raise UserError("There is no text to count words in: the corpus' training part is empty.")
+
+
+def _wrap(tokenizer: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
+    from transformers import PreTrainedTokenizerFast  # takes long to import, and few who import us need it
+
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        **SPECIAL,
+        mask_token=AddedToken(MASK, special=True),
+        model_max_length=max_length,
+    )

@@ -1,0 +1,327 @@
+"""Perturbations and partings of a sentence: each clause of their definition, each distribution that they claim."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import combinations, permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from data.errors import UserError
+from data.randomness import generator
+from data.views import perturbations
+from data.views.perturbations import (
+    Noise,
+    count_tokens,
+    delete,
+    insert,
+    part_at_random,
+    permute,
+    replace,
+    split_in_two,
+)
+
+SPECIAL = (0, 1, 2)
+VOCABULARY = 20
+NOISE = Noise(np.ones(VOCABULARY), SPECIAL)
+Law = dict[tuple[int, ...], float]
+
+
+@st.composite
+def sentences(draw: st.DrawFn) -> np.ndarray:
+    """Up to 12 tokens of up to 9 kinds, in a store's type and as a store gives them: not to be written to."""
+    kinds = draw(st.integers(1, 9))
+    tokens = np.array(draw(st.lists(st.integers(3, 2 + kinds), min_size=1, max_size=12)), dtype=np.uint16)
+    tokens.flags.writeable = False
+    return tokens
+
+
+ks = st.integers(1, 6)
+seeds = st.integers(0, 2**32)
+
+
+def is_subsequence(part: np.ndarray, whole: np.ndarray) -> bool:
+    rest = iter(whole.tolist())
+    return all(token in rest for token in part.tolist())
+
+
+def law(outcomes: Iterable[tuple[int, ...]]) -> Law:
+    """The distribution over ``outcomes``, each as likely as any other; equal ones add up."""
+    counts = Counter(outcomes)
+    return {outcome: count / counts.total() for outcome, count in counts.items()}
+
+
+def assert_follows(draw: Callable[[np.random.Generator], np.ndarray], expected: Law, count: int = 4000) -> None:
+    """Draws follow the law: nothing else is drawn, and the chi-square test has no objection."""
+    rng = generator(7)
+    seen = Counter(tuple(draw(rng).tolist()) for _ in range(count))
+    assert set(seen) <= set(expected)
+    pvalue = stats.chisquare([seen[o] for o in expected], [p * count for p in expected.values()]).pvalue
+    assert pvalue > 1e-3
+
+
+# D
+
+
+@settings(max_examples=100, deadline=None)
+@given(sentences(), ks, seeds)
+def test_deletion_leaves_the_others_in_order(tokens: np.ndarray, k: int, seed: int) -> None:
+    assume(len(tokens) > k)
+    shorter = delete(tokens, k, generator(seed))
+    assert len(shorter) == len(tokens) - k and is_subsequence(shorter, tokens)
+
+
+def test_deleted_positions_are_uniform() -> None:
+    tokens = np.arange(5)
+    expected = law(combinations(range(5), 3))
+    assert_follows(lambda rng: delete(tokens, 2, rng), expected)
+
+
+# P
+
+
+def permutation_law(tokens: np.ndarray, k: int) -> Law:
+    """Positions uniform over those with two different tokens, then uniform over all other sequences."""
+    mixed = [at for at in combinations(range(len(tokens)), k) if len(set(tokens[list(at)])) > 1]
+    result: Law = {}
+    for at in mixed:
+        old = tuple(tokens[list(at)].tolist())
+        orders = set(permutations(old)) - {old}
+        for order in orders:
+            outcome = tokens.tolist()
+            for position, token in zip(at, order, strict=True):
+                outcome[position] = token
+            key = tuple(outcome)
+            result[key] = result.get(key, 0.0) + 1 / len(mixed) / len(orders)
+    return result
+
+
+@settings(max_examples=150, deadline=None)
+@given(sentences(), st.integers(2, 6), seeds)
+def test_permutation_is_never_the_same_sequence(tokens: np.ndarray, k: int, seed: int) -> None:
+    assume(len(tokens) >= k and len(set(tokens.tolist())) > 1)
+    permuted = permute(tokens, k, generator(seed))
+    moved = permuted != tokens
+    assert 2 <= moved.sum() <= k
+    assert sorted(permuted.tolist()) == sorted(tokens.tolist())
+
+
+@pytest.mark.parametrize(
+    ("tokens", "k"), [([5, 6, 7, 8], 3), ([5, 5, 6, 7], 3), ([5, 5, 5, 6], 2), ([5, 5, 6, 6], 4)]
+)
+def test_permutations_follow_their_law(tokens: list[int], k: int) -> None:
+    array = np.array(tokens)
+    assert_follows(lambda rng: permute(array, k, rng), permutation_law(array, k))
+
+
+def test_positions_are_drawn_anew_until_two_tokens_differ() -> None:
+    tokens = np.array([9] + [5] * 39)  # 2 positions of 40 hold the one other token once in 20 times
+    for seed in range(50):
+        permuted = permute(tokens, 2, generator(seed))
+        assert permuted[0] == 5 and (permuted == 9).sum() == 1
+
+
+# I
+
+
+@settings(max_examples=100, deadline=None)
+@given(sentences(), ks, seeds)
+def test_insertion_keeps_the_sentence_and_adds_what_is_not_in_it(tokens: np.ndarray, k: int, seed: int) -> None:
+    longer = insert(tokens, k, generator(seed), NOISE)
+    new = longer[~np.isin(longer, tokens)]
+    assert len(longer) == len(tokens) + k and len(new) == k
+    assert longer[np.isin(longer, tokens)].tolist() == tokens.tolist()
+    assert not np.isin(new, SPECIAL).any() and (new < VOCABULARY).all()
+
+
+def test_the_jth_inserted_token_comes_into_one_of_n_and_j_gaps() -> None:
+    outcomes = []
+    for gaps in product(range(3), range(4), range(5)):
+        row = [3, 4]
+        for gap in gaps:
+            row.insert(gap, 8)
+        outcomes.append(tuple(row))
+    only = Noise(np.arange(9) == 8)
+    assert_follows(lambda rng: insert(np.array([3, 4]), 3, rng, only), law(outcomes))
+
+
+def test_inserted_tokens_are_independent() -> None:
+    noise = Noise(np.array([0, 0, 0, 5, 1, 3]))  # without token 3: token 4 once in four times, 5 else
+    one = {4: 0.25, 5: 0.75}
+    expected: Law = {(a, b): one[a] * one[b] for a in one for b in one}
+    assert_follows(lambda rng: noise.draw(np.array([3, 3]), 2, rng), expected)
+
+
+# R
+
+
+@settings(max_examples=100, deadline=None)
+@given(sentences(), ks, seeds)
+def test_replacement_changes_k_positions_to_what_is_not_in_it(tokens: np.ndarray, k: int, seed: int) -> None:
+    assume(len(tokens) >= k)
+    replaced = replace(tokens, k, generator(seed), NOISE)
+    changed = replaced != tokens
+    assert changed.sum() == k
+    assert not np.isin(replaced[changed], [*tokens, *SPECIAL]).any()
+
+
+def test_replaced_positions_are_uniform() -> None:
+    only = Noise(np.arange(9) == 8)
+    outcomes = [tuple(8 if i in at else i for i in range(5)) for at in combinations(range(5), 2)]
+    assert_follows(lambda rng: replace(np.arange(5), 2, rng, only), law(outcomes))
+
+
+def test_tokens_beyond_a_stores_type_are_kept() -> None:
+    only = Noise(np.arange(70_001) == 70_000)
+    tokens = np.array([5, 6], dtype=np.uint16)
+    assert replace(tokens, 2, generator(0), only).tolist() == [70_000] * 2
+    assert insert(tokens, 1, generator(0), only).max() == 70_000
+
+
+# C and N
+
+
+@settings(max_examples=100, deadline=None)
+@given(sentences(), seeds)
+def test_a_cut_leaves_two_tokens_before_it_and_one_after(tokens: np.ndarray, seed: int) -> None:
+    assume(len(tokens) >= 3)
+    first, second = split_in_two(tokens, generator(seed))
+    assert len(first) >= 2 and len(second) >= 1
+    assert np.concatenate([first, second]).tolist() == tokens.tolist()
+
+
+def test_the_cut_is_uniform() -> None:
+    tokens = np.arange(7)
+    expected = law((i,) for i in range(2, 7))
+    assert_follows(lambda rng: np.array([len(split_in_two(tokens, rng)[0])]), expected)
+
+
+@settings(max_examples=100, deadline=None)
+@given(sentences(), seeds)
+def test_dealt_parts_keep_the_order_and_are_not_empty(tokens: np.ndarray, seed: int) -> None:
+    assume(len(tokens) >= 2)
+    first, second = part_at_random(tokens, generator(seed))
+    assert len(first) and len(second) and is_subsequence(first, tokens) and is_subsequence(second, tokens)
+    assert sorted([*first.tolist(), *second.tolist()]) == sorted(tokens.tolist())
+
+
+def test_dealing_is_uniform_over_what_leaves_no_part_empty() -> None:
+    tokens = np.arange(4)
+    expected = law(at for size in range(1, 4) for at in combinations(range(4), size))
+    assert_follows(lambda rng: part_at_random(tokens, rng)[0], expected)
+
+
+# Noise
+
+
+class Every:
+    """In place of a generator: every number that could be drawn, once."""
+
+    def integers(self, high: int, size: int) -> np.ndarray:
+        return np.arange(high)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    weights=st.lists(st.integers(0, 5), min_size=4, max_size=12),
+    tokens=st.lists(st.integers(0, 3), min_size=1, max_size=8),
+    special=st.sets(st.integers(0, 3)),
+)
+def test_noise_has_each_tokens_weight_but_for_the_sentences_own(
+    weights: list[int], tokens: list[int], special: set[int]
+) -> None:
+    expected = [0 if i in special or i in tokens else weight for i, weight in enumerate(weights)]
+    assume(sum(expected))
+    drawn = Noise(np.array(weights), special).draw(np.array(tokens), 0, Every())  # type: ignore[arg-type]
+    assert np.bincount(drawn, minlength=len(weights)).tolist() == expected
+
+
+def test_noise_leaves_its_weights_to_the_caller() -> None:
+    weights = np.ones(VOCABULARY, np.int64)
+    Noise(weights, SPECIAL)
+    assert weights.sum() == VOCABULARY
+
+
+def test_noise_that_has_nothing_else_says_so() -> None:
+    noise = Noise(np.array([3, 3, 1, 2]), special_ids=(0, 1))
+    with pytest.raises(UserError, match=r"^A sentence has every token of the vocabulary, and none is left"):
+        noise.draw(np.array([3, 2, 2]), 1, generator(0))
+
+
+def test_noise_goes_to_a_worker() -> None:
+    sent = pickle.loads(pickle.dumps(NOISE))
+    tokens = np.array([5, 6, 7])
+    assert sent.draw(tokens, 9, generator(1)).tolist() == NOISE.draw(tokens, 9, generator(1)).tolist()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(sentences(), min_size=1, max_size=9), st.data())
+def test_tokens_are_counted_chunk_by_chunk(units: list[np.ndarray], data: st.DataObject) -> None:
+    indices = data.draw(st.lists(st.integers(0, len(units) - 1), min_size=1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(perturbations, "CHUNK", 2)
+        counts, length = count_tokens(units, np.array(indices))
+    naive = Counter(token for i in indices for token in units[i].tolist())
+    assert counts.tolist() == [naive[i] for i in range(max(naive) + 1)]
+    assert length == pytest.approx(naive.total() / len(indices))
+
+
+def test_of_very_many_sentences_as_many_evenly_spaced_ones_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perturbations, "STUDIED", 5)
+    counts, _ = count_tokens([np.array([i]) for i in range(101)], np.arange(101))
+    assert np.flatnonzero(counts).tolist() == [0, 25, 50, 75, 100]
+
+
+# All of them
+
+VIEWS: dict[str, Callable[[np.ndarray, np.random.Generator], object]] = {
+    "D": lambda tokens, rng: delete(tokens, 2, rng).tolist(),
+    "P": lambda tokens, rng: permute(tokens, 2, rng).tolist(),
+    "I": lambda tokens, rng: insert(tokens, 2, rng, NOISE).tolist(),
+    "R": lambda tokens, rng: replace(tokens, 2, rng, NOISE).tolist(),
+    "C": lambda tokens, rng: [part.tolist() for part in split_in_two(tokens, rng)],
+    "N": lambda tokens, rng: [part.tolist() for part in part_at_random(tokens, rng)],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_is_a_function_of_its_arguments(view: str) -> None:
+    tokens = np.arange(3, 15)
+    drawn = [VIEWS[view](tokens, generator(seed)) for seed in range(20)]
+    assert drawn == [VIEWS[view](tokens, generator(seed)) for seed in range(20)]
+    assert len({str(one) for one in drawn}) > 5 and tokens.tolist() == list(range(3, 15))
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda rng: delete(np.array([5, 6]), 2, rng), "A sentence must have at least 3 tokens to lose 2. Got 2"),
+        (lambda rng: permute(np.array([5, 6]), 3, rng), "must have at least 3 tokens to permute 3. Got 2"),
+        (lambda rng: permute(np.array([5, 6]), 1, rng), "At least 2 tokens can be permuted. Got 1 instead."),
+        (lambda rng: permute(np.array([5, 5, 5]), 2, rng), "must have two different tokens to be permuted."),
+        (lambda rng: insert(np.array([], int), 1, rng, NOISE), "at least 1 tokens to insert others. Got 0"),
+        (lambda rng: replace(np.array([5]), 2, rng, NOISE), "must have at least 2 tokens to replace 2. Got 1"),
+        (lambda rng: split_in_two(np.array([5, 6]), rng), "must have at least 3 tokens to be split. Got 2"),
+        (lambda rng: part_at_random(np.array([5]), rng), "must have at least 2 tokens to be parted. Got 1"),
+    ],
+)
+def test_what_is_too_short_is_refused(draw: Callable[[np.random.Generator], object], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        draw(generator(0))
+    assert message in str(error.value)
+
+
+def test_the_shortest_are_taken() -> None:
+    rng = generator(0)
+    assert len(delete(np.array([5, 6]), 1, rng)) == 1
+    assert permute(np.array([5, 6]), 2, rng).tolist() == [6, 5]
+    assert len(insert(np.array([5]), 5, rng, NOISE)) == 6
+    assert 5 not in replace(np.array([5]), 1, rng, NOISE)
+    assert [part.tolist() for part in split_in_two(np.array([5, 6, 7]), rng)] == [[5, 6], [7]]
+    assert sorted(part.tolist() for part in part_at_random(np.array([5, 6]), rng)) == [[5], [6]]
