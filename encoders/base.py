@@ -40,6 +40,7 @@ class Encoder(nn.Module, ABC):
         origin: one line that says exactly which weights (hub name, folder, or the random shape), and from
             which folder of ours they are continued.
         untrained: whether the weights were freshly drawn in this process, not read from anywhere.
+        opens_elsewhere: whether sentence-transformers opens what ``save`` writes.
     """
 
     tokenizer: Any
@@ -49,6 +50,7 @@ class Encoder(nn.Module, ABC):
     weights: str
     origin: str
     untrained: bool = False
+    opens_elsewhere: bool = True
 
     @abstractmethod
     def forward(self, tokens: Tokens) -> Encoding:
@@ -71,6 +73,19 @@ class Encoder(nn.Module, ABC):
     def head_flops(self, tokens: int) -> float:
         """Floating-point operations of ``token_logits`` for ``tokens`` states."""
 
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        """The ways from states to a vector that ``pool_by`` can choose among; empty where the way is fixed."""
+        return ()
+
+    def pool_by(self, pooling: str) -> None:
+        """Takes another of ``poolings``; the weights stay.
+
+        Raises:
+            ValueError: if it is none of them.
+        """
+        raise ValueError(f"The pooling of a {type(self).__name__} is fixed. Got {pooling} instead.")
+
     def settings(self) -> dict[str, Any]:
         """What decides on ``encode`` beside class, weights, tokenizer and ``format``, as JSON can hold it."""
         return {}
@@ -92,7 +107,10 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def save(self, folder: Path | str, card: str | None = None) -> None:
-        """Writes a folder that ``load`` and sentence-transformers open; ``card`` becomes its README.md."""
+        """Writes a folder that ``load`` opens, and sentence-transformers if ``opens_elsewhere``.
+
+        ``card`` becomes its README.md; None writes what is known of the weights.
+        """
 
     @classmethod
     @abstractmethod

@@ -52,10 +52,12 @@ def model_card(
         licence: the hub's identifier of one ("apache-2.0", say), or in words; None where nobody stated one.
         citation: BibTeX.
     """
-    tags = ("sentence-transformers", "feature-extraction", "sentence-similarity", "transformers")
+    tags = ["feature-extraction", "sentence-similarity"]
+    if encoder.opens_elsewhere:
+        tags = ["sentence-transformers", *tags, "transformers"]
     front = [
         "---",
-        "library_name: sentence-transformers",
+        *(["library_name: sentence-transformers"] if encoder.opens_elsewhere else []),
         "pipeline_tag: sentence-similarity",
         *([f"license: {licence if re.fullmatch('[a-z0-9.-]+', licence) else 'other'}"] if licence else []),
         "tags:",
@@ -88,11 +90,16 @@ def model_card(
 
 
 def _use(encoder: Encoder, pooling: str) -> str:
-    snippets = [
-        'import encoders\n\nvectors = encoders.load("<folder>").encode(["A sentence."])',
+    snippets = ['import encoders\n\nvectors = encoders.load("<folder>").encode(["A sentence."])']
+    if not encoder.opens_elsewhere:
+        return (
+            "Only this suite opens the folder as a whole; sentence-transformers has no encoder of this form.\n\n"
+            f"```python\n{snippets[0]}\n```"
+        )
+    snippets.append(
         "from sentence_transformers import SentenceTransformer\n\n"
-        'vectors = SentenceTransformer("<folder>").encode(["A sentence."])',
-    ]
+        'vectors = SentenceTransformer("<folder>").encode(["A sentence."])'
+    )
     if pooling in _POOL and not len(getattr(encoder, "dense", ())):
         snippets.append(
             "import torch\nfrom transformers import AutoModel, AutoTokenizer\n\n"

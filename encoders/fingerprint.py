@@ -22,19 +22,22 @@ def fingerprint(encoder: Encoder | RandomVectors) -> str:
     said: dict[str, Any] = {"class": f"{type(encoder).__module__}.{type(encoder).__name__}"}
     if isinstance(encoder, RandomVectors):
         return _hash(said | {"dimension": encoder.dimension, "seed": encoder.seed}).hexdigest()
-    form = encoder.format
-    said |= {
-        "prefix": form.prefix,
-        "suffix": form.suffix,
-        "max_length": form.max_length,
-        "tokenizer": plain_backend(encoder.tokenizer).to_str(),  # encoding leaves its limit in the original
-        "settings": encoder.settings(),
-    }
-    result = _hash(said)
+    result = _hash(said | input_of(encoder) | {"settings": encoder.settings()})
     for name, weight in sorted(encoder.state_dict().items()):
         result.update(f"{name} {weight.dtype} {list(weight.shape)}\n".encode())
         result.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return result.hexdigest()
+
+
+def input_of(encoder: Encoder) -> dict[str, Any]:
+    """What decides on the way from a text to ``encoder``'s input, as JSON can hold it."""
+    form = encoder.format
+    return {
+        "prefix": form.prefix,
+        "suffix": form.suffix,
+        "max_length": form.max_length,
+        "tokenizer": plain_backend(encoder.tokenizer).to_str(),  # encoding leaves its limit in the original
+    }
 
 
 def _hash(said: dict[str, Any]) -> hashlib._Hash:

@@ -117,9 +117,7 @@ def write_layout(folder: Path, layout: Layout, dimension: int, model_arguments: 
     kinds = ["Pooling", *("Dense" for _ in layout.dense), *(["Normalize"] if layout.normalize else [])]
     names = [(f"{place}_{kind}", kind) for place, kind in enumerate(kinds, start=1)]
     write_modules(folder, [("", "Transformer"), *names])
-    pooling = {key: layout.pooling == ours for ours, (_, key) in _POOLINGS.items()}
-    (folder / names[0][0]).mkdir()
-    write_json(folder / names[0][0] / "config.json", {"word_embedding_dimension": dimension, **pooling})
+    write_pooling(folder / names[0][0], layout.pooling or "mean", dimension)
     if layout.normalize:
         (folder / names[-1][0]).mkdir()
         write_json(folder / names[-1][0] / "config.json", {})
@@ -129,6 +127,13 @@ def write_layout(folder: Path, layout: Layout, dimension: int, model_arguments: 
         own | ({"model_args": dict(model_arguments)} if model_arguments else {}),
     )
     return [folder / path for path, kind in names if kind == "Dense"]
+
+
+def write_pooling(folder: Path, pooling: str, dimension: int) -> None:
+    """Writes sentence-transformers' pooling of states of ``dimension`` into a new ``folder``."""
+    folder.mkdir()
+    modes = {key: pooling == ours for ours, (_, key) in _POOLINGS.items()}
+    write_json(folder / "config.json", {"word_embedding_dimension": dimension, **modes})
 
 
 def write_modules(folder: Path, modules: Sequence[tuple[str, str]]) -> None:

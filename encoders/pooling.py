@@ -22,7 +22,8 @@ def pool(states: Tensor, mask: Tensor, how: str) -> Tensor:
     Args:
         states: of shape (B, T, H).
         mask: of shape (B, T), bool, True at real tokens, which stand on the left.
-        how: "mean" (summed in float32 at least, and returned so), "cls" (the first token), "max" or "last".
+        how: "mean" (summed in float32 at least, and returned so), "cls" (the first token), "max" (of equals the
+            gradient is one's) or "last".
 
     Raises:
         ValueError: if ``how`` is none of these.
@@ -33,7 +34,9 @@ def pool(states: Tensor, mask: Tensor, how: str) -> Tensor:
     if how == "cls":
         return states[:, 0]
     if how == "max":
-        return states.masked_fill(~mask.unsqueeze(-1), float("-inf")).amax(dim=1)
+        with torch.no_grad():  # the gradient goes to one place a component, which amax's own finds by comparing
+            place = states.masked_fill(~mask.unsqueeze(-1), float("-inf")).argmax(dim=1, keepdim=True)
+        return states.gather(1, place).squeeze(1)
     if how == "last":
         last = (mask.sum(dim=1) - 1).clamp(min=0)  # (B,)
         return states[torch.arange(len(states), device=states.device), last]

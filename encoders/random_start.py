@@ -1,4 +1,4 @@
-"""An untrained transformer of any family and size, with a byte-level BPE trained on the corpus."""
+"""An untrained transformer of any family and size, and the tokenizers that random starts train on the corpus."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
+from data import vocabulary
 from data.errors import UserError, reason
 from data.sources.base import fingerprint
-from data.tokenizer import VERSION, sample, train_bpe
+from data.tokenizer import VERSION, train_bpe
 from encoders.layout import atomic_folder
 
 if TYPE_CHECKING:
@@ -97,16 +98,61 @@ def corpus_tokenizer(
     Raises:
         UserError: if ``cache`` is not writable.
     """
+    return _kept(
+        "bpe",
+        (VERSION, f"{vocab_size} {max_length}"),
+        lambda: train_bpe(texts(), vocab_size=vocab_size, max_length=max_length),
+        texts,
+        texts_key,
+        cache,
+    )
+
+
+def corpus_vocabulary(
+    texts: Callable[[], Iterable[str]],
+    vocab_size: int,
+    min_count: int,
+    lowercase: bool,
+    max_length: int,
+    cache: Path | None,
+    texts_key: Callable[[], str] | None,
+) -> PreTrainedTokenizerFast:
+    """The words of ``texts()`` as a tokenizer (``data.vocabulary``), kept as ``corpus_tokenizer`` keeps its own.
+
+    Raises:
+        UserError: if ``cache`` is not writable.
+    """
+    return _kept(
+        "words",
+        (vocabulary.VERSION, f"{vocab_size} {min_count} {lowercase} {max_length}"),
+        lambda: vocabulary.train_word_level(
+            texts(), vocab_size=vocab_size, min_count=min_count, lowercase=lowercase, max_length=max_length
+        ),
+        texts,
+        texts_key,
+        cache,
+    )
+
+
+def _kept(
+    kind: str,
+    identity: tuple[str, ...],
+    train: Callable[[], PreTrainedTokenizerFast],
+    texts: Callable[[], Iterable[str]],
+    texts_key: Callable[[], str] | None,
+    cache: Path | None,
+) -> PreTrainedTokenizerFast:
+    """What ``train`` makes of ``texts``, kept under ``cache`` as a ``kind`` by ``identity`` and the texts."""
     if cache is None:
-        return train_bpe(texts(), vocab_size=vocab_size, max_length=max_length)
-    names = sample(texts()) if texts_key is None else [texts_key()]
-    folder = cache / f"bpe-{fingerprint(VERSION, f'{vocab_size} {max_length}', *names)}"
+        return train()
+    names = texts() if texts_key is None else [texts_key()]
+    folder = cache / f"{kind}-{fingerprint(*identity, *names)}"
     if not folder.is_dir():
         try:
             cache.mkdir(parents=True, exist_ok=True)
             with FileLock(cache / f"{folder.name}.lock"):
                 if not folder.is_dir():
-                    tokenizer = train_bpe(texts(), vocab_size=vocab_size, max_length=max_length)
+                    tokenizer = train()
                     with atomic_folder(folder) as unfinished:
                         tokenizer.save_pretrained(unfinished)
         except OSError as error:

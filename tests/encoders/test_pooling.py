@@ -66,6 +66,14 @@ def test_gradient(how: str) -> None:
     assert torch.autograd.gradcheck(lambda value: pool(value, mask, how), states.requires_grad_())
 
 
+def test_the_gradient_of_a_maximum_goes_to_one_real_token() -> None:
+    states = torch.tensor([[[2.0, 1.0], [2.0, 5.0], [9.0, 9.0]], [[4.0, 4.0]] * 3], requires_grad=True)
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    pool(states, mask, "max").backward(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert states.grad is not None
+    assert states.grad.tolist() == [[[1, 0], [0, 2], [0, 0]], [[3, 4], [0, 0], [0, 0]]]
+
+
 def test_unknown_pooling_is_refused() -> None:
     with pytest.raises(ValueError, match=r"pooling must be one of mean, cls, max, last. Got median instead."):
         pool(*_example(), "median")

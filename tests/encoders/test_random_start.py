@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from encoders.random_start import corpus_tokenizer
+from encoders.random_start import corpus_tokenizer, corpus_vocabulary
 
 TEXTS = ["one fish two fish", "red fish blue fish", "this one has a little star"] * 20
 
@@ -61,3 +61,29 @@ def test_another_version_of_the_training_is_another_tokenizer(
 
 def test_the_texts_are_named_only_where_a_name_is_needed() -> None:
     corpus_tokenizer(lambda: TEXTS, 300, 64, None, lambda: pytest.fail("nothing is kept"))
+
+
+def test_words_are_kept_by_all_that_makes_them(tmp_path: Path) -> None:
+    reads = []
+
+    def texts() -> Iterator[str]:
+        reads.append(1)
+        yield from TEXTS
+
+    def words(size: int, count: int, lowercase: bool, name: str = "fish") -> dict[str, int]:
+        return corpus_vocabulary(texts, size, count, lowercase, 64, tmp_path, lambda: name).get_vocab()
+
+    first = words(50, 1, False)
+    assert words(50, 1, False) == first and len(reads) == 1 and "fish" in first and len(first) == 15
+    others = [words(8, 1, False), words(50, 41, False), words(50, 1, True), words(50, 1, False, name="birds")]
+    assert len(reads) == 5 and [len(other) for other in others] == [8, 6, 15, 15]
+    corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 6
+    assert corpus_vocabulary(lambda: TEXTS, 50, 1, False, 64, None, None).get_vocab() == first
+
+
+def test_another_version_of_the_vocabulary_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus_vocabulary(lambda: TEXTS, 50, 1, False, 64, tmp_path, lambda: "fish")
+    monkeypatch.setattr("data.vocabulary.VERSION", "next")
+    corpus_vocabulary(lambda: TEXTS, 50, 1, False, 64, tmp_path, lambda: "fish")
+    assert len([path for path in tmp_path.glob("words-*") if path.is_dir()]) == 2

@@ -1,0 +1,133 @@
+"""BiLSTM-Max: a bidirectional LSTM over word vectors, and the largest value of each component over the words.
+
+    h_t = [forward LSTM(x_1 .. x_t) ; backward LSTM(x_n .. x_t)]        sentence = max_t h_t
+
+Conneau et al. (2017), "Supervised Learning of Universal Sentence Representations from Natural Language Inference
+Data" (InferSent), section 3.2; untrained in Conneau et al. (2018), "What you can cram into a single vector".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from data.files import write_json
+from encoders.layout import write_modules, write_pooling
+from encoders.pooling import pool
+from encoders.recurrent import Recurrent, Shape
+
+_TOKENIZER = "sentence_transformers.models.tokenizer.TransformersTokenizerWrapper"
+
+
+class BiLSTMMax(Recurrent):
+    """A BiLSTM with max pooling over real words.
+
+    Args:
+        hidden: per direction; a sentence vector has twice as many components.
+        layers: one above the other.
+        word_size: E, of a word vector; a file of ``vectors`` has its own.
+        vocab_size: most words of the vocabulary made from ``texts``, five special tokens included.
+        min_count: how often a word must occur in ``texts`` to be in it.
+        lowercase: whether the vocabulary is of lower-cased words.
+        vectors: file of word vectors to begin with (see ``data.vectors``): a word's own, else that of its lower
+            case; words without one begin at random, as long as the others.
+        train_vectors: whether word vectors change in training. InferSent's do not; ConsSent does not say.
+        dropout: of word vectors and of the states between layers (Zaremba et al. 2014). InferSent has none.
+        weights: "auto" (random unless ``path``), "random" or "pretrained" (``path`` must be given).
+        path: a folder that ``save`` wrote; sizes, words and weights are those in it.
+        max_length: most words of an input, the rest is cut; None: no limit, or the folder's.
+        texts: makes the texts whose words a random start takes.
+        texts_key: makes a name for the texts, so that a kept vocabulary is found without reading them.
+        cache: folder that keeps such vocabularies.
+        tokenizer: folder of the tokenizer that a random start takes, instead of making a vocabulary.
+        require_mask_token: give a random start an MLM head, tied to the word vectors.
+        device: where to put it.
+
+    Attributes:
+        coverage: how many words ``vectors`` has, else None. (Of running words nothing is known here.)
+
+    Random weights are drawn from torch's global generator, as its initialisers take no other. It begins in eval
+    mode. No special token is put around a sentence.
+
+    sentence-transformers opens what ``save`` writes (its WordEmbeddings, LSTM and Pooling) and gives the same
+    vectors, but for a text without any token: zeros here, -inf there.
+
+    Raises:
+        ValueError: if an argument is out of range.
+        UserError: if a file cannot be opened, or ``vectors`` has none of the words.
+    """
+
+    title = "BiLSTM-Max"
+    cell = nn.LSTM
+    network = "1_LSTM"
+
+    def __init__(
+        self,
+        *,
+        hidden: int = 2048,
+        layers: int = 1,
+        word_size: int = 300,
+        vocab_size: int = 50_000,
+        min_count: int = 2,
+        lowercase: bool = False,
+        vectors: str | None = None,
+        train_vectors: bool = True,
+        dropout: float = 0.0,
+        weights: Literal["auto", "random", "pretrained"] = "auto",
+        path: str | None = None,
+        max_length: int | None = None,
+        texts: Callable[[], Iterable[str]] | None = None,
+        texts_key: Callable[[], str] | None = None,
+        cache: Path | None = None,
+        tokenizer: Path | None = None,
+        require_mask_token: bool = False,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__(
+            Shape(hidden=hidden, layers=layers, word_size=word_size, bidirectional=True),
+            vocab_size=vocab_size,
+            min_count=min_count,
+            lowercase=lowercase,
+            vectors=vectors,
+            train_vectors=train_vectors,
+            dropout=dropout,
+            weights=weights,
+            path=path,
+            max_length=max_length,
+            texts=texts,
+            texts_key=texts_key,
+            cache=cache,
+            tokenizer=tokenizer,
+            require_mask_token=require_mask_token,
+            device=device,
+        )
+
+    def summary(self, states: Tensor, mask: Tensor) -> Tensor:
+        return pool(states, mask, "max")
+
+    @classmethod
+    def load(cls, folder: Path | str) -> BiLSTMMax:
+        """Opens what ``save`` wrote."""
+        return cls(path=str(folder))
+
+    def _write_modules(self, folder: Path) -> None:
+        write_modules(folder, [("", "WordEmbeddings"), (self.network, "LSTM"), ("2_Pooling", "Pooling")])
+        words = {
+            "tokenizer_class": _TOKENIZER,
+            "update_embeddings": self.embedding.weight.requires_grad,
+            "max_seq_length": self.format.max_length,
+        }
+        write_json(folder / "wordembedding_config.json", words)
+        layers = {
+            "word_embedding_dimension": self.shape.word_size,
+            "hidden_dim": self.shape.hidden,
+            "num_layers": self.shape.layers,
+            "dropout": self.dropout.p if self.shape.layers > 1 else 0,
+            "bidirectional": True,
+        }
+        write_json(folder / self.network / "lstm_config.json", layers)
+        write_pooling(folder / "2_Pooling", "max", self.dimension)

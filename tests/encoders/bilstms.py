@@ -1,0 +1,34 @@
+"""Small BiLSTM-Max encoders that several tests share, and what they read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from encoders.bilstm_max import BiLSTMMax
+
+TEXTS = [
+    "The cat sat on the mat and looked at the dog.",
+    "A dog barked at the Cat, and the mat didn't move!",
+    "Long-term growth isn't here; nobody said it was.",
+]
+SENTENCES = [
+    "The cat sat.",
+    "nothing of it is known",
+    "the dog",
+    "A dog barked at the mat, and the Cat looked at the dog. " * 3,
+    "dog",
+    "The cat sat.",
+]
+ROWS = [np.array(row) for row in ([5, 6, 7], [8], [], [9, 5, 5, 10, 11, 6], [7, 7], [])]
+
+
+def texts() -> list[str]:
+    return TEXTS
+
+
+def tiny(**arguments: Any) -> BiLSTMMax:
+    torch.manual_seed(3)
+    return BiLSTMMax(**{"hidden": 4, "word_size": 3, "min_count": 1, "texts": texts, **arguments})

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import encoders
+from data.batch import Tokens
+from data.errors import UserError
+from encoders.bag_of_words import BagOfWords
+from encoders.concatenated import Concatenated
+from encoders.fingerprint import fingerprint
+from tests.encoders import models
+from tests.encoders.bilstms import ROWS, SENTENCES, texts, tiny
+
+
+def pair() -> Concatenated:
+    """Two of one vocabulary and different widths."""
+    return Concatenated([tiny(), tiny(hidden=3, layers=2)])
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> list[str]:
+    """Folders of two encoders of different tokenizers."""
+    (tmp_path / "vectors.txt").write_text("the 1 2\ndog 3 4\ncat 5 -6\n")
+    BagOfWords(vectors=str(tmp_path / "vectors.txt")).save(tmp_path / "bag")
+    tiny().save(tmp_path / "bilstm")
+    return [str(tmp_path / "bag"), str(tmp_path / "bilstm")]
+
+
+def test_states_and_vectors_stand_side_by_side() -> None:
+    encoder = pair()
+    first, second = encoder.members
+    tokens = Tokens.pad(ROWS, encoder.format.pad_id)
+    encoding, *parts = (one(tokens) for one in (encoder, first, second))
+    assert (encoder.dimension, encoder.state_dimension) == (14, 14)
+    assert torch.equal(encoding.states, torch.cat([part.states for part in parts], dim=2))
+    assert torch.equal(encoding.sentence, torch.cat([part.sentence for part in parts], dim=1))
+    assert torch.equal(encoding.mask, tokens.mask)
+    vectors = encoder.encode(SENTENCES)
+    assert vectors.shape == (6, 14) and vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, np.hstack([first.encode(SENTENCES), second.encode(SENTENCES)]))
+    whole = encoder.encode(SENTENCES, normalize=True)
+    np.testing.assert_allclose(whole, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), rtol=1e-5)
+    assert encoder.encode([]).shape == (0, 14)
+    assert encoder.forward_flops(7, 3.5) == first.forward_flops(7, 3.5) + second.forward_flops(7, 3.5)
+
+
+def test_both_are_trained() -> None:
+    encoder = pair().train()
+    assert all(member.training for member in encoder.members)
+    encoder(Tokens.pad(ROWS, 1)).sentence.sum().backward()
+    assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in encoder.parameters())
+    alone = encoder.members[0]
+    before = [weight.grad.clone() for weight in alone.parameters() if weight.grad is not None]
+    alone.zero_grad()
+    alone(Tokens.pad(ROWS, 1)).sentence.sum().backward()
+    for weight, gradient in zip(alone.parameters(), before, strict=True):
+        assert weight.grad is not None
+        torch.testing.assert_close(weight.grad, gradient)
+
+
+def test_a_folder_holds_both_and_each_opens_by_itself(tmp_path: Path) -> None:
+    encoder = pair()
+    vectors, name = encoder.encode(SENTENCES), fingerprint(encoder)
+    encoder.save(tmp_path / "both")
+    again = encoders.load(tmp_path / "both")
+    assert isinstance(again, Concatenated) and not again.training and not again.untrained
+    np.testing.assert_array_equal(again.encode(SENTENCES), vectors)
+    assert fingerprint(again) == name
+    assert again.weights == "random" and again.format == encoder.format
+    assert again.origin == f"continued from {tmp_path / 'both'}; before that: {encoder.origin}"
+    assert encoder.origin == "; ".join(f"{n} of 2: {m.origin}" for n, m in enumerate(encoder.members, start=1))
+    assert encoder.untrained
+    single = pytest.importorskip("sentence_transformers").SentenceTransformer(
+        str(tmp_path / "both" / "encoder_2"), device="cpu"
+    )
+    np.testing.assert_allclose(single.encode(SENTENCES), vectors[:, 8:], atol=1e-5)
+    np.testing.assert_array_equal(encoders.load(tmp_path / "both" / "encoder_1").encode(SENTENCES), vectors[:, :8])
+    card = (tmp_path / "both" / "README.md").read_text()
+    assert "Only this suite opens the folder as a whole" in card and "encoders.load(" in card
+    assert "SentenceTransformer(" not in card and "library_name" not in card
+    again.save(tmp_path / "both", card="# A card\n")
+    assert (tmp_path / "both" / "README.md").read_text() == "# A card\n"
+    twice = Concatenated([again, tiny()])
+    twice.save(tmp_path / "nested")
+    assert fingerprint(encoders.load(tmp_path / "nested")) == fingerprint(twice)
+
+
+def test_encoders_of_different_tokenizers_encode_alone(mixed: list[str], tmp_path: Path) -> None:
+    encoder = Concatenated(paths=mixed)
+    bag, bilstm = (encoders.load(path) for path in mixed)
+    expected = np.hstack([bag.encode(SENTENCES), bilstm.encode(SENTENCES)])
+    np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
+    assert encoder.weights == "random"  # one of them is
+    with pytest.raises(ValueError, match="different tokenizers or token formats: only encode works for them"):
+        encoder(Tokens.pad(ROWS, 1))
+    with pytest.raises(ValueError, match=r"encoder\.paths must name encoders of one tokenizer and length"):
+        Concatenated(paths=mixed, texts=texts)
+    encoder.save(tmp_path / "both")
+    again = Concatenated.load(tmp_path / "both")
+    np.testing.assert_array_equal(again.encode(SENTENCES), expected)
+    assert fingerprint(again) == fingerprint(encoder)
+
+
+def test_a_transformer_beside_a_bilstm() -> None:
+    encoder = Concatenated([tiny(), models.tiny()])
+    assert encoder.encode(SENTENCES).shape == (6, 8 + 32)
+
+
+def test_equal_tokenizers_of_another_length_are_not_the_same(tmp_path: Path) -> None:
+    tiny().save(tmp_path / "one")
+    tiny(max_length=4).save(tmp_path / "two")
+    with pytest.raises(ValueError, match="one tokenizer and length"):
+        Concatenated(paths=[str(tmp_path / "one"), str(tmp_path / "two")], texts=texts)
+    together = Concatenated(paths=[str(tmp_path / "one")] * 2, texts=texts)
+    assert together(Tokens.pad(ROWS, 1)).sentence.shape == (6, 16)
+    assert not together.untrained and together.weights == "random"
+
+
+def test_whatever_decides_on_vectors_changes_the_fingerprint() -> None:
+    names = {fingerprint(pair()), fingerprint(Concatenated([tiny(hidden=3, layers=2), tiny()]))}
+    changed = pair()
+    with torch.no_grad():
+        next(iter(changed.members[1].parameters())).view(-1)[3] += 1e-6
+    names |= {fingerprint(changed), fingerprint(Concatenated([tiny(), tiny(hidden=3, layers=2, max_length=9)]))}
+    assert len(names) == 4 and fingerprint(pair()) in names
+
+
+def test_what_cannot_work_is_refused(mixed: list[str], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"encoder\.paths must name two or more encoders\. Got \[\] instead\."):
+        Concatenated()
+    with pytest.raises(ValueError, match=r"encoder\.paths must name two or more encoders\. Got \['a'\] instead\."):
+        Concatenated(paths=["a"])
+    with pytest.raises(ValueError, match=r"Two or more encoders are concatenated\. Got 1 instead\."):
+        Concatenated([tiny()])
+    with pytest.raises(ValueError, match=r"encoder\.weights must be auto or pretrained .* Got random instead\."):
+        Concatenated(paths=mixed, weights="random")
+    with pytest.raises(UserError, match="needs an output layer for masked tokens, and concatenated"):
+        Concatenated(paths=mixed, require_mask_token=True)
+    with pytest.raises(UserError, match="There is no encoder's folder"):
+        Concatenated(paths=[*mixed, "./nowhere"])
+    with pytest.raises(UserError, match="absent cannot be opened as concatenated encoders: No such file"):
+        Concatenated.load(tmp_path / "absent")
+    encoder = pair()
+    assert not encoder.has_mlm_head and encoder.head_flops(3) == 0
+    with pytest.raises(ValueError, match="Concatenated encoders have no MLM head"):
+        encoder.token_logits(torch.zeros(1, 14))
+    encoder.save(tmp_path / "both")
+    with pytest.raises(UserError, match="holds a Concatenated, whose pooling is fixed"):
+        encoders.load(tmp_path / "both", pooling="max")
+    marker = tmp_path / "both" / "encoder.json"
+    said: dict[str, Any] = json.loads(marker.read_text())
+    marker.write_text(json.dumps(said | {"members": ["encoder_1", "../bilstm"]}))
+    with pytest.raises(UserError, match="names members outside of it, which are not opened"):
+        encoders.load(tmp_path / "both")

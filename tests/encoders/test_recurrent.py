@@ -1,0 +1,190 @@
+"""Word vectors, packing, dropout and the MLM head of recurrent encoders, on the BiLSTM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_model, save_model
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
+
+import encoders
+from data.batch import Tokens
+from encoders.bilstm_max import BiLSTMMax
+from encoders.recurrent import packing
+from tests.encoders.bilstms import ROWS, SENTENCES, tiny
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.integers(0, 3))
+def test_packing_is_torchs(counts: list[int], wider: int) -> None:
+    lengths = torch.tensor(counts)
+    width = max(counts) + wider
+    places, running = packing(lengths, width)
+    block = torch.arange(len(counts) * width).view(len(counts), width)
+    order = torch.argsort(lengths, descending=True, stable=True)
+    order = order[lengths[order] > 0]
+    if len(order) == 0:
+        assert len(places) == len(running) == 0
+        return
+    packed = pack_padded_sequence(block[order], lengths[order], batch_first=True)
+    assert torch.equal(places, packed.data) and torch.equal(running, packed.batch_sizes)
+
+
+# Word vectors
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> str:
+    words = {"The": (6, 8), "the": (0, 10), "cat": (3, -4), "dog": (8, 6), "DOG": (1, 1), "unheard": (5, 5)}
+    path = tmp_path / "vectors.txt"
+    path.write_text("".join(f"{word} {a} {b}\n" for word, (a, b) in words.items()))
+    return str(path)
+
+
+def row(encoder: BiLSTMMax, word: str) -> list[float]:
+    return encoder.embedding.weight[encoder.tokenizer.convert_tokens_to_ids(word)].tolist()
+
+
+def test_words_begin_with_their_vectors(vectors: str) -> None:
+    encoder = tiny(vectors=vectors)
+    assert encoder.embedding.embedding_dim == encoder.shape.word_size == 2
+    assert row(encoder, "The") == [6, 8] and row(encoder, "the") == [0, 10]  # its own form first
+    assert row(encoder, "Cat") == row(encoder, "cat") == [3, -4]  # else the lower case's
+    assert row(encoder, "dog") == [8, 6]
+    words = len(encoder.tokenizer) - 5
+    assert encoder.coverage == f"5 of {words} words have a vector"
+    assert encoder.origin.endswith(f"word vectors of 2 from {vectors} (5 of {words} words have a vector)")
+    assert tiny().coverage is None
+    lower = tiny(vectors=vectors, lowercase=True)
+    assert row(lower, "the") == [0, 10] and lower.coverage is not None and lower.coverage.startswith("3 of ")
+
+
+def test_other_words_are_as_long_as_the_file_s(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = (f"w{n} " + " ".join(f"{x:.4f}" for x in rng.normal(0, 5, 50)) for n in range(200))
+    (tmp_path / "vectors.txt").write_text("\n".join(["the " + "5 " * 49 + "5", *lines]))
+    encoder = tiny(vectors=str(tmp_path / "vectors.txt"))
+    others = encoder.embedding.weight[5:].detach()
+    others = others[(others != 5).any(dim=1)]
+    assert len(others) > 20 and float(others.square().mean().sqrt()) == pytest.approx(5, rel=0.1)
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_frozen_vectors_do_not_move(trained: bool, vectors: str) -> None:
+    encoder = tiny(vectors=vectors, train_vectors=trained, require_mask_token=True).train()
+    before = {name: weight.clone() for name, weight in encoder.named_parameters()}
+    optimizer = torch.optim.SGD([weight for weight in encoder.parameters() if weight.requires_grad], lr=0.1)
+    assert encoder.embedding.weight.requires_grad is trained
+    encoding = encoder(Tokens.pad(ROWS, 1))
+    (encoding.sentence.square().sum() + encoder.token_logits(encoding.states[0]).square().sum()).backward()
+    optimizer.step()
+    moved = {name for name, weight in encoder.named_parameters() if not torch.equal(weight, before[name])}
+    assert set(before) - moved == (set() if trained else {"embedding.weight"})
+
+
+# Dropout, MLM head, cost
+
+
+def test_dropout_is_for_training_and_comes_from_torchs_generator() -> None:
+    encoder = tiny(layers=2, dropout=0.5, hidden=16)
+    tokens = Tokens.pad(ROWS, 1)
+    still = encoder(tokens).sentence
+    assert torch.equal(still, encoder(tokens).sentence)
+    encoder.train()
+    seen: list[Tensor] = []
+    encoder.layers[1].register_forward_pre_hook(lambda layer, given: seen.append(given[0].data))
+    encoder(tokens)
+    assert 0.3 < (seen[0] == 0).double().mean() < 0.7  # between the layers too
+
+    def gradients(run: Callable[[], Tensor]) -> list[Tensor]:
+        torch.manual_seed(5)
+        return list(torch.autograd.grad(run().square().sum(), list(encoder.parameters())))
+
+    plain = gradients(lambda: encoder(tokens).sentence)
+    again = gradients(lambda: checkpoint(lambda: encoder(tokens).sentence, use_reentrant=False))
+    for one, other in zip(plain, again, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_mlm_head_is_tied_to_the_word_vectors() -> None:
+    encoder = tiny(require_mask_token=True).double()
+    head = encoder.head
+    assert head is not None and encoder.has_mlm_head
+    nn.init.normal_(head.bias)
+    states = torch.randn(7, 8, dtype=torch.float64)
+    hidden = states @ head.dense.weight.T + head.dense.bias
+    hidden = hidden * 0.5 * (1 + torch.erf(hidden / 2**0.5))
+    centred = hidden - hidden.mean(1, keepdim=True)
+    normal = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt() * head.norm.weight + head.norm.bias
+    torch.testing.assert_close(encoder.token_logits(states), normal @ encoder.embedding.weight.T + head.bias)
+    assert sum("embedding" in name for name, _ in encoder.named_parameters()) == 1
+    assert sum(weight.shape[0] == len(encoder.tokenizer) for weight in encoder.parameters()) == 2  # words, bias
+    encoder.token_logits(states)[:, 5].sum().backward()
+    gradient = encoder.embedding.weight.grad
+    assert gradient is not None and gradient[5].abs().sum() > 0
+
+
+@pytest.mark.parametrize("scale", [0.01, 30.0])
+def test_first_scores_are_of_order_one(scale: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    words = ["the", "cat", *(f"w{number}" for number in range(50))]
+    (tmp_path / "v.txt").write_text(
+        "\n".join(f"{w} {' '.join(map(str, rng.normal(0, scale, 40)))}" for w in words)
+    )
+    encoder = tiny(vectors=str(tmp_path / "v.txt"), require_mask_token=True)
+    assert 0.5 < encoder.token_logits(torch.randn(100, 8)).std() < 2
+
+
+def test_a_head_can_come_later() -> None:
+    encoder = tiny()
+    assert not encoder.has_mlm_head and encoder.head_flops(5) == 0
+    with pytest.raises(ValueError, match="has no MLM head; add_mlm_head"):
+        encoder.token_logits(torch.zeros(1, 8))
+    encoder.add_mlm_head()
+    head = encoder.head
+    encoder.add_mlm_head()
+    assert encoder.head is head and encoder.token_logits(torch.zeros(1, 8)).shape == (1, len(encoder.tokenizer))
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_cost_is_what_torch_counts(layers: int) -> None:
+    encoder = tiny(layers=layers, hidden=16, require_mask_token=True)
+    tokens = Tokens.pad(ROWS, 1)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        encoding = encoder(tokens)
+    count = sum(map(len, ROWS))
+    # The kernels multiply the state before the first word, which is zero, as well.
+    assert encoder.forward_flops(count, 3) == pytest.approx(counter.get_total_flops(), rel=0.01)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        encoder.token_logits(encoding.states[3])
+    assert encoder.head_flops(6) == counter.get_total_flops()
+
+
+def test_a_layer_in_one_buffer_is_saved_as_well(tmp_path: Path) -> None:
+    """As on a GPU, where cuDNN wants a layer's weights in one row."""
+    encoder = tiny(layers=2)
+    expected = encoder.encode(SENTENCES)
+    for layer in encoder.layers:
+        weights = list(layer.parameters())
+        ends = np.cumsum([3, *(weight.numel() + 5 for weight in weights)])
+        buffer = torch.zeros(int(ends[-1]))
+        for weight, (start, _) in zip(weights, pairwise(ends), strict=True):
+            buffer[start : start + weight.numel()] = weight.data.flatten()
+            weight.data = buffer[start : start + weight.numel()].view_as(weight)
+    save_model(encoder, str(tmp_path / "model.safetensors"))  # a checkpoint
+    encoder.save(tmp_path / "encoder")
+    np.testing.assert_array_equal(encoders.load(tmp_path / "encoder").encode(SENTENCES), expected)
+    with torch.no_grad():
+        for weight in encoder.parameters():
+            weight.zero_()
+    load_model(encoder, str(tmp_path / "model.safetensors"))
+    np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
