@@ -31,7 +31,7 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
         title: what was trained on what.
         facts: what the scores depend on (weights, negatives per anchor, tokens seen); printed below them.
     """
-    start, trained = dict(quick.get("start") or {}), dict(quick.get("trained") or {})
+    start, trained = (_in_percent(quick.get(column) or {}) for column in ("start", "trained"))
     both = start | trained
     result = Table(
         title=title,
@@ -49,7 +49,7 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
     losses = sorted(name for name in both if name.startswith("dev_"))
     for name in known[:5] + losses + known[5:]:
         result.add_row(
-            f"{_NAMES.get(name, name.replace('_', ' '))} {'↑' if _higher_is_better(name) else '↓'}",
+            f"{_name(name)} {'↑' if _higher_is_better(name) else '↓'}",
             _show(name, start.get(name)),
             _show(name, trained.get(name)),
             _change(name, start.get(name), trained.get(name), _count(name, both)),
@@ -59,8 +59,20 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
     return result
 
 
+def _in_percent(scores: Scores) -> dict[str, float | None]:
+    """Accuracies of the held-out loss are shares, all others are percentages already."""
+    return {
+        name: value if value is None or not name.endswith("_accuracy") else 100 * value
+        for name, value in scores.items()
+    }
+
+
+def _name(name: str) -> str:
+    return _NAMES.get(name, name.replace("_", " ") + (", %" if name.endswith("_accuracy") else ""))
+
+
 def _higher_is_better(name: str) -> bool:
-    return name.startswith(("recall@", "probe_"))
+    return name.startswith(("recall@", "probe_")) or name.endswith("_accuracy")
 
 
 def _show(name: str, value: float | None) -> str:

@@ -17,6 +17,7 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -38,18 +39,27 @@ def command(
 ) -> Callable[[Callable[[dict[str, Any]], None]], Callable[[], None]]:
     """Makes a Hydra command of a function, which gets the resolved configuration as a plain dictionary.
 
+    In a sweep, what the user can mend ends one job alone: the others still run, and the status is 2 at the end.
+
     Args:
         name: of its YAML in ``configs``.
         schema: the dataclass of its keys, with a method ``of``; None: those of a training run.
     """
 
     def decorate(task: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+        failed: list[int] = []  # the numbers of a sweep's jobs
+
         @functools.wraps(task)
         def job(config: DictConfig) -> None:
-            with one_line_errors():
-                hydra_config = HydraConfig.get()
-                overrides = list(hydra_config.overrides.task)
-                task(_checked(config, dict(hydra_config.runtime.choices), overrides, schema))
+            hydra_config = HydraConfig.get()
+            overrides = list(hydra_config.overrides.task)
+            try:
+                with one_line_errors():
+                    task(_checked(config, dict(hydra_config.runtime.choices), overrides, schema))
+            except SystemExit as end:
+                if end.code != 2 or not _one_of_several(hydra_config):
+                    raise
+                failed.append(hydra_config.job.num)
 
         def main() -> None:
             arguments = get_args_parser().parse_args()
@@ -58,10 +68,18 @@ def command(
                 if not told:
                     check_all(_jobs(arguments.overrides, arguments.multirun), name, schema)
             hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(job)()
+            if failed:
+                sys.exit(2)
 
         return main
 
     return decorate
+
+
+def _one_of_several(hydra_config: Any) -> bool:
+    """Whether others of a sweep follow in this process; a launcher of other processes sees to its jobs itself."""
+    in_order = str(hydra_config.launcher._target_).endswith(".BasicLauncher")
+    return hydra_config.mode == RunMode.MULTIRUN and in_order
 
 
 def check(overrides: list[str], name: str = "run", schema: Schema | None = None) -> dict[str, Any]:
@@ -224,6 +242,8 @@ def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> s
     known = keys | (groups - {"experiment"})
     if key not in known:
         return f"{key}: no such key.{_guess(key, known)}"
+    if "," in value and "Ambiguous value" in str(error):
+        return f"{text}: a list has brackets, {key}=[{value}]; several values to run one by one need -m."
     return f"{text}: {_first_line(error)}"
 
 

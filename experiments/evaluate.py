@@ -1,4 +1,4 @@
-"""Judges an encoder on SentEval, or embeds a file: ``python experiments/evaluate.py --help``."""
+"""Judges an encoder or an ensemble on SentEval, or embeds a file: ``python experiments/evaluate.py --help``."""
 
 from __future__ import annotations
 
@@ -25,14 +25,18 @@ def main(config: dict[str, Any]) -> None:
     settings = EvaluationSettings.of(config)
     if settings.embed is not None:
         judging.embed(settings)
+    elif settings.ensemble is not None:
+        results.append(judging.combine(settings))
     else:
         several = HydraConfig.get().mode == RunMode.MULTIRUN
         results.append(judging.judge(settings, several=several))
 
 
 if __name__ == "__main__":
-    main()
-    if len(results) > 1:
-        from experiments import judging
+    try:
+        main()
+    finally:  # where one of a sweep was refused, those that were judged are compared nevertheless
+        if len(results) > 1:
+            from experiments import judging
 
-        judging.compare(results)
+            judging.compare(results)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -18,34 +17,21 @@ from accelerate.utils import is_tensorboard_available, is_wandb_available
 from analysis.figures import training
 from analysis.tables import quick_table
 from data.errors import UserError
-from data.files import write_json
-from data.loader import Loader
-from data.sources.base import Source
-from data.store import Selection, TokenStore, prepare
+from data.files import atomic_write, write_json
+from data.loader import Batches
+from data.selection import Selection
 from encoders.base import Encoder
 from encoders.export import model_card
-from experiments import budget, checkpoint, signatures
+from experiments import budget, building, checkpoint, signatures
+from experiments.building import Parts
 from experiments.progress import Display
-from experiments.run_folder import ROOT, RunFolder, environment
+from experiments.run_folder import RunFolder, environment
 from experiments.settings import Settings
 from experiments.trainer import Trainer
-from objectives.base import Objective
 
 Judge = Callable[..., dict[str, float | None]]
 PROBED_BATCHES = 4  # drawn to know how many tokens a batch has
 ON_CARD = ("objective", "encoder", "optimizer", "schedule", "budget", "accumulation", "gradient_norm", "seed")
-
-
-@dataclass
-class Parts:
-    """What a run is made of, once it is built."""
-
-    source: Source
-    encoder: Encoder
-    objective: Objective
-    store: TokenStore
-    train: Selection
-    dev: Selection
 
 
 def run(config: dict[str, Any]) -> Path:
@@ -82,22 +68,10 @@ def _run(
     display.fact("run", str(folder))
     judge = signatures.build(config["evaluation"]) if config.get("evaluation") else None
     kept_tokenizer = folder / "tokenizer" if settings.resume else None
-    parts = _build(config, settings, accelerator, display, kept_tokenizer)
+    parts = building.build(config, settings, accelerator, display, kept_tokenizer)
     rank, world = accelerator.process_index, accelerator.num_processes
 
-    def loader(part: Selection, rank: int, world: int) -> Loader:
-        return Loader(
-            parts.store,
-            part.indices,
-            parts.objective,
-            parts.encoder.format,
-            batch_size=parts.objective.batch_size,
-            seed=settings.seed,
-            rank=rank,
-            world=world,
-        )
-
-    plan = _plan(config, settings, parts, loader(parts.train, 0, 1))
+    plan = _plan(config, settings, parts, parts.batches("train", settings.seed))
     trainer = Trainer(
         accelerator=accelerator,
         settings=settings,
@@ -105,8 +79,8 @@ def _run(
         objective=parts.objective,
         optimizer=signatures.build(config["optimizer"]),
         schedule=signatures.build(config["schedule"]),
-        train=loader(parts.train, rank, world),
-        dev=loader(parts.dev, rank, world).fixed(settings.dev_batches),
+        train=parts.batches("train", settings.seed, rank, world),
+        dev=parts.batches("dev", settings.seed, rank, world).fixed(settings.dev_batches),
         steps=plan.steps,
         folder=folder,
         display=display,
@@ -122,7 +96,7 @@ def _run(
         if commit := getattr(parts.source, "commit", None):  # of the hub, where a branch may move
             config["corpus"]["revision"] = commit
         parts.encoder.tokenizer.save_pretrained(folder / "tokenizer")
-        held.describe(config | {"names": config["names"] | _identity(parts)}, about)
+        held.describe(config | {"names": config["names"] | parts.identity()}, about)
     if settings.resume is not None:
         trainer.resume()
         display.say(f"Going on after step {trainer.state.step:,} of {plan.steps:,}.")
@@ -147,6 +121,10 @@ def _run(
         scores |= {"trained": trained | _dev_scores(folder, step), "facts": _facts(parts, trainer, step)}
         write_json(quick, scores)
         _export(config, parts, scores, _precision(accelerator), folder)
+        if samples := parts.objective.samples(parts.encoder):
+            with atomic_write(folder / "samples.md") as file:
+                file.write(samples)
+            display.fact("samples", str(folder / "samples.md"))
         _close(display, config, parts, scores, folder)
         if judge is not None and hasattr(judge, "look"):
             from experiments import judging  # late: it takes seconds
@@ -198,94 +176,7 @@ def _precision(accelerator: Accelerator) -> str:
     return "fp32" if accelerator.mixed_precision == "no" else accelerator.mixed_precision
 
 
-def _build(
-    config: dict[str, Any],
-    settings: Settings,
-    accelerator: Accelerator,
-    display: Display,
-    tokenizer: Path | None,
-) -> Parts:
-    """Corpus, encoder, objective and token store; cheap refusals come before downloads and tokenising."""
-    cache = ROOT / settings.cache
-    source: Source = signatures.build(config["corpus"])
-    objective: Objective = signatures.build(config["objective"])
-    if objective.batch_size % accelerator.num_processes:
-        raise UserError(
-            f"objective.batch_size must divide by the {accelerator.num_processes} processes. "
-            f"Got {objective.batch_size} instead."
-        )
-    needs = objective.needs
-    start = {} if settings.warm_start is None else {"path": _warm(settings.warm_start), "weights": "auto"}
-    display.say("Preparing corpus and encoder ...", style="dim")
-    torch.manual_seed(settings.seed)
-    with accelerator.main_process_first():
-        try:
-            encoder: Encoder = signatures.build(
-                config["encoder"] | start,
-                texts=source.texts,
-                texts_key=source.texts_key,
-                cache=cache / "tokenizers",
-                tokenizer=tokenizer,
-                require_mask_token=needs.mask_token,
-            )
-        except ValueError as error:
-            if not str(error).startswith("encoder."):
-                raise
-            raise UserError(str(error)) from None
-    _require_same(config, "origin", encoder.origin)
-    fallback = getattr(encoder, "fallback", None)
-    if fallback:
-        display.warn(fallback)
-    if needs.mask_token and not encoder.has_mlm_head:
-        encoder.add_mlm_head()  # type: ignore[operator]
-        display.warn(f"{encoder.origin} has no masked-language-model head: it gets a new one.")
-    objective.build(encoder)
-    if settings.warm_start is not None:
-        newest = checkpoint.found(Path(settings.warm_start) / "checkpoints")[-1:]
-        taken: list[str] = []
-        for one in newest:
-            checkpoint.verify(one)
-            taken = checkpoint.load_matching(one / checkpoint.OBJECTIVE, objective)
-        display.fact("warm start", f"{settings.warm_start}: encoder" + "".join(f", {name}" for name in taken))
-    with (
-        display.bar("tokenising", source.total) as update,
-        accelerator.main_process_first() if accelerator.num_processes > 1 else nullcontext(),
-    ):
-        store = prepare(
-            source,
-            encoder.tokenizer,
-            cache=cache / "stores",
-            progress=lambda done, total: update(done, total, ""),
-        )
-    _require_same(config, "store", store.fingerprint)
-    train = store.select("train", min_tokens=needs.min_tokens)
-    dev = store.select("dev", min_tokens=needs.min_tokens)
-    return Parts(source, encoder, objective, store, train, dev)
-
-
-def _identity(parts: Parts) -> dict[str, str]:
-    """What a run that goes on must find again: see ``_require_same``."""
-    encoder = parts.encoder
-    return {"weights": encoder.weights, "origin": encoder.origin, "store": parts.store.fingerprint}
-
-
-def _require_same(config: dict[str, Any], name: Literal["origin", "store"], now: str) -> None:
-    """Refuses to resume a run with other weights, or other text or tokens, than it began with."""
-    before = config["names"].get(name, now)
-    if before != now:
-        what = {"origin": "weights", "store": "text and tokenizer (store)"}[name]
-        raise UserError(f"The run began with {what} {before}, and here is {now}: it cannot go on without them.")
-
-
-def _warm(folder: str) -> str:
-    """The encoder of the finished run in ``folder``."""
-    if (Path(folder) / "encoder").is_dir():
-        return str(Path(folder) / "encoder")
-    hint = f": it is not finished, resume={folder} first" if (Path(folder) / "config.yaml").exists() else ""
-    raise UserError(f"warm_start={folder}: there is no trained encoder in it{hint}.")
-
-
-def _plan(config: dict[str, Any], settings: Settings, parts: Parts, whole: Loader) -> budget.Plan:
+def _plan(config: dict[str, Any], settings: Settings, parts: Parts, whole: Batches) -> budget.Plan:
     """The run's length, from what the first batches of all processes together weigh."""
     drawn = [whole.batch(number).n_tokens for number in range(PROBED_BATCHES)]
     return signatures.build(config["budget"]).plan(
@@ -297,12 +188,14 @@ def _plan(config: dict[str, Any], settings: Settings, parts: Parts, whole: Loade
 
 def _tell(display: Display, parts: Parts, plan: budget.Plan, accelerator: Accelerator) -> None:
     """What is going to happen, before it does."""
-    train, dev, needed = parts.train, parts.dev, parts.objective.needs.min_tokens
-    display.fact(
-        "corpus",
-        f"{parts.source.name}: {len(train.indices):,} documents to train on, {len(dev.indices):,} held out "
-        f"({train.skipped + dev.skipped:,} with fewer than {needed:,} tokens skipped)",
-    )
+    unit = f"{parts.objective.needs.unit}s"
+    for name, task in parts.objective.tasks.items():
+        train, dev = parts.materials[name].train, parts.materials[name].dev
+        display.fact(
+            f"corpus {name}".strip(),
+            f"{parts.source.name}: {len(train.indices):,} {unit} to train on, {len(dev.indices):,} held out; "
+            f"left out: {_left_out([train, dev], task.needs.min_tokens)}",
+        )
     display.fact("encoder", f"{parts.encoder.origin}; weights: {parts.encoder.weights}")
     if not accelerator.is_main_process:
         return
@@ -313,6 +206,15 @@ def _tell(display: Display, parts: Parts, plan: budget.Plan, accelerator: Accele
         f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs, "
         f"{plan.flops:.1e} floating-point operations, about {budget.about(plan.flops / speed)} here",
     )
+
+
+def _left_out(selections: Sequence[Selection], least: int) -> str:
+    """Why how many units are not used, of all parts together."""
+    reasons = Counter[str]()
+    for selection in selections:
+        reasons.update(selection.left_out)
+    told = [f"{count:,} {reason}" for reason, count in reasons.items() if count]
+    return ", ".join(told).replace("too short", f"too short (under {least:,} tokens)") or "none"
 
 
 def _judged(
@@ -358,10 +260,11 @@ def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precis
     settings = {key: config[key] for key in ON_CARD} | {"precision": precision}
     # The card says the shape that the weights have; this one may have given way to another.
     settings["encoder"] = {key: value for key, value in config["encoder"].items() if key != "shape"}
+    examples = max(len(one.train.indices) for one in parts.materials.values())
     card = model_card(
         title="-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")),
         encoder=parts.encoder,
-        corpus=corpus | {"documents": len(parts.train.indices)},
+        corpus=corpus | {f"{parts.objective.needs.unit}s": examples},
         settings=settings,
         scores={key: scores[key] for key in ("start", "trained")},
         licence=corpus["licence"],

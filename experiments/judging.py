@@ -1,4 +1,4 @@
-"""What ``evaluate.py`` does: opens the model, judges it on SentEval with a live table, or embeds a file."""
+"""What ``evaluate.py`` does: judges a model on SentEval with a live table, joins results, or embeds a file."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rich.text import Text
 
 import encoders
 from analysis.senteval.along import SentEval
+from analysis.senteval.ensemble import ensemble
 from analysis.senteval.evaluation import Watch, evaluate
 from analysis.senteval.features import embed_file
 from analysis.senteval.protocols import PROTOCOLS, Protocol
@@ -75,7 +76,7 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
         display,
         data=data,
         probing=Path(settings.probing) if settings.probing else None,
-        tasks=[settings.tasks] if isinstance(settings.tasks, str) else settings.tasks,
+        tasks=_tasks(settings),
         cache=ROOT / settings.cache / "vectors",
         device=_device(settings.device),
     )
@@ -133,7 +134,34 @@ def _judge(
         results = evaluate(open_encoder, model, protocol, out=out, watch=watch, **options)
     for task, path in results.missing.items():
         display.say(f"left out    {task}: {path} is not there", style="dim")
-    table = task_table(results.tasks, title=f"SentEval: {model['name']} ({protocol.name})")
+    _show(results)
+
+
+def combine(settings: EvaluationSettings) -> Path:
+    """Judges the ensemble of the results ``settings.ensemble``; returns the folder of its own.
+
+    Raises:
+        UserError: for what the user can mend.
+    """
+    out, members = Path(str(settings.out)), settings.ensemble or []
+    display = Display()
+    display.fact("ensemble", ", ".join(members))
+    display.fact("results", str(out / FILE))
+    with _held(out):
+        results = ensemble(members, out, _tasks(settings))
+    display.fact("weights", "dev performance of each task, normalised; equal where there is no dev set (STS12-16)")
+    for task in results.model["left_out"]:
+        display.say(f"left out    {task}: its predictions are not kept", style="dim")
+    _show(results)
+    return out
+
+
+def _tasks(settings: EvaluationSettings) -> list[str] | None:
+    return [settings.tasks] if isinstance(settings.tasks, str) else settings.tasks
+
+
+def _show(results: Results) -> None:
+    table = task_table(results.tasks, title=f"SentEval: {results.model['name']} ({results.protocol})")
     # As wide as it is: a score that is folded over two lines cannot be read.
     Console(width=Console(width=1000).measure(table).maximum).print(table)
 
@@ -164,8 +192,11 @@ def _open(settings: EvaluationSettings, folder: Path, pooling: str | None) -> En
         return RandomVectors()
     if settings.model == "bag_of_words":
         return BagOfWords(vectors=settings.encoder.vectors, lowercase=settings.encoder.lowercase, device=device)
+    from encoders import models  # here, as transformers takes seconds to import
+
     name = folder if folder.is_dir() else settings.model
-    return encoders.load(name, pooling=pooling, device=device).eval()
+    with models.readable(folder):  # of a sweep, one that is broken must not end the others
+        return encoders.load(name, pooling=pooling, device=device).eval()
 
 
 def _device(wanted: str) -> str:

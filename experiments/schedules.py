@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 
 def slanted_triangular(step: int, total: int, *, cut: float, ratio: float) -> float:
@@ -26,11 +26,27 @@ def linear(step: int, total: int, *, warm_up: float) -> float:
 
 
 class Schedule(ABC):
-    """Settings of a schedule."""
+    """Settings of a schedule.
+
+    Attributes:
+        heeds_dev: whether dev accuracy is measured after each epoch and counts.
+        stop: learning rate below which training ends.
+    """
+
+    heeds_dev: ClassVar[bool] = False
+    stop = 0.0
 
     @abstractmethod
-    def factor(self, step: int, steps: int, examples: int) -> float:
-        """Share of the peak learning rate at ``step`` of ``steps``, at ``examples`` a step."""
+    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
+        """Share of the peak learning rate.
+
+        Args:
+            step: of 0 .. ``steps`` - 1.
+            steps: of the run.
+            examples: of a step.
+            epoch: whole passes over the corpus so far.
+            drops: epochs so far after which dev accuracy did not exceed the best one before.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +72,7 @@ class SlantedTriangular(Schedule):
         if self.ratio < 1:
             raise ValueError(f"schedule.ratio must be at least 1. Got {self.ratio} instead.")
 
-    def factor(self, step: int, steps: int, examples: int) -> float:
+    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
         total = steps if self.total == "steps" else steps * examples
         return slanted_triangular(step, total, cut=self.cut, ratio=self.ratio)
 
@@ -75,7 +91,7 @@ class Linear(Schedule):
         if not 0 <= self.warm_up < 1:
             raise ValueError(f"schedule.warm_up must be at least 0 and below 1. Got {self.warm_up} instead.")
 
-    def factor(self, step: int, steps: int, examples: int) -> float:
+    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
         return linear(step, steps, warm_up=self.warm_up)
 
 
@@ -83,5 +99,34 @@ class Linear(Schedule):
 class Constant(Schedule):
     """The same learning rate throughout."""
 
-    def factor(self, step: int, steps: int, examples: int) -> float:
+    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
         return 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Annealed(Schedule):
+    """ConsSent's, after InferSent (Conneau et al. 2017, section 3.3): ``decay`` ^ epoch * ``drop`` ^ drops.
+
+    Attributes:
+        decay: factor of each epoch.
+        drop: further factor of each epoch after which dev accuracy did not exceed the best one so far.
+        stop: learning rate below which training ends (InferSent's).
+
+    Raises:
+        ValueError: if a factor does not lie in (0, 1], or stop is negative.
+    """
+
+    heeds_dev: ClassVar[bool] = True
+    decay: float = 0.99
+    drop: float = 0.2
+    stop: float = 1e-5
+
+    def __post_init__(self) -> None:
+        for name in ("decay", "drop"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"schedule.{name} must lie in (0, 1]. Got {getattr(self, name)} instead.")
+        if self.stop < 0:
+            raise ValueError(f"schedule.stop must not be negative. Got {self.stop} instead.")
+
+    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
+        return self.decay**epoch * self.drop**drops

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
+from data.sentences import Sentences
 
 FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 
@@ -55,6 +56,7 @@ class Settings:
     dev_every: int | None = None
     dev_batches: int = 8
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
+    sentences: Sentences = field(default_factory=Sentences)
     trackers: list[Literal["tensorboard", "wandb"]] = field(default_factory=list)
     cache: str = ".cache"
 
@@ -70,7 +72,8 @@ class Settings:
     def of(cls, config: dict[str, Any]) -> Settings:
         """The settings among the keys of a whole configuration."""
         values = {name: config[name] for name in cls.__dataclass_fields__ if name in config}
-        return cls(**values | {"checkpoint": CheckpointSettings(**config["checkpoint"])})
+        nested = {"checkpoint": CheckpointSettings(**config["checkpoint"])}
+        return cls(**values | nested | {"sentences": Sentences(**config.get("sentences") or {})})
 
 
 def _at_least(name: str, value: int | None, least: int) -> None:
@@ -90,7 +93,8 @@ class WordVectorSettings:
 class EvaluationSettings:
     """What ``evaluate.py`` judges, on what and how; ``configs/evaluate.yaml`` says what each key means."""
 
-    model: str
+    model: str = ""
+    ensemble: list[str] | None = None
     pooling: Literal["mean", "cls", "max", "last"] | None = None
     encoder: WordVectorSettings = field(default_factory=WordVectorSettings)
     data: str | None = None
@@ -121,6 +125,7 @@ class EvaluationSettings:
                 f"protocol={self.protocol} chooses among poolings: pooling=, and models of one pooling, do not go "
                 "with it."
             )
+        self._check_what()
         if self.embed is not None and not str(self.out).endswith(".npy"):
             raise ValueError("embed needs out=<file>.npy, where the vectors go.")
         self._check_paths()
@@ -129,6 +134,26 @@ class EvaluationSettings:
             raise ValueError("model=bag_of_words needs encoder.vectors=<file of word vectors>.")
         if self.pooling is not None and self.model in FIXED:
             raise ValueError(f"pooling={self.pooling}: {self.model} has no other pooling than its own.")
+
+    def _check_what(self) -> None:
+        """One model, or an ensemble of results, for which all is decided that concerns a model."""
+        if self.ensemble is None:
+            if not self.model:
+                raise ValueError("model is not set.")
+            return
+        if self.model:
+            raise ValueError(
+                "model= and ensemble= exclude each other: an ensemble is made of results that are there."
+            )
+        if not self.ensemble:
+            raise ValueError("ensemble is empty: name folders of results, as in ensemble=[a,b].")
+        if self.out is None:
+            raise ValueError("ensemble needs out=<folder>, where its results go.")
+        alone = ("pooling", "data", "probing", "hidden", "dropout", "folds", "embed")
+        if given := [key for key in alone if getattr(self, key) is not None]:
+            raise ValueError(
+                f"{', '.join(given)}: an ensemble is judged as its members were; only tasks= goes with it."
+            )
 
     def _check_paths(self) -> None:
         """Tells what is not there before anything is imported that takes seconds."""

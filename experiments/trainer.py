@@ -28,7 +28,7 @@ from torch import Tensor
 
 from data.batch import Batch
 from data.errors import UserError
-from data.loader import Loader
+from data.loader import Batches
 from data.randomness import DROPOUT, generator
 from encoders.base import Encoder
 from experiments import checkpoint
@@ -52,6 +52,8 @@ class State:
         tokens: tokens seen, over all processes.
         seconds: spent in training.
         best: {"step", "value"} of the best dev measurement so far, or None.
+        accuracy: the best dev accuracy after an epoch so far, where the schedule heeds it.
+        drops: epochs after which it was not exceeded.
         scaler: state of the fp16 loss scaler.
     """
 
@@ -59,6 +61,8 @@ class State:
     tokens: int = 0
     seconds: float = 0.0
     best: dict[str, Any] | None = None
+    accuracy: float | None = None
+    drops: int = 0
     scaler: dict[str, Any] | None = None
 
 
@@ -76,7 +80,7 @@ class Trainer:
     objective: Objective
     optimizer: Optimizer
     schedule: Schedule
-    train: Loader
+    train: Batches
     dev: list[Batch]
     steps: int
     folder: Path
@@ -100,6 +104,21 @@ class Trainer:
         self.dev_every = self.settings.dev_every or tenth
         self.checkpoint_every = self.settings.checkpoint.every or tenth
         self.dev_metrics: dict[str, float] = {}
+        self.epoch_steps = max(1, self.train.batches_per_epoch // self.settings.accumulation)
+
+    @property
+    def lr(self) -> float:
+        """Learning rate of the next step."""
+        examples = self.objective.batch_size * self.settings.accumulation
+        epoch = self.state.step // self.epoch_steps
+        return self.rate * self.schedule.factor(
+            self.state.step, self.steps, examples, epoch=epoch, drops=self.state.drops
+        )
+
+    @property
+    def done(self) -> bool:
+        """Whether all steps are done, or the schedule has ended the training."""
+        return self.state.step >= self.steps or self.lr < self.schedule.stop
 
     def resume(self) -> None:
         """Goes back to the newest checkpoint in the run folder, if there is one.
@@ -113,7 +132,7 @@ class Trainer:
         saved = checkpoint.load(
             there[-1], encoder=self.encoder, objective=self.objective, optimizer=self.updates.optimizer
         )
-        self.state = State(**{name: saved[name] for name in State.__dataclass_fields__})
+        self.state = State(**{name: saved[name] for name in State.__dataclass_fields__ if name in saved})
         if self.accelerator.scaler is not None and self.state.scaler is not None:
             self.accelerator.scaler.load_state_dict(self.state.scaler)
 
@@ -126,7 +145,6 @@ class Trainer:
         """
         state, settings, accelerator = self.state, self.settings, self.accelerator
         self._open_journals()
-        examples = self.objective.batch_size * settings.accumulation
         micro_batches = (settings.accumulation * step for step in (state.step, self.steps))
         batches = self.train.iterate(*micro_batches, workers=settings.workers)
         self.encoder.train()
@@ -135,8 +153,8 @@ class Trainer:
             if state.step == 0:
                 self._measure()
                 self._look_further()
-            while state.step < self.steps:
-                lr = self.rate * self.schedule.factor(state.step, self.steps, examples)
+            while not self.done:
+                lr = self.lr
                 self.optimizer.prepare(self.updates, lr)
                 losses = []
                 for micro in range(settings.accumulation):
@@ -157,14 +175,19 @@ class Trainer:
                 state.step += 1
                 self._log(losses, lr, norm)
 
+                epoch_ends = self.schedule.heeds_dev and state.step % self.epoch_steps == 0
                 last = state.step == self.steps
                 look = last or state.step % settings.log_every == 0
-                measure = last or state.step % self.dev_every == 0
+                measure = last or epoch_ends or state.step % self.dev_every == 0
                 keep = last or stop or state.step % self.checkpoint_every == 0
                 if look or measure or keep:
                     self._write_log()
                 if measure and self._measure():
                     keep = True  # the best so far
+                if epoch_ends:
+                    self._heed()
+                    last = self.done
+                    keep = keep or last
                 if self.probe_every and (last or state.step % self.probe_every == 0):
                     self._write_log()
                     self._look_further()
@@ -197,8 +220,8 @@ class Trainer:
 
     def _log(self, losses: list[dict[str, Tensor]], lr: float, norm: Tensor) -> None:
         """Puts the step's figures aside; they stay on the device until ``_write_log``."""
-        names = list(losses[0])
-        means = [torch.stack([part[name].float() for part in losses]).mean() for name in names]
+        names = list(dict.fromkeys(name for parts in losses for name in parts))  # tasks take turns
+        means = [torch.stack([parts[name].float() for parts in losses if name in parts]).mean() for name in names]
         figures = torch.stack([*means, norm.detach().float().to(means[0].device)])
         row = {"step": self.state.step, **dict.fromkeys(names), "lr": lr, "gradient_norm": None, "tokens": None}
         self._rows.append((row, figures, self._tokens))
@@ -208,17 +231,19 @@ class Trainer:
         """Brings what was put aside to the host, the one wait for the device, and writes it."""
         if not self._rows:
             return
-        figures = torch.stack([figures for _, figures, _ in self._rows])
+        sizes = [len(figures) for _, figures, _ in self._rows]
+        figures = torch.cat([figures for _, figures, _ in self._rows])
         tokens = torch.tensor([tokens for *_, tokens in self._rows], device=figures.device)
         processes = self.accelerator.num_processes
         if processes > 1:
             torch.distributed.all_reduce(tokens)
             torch.distributed.all_reduce(figures)  # only the loss differs, its mean is the global batch's
             figures /= processes
-        for (row, *_), values, seen in zip(self._rows, figures.tolist(), tokens.tolist(), strict=True):
+        parted = figures.cpu().split(sizes)
+        for (row, *_), values, seen in zip(self._rows, parted, tokens.tolist(), strict=True):
             self.state.tokens += seen
             open_names = [name for name, value in row.items() if value is None and name != "tokens"]
-            row.update(zip(open_names, values, strict=True), tokens=self.state.tokens)
+            row.update(zip(open_names, values.tolist(), strict=True), tokens=self.state.tokens)
             if not math.isfinite(row["loss"]):
                 kept = f" Checkpoints before it are in {self.checkpoints}." if self.checkpoints.exists() else ""
                 raise UserError(
@@ -272,6 +297,16 @@ class Trainer:
             self.accelerator.log(self.dev_metrics, step=self.state.step)
         self._clock = time.perf_counter()  # not training
         return better
+
+    def _heed(self) -> None:
+        """Counts the epoch for the schedule if the tasks' mean dev accuracy (no accuracy: loss) got no better."""
+        found = [value for name, value in self.dev_metrics.items() if name.endswith("_accuracy")]
+        found = found or [-self.dev_metrics[f"dev_{self.objective.part_names[0]}"]]
+        accuracy = sum(found) / len(found)
+        if self.state.accuracy is None or accuracy > self.state.accuracy:
+            self.state.accuracy = accuracy
+        else:
+            self.state.drops += 1
 
     def _look_further(self) -> None:
         """Puts the scores of ``probe`` into the journal."""

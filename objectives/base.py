@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from data.batch import Batch
+from data.loader import Drawer, Units
+from data.selection import Selection
+from data.sources.base import Source
+from data.store import TokenStore
 from data.token_format import TokenFormat
 from encoders.base import Encoder
 
@@ -23,10 +29,12 @@ class Loss(NamedTuple):
         total: scalar with gradient. Over several processes the *mean* of the gradients of all processes
             is the gradient of the global batch's loss.
         parts: named detached scalars for the log, already those of the global batch.
+        counts: how many tokens of the global batch a part is the mean of, where it is not one of examples.
     """
 
     total: Tensor
     parts: Mapping[str, Tensor]
+    counts: Mapping[str, Tensor] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -36,12 +44,60 @@ class Needs:
     Attributes:
         unit: what one example is drawn from.
         min_tokens: content tokens that a unit must have to be usable.
+        different_tokens: whether a unit must have two different tokens besides.
         mask_token: whether the tokenizer must have a mask token, and the encoder an MLM output layer.
+        encoders: encoders of the configured kind that are trained beside each other and give one concatenated
+            vector (``encoders.concatenated``).
     """
 
     unit: Literal["document", "sentence"] = "document"
     min_tokens: int = 1
+    different_tokens: bool = False
     mask_token: bool = False
+    encoders: int = 1
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What a run gives its objective to find its examples in.
+
+    Attributes:
+        source: the run's corpus.
+        store: the same in the units of ``needs``, under the encoder's tokenizer.
+        tokenizer: the encoder's.
+        cache: folder that keeps what is made of text.
+        progress: told of long work: (what is being done, done, in all or None).
+    """
+
+    source: Source
+    store: TokenStore
+    tokenizer: Any
+    cache: Path
+    progress: Callable[[str, int, int | None], None] = lambda what, done, total: None
+
+
+class Material(NamedTuple):
+    """What one task draws its examples from.
+
+    Attributes:
+        units: by number.
+        train, dev: the usable ones of either part.
+        lengths: of all units, of shape (n,), where batches are to be of units about as long as each other.
+    """
+
+    units: Units
+    train: Selection
+    dev: Selection
+    lengths: np.ndarray | None = None
+
+
+class Task(Drawer, Protocol):
+    """What draws batches of its own: an objective, or one of several tasks in it."""
+
+    batch_size: int
+
+    @property
+    def needs(self) -> Needs: ...
 
 
 class Objective(nn.Module, ABC):
@@ -68,8 +124,51 @@ class Objective(nn.Module, ABC):
     def needs(self) -> Needs:
         """What this objective asks of corpus and encoder."""
 
+    def texts(self) -> Iterator[str]:
+        """Further training text that the encoder will read, for a vocabulary that is made of it."""
+        yield from ()
+
+    def texts_key(self) -> str:
+        """A name for what ``texts`` gives; "" where there is none."""
+        return ""
+
+    def materials(self, corpus: Corpus) -> Mapping[str, Material]:
+        """What each of ``tasks`` draws from: by default those units of the run's corpus that it can use.
+
+        Raises:
+            UserError: if there are none, or the objective's own data cannot be read.
+        """
+        return {
+            name: Material(
+                corpus.store,
+                *(
+                    corpus.store.select(
+                        part, min_tokens=task.needs.min_tokens, different_tokens=task.needs.different_tokens
+                    )
+                    for part in ("train", "dev")
+                ),
+            )
+            for name, task in self.tasks.items()
+        }
+
+    def study(self, units: Units, indices: np.ndarray) -> None:
+        """Looks at the run's corpus, ``units[i]`` for i in ``indices`` (training part), before it is drawn from.
+
+        Where tasks can use different parts of it, this is the largest.
+        """
+
     def build(self, encoder: Encoder) -> None:
-        """Makes the heads and queues that depend on the encoder's widths."""
+        """Makes the heads and queues that depend on the encoder's widths; after ``study``."""
+
+    @property
+    def tasks(self) -> Mapping[str, Task]:
+        """What is trained in turns, by name; a plain objective is its own single task."""
+        return {"": self}
+
+    def turn(self, step: int, seed: int) -> str:
+        """Whose turn it is in micro-batch ``step``: a name of ``tasks``; by default one after another."""
+        names = list(self.tasks)
+        return names[step % len(names)]
 
     @abstractmethod
     def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Any:
@@ -94,20 +193,29 @@ class Objective(nn.Module, ABC):
         """What a table should say beside the scores (negatives per anchor, say)."""
         return {}
 
+    def samples(self, encoder: Encoder) -> str:
+        """Markdown that shows what was learned on a few held-out examples, as it comes; "" where there is none."""
+        return ""
+
     def dev_metrics(self, encoder: Encoder, batches: Iterable[Batch]) -> dict[str, float]:
-        """Mean of the loss parts over held-out ``batches``, as ``dev_<part>``, without gradient or dropout."""
+        """Mean of each loss part over those held-out ``batches`` that have it, as ``dev_<part>``; no dropout.
+
+        Batches weigh as many as the examples, or tokens (``Loss.counts``), that they have.
+        """
         training = encoder.training, self.training
         encoder.eval()
         self.eval()
         sums: dict[str, float] = {}
-        size = 0
+        sizes: dict[str, float] = {}
         try:
             with torch.no_grad():
                 for batch in batches:
-                    for name, value in self.loss(encoder, batch).parts.items():
-                        sums[name] = sums.get(name, 0.0) + float(value) * batch.size
-                    size += batch.size
+                    loss = self.loss(encoder, batch)
+                    for name, value in loss.parts.items():
+                        size = float(loss.counts.get(name, batch.size))
+                        sums[name] = sums.get(name, 0.0) + float(value) * size
+                        sizes[name] = sizes.get(name, 0.0) + size
         finally:
             encoder.train(training[0])
             self.train(training[1])
-        return {f"dev_{name}": value / size for name, value in sums.items()}
+        return {f"dev_{name}": value / sizes[name] for name, value in sums.items()}

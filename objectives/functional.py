@@ -4,6 +4,10 @@ NT-Xent (Chen et al. 2020; Giorgi et al. 2021, section 3.1), for n pairs (e_i, e
 
     l(i) = -log  exp(cos(e_i, e_pair(i)) / t)
                  / (sum_{k != i} exp(cos(e_i, e_k) / t) + sum_m exp(cos(e_i, q_m) / t))
+
+Choice within the batch (Brahma 2018, section 3; the loss is Logeswaran and Lee's 2018), for B pairs (a_i, b_i):
+
+    l(i) = -log  exp(a_i . b_i) / sum_{j = i .. i + k - 1 mod B} exp(a_i . b_j)
 """
 
 from __future__ import annotations
@@ -50,3 +54,40 @@ def nt_xent(
         scores.fill_diagonal_(-torch.inf)  # a vector is not its own negative
         pair = torch.arange(len(vectors), device=vectors.device).roll(len(anchors))  # (2n,)
         return F.cross_entropy(scores, pair, reduction=reduction)
+
+
+def in_batch_scores(first: Tensor, second: Tensor, k: int) -> Tensor:
+    """Dot products of each first vector with its own second one and with those of the next k - 1 rows.
+
+    The rows after the last are the first ones again. A batch's order is random, so that these are k - 1 second
+    vectors of others at random, and each second vector is drawn as often as any other.
+
+    Args:
+        first, second: of shape (B, D); row i of both belongs together.
+        k: candidates a row, of 1 .. B.
+
+    Returns:
+        Scores of shape (B, k), the own one in column 0, at least in float32 whatever the inputs' type.
+
+    Raises:
+        ValueError: if there are fewer than ``k`` rows.
+    """
+    if len(first) < k:
+        raise ValueError(f"{k} candidates need a batch of at least {k} rows. Got {len(first)} instead.")
+    with torch.autocast(first.device.type, enabled=False):
+        scores = at_least_float32(first) @ at_least_float32(second).T  # (B, B)
+    rows = torch.arange(len(first), device=first.device)
+    candidates = (rows[:, None] + rows[:k]) % len(first)  # (B, k)
+    return scores.gather(1, candidates)
+
+
+def choose_first(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Cross-entropy of choosing column 0 of ``scores`` (of shape (B, k), k > 1), and how often it is chosen.
+
+    Returns:
+        The mean of -log softmax(scores)[:, 0], a scalar, and the share of rows in which column 0 is larger than
+        all others, a detached scalar. (A draw is no choice: vectors that are all alike score 0, not 1.)
+    """
+    with torch.autocast(scores.device.type, enabled=False):
+        loss = (scores.logsumexp(dim=1) - scores[:, 0]).mean()
+    return loss, (scores[:, 0] > scores[:, 1:].amax(dim=1)).to(scores.dtype).mean().detach()

@@ -22,6 +22,8 @@ OBJECTIVES = {
     "declutr": "#0072B2",
     "contrastive_only": "#56B4E9",
     "mlm_only": "#E69F00",
+    "conssent": "#CC79A7",
+    "conssent_mt": "#8E3B6C",
 }
 OTHER = "#009E73"  # an objective that has no colour of its own yet
 INK = "#1F2430"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ SMALL = {
 }
 PARTS_A_ROW = 3
 HEAD, LOSS_ROW, SMALL_ROW = 0.5, 2.25, 1.3  # heights in inches
+LINE = 96  # characters below the title
 
 Points = tuple[np.ndarray, np.ndarray]
 Scores = Mapping[str, float | None]
@@ -232,17 +234,21 @@ def _geometry(axes: Axes, start: Scores, trained: Scores, colour: str) -> None:
 
 def _head(head: SubFigure, run: dict[str, Any], last: dict[str, Any], timings: list[dict[str, Any]]) -> None:
     names = [str(run[key]) for key in ("objective", "encoder", "corpus") if run.get(key)]
+    if task := (run.get("facts") or {}).get("task"):
+        names[0] += f" {task}"
     weights = run.get("weights")
     if weights == "random":  # after a fallback the model is not the one of the name
         weights = run.get("origin") or weights
-    facts = [f"weights: {weights}"] if weights else []
-    facts.append(f"{last['step']:,} steps")
+    facts = [f"{last['step']:,} steps"]
     if last.get("tokens"):
         facts.append(f"{_short(last['tokens'])} tokens")
     if timings:
         facts.append(f"{timings[-1]['seconds'] / 60:,.1f} min")  # since the run's first step
     if run.get("seed") is not None:
         facts.append(f"seed {run['seed']}")
+    if weights:
+        room = LINE - len(" · ".join(facts))
+        facts.insert(0, shorten(f"weights: {weights}", room, placeholder=" …"))
     head.text(0.012, 0.86, " · ".join(names) or run["run"], va="top", fontsize=11, fontweight="bold")
     head.text(0.012, 0.36, " · ".join(facts), va="top", color=style.MUTED)
 

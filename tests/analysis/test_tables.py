@@ -20,7 +20,10 @@ def rows(quick: dict[str, dict[str, float | None]], **facts: object) -> tuple[di
 
 def test_rows_by_hand() -> None:
     found, shown = rows(
-        {"start": START | {"dev_mlm": 9.0}, "trained": TRAINED | {"dev_mlm": 6.5}},
+        {
+            "start": START | {"dev_mlm": 9.0, "dev_D_accuracy": 0.5},
+            "trained": TRAINED | {"dev_mlm": 6.5, "dev_D_accuracy": 0.672},
+        },
         weights="random",
         negatives_per_anchor=62,
         tokens_seen=3_123_456,
@@ -28,6 +31,7 @@ def test_rows_by_hand() -> None:
     assert found["recall@1, % ↑"] == ["3.0", "14.5", "[green]+11.5[/green]", "0.2", "400"]
     assert found["probe: sentence length, % ↑"] == ["30.0", "42.0", "[green]+12.0[/green]", "16.7", "600"]
     assert found["dev mlm ↓"] == ["9.000", "6.500", "[green]-2.500[/green]", "–", ""]
+    assert found["dev D accuracy, % ↑"] == ["50.0", "67.2", "[green]+17.2[/green]", "–", ""]
     assert found["alignment ↓"] == ["0.300", "0.400", "+0.100", "–", "400"]
     assert "declutr · roberta-base" in shown
     assert "weights: random · negatives per anchor: 62 · tokens seen: 3,123,456" in shown

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from data.errors import UserError
+from encoders import offline
 from experiments import compose, experiment, judging
 from experiments.settings import EvaluationSettings
 from tests.analysis.senteval import small_data
@@ -56,11 +57,49 @@ def test_two_models_one_table(data: Path, tmp_path: Path) -> None:
     assert "bag_of_words, words" in again.stdout.split("random_vectors (prototyping)")[1]
 
 
+def test_a_sweep_goes_on_after_models_that_cannot_be_opened(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / offline.MARKER).write_text('{"class": "enco')
+    models = "nowhere/at/all,bag_of_words,broken,random_vectors"
+    found = command(
+        tmp_path, "-m", f"model={models}", f"encoder.vectors={data / 'words.txt'}", f"data={data}", "tasks=[STS12]"
+    )
+    assert found.returncode == 2
+    told = found.stderr.strip().splitlines()
+    assert len(told) == 2 and told[0] == "There is no encoder's folder nowhere/at/all."
+    assert told[1].startswith("broken cannot be opened as an encoder: ")
+    judged = sorted(path.parent.name for path in (tmp_path / "evaluations").glob("*/senteval.json"))
+    assert judged == ["bag_of_words_words-default", "random_vectors-default"]
+    assert "random_vectors" in found.stdout.split("│ bag_of_words, words")[-1]  # both in one table
+
+
+def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def judge(*overrides: str) -> None:
+        settings = EvaluationSettings.of(
+            compose.check([*overrides, "cache=cache"], "evaluate", EvaluationSettings)
+        )
+        (judging.combine if settings.ensemble else judging.judge)(settings)
+
+    judge("model=random_vectors", f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", "out=a")
+    judge("ensemble=[a,a]", "out=both")
+    alone, both = (json.loads((tmp_path / name / "senteval.json").read_text()) for name in ("a", "both"))
+    assert both["model"]["name"] == "ensemble of 2" and both["protocol"] == "prototyping"
+    assert [*both["tasks"]] == ["CR", "STS12"] and both["tasks"]["CR"]["weights"] == [0.5, 0.5]
+    assert both["tasks"]["CR"]["test"] == alone["tasks"]["CR"]["test"] and both["tasks"]["CR"]["dev"] is None
+    reached = {name: value for name, value in alone["averages"].items() if "_dev" not in name}
+    assert {name: value for name, value in both["averages"].items() if "_dev" not in name} == reached
+    assert (tmp_path / "both" / "predictions" / "CR.npz").is_file()
+    judge("ensemble=[a]", "tasks=STS12", "out=one")
+    assert [*json.loads((tmp_path / "one" / "senteval.json").read_text())["tasks"]] == ["STS12"]
+
+
 def refusal(overrides: list[str]) -> str:
     """What the command says, without a process of its own."""
     with pytest.raises(UserError) as error:
         settings = EvaluationSettings.of(compose.check(overrides, "evaluate", EvaluationSettings))
-        (judging.embed if settings.embed else judging.judge)(settings)
+        (judging.embed if settings.embed else judging.combine if settings.ensemble else judging.judge)(settings)
     return str(error.value)
 
 
@@ -97,6 +136,15 @@ def refusal(overrides: list[str]) -> str:
         ("model=random_vectors embed={data}/sentences.txt", "embed needs out=<file>.npy"),
         ("model=random_vectors embed=no.txt out=x.npy", "embed=no.txt: there is no such file."),
         ("model=random_vectors data={data} out={data}/words.txt", "{data}/words.txt cannot be written"),
+        (
+            "model=random_vectors tasks=CR,STS16",
+            "tasks=CR,STS16: a list has brackets, tasks=[CR,STS16]; several values to run one by one need -m.",
+        ),
+        ("ensemble=[a] model=random_vectors out=x", "model= and ensemble= exclude each other: "),
+        ("ensemble=[a]", "ensemble needs out=<folder>"),
+        ("ensemble=[] out=x", "ensemble is empty: name folders of results"),
+        ("ensemble=[a] out=x pooling=cls folds=3", "pooling, folds: an ensemble is judged as its members were"),
+        ("ensemble=[none] out=x", "There is no none: name a senteval.json"),
     ],
 )
 def test_mistakes_are_told_in_a_line_and_leave_nothing(

@@ -1,4 +1,4 @@
-"""NT-Xent against the paper's formula, pytorch-metric-learning, cases solved by hand and invariances."""
+"""NT-Xent and choice within the batch: formulas, pytorch-metric-learning, cases solved by hand, invariances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytorch_metric_learning.losses import NTXentLoss
 from torch import Tensor
 
-from objectives.functional import nt_xent
+from objectives.functional import choose_first, in_batch_scores, nt_xent
 from objectives.projection import Projection, ProjectionHead
 from tests import oracles
 
@@ -147,3 +147,61 @@ def test_small_temperature_does_not_cap_the_loss() -> None:
     anchors = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
     value = nt_xent(anchors, -anchors, temperature=1e-3)
     assert value.item() == pytest.approx(2000, rel=1e-3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(1, 9), data=st.data())
+def test_in_batch_scores_and_gradient_equal_a_loop(n: int, data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, n))
+    first, second = pairs(n, 4, n)
+    ours = in_batch_scores(first, second, k)
+    naive = torch.stack([torch.stack([first[i] @ second[(i + j) % n] for j in range(k)]) for i in range(n)])
+    torch.testing.assert_close(ours, naive)
+    weights = torch.randn(n, k, dtype=torch.float64)
+    for a, b in zip(
+        torch.autograd.grad((weights * ours).sum(), [first, second]),
+        torch.autograd.grad((weights * naive).sum(), [first, second]),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)
+
+
+def test_in_batch_scores_by_hand() -> None:
+    first, second = torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[1.0], [10.0], [100.0]])
+    assert in_batch_scores(first, second, 2).tolist() == [[1, 10], [20, 200], [300, 3]]
+    with pytest.raises(ValueError, match=r"4 candidates need a batch of at least 4 rows\. Got 3 instead\."):
+        in_batch_scores(first, second, 4)
+
+
+def test_every_second_vector_is_a_candidate_equally_often() -> None:
+    numbers = torch.arange(7.0)[:, None]
+    candidates = in_batch_scores(torch.ones(7, 1), numbers, 4).long()
+    assert all(len(set(row)) == 4 for row in candidates.tolist())
+    assert candidates.flatten().bincount().tolist() == [4] * 7
+
+
+def test_half_precision_vectors_are_scored_in_float32() -> None:
+    first, second = (vectors.bfloat16() for vectors in pairs(6, 64, 2))
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = in_batch_scores(first, second, 3)
+        loss, accuracy = choose_first(scores)
+    assert scores.dtype == loss.dtype == accuracy.dtype == torch.float32
+    exact = in_batch_scores(first.double(), second.double(), 3)
+    torch.testing.assert_close(scores.double(), exact, rtol=1e-5, atol=1e-5)
+
+
+def test_choice_of_the_first_by_hand() -> None:
+    scores = torch.tensor([[math.log(3), 0.0], [0.0, math.log(3)], [5.0, 5.0]])
+    loss, accuracy = choose_first(scores)
+    assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(4) + math.log(2)) / 3)
+    assert accuracy.item() == pytest.approx(1 / 3)  # a draw is no choice
+
+
+def test_choice_of_the_first_survives_scores_beyond_exp() -> None:
+    loss, _ = choose_first(torch.tensor([[1000.0, 0.0], [0.0, 1000.0]]))
+    assert loss.item() == 500
+
+
+def test_choice_gradcheck() -> None:
+    first, second = pairs(4, 3, 5)
+    assert torch.autograd.gradcheck(lambda a, b: choose_first(in_batch_scores(a, b, 3))[0], (first, second))

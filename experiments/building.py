@@ -1,0 +1,191 @@
+"""What a run is made of, built from its configuration: corpus, encoder, objective, token store, loaders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from accelerate import Accelerator
+
+import encoders
+from data.errors import UserError
+from data.loader import Batches, Loader, Turns
+from data.sources.base import Part, Source
+from data.store import TokenStore, prepare
+from encoders.base import Encoder
+from encoders.concatenated import Concatenated
+from experiments import checkpoint, signatures
+from experiments.progress import Display
+from experiments.run_folder import ROOT
+from experiments.settings import Settings
+from objectives.base import Corpus, Material, Objective
+
+
+@dataclass
+class Parts:
+    """What a run is made of, once it is built.
+
+    Attributes:
+        materials: what each of the objective's tasks draws from, by its name.
+    """
+
+    source: Source
+    encoder: Encoder
+    objective: Objective
+    store: TokenStore
+    materials: Mapping[str, Material]
+
+    def batches(self, part: Part, seed: int, rank: int = 0, world: int = 1) -> Batches:
+        """The micro-batches of process ``rank`` of ``world``."""
+        loaders = {}
+        for name, task in self.objective.tasks.items():
+            material = self.materials[name]
+            indices = (material.train if part == "train" else material.dev).indices
+            loaders[name] = Loader(
+                material.units,
+                indices,
+                task,
+                self.encoder.format,
+                batch_size=task.batch_size,
+                seed=seed,
+                rank=rank,
+                world=world,
+                lengths=None if material.lengths is None else material.lengths[indices],
+            )
+        return next(iter(loaders.values())) if len(loaders) == 1 else Turns(loaders, partial(self._turn, seed))
+
+    def _turn(self, seed: int, step: int) -> str:
+        return self.objective.turn(step, seed)
+
+    def identity(self) -> dict[str, str]:
+        """What a run that goes on must find again: see ``require_same``."""
+        encoder = self.encoder
+        return {"weights": encoder.weights, "origin": encoder.origin, "store": self.store.fingerprint}
+
+
+def build(
+    config: dict[str, Any],
+    settings: Settings,
+    accelerator: Accelerator,
+    display: Display,
+    tokenizer: Path | None,
+) -> Parts:
+    """Builds all parts; cheap refusals come before downloads and tokenising.
+
+    Args:
+        config: the run's.
+        settings: the run's.
+        accelerator: its processes.
+        display: tells what is going on.
+        tokenizer: folder of the one that a resumed run began with.
+
+    Raises:
+        UserError: for what the user can mend.
+    """
+    cache = ROOT / settings.cache
+    source: Source = signatures.build(config["corpus"])
+    objective: Objective = signatures.build(config["objective"])
+    for task in objective.tasks.values():
+        if task.batch_size % accelerator.num_processes:
+            raise UserError(
+                f"objective.batch_size must divide by the {accelerator.num_processes} processes. "
+                f"Got {task.batch_size} instead."
+            )
+    display.say("Preparing corpus and encoder ...", style="dim")
+    torch.manual_seed(settings.seed)
+    with accelerator.main_process_first():
+        encoder = _encoder(config, settings, objective, source, cache / "tokenizers", tokenizer)
+    require_same(config, "origin", encoder.origin)
+    fallback = getattr(encoder, "fallback", None)
+    if fallback:
+        display.warn(fallback)
+    if objective.needs.mask_token and not encoder.has_mlm_head:
+        encoder.add_mlm_head()  # type: ignore[operator]
+        display.warn(f"{encoder.origin} has no masked-language-model head: it gets a new one.")
+    with (
+        display.bar("tokenising", source.total) as update,
+        accelerator.main_process_first() if accelerator.num_processes > 1 else nullcontext(),
+    ):
+        store = prepare(
+            source,
+            encoder.tokenizer,
+            cache=cache / "stores",
+            sentences=settings.sentences if objective.needs.unit == "sentence" else None,
+            progress=lambda done, total: update(done, total, ""),
+        )
+    require_same(config, "store", store.fingerprint)
+    with display.bar("reading", None) as update:
+        corpus = Corpus(
+            source, store, encoder.tokenizer, cache, lambda what, done, total: update(done, total, what)
+        )
+        materials = objective.materials(corpus)
+    of_corpus = [one.train.indices for one in materials.values() if one.units is store]
+    if of_corpus:
+        objective.study(store, max(of_corpus, key=len))
+    objective.build(encoder)
+    if settings.warm_start is not None:
+        newest = checkpoint.found(Path(settings.warm_start) / "checkpoints")[-1:]
+        taken: list[str] = []
+        for one in newest:
+            checkpoint.verify(one)
+            taken = checkpoint.load_matching(one / checkpoint.OBJECTIVE, objective)
+        display.fact("warm start", f"{settings.warm_start}: encoder" + "".join(f", {name}" for name in taken))
+    return Parts(source, encoder, objective, store, materials)
+
+
+def _encoder(
+    config: dict[str, Any],
+    settings: Settings,
+    objective: Objective,
+    source: Source,
+    cache: Path,
+    tokenizer: Path | None,
+) -> Encoder:
+    """The encoder that is trained, or several of the kind beside each other where the objective needs them."""
+    needs = objective.needs
+    start = {} if settings.warm_start is None else {"path": _warm(settings.warm_start), "weights": "auto"}
+    if needs.encoders > 1 and start:
+        return encoders.load(start["path"])
+    try:
+        built: list[Encoder] = [
+            signatures.build(
+                config["encoder"] | start,
+                texts=lambda: chain(source.texts(), objective.texts()),
+                texts_key=lambda: source.texts_key() + objective.texts_key(),
+                cache=cache,
+                tokenizer=tokenizer,
+                require_mask_token=needs.mask_token,
+            )
+            for _ in range(needs.encoders)
+        ]
+    except ValueError as error:
+        if not str(error).startswith("encoder."):
+            raise
+        raise UserError(str(error)) from None
+    return built[0] if len(built) == 1 else Concatenated(built)
+
+
+def require_same(config: dict[str, Any], name: Literal["origin", "store"], now: str) -> None:
+    """Refuses to resume a run with other weights, or other text or tokens, than it began with.
+
+    Raises:
+        UserError: if ``now`` is not what the run's configuration names.
+    """
+    before = config["names"].get(name, now)
+    if before != now:
+        what = {"origin": "weights", "store": "text and tokenizer (store)"}[name]
+        raise UserError(f"The run began with {what} {before}, and here is {now}: it cannot go on without them.")
+
+
+def _warm(folder: str) -> str:
+    """The encoder of the finished run in ``folder``."""
+    if (Path(folder) / "encoder").is_dir():
+        return str(Path(folder) / "encoder")
+    hint = f": it is not finished, resume={folder} first" if (Path(folder) / "config.yaml").exists() else ""
+    raise UserError(f"warm_start={folder}: there is no trained encoder in it{hint}.")

@@ -1,0 +1,137 @@
+"""ConsSent in a multitask setting: two encoders beside each other, one for sequences, one for pairs (Brahma 2018).
+
+    E1: D(k), P(k), I(k), R(k), each with a classifier of its own        E(S) = [E1(S) ; E2(S)]
+    E2: N(k), C(k)
+
+Section 3 of the paper: either encoder goes through its tasks in turn, a batch of each. The two trainings have
+nothing in common but the text, and how they relate in time the paper does not say. Here they alternate, so that
+both have the same number of updates:
+
+    D N P C I N R C | D N P C I N R C | ...
+
+A run of 2 n steps is n of either encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from data.batch import Batch
+from data.loader import Units
+from data.token_format import TokenFormat
+from encoders.base import Encoder
+from encoders.concatenated import Concatenated
+from objectives.base import Loss, Needs, Objective
+from objectives.classifiers import Nonlinearity
+from objectives.conssent import CITATION, PAIRS, ConsSent, NoiseName, TaskName
+
+TASKS: tuple[TaskName, ...] = ("D", "P", "I", "R", "N", "C")
+TURNS: tuple[TaskName, ...] = ("D", "N", "P", "C", "I", "N", "R", "C")
+
+
+class ConsSentMT(Objective):
+    """All six tasks of ``ConsSent``, over two encoders.
+
+    Args:
+        batch_size: sentences of a micro-batch over all processes.
+        k: of every task (the paper: 2 to 6).
+        consistent, noise, nonlinearity, classifier_width: as ``ConsSent`` has them.
+
+    Raises:
+        ValueError: if an argument is out of range.
+    """
+
+    citation = CITATION
+
+    def __init__(
+        self,
+        *,
+        batch_size: int = 64,
+        k: int = 3,
+        consistent: float = 0.5,
+        noise: NoiseName = "unigram",
+        nonlinearity: Nonlinearity = "none",
+        classifier_width: int = 512,
+    ) -> None:
+        super().__init__()
+        if k < 2:
+            raise ValueError(f"objective.k must be at least 2. Got {k} instead.")
+        self.batch_size = batch_size
+        self.k = k
+        self._tasks: dict[str, ConsSent] = {
+            task: ConsSent(
+                batch_size=batch_size,
+                task=task,
+                k=k,
+                consistent=consistent,
+                noise=noise,
+                nonlinearity=nonlinearity,
+                classifier_width=classifier_width,
+            )
+            for task in TASKS
+        }
+        self.heads = nn.ModuleDict(self._tasks)  # registers their classifiers
+
+    @property
+    def tasks(self) -> Mapping[str, ConsSent]:
+        return self._tasks
+
+    def turn(self, step: int, seed: int) -> str:
+        return TURNS[step % len(TURNS)]
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        return tuple(name for task in self._tasks.values() for name in task.part_names)
+
+    @property
+    def needs(self) -> Needs:
+        """Of a sentence that all tasks can use; each task has needs of its own."""
+        least = max(task.needs.min_tokens for task in self._tasks.values())
+        return Needs(unit="sentence", min_tokens=least, different_tokens=True, encoders=2)
+
+    def study(self, units: Units, indices: np.ndarray) -> None:
+        """Counts the tokens once for all tasks."""
+        one, *others = self._tasks.values()
+        one.study(units, indices)
+        for task in others:
+            task.counts, task.mean_length = one.counts, one.mean_length
+
+    def build(self, encoder: Encoder) -> None:
+        for name, task in self._tasks.items():
+            task.build(member(encoder, name))
+
+    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Any:
+        """Nothing: each of ``tasks`` draws its own batches.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("Each task draws its own examples.")
+
+    def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
+        """Nothing: each of ``tasks`` collates its own batches.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("Each task collates its own examples.")
+
+    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
+        return self._tasks[batch.task].loss(member(encoder, batch.task), batch)
+
+    def step_flops(self, encoder: Encoder) -> float:
+        """The mean over the turns."""
+        return sum(self._tasks[name].step_flops(member(encoder, name)) for name in TURNS) / len(TURNS)
+
+    def facts(self) -> dict[str, Any]:
+        return {"task": f"MT({self.k})", "negatives per anchor": self.k - 1}
+
+
+def member(encoder: Encoder, task: str) -> Encoder:
+    """The one of two concatenated encoders that learns ``task``."""
+    assert isinstance(encoder, Concatenated), "the experiment builds what needs.encoders asks for"
+    return encoder.members[int(task in PAIRS)]

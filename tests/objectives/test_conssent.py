@@ -1,0 +1,357 @@
+"""ConsSent's six tasks: examples, losses against loops, several processes, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, distributed, multiprocessing
+from torch.nn import functional as F
+
+from data.batch import Batch, Tokens
+from data.errors import UserError
+from data.loader import Loader
+from data.randomness import generator
+from objectives.conssent import ConsSent, Parts, Single
+from tests.tiny import FORMAT, TinyEncoder, documents
+
+TASKS = ("D", "P", "I", "R", "C", "N")
+SINGLE, PAIRS = TASKS[:4], TASKS[4:]
+BATCH = 8
+
+
+def build(task: str, dropout: float = 0.0, **settings: Any) -> tuple[ConsSent, TinyEncoder]:
+    torch.manual_seed(0)
+    encoder = TinyEncoder(dropout=dropout).double()
+    arguments = {"batch_size": BATCH, "k": 3, "classifier_width": 5, "nonlinearity": "tanh", **settings}
+    objective = ConsSent(task=task, **arguments)  # type: ignore[arg-type]
+    objective.study(documents(50, 14), np.arange(50))
+    objective.build(encoder)
+    return objective.double(), encoder
+
+
+def batch_of(objective: ConsSent, count: int = BATCH, step: int = 0) -> Batch:
+    units = [unit[: 6 + i % 9] for i, unit in enumerate(documents(count, 14))]
+    examples = [objective.draw(unit, FORMAT, generator(0, step, i)) for i, unit in enumerate(units)]
+    return objective.collate(examples, FORMAT)
+
+
+def content(row: np.ndarray) -> list[int]:
+    assert (row[0], row[-1], row.dtype) == (0, 2, np.int64)
+    return row[1:-1].tolist()
+
+
+# Examples
+
+
+def test_an_example_is_a_sentence_or_what_the_task_makes_of_it() -> None:
+    unit = np.arange(5, 17)
+
+    def same(tokens: list[int]) -> int:
+        """Positions that still hold what they held, where the lengths are the same."""
+        return int((np.array(tokens) == unit).sum())
+
+    is_perturbed: dict[str, Callable[[list[int]], bool]] = {
+        "D": lambda tokens: len(tokens) == 9 and tokens == sorted(tokens) and set(tokens) < set(unit),
+        "P": lambda tokens: sorted(tokens) == unit.tolist() and same(tokens) in (9, 10),
+        "I": lambda tokens: len(tokens) == 15 and [t for t in tokens if t in unit] == unit.tolist(),
+        "R": lambda tokens: same(tokens) == 9 and len([t for t in tokens if t in unit]) == 9,
+    }
+    for task in SINGLE:
+        objective, _ = build(task)
+        seen = set()
+        for seed in range(60):
+            example = objective.draw(unit, FORMAT, generator(seed))
+            assert isinstance(example, Single)
+            tokens = content(example.tokens)
+            assert tokens == unit.tolist() if example.consistent else is_perturbed[task](tokens)
+            seen.add(example.consistent)
+        assert seen == {True, False}
+
+
+def test_parts_make_up_the_sentence() -> None:
+    unit = np.arange(5, 17)
+    for task in PAIRS:
+        example = build(task)[0].draw(unit, FORMAT, generator(1))
+        assert isinstance(example, Parts)
+        first, second = content(example.first), content(example.second)
+        assert sorted(first + second) == unit.tolist()
+        assert task == "N" or first + second == unit.tolist()
+
+
+@pytest.mark.parametrize("consistent", [0.5, 0.2])
+def test_so_many_sentences_stay_as_they_are(consistent: float) -> None:
+    objective, _ = build("D", consistent=consistent)
+    unit = np.arange(5, 17)
+    stayed = [objective.draw(unit, FORMAT, generator(seed)).consistent for seed in range(1000)]  # type: ignore[union-attr]
+    assert np.mean(stayed) == pytest.approx(consistent, abs=0.05)  # more than 3 standard errors
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_example_is_a_function_of_its_arguments(task: str) -> None:
+    objective, _ = build(task)
+    unit = np.arange(5, 17)
+    drawn = [objective.draw(unit, FORMAT, generator(seed)) for seed in range(30)]
+    again = [build(task)[0].draw(unit, FORMAT, generator(seed)) for seed in reversed(range(30))]
+    assert str(drawn) == str(again[::-1])
+
+
+TOO_SHORT = {"D": 3, "P": 2, "I": 0, "R": 2, "C": 2, "N": 1}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_too_short_is_never_consistent(task: str) -> None:
+    objective, _ = build(task, consistent=0.999)
+    longest = TOO_SHORT[task]
+    assert objective.needs.min_tokens == longest + 1 and objective.needs.unit == "sentence"
+    objective.draw(np.arange(5, 6 + longest), FORMAT, generator(0))
+    with pytest.raises(ValueError, match=rf"must have at least {longest + 1} tokens.* Got \["):
+        objective.draw(np.arange(5, 5 + longest), FORMAT, generator(0))
+
+
+def test_one_token_repeated_is_no_sentence_to_permute() -> None:
+    objective, _ = build("P", consistent=0.999)
+    assert objective.needs.different_tokens and not build("D")[0].needs.different_tokens
+    with pytest.raises(
+        ValueError, match=r"A sentence for P\(3\) must have at least 3 tokens and two different ones"
+    ):
+        objective.draw(np.full(9, 7), FORMAT, generator(0))
+
+
+@pytest.mark.parametrize("task", SINGLE)
+def test_what_is_perturbed_is_what_the_encoder_sees(task: str) -> None:
+    objective, _ = build(task, consistent=0.001)
+    unit = np.resize(np.arange(5, 20), 1000)
+    small = replace(FORMAT, max_length=20)
+    for seed in range(20):
+        row = objective.draw(unit, small, generator(seed)).tokens  # type: ignore[union-attr]
+        assert len(row) == (17 if task == "D" else 20)
+        assert content(row) != unit[: len(row) - 2].tolist()
+        if task in ("I", "R"):
+            assert sum(token not in unit for token in content(row)) == 3
+
+
+def test_noise_is_what_the_corpus_has_or_the_whole_vocabulary() -> None:
+    units = [np.array([0, 5, 6, 7, 8, 8, 8, 3]), np.array([9, 9, 9])]  # the second one is not for training
+    drawn = {}
+    for noise in ("unigram", "uniform"):
+        objective, encoder = build("R", noise=noise, k=1, consistent=0.001)
+        objective.study(units, np.array([0]))
+        objective.build(encoder)
+        rows = [objective.draw(np.array([5, 6]), FORMAT, generator(seed)) for seed in range(400)]
+        drawn[noise] = [t for row in rows for t in content(row.tokens) if t not in (5, 6)]  # type: ignore[union-attr]
+    assert set(drawn["unigram"]) == {7, 8}
+    assert drawn["unigram"].count(8) == pytest.approx(300, abs=35)
+    assert set(drawn["uniform"]) == set(range(7, 30))
+
+
+# Losses
+
+
+def test_batches_say_what_they_are() -> None:
+    for task in TASKS:
+        objective, _ = build(task)
+        batch = batch_of(objective)
+        assert (batch.task, batch.size) == (task, BATCH)
+        assert set(batch.tokens) == ({"sequence"} if task in SINGLE else {"first", "second"})
+        assert all(len(tokens) == BATCH for tokens in batch.tokens.values())
+
+
+@pytest.mark.parametrize("task", SINGLE)
+def test_sequence_loss_equals_its_definition(task: str) -> None:
+    objective, encoder = build(task)
+    units = documents(BATCH, 12)
+    examples = [objective.draw(unit, FORMAT, generator(0, i)) for i, unit in enumerate(units)]
+    losses, right = [], []
+    for example in examples:
+        assert isinstance(example, Single) and objective.classifier is not None
+        vector = encoder(Tokens.pad([example.tokens], FORMAT.pad_id)).sentence[0]
+        scores = objective.classifier(vector)
+        losses.append(-torch.log_softmax(scores, 0)[int(example.consistent)])
+        right.append(float((scores[1] > scores[0]) == example.consistent))
+    loss = objective.loss(encoder, objective.collate(examples, FORMAT))
+    torch.testing.assert_close(loss.total, torch.stack(losses).mean())
+    torch.testing.assert_close(loss.parts[task], loss.total.detach())
+    assert float(loss.parts[f"{task}_accuracy"]) == pytest.approx(np.mean(right))
+
+
+@pytest.mark.parametrize("k", [2, 5, BATCH])
+@pytest.mark.parametrize("task", PAIRS)
+def test_pair_loss_equals_its_definition(task: str, k: int) -> None:
+    objective, encoder = build(task, k=k)
+    batch = batch_of(objective)
+    first, second = (encoder(batch.tokens[name]).sentence for name in ("first", "second"))
+    losses, right = [], []
+    for i in range(BATCH):
+        own = first[i] @ second[i]
+        others = torch.stack([first[i] @ second[(i + j) % BATCH] for j in range(1, k)])
+        losses.append(torch.log(torch.exp(own) + torch.exp(others).sum()) - own)
+        right.append(float(own > others.max()))
+    loss = objective.loss(encoder, batch)
+    torch.testing.assert_close(loss.total, torch.stack(losses).mean())
+    torch.testing.assert_close(loss.parts[task], loss.total.detach())
+    assert float(loss.parts[f"{task}_accuracy"]) == pytest.approx(np.mean(right))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_gradcheck(task: str) -> None:
+    objective, encoder = build(task)
+    batch = batch_of(objective, 4)
+
+    def loss(weight: Tensor) -> Tensor:
+        with torch.nn.utils.stateless._reparametrize_module(encoder, {"mix.weight": weight}):
+            return objective.loss(encoder, batch).total
+
+    assert torch.autograd.gradcheck(loss, (encoder.mix.weight.detach().clone().requires_grad_(),))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_parts_are_named_and_measured(task: str) -> None:
+    objective, encoder = build(task, dropout=0.3)
+    batches = [batch_of(objective, step=step) for step in range(2)]
+    assert objective.part_names == (task, f"{task}_accuracy") == tuple(objective.loss(encoder, batches[0]).parts)
+    measured = objective.dev_metrics(encoder, batches)
+    assert set(measured) == {f"dev_{task}", f"dev_{task}_accuracy"} and encoder.training
+    assert measured == objective.dev_metrics(encoder, batches)  # without dropout
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_half_precision_gives_losses_in_float32(task: str) -> None:
+    objective, encoder = build(task)
+    objective, encoder = objective.float(), encoder.float()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = objective.loss(encoder, batch_of(objective))
+    assert {value.dtype for value in (loss.total, *loss.parts.values())} == {torch.float32}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_it_is_learned(task: str) -> None:
+    """Sentences are runs of rising numbers; the encoder is blind to order, so that P alone cannot be learned."""
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    units = [np.arange(start, start + 9) for start in rng.integers(5, 22, size=200)]
+    objective = ConsSent(task=task, batch_size=32, k=3, noise="uniform", nonlinearity="tanh")  # type: ignore[arg-type]
+    encoder = TinyEncoder(width=32)
+    objective.study(units, np.arange(200))
+    objective.build(encoder)
+    loader = Loader(units, range(200), objective, FORMAT, batch_size=32, seed=1)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=3e-3)
+    accuracies = []
+    for step in range(60):
+        loss = objective.loss(encoder, loader.batch(step))
+        optimizer.zero_grad()
+        loss.total.backward()
+        optimizer.step()
+        accuracies.append(float(loss.parts[f"{task}_accuracy"]))
+    reached = np.mean(accuracies[-20:])
+    if task == "P":
+        assert reached == pytest.approx(0.5, abs=0.08)  # nothing but the order gives a permuted sentence away
+    else:
+        assert reached > (0.5 if task in SINGLE else 1 / 3) + 0.15
+
+
+# Several processes
+
+
+def gradients(rank: int, world: int) -> list[dict[str, Tensor]]:
+    """Of each task, averaged over processes, with its parts; rank takes contiguous rows."""
+    results = []
+    for task in TASKS:
+        objective, encoder = build(task)
+        units, share = documents(BATCH, 14), BATCH // world
+        rows = range(rank * share, (rank + 1) * share)
+        batch = objective.collate([objective.draw(units[i], FORMAT, generator(1, i)) for i in rows], FORMAT)
+        loss = objective.loss(encoder, batch)
+        loss.total.backward()
+        named = [*encoder.named_parameters(), *objective.named_parameters()]
+        result = {name: weight.grad.clone() for name, weight in named if weight.grad is not None}
+        if world > 1:
+            for value in result.values():
+                distributed.all_reduce(value)
+                value /= world
+        results.append({**result, **{f"part {name}": value for name, value in loss.parts.items()}})
+    return results
+
+
+def worker(rank: int, world: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", f"file://{folder}/rendezvous", rank=rank, world_size=world)
+    torch.save(gradients(rank, world), f"{folder}/{rank}.pt")
+    distributed.destroy_process_group()
+
+
+def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
+    """k = 3 of 8: some rows' candidates are the other process'."""
+    multiprocessing.spawn(worker, (2, str(tmp_path)), nprocs=2)
+    single = gradients(0, 1)
+    for rank in range(2):
+        for ours, expected in zip(torch.load(tmp_path / f"{rank}.pt", weights_only=True), single, strict=True):
+            assert set(ours) == set(expected)
+            for name, value in expected.items():
+                torch.testing.assert_close(ours[name], value, rtol=1e-9, atol=1e-12)
+
+
+# Cost, facts, refusals
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_step_flops_follow_the_drawn_tokens(task: str) -> None:
+    objective, encoder = build(task, batch_size=400)
+    batch = batch_of(objective, 400)
+    objective.mean_length = float(np.mean([6 + i % 9 for i in range(400)]))
+    rows = 400 if task in SINGLE else 0
+    head = F.linear(torch.zeros(1, 6), torch.zeros(5, 6)).numel() * 6 + 5 * 5 + 5 * 2  # weights of three layers
+    expected = 3 * (encoder.forward_flops(batch.n_tokens, 0) + 2 * rows * head)
+    assert objective.step_flops(encoder) == pytest.approx(expected, rel=0.05)
+
+
+def test_facts_name_the_task_and_its_negatives() -> None:
+    assert build("D")[0].facts() == {"task": "D(3)"}
+    assert build("N")[0].facts() == {"task": "N(3)", "negatives per anchor": 2}
+    assert "1808.04217" in build("N")[0].citation
+
+
+def test_a_classifier_is_made_where_it_is_needed() -> None:
+    assert {task for task in TASKS if build(task)[0].state_dict()} == set(SINGLE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"task": "X"}, "objective.task must be one of D, P, I, R, C, N. Got 'X' instead."),
+        ({"k": 0}, "objective.k must be at least 1. Got 0 instead."),
+        ({"task": "P", "k": 1}, "objective.k must be at least 2. Got 1 instead."),
+        ({"task": "C", "k": 1}, "objective.k must be at least 2. Got 1 instead."),
+        ({"task": "N", "k": 9}, "objective.k must not exceed objective.batch_size (8)"),
+        ({"batch_size": 0}, "objective.batch_size must be at least 1. Got 0 instead."),
+        ({"classifier_width": 0}, "objective.classifier_width must be at least 1. Got 0 instead."),
+        ({"noise": "bigram"}, "objective.noise must be one of unigram, uniform. Got 'bigram' instead."),
+        ({"nonlinearity": "gelu"}, "objective.nonlinearity must be one of none, tanh, relu. Got 'gelu' instead."),
+        ({"consistent": 1.0}, "objective.consistent must lie between 0 and 1. Got 1.0 instead."),
+    ],
+)
+def test_refusals(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        build(**{"task": "D", **settings})
+    assert message in str(error.value)
+
+
+def test_a_held_out_part_without_enough_negatives_is_refused() -> None:
+    objective, encoder = build("C", k=5)
+    with pytest.raises(UserError) as error:
+        objective.loss(encoder, batch_of(objective, 4))
+    assert "A batch of 4 sentences has fewer than objective.k=5 parts to choose among" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_encoder_without_room_is_refused() -> None:
+    encoder = TinyEncoder(format=replace(FORMAT, max_length=8))
+    ConsSent(task="D", k=5).build(encoder)
+    for task, k in (("D", 6), ("I", 6), ("R", 7)):
+        with pytest.raises(UserError, match=rf"^objective.k={k} is too many for an encoder of 8 positions\.$"):
+            ConsSent(task=task, k=k).build(encoder)  # type: ignore[arg-type]

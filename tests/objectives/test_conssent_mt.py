@@ -1,0 +1,140 @@
+"""ConsSent's multitask objective: whose turn it is, which encoder and classifier learn, and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from data.batch import Batch
+from data.loader import Loader, Turns
+from data.randomness import generator
+from encoders.base import Encoder
+from encoders.concatenated import Concatenated
+from objectives.conssent_mt import TASKS, ConsSentMT
+from tests.tiny import FORMAT, TinyEncoder, documents
+
+BATCH = 6
+
+
+class Two(Concatenated):
+    """Two tiny encoders, which have no tokenizers to compare."""
+
+    def __init__(self) -> None:
+        Encoder.__init__(self)
+        self.members = nn.ModuleList([TinyEncoder(), TinyEncoder(width=8)])  # type: ignore[assignment]
+        self.format = FORMAT
+        self.dimension = 14
+
+
+def build(**settings: Any) -> tuple[ConsSentMT, Two]:
+    torch.manual_seed(0)
+    encoder = Two().double()
+    objective = ConsSentMT(**{"batch_size": BATCH, "k": 2, "classifier_width": 5, **settings})
+    objective.study(documents(50, 14), np.arange(50))
+    objective.build(encoder)
+    return objective.double(), encoder
+
+
+def batch_of(objective: ConsSentMT, task: str) -> Batch:
+    drawer = objective.tasks[task]
+    units = documents(BATCH, 12)
+    return drawer.collate([drawer.draw(unit, FORMAT, generator(i)) for i, unit in enumerate(units)], FORMAT)
+
+
+def test_encoders_alternate_and_each_goes_through_its_tasks() -> None:
+    objective, _ = build()
+    names = [objective.turn(step, seed=1) for step in range(32)]
+    assert "".join(names[::2]) == "DPIR" * 4 and "".join(names[1::2]) == "NC" * 8
+    assert set(names) == set(objective.tasks) == set(TASKS)
+
+
+def test_loaders_take_these_turns() -> None:
+    objective, _ = build()
+    units = documents(30, 12)
+    loaders = {
+        name: Loader(units, range(30), task, FORMAT, batch_size=task.batch_size, seed=1)
+        for name, task in objective.tasks.items()
+    }
+    turns = Turns(loaders, lambda step: objective.turn(step, 1))
+    assert [turns.batch(step).task for step in range(9)] == [*"DNPCINRC", "D"]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_teaches_its_encoder_and_its_classifier_alone(task: str) -> None:
+    objective, encoder = build()
+    loss = objective.loss(encoder, batch_of(objective, task))
+    assert tuple(loss.parts) == (task, f"{task}_accuracy")
+    loss.total.backward()
+    taught = {name.split(".")[1] for name, weight in objective.named_parameters() if weight.grad is not None}
+    assert taught == ({task} if task in "DPIR" else set())
+    own = int(task in "NC")
+    assert all(weight.grad is not None for weight in encoder.members[own].parameters())
+    assert all(weight.grad is None for weight in encoder.members[1 - own].parameters())
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_tasks_loss_is_that_of_the_task_alone(task: str) -> None:
+    objective, encoder = build()
+    batch = batch_of(objective, task)
+    alone = objective.tasks[task].loss(encoder.members[int(task in "NC")], batch)
+    assert objective.loss(encoder, batch).total == alone.total
+
+
+def test_tasks_have_k_and_needs_of_their_own() -> None:
+    objective, _ = build(k=4)
+    assert {task.k for task in objective.tasks.values()} == {4}
+    assert {name: task.needs.min_tokens for name, task in objective.tasks.items()} == {
+        "D": 5, "P": 4, "I": 1, "R": 4, "N": 2, "C": 3,
+    }  # fmt: skip
+    needs = objective.needs
+    assert (needs.encoders, needs.unit, needs.min_tokens, needs.different_tokens) == (2, "sentence", 5, True)
+
+
+def test_parts_are_named_and_measured() -> None:
+    objective, encoder = build()
+    measured = objective.dev_metrics(encoder, [batch_of(objective, task) for task in TASKS])
+    assert tuple(measured) == tuple(f"dev_{name}" for name in objective.part_names)
+    assert objective.part_names[:3] == ("D", "D_accuracy", "P") and len(objective.part_names) == 12
+
+
+def test_step_flops_are_the_mean_over_the_turns() -> None:
+    objective, encoder = build()
+    cost = {name: task.step_flops(encoder.members[int(name in "NC")]) for name, task in objective.tasks.items()}
+    expected = (cost["D"] + cost["P"] + cost["I"] + cost["R"] + 2 * cost["N"] + 2 * cost["C"]) / 8
+    assert objective.step_flops(encoder) == pytest.approx(expected) and expected > 0
+
+
+def test_the_corpus_is_counted_once_for_all() -> None:
+    objective, _ = build()
+    assert len({id(task.counts) for task in objective.tasks.values()}) == 1
+    assert {task.mean_length for task in objective.tasks.values()} == {14.0}
+
+
+def test_it_draws_nothing_itself() -> None:
+    objective, _ = build()
+    with pytest.raises(TypeError, match="Each task draws"):
+        objective.draw(np.arange(5, 15), FORMAT, generator(0))
+    with pytest.raises(TypeError, match="Each task collates"):
+        objective.collate([], FORMAT)
+
+
+def test_facts() -> None:
+    assert build()[0].facts() == {"task": "MT(2)", "negatives per anchor": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"k": 1}, "objective.k must be at least 2. Got 1 instead."),
+        ({"k": 7}, "objective.k must not exceed objective.batch_size (6)"),
+        ({"consistent": 0.0}, "objective.consistent must lie between 0 and 1. Got 0.0 instead."),
+    ],
+)
+def test_refusals(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        build(**settings)
+    assert message in str(error.value)
