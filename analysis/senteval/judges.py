@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from sklearn.metrics import f1_score
 
+from analysis.senteval import scores
 from analysis.senteval.examples import Captions, Examples
 from analysis.senteval.features import Vectors
 from analysis.senteval.hidden import Choice, choose_hidden
@@ -16,7 +16,7 @@ from analysis.senteval.protocols import Protocol
 from analysis.senteval.relatedness import Scored, relatedness
 from analysis.senteval.retrieval import Captioned, retrieval
 from analysis.senteval.selection import Outcome, kfold, nested, split
-from analysis.senteval.similarity import Correlation, cosine, similarity
+from analysis.senteval.similarity import cosine, cosines
 from analysis.senteval.snli import Pairs, snli
 from analysis.senteval.tasks import Task
 
@@ -122,12 +122,10 @@ def _classes(
             extra = {"hidden": outcome.hidden, "dropout": outcome.dropout}
         else:
             outcome = split(*found["train"], *found["dev"], *found["test"], classes, protocol, **options)
-    record = {"dev": outcome.dev, "test": outcome.test, "l2": outcome.l2, **extra}
+    reached = scores.classification(task.name, gold, outcome.probabilities, arrays.get("fold"))
+    record = {"dev": outcome.dev, **reached, "l2": outcome.l2, **extra}
     record |= {"n_train": len(gold if task.kind == "nested" else parts["train"].targets)}
     record |= {"n_dev": outcome.n_dev, "n_test": outcome.n_test}
-    if task.name == "MRPC":
-        said = outcome.probabilities.argmax(axis=1)
-        record |= {"accuracy": outcome.test, "f1": round(100 * float(f1_score(gold, said)), 2)}
     return record, arrays | {"gold": gold, "predicted": outcome.probabilities}
 
 
@@ -143,10 +141,9 @@ def _snli(
         Pairs(rows.index(part.first), rows.index(part.second), part.targets) for part in parts.values()
     )
     found = snli(rows.matrix, train, dev, test, protocol.classifier, device=device, progress=progress)
-    return _counted(parts, {"dev": found.dev, "test": found.test, "l2": found.l2}), {
-        "gold": parts["test"].targets,
-        "predicted": found.probabilities,
-    }
+    gold = parts["test"].targets
+    record = {"dev": found.dev, **scores.classification("SNLI", gold, found.probabilities), "l2": found.l2}
+    return _counted(parts, record), {"gold": gold, "predicted": found.probabilities}
 
 
 def _relatedness(
@@ -157,38 +154,28 @@ def _relatedness(
     if protocol.cosine:
         dev, test = (cosine(rows(part.first), rows(part.second), part.targets) for part in _ends(parts))
         # Gao et al. (2021) choose and report by Spearman.
-        record = {"dev": 100 * dev.correlation.spearman, "dev_pearson": 100 * dev.correlation.pearson, "mse": None}
-        correlation, predicted = test.correlation, test.predictions
+        record = {"dev": 100 * dev.correlation.spearman, "dev_pearson": 100 * dev.correlation.pearson}
+        predicted = test.predictions
     else:
         train, dev_part, test_part = (
             Scored(_pair(rows(part.first), rows(part.second)), part.targets) for part in parts.values()
         )
         found = relatedness(train, dev_part, test_part, device=device, progress=progress)
-        record = {"dev": 100 * found.dev, "dev_pearson": 100 * found.dev, "mse": found.mse}
-        correlation, predicted = found.test, found.predictions
-    record |= {"test": 100 * correlation.spearman, "l2": None, **_percent(correlation)}
-    return _counted(parts, record), {"gold": gold, "predicted": predicted.astype(np.float32)}
+        record = {"dev": 100 * found.dev, "dev_pearson": 100 * found.dev}
+        predicted = found.predictions
+    record |= {"l2": None, **scores.relatedness(gold, predicted, trained=not protocol.cosine)}
+    # As exact as they were scored: in single precision some would be tied.
+    return _counted(parts, record), {"gold": gold, "predicted": predicted}
 
 
 def _similarity(parts: Mapping[str, Examples], rows: Rows, protocol: Protocol) -> Judgement:
-    found = similarity({name: (rows(part.first), rows(part.second), part.targets) for name, part in parts.items()})
-    means = {"mean": found.mean, "wmean": found.wmean, "all": found.all}
-    record: dict[str, Any] = {
-        "dev": None,
-        "test": 100 * (found.all if protocol.cosine else found.mean).spearman,
-        "l2": None,
-        "n_train": 0,
-        "n_dev": 0,
-        "n_test": sum(len(part.targets) for part in parts.values()),
-        "pearson": {name: 100 * value.pearson for name, value in means.items()},
-        "spearman": {name: 100 * value.spearman for name, value in means.items()},
-        "subsets": {
-            name: {"n": len(one.predictions), **_percent(one.correlation)} for name, one in found.subsets.items()
-        },
-    }
+    found = {name: (cosines(rows(part.first), rows(part.second)), part.targets) for name, part in parts.items()}
+    reached = scores.similarity(found, cosine=protocol.cosine)
+    gold = np.concatenate([part.targets for part in parts.values()])
+    record = {"dev": None, **reached, "l2": None, "n_train": 0, "n_dev": 0, "n_test": len(gold)}
     return record, {
-        "gold": np.concatenate([part.targets for part in parts.values()]),
-        "predicted": np.concatenate([one.predictions for one in found.subsets.values()]).astype(np.float32),
+        "gold": gold,
+        "predicted": np.concatenate([predicted for predicted, _ in found.values()]).astype(np.float32),
         "subset": np.repeat(np.arange(len(parts)), [len(part.targets) for part in parts.values()]),
     }
 
@@ -220,7 +207,3 @@ def _ends(parts: Mapping[str, Examples]) -> tuple[Examples, Examples]:
 
 def _counted(parts: Mapping[str, Examples], record: dict[str, Any]) -> dict[str, Any]:
     return record | {f"n_{name}": len(part.targets) for name, part in parts.items()}
-
-
-def _percent(correlation: Correlation) -> dict[str, float]:
-    return {"pearson": 100 * correlation.pearson, "spearman": 100 * correlation.spearman}

@@ -79,6 +79,7 @@ class Record(TypedDict):
             "image_r1", ... (images of a caption).
         median_rank: of retrieval: {"caption", "image"}; a rank, no percentage.
         splits: of retrieval: the sets of test images that scores are means over.
+        weights: of an ensemble's members.
         files: SHA-256 of the task's files.
         comparable: whether it may stand beside printed scores (SentEval's whole own data, by their counts; the
             papers' measure), see ``incomparable``.
@@ -107,6 +108,7 @@ class Record(TypedDict):
     recalls: NotRequired[dict[str, float]]
     median_rank: NotRequired[dict[str, float]]
     splits: NotRequired[int]
+    weights: NotRequired[list[float]]
     files: NotRequired[str]
     comparable: NotRequired[bool]
     reason: NotRequired[str | None]

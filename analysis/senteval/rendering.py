@@ -44,12 +44,13 @@ _METRICS = {
 
 @dataclass(frozen=True)
 class Row:
-    """A model's cells; ``source`` is "ours" or the paper that prints them."""
+    """A model's cells; ``source`` is "ours" or the paper that prints them; ``deviations`` are those of means."""
 
     name: str
     cells: dict[Key, Cell]
     source: str = "ours"
     protocol: str = ""
+    deviations: dict[Key, float] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -76,9 +77,9 @@ class Grid:
         return row.source == "ours" and key in row.cells and round(row.cells[key].value, 2) == self.best(key)
 
 
-def score_cell(value: float) -> Cell:
-    """A score of ours as tables show it."""
-    return Cell(value, f"{value:.2f}")
+def score_cell(value: float, deviation: float | None = None) -> Cell:
+    """A score of ours as tables show it, "80.00", or with its standard deviation, "80.00 ± 0.31"."""
+    return Cell(value, f"{value:.2f}" + ("" if deviation is None else f" ± {deviation:.2f}"))
 
 
 def heading(key: Key) -> str:
@@ -93,16 +94,25 @@ def heading(key: Key) -> str:
 
 
 def as_csv(grid: Grid) -> str:
-    """Columns by SentEval's names ("MRPC.f1"); numbers as shown, nothing where there is none; no notes."""
+    """Columns by SentEval's names ("MRPC.f1"); numbers as shown, nothing where there is none; no notes.
+
+    A column of means is followed by that of their standard deviations ("MRPC.f1.sd").
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    names = [
-        metric if not task else task if metric == "test" else f"{task}.{metric}" for task, metric in grid.columns
-    ]
+    rows = grid.ours + grid.printed
+    names: list[str] = []
+    columns: list[list[str]] = []
+    for key in grid.columns:
+        task, metric = key
+        names.append(metric if not task else task if metric == "test" else f"{task}.{metric}")
+        columns.append([row.cells[key].text.split(" ±")[0] if key in row.cells else "" for row in rows])
+        if any(key in row.deviations for row in rows):
+            names.append(f"{names[-1]}.sd")
+            columns.append([f"{row.deviations[key]:.2f}" if key in row.deviations else "" for row in rows])
     writer.writerow(["model", "source", "protocol", *names])
-    for row in grid.ours + grid.printed:
-        cells = [row.cells[key].text if key in row.cells else "" for key in grid.columns]
-        writer.writerow([row.name, row.source, row.protocol, *cells])
+    for place, row in enumerate(rows):
+        writer.writerow([row.name, row.source, row.protocol, *(column[place] for column in columns)])
     return file.getvalue().rstrip("\n")
 
 
@@ -178,11 +188,12 @@ def _blocks(grid: Grid) -> list[list[Row]]:
 
 
 def _fitting(grid: Grid, width: int) -> Iterable[Sequence[Key]]:
-    """The columns in groups that fit ``width`` characters, each as wide as its heading, its padding and a line."""
+    """The columns in groups that fit ``width`` characters, each as wide as its text, its padding and a line."""
     group: list[Key] = []
     used = 0
     for key in grid.columns:
-        need = max(5, len(heading(key))) + 3
+        cells = (len(row.cells[key].text) for row in grid.ours + grid.printed if key in row.cells)
+        need = max(5, len(heading(key)), *cells) + 3
         if group and used + need > width:
             yield group
             group, used = [], 0
@@ -203,6 +214,7 @@ _LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {
     ">": r"\textgreater{}",
     "ρ": r"$\rho$",
     "–": "--",
+    "±": r"$\pm$",
 }
 
 

@@ -11,7 +11,7 @@ import torch
 from scipy.special import softmax
 from sklearn.model_selection import StratifiedKFold
 
-from analysis.senteval import hidden, linear
+from analysis.senteval import hidden, linear, scores
 from analysis.senteval.fits import Fit
 from analysis.senteval.protocols import L2, SEED, Classifier, Protocol
 from data.errors import UserError
@@ -96,14 +96,11 @@ def nested(
         progress=_part(progress, share, 1),
     )
     logits, folds = np.empty((len(labels), classes), np.float32), np.empty(len(labels), np.int64)
-    tests = []
     for number, ((_, test), one) in enumerate(zip(outer, found, strict=True)):
         logits[test], folds[test] = one.logits(features[test]), number
-        tests.append(_accuracy(logits[test], labels[test]))
-    # np.float64's own rounding, as in the toolkit: Python's differs where a mean ends on a half.
-    dev, test_mean = (float(round(np.mean(scores), 2)) for scores in ([score for _, score in chosen], tests))
+    dev, reached = scores.mean([score for _, score in chosen]), scores.accuracy(labels, logits, folds)
     return Outcome(
-        dev, test_mean, [l2 for l2, _ in chosen], softmax(logits, axis=1), len(labels), len(labels), folds
+        dev, reached, [l2 for l2, _ in chosen], softmax(logits, axis=1), len(labels), len(labels), folds
     )
 
 
@@ -186,19 +183,16 @@ def _with_l2(folds: list[tuple[np.ndarray, np.ndarray]]) -> list[Fit]:
 
 def _best(accuracies: np.ndarray) -> tuple[float, float]:
     """The first best L2 and its score in percent, of accuracies 0 .. 1 of shape (folds, L2)."""
-    scores = [float(round(100 * np.mean(column), 2)) for column in accuracies.T]
-    return L2[int(np.argmax(scores))], max(scores)
-
-
-def _accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
-    return round(100 * float(np.mean(logits.argmax(axis=1) == labels)), 2)
+    means = [float(round(100 * np.mean(column), 2)) for column in accuracies.T]
+    return L2[int(np.argmax(means))], max(means)
 
 
 def _outcome(
     dev: float, l2: float, trained: Trained, test: np.ndarray, test_labels: np.ndarray, n_dev: int
 ) -> Outcome:
     logits = trained.logits(test)
-    return Outcome(dev, _accuracy(logits, test_labels), l2, softmax(logits, axis=1), n_dev, len(test_labels))
+    reached = scores.accuracy(test_labels, logits)
+    return Outcome(dev, reached, l2, softmax(logits, axis=1), n_dev, len(test_labels))
 
 
 def _part(progress: Progress | None, start: float, stop: float) -> Progress | None:

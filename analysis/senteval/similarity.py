@@ -74,7 +74,14 @@ def cosine(first: np.ndarray, second: np.ndarray, gold: np.ndarray) -> Judged:
 
 def similarity(subsets: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Similarity:
     """Judges one year of STS: by subset, first and second vectors of shape (n, D) and gold of shape (n,)."""
-    judged = {name: cosine(*subset) for name, subset in subsets.items()}
+    return year({name: (cosines(first, second), gold) for name, (first, second, gold) in subsets.items()})
+
+
+def year(subsets: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Similarity:
+    """``similarity`` from scores that are there: by subset, predicted and gold ones of shape (n,)."""
+    judged = {
+        name: Judged(correlation(predictions, gold), predictions) for name, (predictions, gold) in subsets.items()
+    }
     each = np.array([one.correlation for one in judged.values()])
     sizes = [len(one.predictions) for one in judged.values()]
     return Similarity(
@@ -83,7 +90,7 @@ def similarity(subsets: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]])
         wmean=Correlation(*np.average(each, axis=0, weights=sizes).tolist()),
         all=correlation(
             np.concatenate([one.predictions for one in judged.values()]),
-            np.concatenate([gold for _, _, gold in subsets.values()]),
+            np.concatenate([gold for _, gold in subsets.values()]),
         ),
     )
 

@@ -1,6 +1,7 @@
 """One table from many senteval.json: models by tasks, averages, the papers' rows beside.
 
     python -m analysis.senteval.tables a/senteval.json b/senteval.json --papers declutr --format md
+    python -m analysis.senteval.tables best=a1 best=a2 b --mean --tasks TREC MRPC --papers conssent
 
 Beside a paper's rows stand only scores of the paper's own metric, on SentEval's whole data; an average over fewer
 tasks than the paper's is marked, and the papers' rows are then averaged from their printed cells over the same
@@ -12,18 +13,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from analysis.senteval.alike import Judged, label
 from analysis.senteval.averages import RULES, Rule, Scores, average, averages
 from analysis.senteval.printed import PAPERS, Key, PrintedRow, paper_rows
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
 from analysis.senteval.rendering import FORMATS, Grid, Row, rich_table, score_cell
-from analysis.senteval.results import Results, read_results
+from analysis.senteval.results import FILE, Results, read_results
+from analysis.senteval.spreads import merged
+from analysis.senteval.tasks import find
 from data.errors import UserError
 
 # The averages of a table without papers.
@@ -35,6 +39,12 @@ SHOWN = (
     "sts_spearman_wmean",
     "sts_spearman_all",
 )
+REMARKS = {  # on a task's printed scores: (paper, task)
+    (
+        "conssent",
+        "SICKEntailment",
+    ): "conssent: SICK-E and SICK-R of Untrained LSTM, FastText BoW and SkipThought-LN look swapped in print."
+}
 PAPER_PROTOCOLS = {"declutr": "default", "declutr_v1": "default", "conssent": "conssent", "gensen": "gensen"}
 
 
@@ -75,13 +85,22 @@ def task_table(
     return table
 
 
-def comparison(results: Sequence[Results], papers: Sequence[str] = (), split: str = "test") -> Grid:
+def comparison(
+    results: Sequence[Results],
+    papers: Sequence[str] = (),
+    split: str = "test",
+    *,
+    tasks: Collection[str] | None = None,
+    mean: bool = False,
+) -> Grid:
     """The table of ``results``, a row each, with the rows of ``papers`` (of PAPERS) below.
 
     Args:
         results: evaluations; those of equal names are told apart by protocol or number.
         papers: whose rows stand beside; on test the columns are then theirs.
         split: "test" or "dev".
+        tasks: whose columns are shown; averages are over all tasks nevertheless. None: all.
+        mean: results of equal name and protocol make one row, of means and standard deviations.
 
     Raises:
         UserError: if there is nothing to show.
@@ -90,8 +109,9 @@ def comparison(results: Sequence[Results], papers: Sequence[str] = (), split: st
     scores = [_scores(one, only_comparable=bool(papers)) for one in results]
     theirs = [key for row in printed for key in row.cells if key[0]]
     wanted = _ordered(theirs or [key for one in results for key in _keys(one, split)])
+    wanted = [key for key in wanted if tasks is None or key[0] in tasks]
     columns = [key for key in wanted if any(score(*key) is not None for score in scores)]
-    names = _names(results)
+    names = _names(results, numbered=not mean)
     ours = [Row(name, {}, protocol=one.protocol) for name, one in zip(names, results, strict=True)]
     below = [Row(row.model, {}, row.paper, PAPER_PROTOCOLS[row.paper]) for row in printed]
     for key in columns:
@@ -119,8 +139,11 @@ def comparison(results: Sequence[Results], papers: Sequence[str] = (), split: st
             notes.append(f"{paper}: as printed, protocol {protocol}{other}.")
         else:
             notes.append(f"{paper}: nothing to compare.")
+    shown = {task for task, _ in columns}
+    notes += [remark for (paper, task), remark in REMARKS.items() if paper in papers and task in shown]
     notes += _data_notes(results, names, left_out=bool(papers))
-    return Grid(f"SentEval, {split}", columns, ours, below, notes)
+    grid = Grid(f"SentEval, {split}", columns, ours, below, notes)
+    return merged(grid) if mean else grid
 
 
 def _add_average(
@@ -188,14 +211,14 @@ def _rules(papers: Sequence[str], split: str) -> list[Rule]:
     return [RULES[name + suffix] for name in SHOWN if name + suffix in RULES]
 
 
-def _names(results: Sequence[Results]) -> list[str]:
-    """What to call each: the model's name, with its protocol where these differ, numbered if need be."""
+def _names(results: Sequence[Results], *, numbered: bool) -> list[str]:
+    """What to call each: the model's name, with its protocol where these differ, equal ones ``numbered``."""
     several = len({one.protocol for one in results}) > 1
     names = [str(one.model.get("name", "?")) + (f" ({one.protocol})" if several else "") for one in results]
     count, seen = Counter(names), Counter[str]()
     for index, name in enumerate(names):
         seen[name] += 1
-        if count[name] > 1:
+        if numbered and count[name] > 1:
             names[index] = f"{name} #{seen[name]}"
     return names
 
@@ -220,7 +243,9 @@ def _data_notes(results: Sequence[Results], names: Sequence[str], left_out: bool
     for one, name in zip(results, names, strict=True):
         if one.missing:
             lacking.setdefault(", ".join(one.missing), []).append(name)
-    return notes + [f"No files of {tasks} for {', '.join(models)}." for tasks, models in lacking.items()]
+    return notes + [
+        f"No files of {tasks} for {', '.join(dict.fromkeys(models))}." for tasks, models in lacking.items()
+    ]
 
 
 def _show(value: float | None) -> str:
@@ -237,17 +262,42 @@ def _weight(l2: float | list[float] | None) -> str:
     return f"{'' if count == len(l2) else '~'}{common:g}"
 
 
+def _read(given: str, by: Sequence[str]) -> Results:
+    """The result that ``given`` names, FOLDER or NAME=FOLDER; called NAME, or by its run's values at ``by``.
+
+    Raises:
+        UserError: if it cannot be read.
+    """
+    name, equals, path = given.partition("=")
+    if not equals or Path(given).exists():
+        name, path = "", given
+    results = read_results(path)
+    folder = Path(path).parent if Path(path).name == FILE else Path(path)
+    if name := name or label(Judged(folder, results), by) or "":
+        results.model = results.model | {"name": name}
+    return results
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m analysis.senteval.tables", description="One table from many senteval.json."
     )
-    parser.add_argument("results", nargs="+", type=Path, help="senteval.json, or folders that hold one")
+    parser.add_argument(
+        "results", nargs="+", metavar="[NAME=]RESULT", help="senteval.json, or folders that hold one"
+    )
     parser.add_argument("--papers", nargs="+", default=[], choices=PAPERS, help="whose printed rows stand beside")
     parser.add_argument("--format", default="text", choices=list(FORMATS))
     parser.add_argument("--split", default="test", choices=("test", "dev"))
+    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="whose columns are shown; default: all")
+    parser.add_argument(
+        "--by", nargs="+", default=[], metavar="KEY", help="name rows by their runs' objective.task, say"
+    )
+    parser.add_argument("--mean", action="store_true", help="one row a name: mean and standard deviation")
     given = parser.parse_args(arguments)
     try:
-        grid = comparison([read_results(path) for path in given.results], given.papers, given.split)
+        tasks = {task.name for task in find(given.tasks)} if given.tasks else None
+        results = [_read(one, given.by) for one in given.results]
+        grid = comparison(results, given.papers, given.split, tasks=tasks, mean=given.mean)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

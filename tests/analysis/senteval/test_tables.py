@@ -136,6 +136,52 @@ def test_equal_names_and_other_protocols() -> None:
     assert grid.notes[0] == "Protocols, not to be compared: default, simcse."
 
 
+def test_results_of_one_name_become_mean_and_deviation() -> None:
+    tests = {"a": (80, 83, 86), "b": (70,)}
+    made = [
+        results(name, records(("CR", "MRPC", "TREC"), test)) for name, given in tests.items() for test in given
+    ]
+    made[1].tasks.pop("MRPC")  # not in all three: no mean
+    grid = comparison(made, ["conssent"], mean=True)
+    assert [row.name for row in grid.ours] == ["a", "b"]
+    assert grid.ours[0].cells[CR] == Cell(83, "83.00 ± 3.00") and grid.ours[0].deviations[CR] == 3
+    assert cells(grid.ours[1])[CR] == "70.00" and not grid.ours[1].deviations
+    assert ("MRPC", "accuracy") not in grid.ours[0].cells and ("MRPC", "accuracy") in grid.ours[1].cells
+    assert "Mean ± standard deviation over the results of each name: a (3), b (1)." in grid.notes
+    assert grid.is_best(grid.ours[0], CR)
+    written = [*csv.DictReader(io.StringIO(as_csv(grid)))]
+    assert [written[0][name] for name in ("CR", "CR.sd", "TREC", "TREC.sd")] == ["83.00", "3.00", "83.00", "3.00"]
+    assert written[1]["CR"] == "70.00" and written[1]["CR.sd"] == "" and "MRPC.accuracy.sd" not in written[0]
+    assert r"\textbf{83.00 $\pm$ 3.00}" in as_latex(grid) and "**83.00 ± 3.00**" in as_markdown(grid)
+    assert max(map(len, as_text(grid, 60).split("\n"))) <= 60 and "83.00 ± 3.00" in as_text(grid, 60)
+    whole = comparison([results("a"), results("b")], mean=True)
+    assert cells(whole.ours[0])[CR] == "70.00" and not any("deviation" in note for note in whole.notes)
+
+
+def test_protocols_are_never_averaged_together() -> None:
+    made = [results("a", protocol=protocol) for protocol in ("default", "simcse", "default")]
+    grid = comparison(made, mean=True)
+    assert [row.name for row in grid.ours] == ["a (default)", "a (simcse)"]
+    assert cells(grid.ours[0])[CR] == "70.00 ± 0.00" and cells(grid.ours[1])[CR] == "70.00"
+
+
+def test_some_tasks_columns_and_all_averages() -> None:
+    """The three tasks of ConsSent's figure 1, as tables 2 and 3 have them."""
+    grid = comparison([results("a", protocol="conssent")], ["conssent"], tasks=["TREC", "MRPC", "STSBenchmark"])
+    assert grid.columns == [
+        ("TREC", "test"),
+        ("MRPC", "accuracy"),
+        ("STSBenchmark", "pearson"),
+        *(("", name) for name in ("probing", "conssent_transfer", "conssent_all")),
+    ]
+    best = cells(named(grid.printed, "ConsSent-R(2)"))
+    assert [best[key] for key in grid.columns] == ["92.6", "75.9", "72.0", "79.7", "84.1", "81.89"]
+    assert cells(named(grid.printed, "Ensemble"))["", "conssent_all"] == "84.65"
+    assert "conssent: as printed, protocol conssent." in grid.notes
+    assert not any("swapped" in note for note in grid.notes)
+    assert any("SICK-R of Untrained LSTM" in note for note in comparison([results("a")], ["conssent"]).notes)
+
+
 def test_missing_files_are_named_once() -> None:
     lacking = {"SNLI": "s1.train", "CR": "x"}
     grid = comparison([results("a", missing=lacking), results("b", missing=lacking), results("c")])
@@ -261,6 +307,19 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out.startswith(
         "model,source,protocol,CR.dev,MRPC.dev,declutr_downstream_dev (2 of 17)"
     )
+    given = [f"both={paths[0]}", f"both={paths[1]}", paths[1], "--mean", "--tasks", "CR", "--format", "csv"]
+    assert main(given) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("model,source,protocol,CR,CR.sd,") and "MRPC" not in lines[0]
+    assert [line.split(",")[:5] for line in lines[1:]] == [
+        ["both", "ours", "default", "70.00", "0.00"],
+        ["b", "ours", "default", "70.00", ""],
+    ]
+    (tmp_path / "a" / "config.yaml").write_text("objective: {task: D}\n", encoding="utf-8")
+    assert main([*paths, "--by", "objective.task", "--format", "csv"]) == 0
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["D", "b"]
+    assert main([*paths, "--tasks", "CRR"]) == 2
+    assert capsys.readouterr().err.startswith("tasks: there is no task 'CRR'")
     assert main([str(tmp_path / "c")]) == 2
     assert (
         capsys.readouterr().err

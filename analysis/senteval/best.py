@@ -1,0 +1,128 @@
+"""The best encoders of a sweep by their mean score on the dev sets of SentEval's tasks (Brahma 2018, section 5).
+
+    python -m analysis.senteval.best evaluations/*-conssent                the best of each objective.task
+    python -m analysis.senteval.best ... --by objective.task objective.k   of each pair of these
+    python -m analysis.senteval.best ... --by --top 6                      the best six of all
+
+A task's dev score is what its classifier was chosen by: accuracy; Pearson x 100 of SICK-R and STS-B; mean recall
+of image-caption retrieval. STS12-16 have no dev set and are left out. All results are over one set of tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from analysis.senteval.alike import label, read_alike
+from data.errors import UserError
+
+GROUP = "objective.task"
+
+
+class Candidate(NamedTuple):
+    """A result with its mean dev score in percent."""
+
+    folder: Path
+    dev: float
+
+
+class Ranking(NamedTuple):
+    """Results of a sweep.
+
+    Attributes:
+        groups: by label in the order met, the best first; of equal ones the one given first.
+        tasks: that ``dev`` is the mean over.
+        without: that have no dev set.
+    """
+
+    groups: dict[str, list[Candidate]]
+    tasks: list[str]
+    without: list[str]
+
+
+def rank(paths: Sequence[Path | str], by: Sequence[str] = (GROUP,), tasks: Sequence[str] | None = None) -> Ranking:
+    """Ranks results by their mean dev score, within each group.
+
+    Args:
+        paths: folders of results, or their senteval.json.
+        by: keys of the runs' configurations that make a group; none: all are one group.
+        tasks: which; None: all that any of the results has.
+
+    Raises:
+        UserError: in one line, where results differ in protocol, tasks or data, one has no dev score, or the run
+            behind one has none of the keys.
+    """
+    judged, names = read_alike(paths, tasks)
+    without = [name for name in names if judged[0].results.tasks[name]["kind"] == "similarity"]
+    counted = [name for name in names if name not in without]
+    if not counted:
+        raise UserError(f"None of the tasks has a dev set: {', '.join(names) or 'there are none'}.")
+    groups: dict[str, list[Candidate]] = {}
+    for one in judged:
+        scores = []
+        for name in counted:
+            score = one.results.tasks[name]["dev"]
+            if score is None:
+                raise UserError(f"{one.folder} has no dev score of {name}, as an ensemble has none: leave it out.")
+            scores.append(score)
+        group = label(one, by) if by else "all"
+        if group is None:
+            raise UserError(
+                f"{one.folder} is of no run with {' or '.join(by)} in its config.yaml: --by names other keys, "
+                "or none for one group."
+            )
+        groups.setdefault(group, []).append(Candidate(one.folder, sum(scores) / len(scores)))
+    return Ranking(
+        {name: sorted(group, key=lambda one: -one.dev) for name, group in groups.items()}, counted, without
+    )
+
+
+def table(ranking: Ranking, top: int = 1) -> Table:
+    """``ranking`` for the terminal, the ``top`` of each group in bold."""
+    result = Table(title="mean dev score, %", title_justify="left", header_style="bold")
+    result.add_column("group")
+    result.add_column("dev", justify="right")
+    result.add_column("results", no_wrap=True, overflow="ignore")  # to be copied
+    for name, group in ranking.groups.items():
+        for place, one in enumerate(group):
+            style = "bold" if place < top else "dim"
+            result.add_row(escape(name), f"{one.dev:.2f}", escape(str(one.folder)), style=style)
+        result.add_section()
+    left = f"; no dev set: {', '.join(ranking.without)}" if ranking.without else ""
+    result.caption = f"over {len(ranking.tasks)} tasks: {', '.join(ranking.tasks)}{left}"
+    result.caption_justify = "left"
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m analysis.senteval.best", description=__doc__.split("\n")[0])
+    parser.add_argument("results", nargs="+", type=Path, help="folders of results, or their senteval.json")
+    parser.add_argument("--by", nargs="*", default=[GROUP], metavar="KEY", help=f"default: {GROUP}")
+    parser.add_argument("--top", type=int, default=1, help="how many of each group; default: 1")
+    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="default: all")
+    given = parser.parse_args(arguments)
+    if given.top < 1:
+        parser.error(f"--top must be at least 1. Got {given.top} instead.")
+    try:
+        ranking = rank(given.results, given.by, given.tasks)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    shown = table(ranking, given.top)
+    # As wide as it is: a folder's name that is cut cannot be copied.
+    wide = Console(width=1000)
+    Console(width=min(wide.measure(shown).maximum, 1000)).print(shown)
+    chosen = [one.folder for group in ranking.groups.values() for one in group[: given.top]]
+    print(f"ensemble=[{','.join(map(str, chosen))}]")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""Several encoders judged as one: their classifiers' predictions, weighted by how good each is on dev.
+
+p = sum_i w_i p_i with w_i = d_i / sum_j d_j for each task, where p_i are class probabilities or relatedness scores
+and d_i the i-th encoder's dev performance on it (Brahma 2018, section 5: "weighting the predictions of the
+individual models by the normalized validation performance on each of the tasks"). Where there is no dev set, as
+for the cosines of STS12-16, all weigh the same. Nothing is embedded or trained: only results are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from analysis.senteval import scores
+from analysis.senteval.alike import Judged, read_alike
+from analysis.senteval.bootstrap import FOLDER, Predictions, read_predictions
+from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.records import Record
+from analysis.senteval.results import FILE, Results, read_results, write_results
+from data.errors import UserError
+from data.files import atomic_write
+
+_FACTS = ("kind", "protocol", "files", "n_train", "n_dev", "n_test")  # that members have in common
+
+
+def ensemble(members: Sequence[Path | str], out: Path, tasks: Sequence[str] | None = None) -> Results:
+    """Judges an ensemble from its members' results; writes ``out/senteval.json`` and ``out/predictions``.
+
+    A record is as of one model, with ``weights`` in the members' order, and without dev scores: predictions on
+    dev are not kept. Image-caption retrieval, of which no predictions are kept, is left out.
+
+    Args:
+        members: folders of results.
+        out: folder, that is there.
+        tasks: which; None: all that the members have.
+
+    Raises:
+        UserError: in one line, where members differ in protocol, tasks or data, where predictions are missing or
+            without probabilities, or if ``out`` holds results of something else.
+    """
+    judged, names = read_alike(members, tasks)
+    left_out = [name for name in names if judged[0].results.tasks[name]["kind"] == "retrieval"]
+    names = [name for name in names if name not in left_out]
+    if not names:
+        raise UserError(f"{judged[0].folder} has no task with predictions, of which an ensemble is made.")
+    model = _model(judged) | {"left_out": left_out}
+    found = Results(judged[0].results.protocol, model, judged[0].results.data)
+    if (out / FILE).exists() and read_results(out).model.get("fingerprint") != found.model["fingerprint"]:
+        raise UserError(f"{out / FILE} holds results of another model: out=<folder> names another place.")
+    predictions = {}
+    for name in names:
+        record, predictions[name] = _judged(name, judged)
+        found.tasks[name] = cast(Record, record)
+    (out / FOLDER).mkdir(exist_ok=True)  # only now: an ensemble that is refused leaves nothing
+    for name, arrays in predictions.items():
+        with atomic_write(out / FOLDER / f"{name}.npz", "wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+    write_results(out / FILE, found)
+    return read_results(out)
+
+
+def weights(performances: Sequence[float | None]) -> list[float]:
+    """Shares that sum to 1, in proportion to performances on dev (percent, or correlations x 100).
+
+    A negative correlation counts 0. Where all are 0, or all None for there is no dev set, shares are equal.
+    """
+    positive = [max(value or 0.0, 0.0) for value in performances]
+    total = sum(positive)
+    return [value / total if total > 0 else 1 / len(positive) for value in positive]
+
+
+def _model(judged: Sequence[Judged]) -> dict[str, Any]:
+    """What the result says of the ensemble as a model."""
+    prints = [str(one.results.model.get("fingerprint")) for one in judged]
+    members = [
+        {"name": one.results.model.get("name"), "results": str(one.folder), "fingerprint": mark}
+        for one, mark in zip(judged, prints, strict=True)
+    ]
+    digest = hashlib.sha256("\n".join(["ensemble", *prints]).encode()).hexdigest()
+    return {"name": f"ensemble of {len(judged)}", "path": None, "members": members, "fingerprint": digest}
+
+
+def _judged(task: str, judged: Sequence[Judged]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The record of one task and what is kept of each test example."""
+    started = time.perf_counter()
+    records = [one.results.tasks[task] for one in judged]
+    kind = records[0]["kind"]
+    for one, record in zip(judged, records, strict=True):
+        if kind != "similarity" and record["dev"] is None:
+            raise UserError(
+                f"{one.folder} has no dev score of {task}, as an ensemble has none: name single encoders' results."
+            )
+    told = [_predictions(task, kind, one.folder) for one in judged]
+    first = told[0]
+    for one, other in zip(judged[1:], told[1:], strict=True):
+        if not _same_examples(first, other):
+            raise UserError(
+                f"{judged[0].folder} and {one.folder} predict other examples of {task}: evaluate both again."
+            )
+    shares = weights([record["dev"] for record in records])
+    mixed = sum(share * one.predicted.astype(np.float64) for share, one in zip(shares, told, strict=True))
+    predicted = np.asarray(mixed, first.predicted.dtype)
+    result = {fact: cast(dict[str, Any], records[0])[fact] for fact in _FACTS}
+    result |= {"dev": None, "l2": None, "weights": shares, **_scores(task, records[0], first, predicted)}
+    result["seconds"] = round(time.perf_counter() - started, 2)
+    arrays = {"gold": first.gold, "predicted": predicted}
+    if kind == "similarity":
+        arrays["subset"] = first.strata
+    elif kind == "nested":
+        arrays["fold"] = first.strata
+    return result, arrays
+
+
+def _predictions(task: str, kind: str, folder: Path) -> Predictions:
+    path = folder / FOLDER / f"{task}.npz"
+    if not path.exists():
+        raise UserError(f"There is no {path}: evaluate {task} in {folder} again.")
+    found = read_predictions(path)
+    if kind in ("similarity", "relatedness"):
+        fits = found.predicted.ndim == 1 and found.subsets == (kind == "similarity")
+    else:
+        fits = found.predicted.ndim == 2 and bool(
+            (found.predicted >= 0).all() and np.allclose(found.predicted.sum(axis=1), 1, atol=1e-3)
+        )
+    if not fits:
+        kept = "scores of pairs" if kind in ("similarity", "relatedness") else "probabilities of classes"
+        raise UserError(f"{path} holds no {kept}: evaluate {task} in {folder} again.")
+    return found
+
+
+def _same_examples(a: Predictions, b: Predictions) -> bool:
+    return (
+        a.predicted.shape == b.predicted.shape
+        and np.array_equal(a.gold, b.gold)
+        and np.array_equal(a.strata, b.strata)
+    )
+
+
+def _scores(task: str, record: Record, first: Predictions, predicted: np.ndarray) -> dict[str, Any]:
+    """The test scores, by the functions that gave the members their own; ``record`` and ``first`` are of one."""
+    protocol = PROTOCOLS.get(record["protocol"].split("+")[0])
+    cosine = protocol is not None and protocol.cosine
+    if record["kind"] == "similarity":
+        subsets = {}
+        for number, name in enumerate(record["subsets"]):
+            rows = first.strata == number
+            subsets[name] = predicted[rows], first.gold[rows]
+        return scores.similarity(subsets, cosine=cosine)
+    if record["kind"] == "relatedness":
+        return {"dev_pearson": None, **scores.relatedness(first.gold, predicted, trained=not cosine)}
+    folds = first.strata if record["kind"] == "nested" else None
+    return scores.classification(task, first.gold, predicted, folds)

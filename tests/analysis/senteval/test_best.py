@@ -1,0 +1,112 @@
+"""The best of a sweep: which dev scores count, in which groups, and what cannot be ranked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from analysis.senteval.alike import Judged, label
+from analysis.senteval.best import main, rank
+from analysis.senteval.records import Record
+from analysis.senteval.results import read_results, write_results
+from data.errors import UserError
+from tests.analysis.senteval.made_up import record, results
+
+
+def save(
+    root: Path, name: str, *, task: str | None = None, k: int = 1, beside: bool = True, **devs: float
+) -> Path:
+    """A result with these dev scores, STS12 besides, and its run's configuration beside it or in a run folder."""
+    folder = root / name
+    folder.mkdir()
+    tasks: dict[str, Record] = {key: record(key, dev=dev, files="x") for key, dev in devs.items()}
+    tasks["STS12"] = record("STS12", files="x")
+    run = folder if beside else root / "runs" / name
+    made = results(name, tasks)
+    if task is not None:
+        run.mkdir(parents=True, exist_ok=True)
+        objective = {"task": task, "k": k}
+        (run / "config.yaml").write_text(yaml.safe_dump({"seed": 1, "objective": objective}), encoding="utf-8")
+        made.model["path"] = str(run / "encoder")
+    write_results(folder / "senteval.json", made)
+    return folder
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> list[Path]:
+    return [
+        save(tmp_path, "d1", task="D", k=1, CR=60, STSBenchmark=50),
+        save(tmp_path, "d2", task="D", k=2, beside=False, CR=50, STSBenchmark=70),
+        save(tmp_path, "p2", task="P", k=2, CR=90, STSBenchmark=10),
+    ]
+
+
+def test_the_best_of_each_group_by_mean_dev(sweep: list[Path]) -> None:
+    found = rank(sweep)
+    assert {name: [(one.folder, one.dev) for one in group] for name, group in found.groups.items()} == {
+        "D": [(sweep[1], 60.0), (sweep[0], 55.0)],
+        "P": [(sweep[2], 50.0)],
+    }
+    assert found.tasks == ["CR", "STSBenchmark"] and found.without == ["STS12"]
+    by_both = rank(sweep, ["objective.task", "objective.k"]).groups
+    assert [*by_both] == ["D 1", "D 2", "P 2"]
+    [everything] = rank(sweep, []).groups.values()
+    assert [one.folder.name for one in everything] == ["d2", "d1", "p2"]
+    assert rank(sweep, tasks=["CR"]).groups["D"][0].folder == sweep[0]
+
+
+def test_equal_ones_stay_in_their_order(tmp_path: Path) -> None:
+    paths = [save(tmp_path, name, task="D", CR=60) for name in ("b", "a")]
+    assert [one.folder.name for one in rank(paths).groups["D"]] == ["b", "a"]
+
+
+def test_what_a_result_is_called_by_its_run(sweep: list[Path], tmp_path: Path) -> None:
+    judged = Judged(sweep[1], read_results(sweep[1]))
+    assert label(judged, ["objective.task", "objective.k"]) == "D 2"
+    assert label(judged, ["objective.none", "objective.k"]) == "2"
+    assert label(judged, ["none.at.all", "objective.task.deeper"]) is None
+    alone = save(tmp_path, "alone", CR=1)
+    assert label(Judged(alone, read_results(alone)), ["objective.task"]) is None
+    (sweep[0] / "config.yaml").write_text("a: [", encoding="utf-8")
+    with pytest.raises(UserError, match=r"config\.yaml is not YAML"):
+        label(Judged(sweep[0], read_results(sweep[0])), ["seed"])
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"CR": 60}, "has no result of STSBenchmark: evaluate it there, or name other tasks."),
+        (
+            {"CR": 60, "STSBenchmark": None, "task": "D"},
+            "has no dev score of STSBenchmark, as an ensemble has none",
+        ),
+        ({"CR": 60, "STSBenchmark": 60}, "is of no run with objective.task in its config.yaml: --by names other"),
+    ],
+)
+def test_what_cannot_be_ranked(given: dict[str, Any], line: str, sweep: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error:
+        rank([*sweep, save(tmp_path, "new", **given)])
+    assert line in str(error.value) and str(tmp_path / "new") in str(error.value)
+
+
+def test_no_dev_set_at_all(sweep: list[Path]) -> None:
+    with pytest.raises(UserError, match=r"None of the tasks has a dev set: STS12\."):
+        rank(sweep, tasks=["STS12"])
+
+
+def test_the_command(sweep: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [str(path) for path in sweep]
+    assert main(paths) == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[-1] == f"ensemble=[{sweep[1]},{sweep[2]}]"
+    assert "60.00" in shown and "no dev set: STS12" in " ".join(shown.split())
+    assert main([*paths, "--by", "--top", "2"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"ensemble=[{sweep[1]},{sweep[0]}]"
+    assert main([*paths, "--tasks", "CRR"]) == 2
+    assert capsys.readouterr().err.startswith("tasks: there is no task 'CRR'; did you mean CR?")
+    with pytest.raises(SystemExit):
+        main([*paths, "--top", "0"])
+    assert "--top must be at least 1. Got 0 instead." in capsys.readouterr().err

@@ -1,0 +1,236 @@
+"""An ensemble from results: weights solved by hand, one or equal members, and what cannot be joined."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from analysis.senteval.bootstrap import compare_folders
+from analysis.senteval.ensemble import ensemble, weights
+from analysis.senteval.evaluation import evaluate
+from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.records import Record, fault
+from analysis.senteval.results import read_results, write_results
+from analysis.senteval.tables import comparison
+from data.errors import UserError
+from encoders.random_vectors import RandomVectors
+from tests.analysis.senteval import small_data
+from tests.analysis.senteval.made_up import record, results
+
+TASKS = ["CR", "MRPC", "TREC", "SST2", "SNLI", "SICKRelatedness", "STS12", "STS16", "Length"]
+SCORES = ("test", "accuracy", "f1", "pearson", "spearman", "mse", "subsets", "kind", "protocol", "files", "n_test")
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of two models in "a" and "b", and of "a" by plain cosine in "cosine"."""
+    root = tmp_path_factory.mktemp("judged")
+    data = small_data.folder(root / "data")
+    for name, seed, protocol in (("a", 1, "prototyping"), ("b", 2, "prototyping"), ("cosine", 1, "simcse")):
+        encoder = RandomVectors(dimension=8, seed=seed)
+        tasks = [*TASKS, "ImageCaptionRetrieval"] if protocol == "prototyping" else ["STS12", "STSBenchmark"]
+        (root / name).mkdir()
+        evaluate(
+            lambda _, encoder=encoder: encoder,  # type: ignore[misc]
+            {"name": name},
+            PROTOCOLS[protocol],
+            data=data,
+            out=root / name,
+            tasks=tasks,
+        )
+    return root
+
+
+def joined(out: Path, *members: Path, tasks: list[str] | None = None) -> dict[str, Any]:
+    """The ensemble's records."""
+    out.mkdir(exist_ok=True)
+    return dict(ensemble(members, out, tasks).tasks)
+
+
+def kept(folder: Path, task: str) -> dict[str, np.ndarray]:
+    with np.load(folder / "predictions" / f"{task}.npz", allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def test_weights_solved_by_hand() -> None:
+    assert weights([60.0, 20.0]) == [0.75, 0.25]
+    assert weights([50.0, 50.0]) == [0.5, 0.5]
+    assert weights([None, None, None, None]) == [0.25] * 4  # no dev set
+    assert weights([-10.0, 30.0]) == [0.0, 1.0]  # a correlation of the wrong sign
+    assert weights([-10.0, 0.0]) == [0.5, 0.5]
+
+
+@given(st.lists(st.floats(min_value=-100, max_value=100), min_size=1, max_size=8))
+def test_weights_are_shares(performances: list[float]) -> None:
+    found = weights(performances)
+    assert sum(found) == pytest.approx(1) and min(found) >= 0
+    for one, other, a, b in zip(performances, performances[1:], found, found[1:], strict=False):
+        assert a >= b or one < other
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_one_model_or_the_same_twice_is_the_model(times: int, judged: Path, tmp_path: Path) -> None:
+    found, alone = joined(tmp_path, *[judged / "a"] * times), read_results(judged / "a").tasks
+    assert {*found} == {*TASKS}
+    for task, one in found.items():
+        assert {key: one.get(key) for key in SCORES} == {key: alone[task].get(key) for key in SCORES}
+        assert one["weights"] == [1 / times] * times and one["dev"] is None and fault(task, one) is None
+        for name, array in kept(judged / "a", task).items():
+            assert np.array_equal(kept(tmp_path, task)[name], array)
+    assert all(difference[:3] == (0, 0, 0) for difference in compare_folders(judged / "a", tmp_path).values())
+    assert read_results(tmp_path).model["left_out"] == ["ImageCaptionRetrieval"]
+
+
+def test_plain_cosine_stays_plain_cosine(judged: Path, tmp_path: Path) -> None:
+    found, alone = joined(tmp_path, judged / "cosine"), read_results(judged / "cosine").tasks
+    assert found["STS12"]["test"] == alone["STS12"]["test"] == found["STS12"]["spearman"]["all"]
+    assert found["STSBenchmark"]["test"] == alone["STSBenchmark"]["test"]
+    assert found["STSBenchmark"]["mse"] is None and not found["STSBenchmark"]["comparable"]
+
+
+def test_two_models_against_plain_sums(judged: Path, tmp_path: Path) -> None:
+    found = joined(tmp_path, judged / "a", judged / "b")
+    records = [read_results(judged / name).tasks for name in "ab"]
+    for task, one in found.items():
+        devs = [two[task]["dev"] for two in records]
+        shares = (
+            [0.5, 0.5] if task.startswith("STS1") else [(dev or 0) / sum(d or 0 for d in devs) for dev in devs]
+        )
+        if min(dev or 0 for dev in devs) >= 0:
+            assert one["weights"] == pytest.approx(shares)
+        first, second = (kept(judged / name, task) for name in "ab")
+        predicted = one["weights"][0] * first["predicted"] + one["weights"][1] * second["predicted"]
+        gold = first["gold"]
+        if one["kind"] in ("kfold", "split", "snli"):
+            assert one["test"] == round(100 * (predicted.argmax(axis=1) == gold).mean(), 2)
+        elif task == "SICKRelatedness":
+            assert one["pearson"] == pytest.approx(100 * stats.pearsonr(predicted, gold)[0])
+            assert one["mse"] == pytest.approx(((predicted - gold) ** 2).mean())
+        elif task == "STS12":
+            parts = [first["subset"] == number for number in range(5)]
+            each = [100 * stats.spearmanr(predicted[part], gold[part])[0] for part in parts]
+            assert one["test"] == pytest.approx(np.mean(each))
+            assert [subset["spearman"] for subset in one["subsets"].values()] == pytest.approx(each)
+    right = (kept(tmp_path, "CR")["predicted"].argmax(axis=1) == kept(tmp_path, "CR")["gold"]).astype(float)
+    folds = kept(tmp_path, "CR")["fold"]
+    assert found["CR"]["test"] == pytest.approx(
+        np.mean([100 * right[folds == k].mean() for k in range(5)]), abs=0.01
+    )
+    assert found["MRPC"]["accuracy"] == found["MRPC"]["test"]
+    whole = read_results(tmp_path)
+    assert whole.model["name"] == "ensemble of 2" and whole.protocol == "prototyping"
+    assert [member["name"] for member in whole.model["members"]] == ["a", "b"]
+    grid = comparison([read_results(judged / "a"), whole])
+    assert ("CR", "test") in grid.ours[1].cells and grid.ours[1].name == "ensemble of 2"
+
+
+def save(folder: Path, task: str, of: Record, predicted: np.ndarray, gold: np.ndarray, **model: Any) -> Path:
+    """A made-up result of one task."""
+    (folder / "predictions").mkdir(parents=True)
+    made = results(folder.name, {task: of})
+    made.model |= {"fingerprint": folder.name} | model
+    write_results(folder / "senteval.json", made)
+    np.savez(folder / "predictions" / f"{task}.npz", gold=gold, predicted=predicted, allow_pickle=False)
+    return folder
+
+
+def test_an_ensemble_solved_by_hand(tmp_path: Path) -> None:
+    """Weights 3/4 and 1/4: the first says 0 with 0.6, the second 1 with 0.9: 0.475 to 0.525, so 1."""
+    gold = np.array([1, 0])
+    said = np.array([[0.6, 0.4], [0.9, 0.1]], np.float32), np.array([[0.1, 0.9], [0.6, 0.4]], np.float32)
+    members = [
+        save(tmp_path / str(place), "SST2", record("SST2", dev=dev, files="x"), one, gold)
+        for place, (dev, one) in enumerate(zip((90.0, 30.0), said, strict=True))
+    ]
+    found = joined(tmp_path / "out", *members)
+    assert found["SST2"]["weights"] == [0.75, 0.25] and found["SST2"]["test"] == 100
+    assert kept(tmp_path / "out", "SST2")["predicted"] == pytest.approx(
+        np.array([[0.475, 0.525], [0.825, 0.175]]), abs=1e-6
+    )
+    backwards = joined(tmp_path / "back", *members[::-1])
+    assert backwards["SST2"]["weights"] == [0.25, 0.75] and backwards["SST2"]["test"] == 100
+
+
+def altered(judged: Path, tmp_path: Path, change: Any) -> Path:
+    """A copy of "b" whose senteval.json is changed."""
+    copy = tmp_path / "copy"
+    shutil.copytree(judged / "b", copy)
+    value = json.loads((copy / "senteval.json").read_text())
+    change(value)
+    (copy / "senteval.json").write_text(json.dumps(value))
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (
+            lambda value: value["tasks"]["CR"].update(files="other"),
+            "are judged on other files of CR: evaluate both",
+        ),
+        (lambda value: value["tasks"]["CR"].pop("files"), "does not tell which files of CR it read"),
+        (
+            lambda value: value["tasks"].pop("MRPC"),
+            "has no result of MRPC: evaluate it there, or name other tasks.",
+        ),
+        (lambda value: value.update(protocol="gensen"), "is judged by the protocol prototyping, "),
+        (
+            lambda value: value["tasks"]["TREC"].update(dev=None),
+            "has no dev score of TREC, as an ensemble has none",
+        ),
+    ],
+)
+def test_what_differs_is_not_joined(change: Any, line: str, judged: Path, tmp_path: Path) -> None:
+    copy = altered(judged, tmp_path, change)
+    with pytest.raises(UserError) as error:
+        joined(tmp_path / "out", judged / "a", copy)
+    assert line in str(error.value) and "\n" not in str(error.value)
+    assert not any((tmp_path / "out").iterdir())
+
+
+def test_predictions_that_cannot_be_joined(judged: Path, tmp_path: Path) -> None:
+    copy = altered(judged, tmp_path, lambda value: None)
+    path = copy / "predictions" / "TREC.npz"
+    arrays = kept(copy, "TREC")
+    out = tmp_path / "out"
+    for predicted, line in (
+        (arrays["predicted"].argmax(axis=1), "TREC.npz holds no probabilities of classes: evaluate TREC in"),
+        (np.log(arrays["predicted"]), "TREC.npz holds no probabilities of classes: evaluate TREC in"),
+        (np.full((len(arrays["gold"]), 2), 0.5), "predict other examples of TREC: evaluate both again."),
+    ):
+        np.savez(path, allow_pickle=False, gold=arrays["gold"], predicted=predicted)
+        with pytest.raises(UserError, match=line):
+            joined(out, judged / "a", copy)
+    np.savez(path, allow_pickle=False, gold=arrays["gold"][::-1], predicted=arrays["predicted"])
+    with pytest.raises(UserError, match="predict other examples of TREC"):
+        joined(out, judged / "a", copy)
+    assert [*joined(out, judged / "a", copy, tasks=["STS16", "CR"])] == ["CR", "STS16"]
+    path.unlink()
+    with pytest.raises(UserError, match=r"There is no .*TREC.npz: evaluate TREC in .*copy again\."):
+        joined(out, judged / "a", copy)
+
+
+def test_other_refusals(judged: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="results of another model: out="):
+        joined(judged / "b", judged / "a")
+    with pytest.raises(UserError, match="has no task with predictions"):
+        joined(tmp_path, judged / "a", judged / "b", tasks=["ImageCaptionRetrieval"])
+    with pytest.raises(UserError, match="there is no task 'CRR'; did you mean CR"):
+        joined(tmp_path, judged / "a", tasks=["CRR"])
+    with pytest.raises(UserError, match=r"There is no nowhere: name a senteval\.json"):
+        joined(tmp_path, judged / "a", Path("nowhere"))
+    first = joined(tmp_path, judged / "a", judged / "b")
+    again = joined(tmp_path, judged / "a" / "senteval.json", judged / "b")
+    assert {name: dict(one, seconds=0) for name, one in again.items()} == {
+        name: dict(one, seconds=0) for name, one in first.items()
+    }
+    with pytest.raises(UserError, match="has no dev score of CR, as an ensemble has none"):
+        joined(tmp_path / "more", judged / "a", tmp_path, tasks=["CR"])
