@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from filelock import FileLock
 
 from data import vocabulary
@@ -17,7 +18,7 @@ from data.tokenizer import VERSION, train_bpe
 from encoders.layout import atomic_folder
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedTokenizerFast
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 TEACHING = {"num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
 POSITIONS = 512
@@ -83,6 +84,26 @@ def describe(config: PretrainedConfig) -> str:
     )
 
 
+def begin_with_waves(model: PreTrainedModel) -> None:
+    """Gives the learned position embeddings of an untrained ``model`` sinusoids to begin with.
+
+    Those of Vaswani et al. (2017), section 3.5, scaled to the initialiser's standard deviation. A neighbour's
+    position is then a linear function of one's own, so that attention to neighbours, which random embeddings must
+    find out for each position apart, is learned from far fewer steps.
+
+    Raises:
+        ValueError: if the family has no such embeddings.
+    """
+    embeddings = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    if embeddings is None:
+        raise ValueError(f"encoder.positions: a {model.config.model_type} has no position embeddings.")
+    count, width = embeddings.weight.shape
+    angles = torch.arange(count)[:, None] * 10_000 ** (-torch.arange(0, width, 2) / width)  # (count, width / 2)
+    waves = torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]
+    with torch.no_grad():
+        embeddings.weight.copy_(waves * 2**0.5 * model.config.initializer_range)
+
+
 def corpus_tokenizer(
     texts: Callable[[], Iterable[str]],
     vocab_size: int,
@@ -116,17 +137,24 @@ def corpus_vocabulary(
     max_length: int,
     cache: Path | None,
     texts_key: Callable[[], str] | None,
+    *,
+    symbols: bool = False,
 ) -> PreTrainedTokenizerFast:
     """The words of ``texts()`` as a tokenizer (``data.vocabulary``), kept as ``corpus_tokenizer`` keeps its own.
 
     Raises:
-        UserError: if ``cache`` is not writable.
+        UserError: if ``cache`` is not writable, or no word is frequent enough.
     """
     return _kept(
         "words",
-        (vocabulary.VERSION, f"{vocab_size} {min_count} {lowercase} {max_length}"),
+        (vocabulary.VERSION, f"{vocab_size} {min_count} {lowercase} {max_length}{' symbols' if symbols else ''}"),
         lambda: vocabulary.train_word_level(
-            texts(), vocab_size=vocab_size, min_count=min_count, lowercase=lowercase, max_length=max_length
+            texts(),
+            vocab_size=vocab_size,
+            min_count=min_count,
+            lowercase=lowercase,
+            symbols=symbols,
+            max_length=max_length,
         ),
         texts,
         texts_key,

@@ -40,6 +40,7 @@ class Transformer(Encoder):
             random model, and says so in ``fallback``), or "random" (of ``shape``).
         max_length: longest input in tokens, special ones included; None takes the model's limit.
         shape: "model_type" and sizes by the names of the family's configuration class, for a random start.
+        positions: what the position embeddings of a random start begin with, "random" or "sinusoidal" values.
         vocab_size: of the byte-level BPE that a random start trains on ``texts``.
         dropout: probability everywhere in the model; None leaves the model's own.
         attention: implementation of attention by transformers' name ("sdpa", "eager", ...).
@@ -75,6 +76,7 @@ class Transformer(Encoder):
         weights: Literal["auto", "pretrained", "random"] = "auto",
         max_length: int | None = None,
         shape: Mapping[str, Any] | None = None,
+        positions: Literal["random", "sinusoidal"] = "random",
         vocab_size: int = 8192,
         dropout: float | None = None,
         attention: str | None = None,
@@ -87,7 +89,7 @@ class Transformer(Encoder):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        _check(name, path, pooling, weights, max_length, shape, dropout)
+        _check(name, path, pooling, weights, max_length, shape, positions, dropout)
         model_type = None if path else (shape or {}).get("model_type") or offline.family(name or "")
         if require_mask_token and model_type and not offline.has_masked_lm(model_type):
             raise _no_mask_token(name or model_type)
@@ -111,6 +113,8 @@ class Transformer(Encoder):
                 shape if shape and source.fallback is None else small, self.tokenizer
             )
             self.model: Any = models.untrained(models.with_dropout(config, dropout), options)
+            if positions == "sinusoidal":
+                random_start.begin_with_waves(self.model)
             self.origin = random_start.describe(config)
         else:
             self.tokenizer = models.load_tokenizer(layout)
@@ -326,12 +330,15 @@ def _check(
     weights: str,
     max_length: int | None,
     shape: Mapping[str, Any] | None,
+    positions: str,
     dropout: float | None,
 ) -> None:
     if pooling is not None and pooling not in POOLINGS:
         raise ValueError(f"encoder.pooling must be one of {', '.join(POOLINGS)}. Got {pooling} instead.")
     if weights not in ("auto", "pretrained", "random"):
         raise ValueError(f"encoder.weights must be one of auto, pretrained, random. Got {weights} instead.")
+    if positions not in ("random", "sinusoidal"):
+        raise ValueError(f"encoder.positions must be random or sinusoidal. Got {positions} instead.")
     if max_length is not None and max_length < 8:
         raise ValueError(f"encoder.max_length must be at least 8. Got {max_length} instead.")
     if dropout is not None and not 0 <= dropout < 1:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+import transformers
 
-from encoders.random_start import corpus_tokenizer, corpus_vocabulary
+from encoders import models
+from encoders.random_start import begin_with_waves, configuration, corpus_tokenizer, corpus_vocabulary
 
 TEXTS = ["one fish two fish", "red fish blue fish", "this one has a little star"] * 20
 
@@ -87,3 +91,27 @@ def test_another_version_of_the_vocabulary_is_another_one(tmp_path: Path, monkey
     monkeypatch.setattr("data.vocabulary.VERSION", "next")
     corpus_vocabulary(lambda: TEXTS, 50, 1, False, 64, tmp_path, lambda: "fish")
     assert len([path for path in tmp_path.glob("words-*") if path.is_dir()]) == 2
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert", "distilbert", "albert"])
+def test_sinusoidal_positions_are_those_of_the_paper(family: str) -> None:
+    """PE(p, 2i) = sin(p / 10000^(2i / d)), PE(p, 2i + 1) the cosine, here in two halves and scaled."""
+    sizes = {"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
+    tokenizer = corpus_tokenizer(lambda: TEXTS, 300, 64, None, None)
+    width = 4 if family == "albert" else 8
+    own = {"embedding_size": 4} if family == "albert" else {}
+    config = configuration({"model_type": family, **sizes, **own}, tokenizer)
+    model: Any = models.untrained(config, {})
+    begin_with_waves(model)
+    table = model.base_model.embeddings.position_embeddings.weight
+    for place in (0, 1, 7):
+        angles = [place / 10_000 ** (2 * i / width) for i in range(width // 2)]
+        expected = [math.sin(angle) for angle in angles] + [math.cos(angle) for angle in angles]
+        scaled = [0.02 * math.sqrt(2) * value for value in expected]
+        assert table[place].tolist() == pytest.approx(scaled, abs=1e-6)
+
+
+def test_a_family_without_positions_is_refused() -> None:
+    config = transformers.T5Config(vocab_size=300, d_model=8, num_layers=1, num_heads=2, d_kv=4, d_ff=8)
+    with pytest.raises(ValueError, match=r"encoder.positions: a t5 has no position embeddings"):
+        begin_with_waves(transformers.T5EncoderModel(config))
