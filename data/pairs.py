@@ -1,0 +1,365 @@
+"""Pairs of text tokenised once: a column of token ids for each source and one for the target, memory-mapped.
+
+A pair is (English sentence, its translation), (sentence, its parse in brackets) or (premise, hypothesis; class).
+Which pairs are held out follows from a hash, as with documents (``data.sources.base``).
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from data.caching import META, cached, damaged
+from data.errors import UserError, readable
+from data.files import read_json, write_json
+from data.selection import Selection
+from data.sources.base import Part, fingerprint, normalise, part_of, split_hash, threshold
+from data.tokenising import CHUNK_CHARACTERS, Tokenise, plain_tokenise
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+FORMAT = "1"  # of the files below and of the normalisation; part of every fingerprint
+PARTS: tuple[Part | None, ...] = (None, "train", "dev")  # codes of an entry's ``part``
+CLASS = np.dtype("u1")  # of a target that is a class
+EMPTY = "without text"
+Progress = Callable[[int, int | None], None]
+
+
+class Pair(NamedTuple):
+    """One example as its source has it.
+
+    Attributes:
+        sources: what is encoded.
+        target: what is predicted: a text, or the number of a class.
+        part: the part that the source itself assigns; None: the split's hash decides.
+        group: what must not be torn apart by the split; None: pairs of the same first source stay together.
+    """
+
+    sources: tuple[str, ...]
+    target: str | int
+    part: Part | None = None
+    group: str | None = None
+
+
+class PairSource(ABC):
+    """Base of all sources of pairs.
+
+    Args:
+        dev_fraction: share of the pairs (or groups) that is held out, in [0, 1).
+
+    Attributes:
+        name: of the kind of source, and of its settings in messages.
+        synthetic: whether a program made the text up.
+        n_sources: texts that are encoded.
+        classes: names of the classes; none where the target is a text.
+        symbols: whether target texts are symbols parted by blanks ("(NP XX )NP"), not prose.
+        skipped: how many pairs the last reading left out for which reason.
+
+    Raises:
+        ValueError: if a value is out of its range.
+    """
+
+    name: str
+    synthetic: bool = False
+    n_sources: int = 1
+    classes: tuple[str, ...] = ()
+    symbols: bool = False
+
+    def __init__(self, *, dev_fraction: float = 0.05) -> None:
+        if not 0 <= dev_fraction < 1:
+            raise ValueError(f"{self.name}.dev_fraction must lie in [0, 1). Got {dev_fraction} instead.")
+        self.dev_fraction = dev_fraction
+        self.skipped: Counter[str] = Counter()
+
+    @abstractmethod
+    def pairs(self) -> Iterator[Pair]:
+        """Streams the pairs, in an order that is always the same, in constant memory; counts ``skipped`` ones."""
+
+    @abstractmethod
+    def identity(self) -> Iterable[str | bytes]:
+        """What the fingerprint is made of: the same for the same pairs in the same order alone."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What a model card says of the pairs: name, where they are from, licence (None where unknown)."""
+
+    @property
+    def total(self) -> int | None:
+        """Number of pairs where it is known beforehand, for a progress display."""
+        return None
+
+    def read(self) -> Iterator[Pair]:
+        """``pairs`` with white space normalised, those without text left out and counted.
+
+        Raises:
+            UserError: if a file cannot be read.
+        """
+        self.skipped.clear()
+        with readable(self.name):
+            for pair in self.pairs():
+                sources = tuple(map(normalise, pair.sources))
+                target = normalise(pair.target) if isinstance(pair.target, str) else pair.target
+                if target == "" or not all(sources):
+                    self.skipped[EMPTY] += 1
+                    continue
+                group = None if pair.group is None else normalise(pair.group)
+                yield Pair(sources, target, pair.part, group)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hexadecimal name of the pairs, made once: large files take long to read."""
+        with readable(self.name):
+            return fingerprint(self.name, *self.identity())
+
+    def texts_key(self) -> str:
+        """A name for what ``source_texts`` and ``target_texts`` give."""
+        return fingerprint("pairs", self.fingerprint, str(self.dev_fraction))
+
+    def part_of(self, pair: Pair) -> Part:
+        """The part of a pair whose texts are normalised."""
+        return part_of(pair.part, pair_hash(pair), self.dev_fraction)
+
+    def source_texts(self) -> Iterator[str]:
+        """Streams the training part's source texts, to train a tokenizer on."""
+        for pair in self.read():
+            if self.part_of(pair) == "train":
+                yield from pair.sources
+
+    def target_texts(self) -> Iterator[str]:
+        """Streams the training part's target texts, to train a tokenizer on; none where targets are classes."""
+        for pair in self.read():
+            if isinstance(pair.target, str) and self.part_of(pair) == "train":
+                yield pair.target
+
+
+def pair_hash(pair: Pair) -> int:
+    """The 64 bits that decide the part of a pair whose texts are normalised."""
+    return split_hash(pair.group, pair.sources[0])
+
+
+class PairUnit(NamedTuple):
+    """One pair's content token ids.
+
+    Attributes:
+        sources: an array of shape (n,) for each source.
+        target: of shape (m,); of a class its number, of shape (1,).
+    """
+
+    sources: tuple[np.ndarray, ...]
+    target: np.ndarray
+
+
+class PairStore:
+    """The token ids of n pairs, read from disk as they are asked for.
+
+    Args:
+        folder: what ``prepare_pairs`` wrote.
+        dev_fraction: as the source has it; it is no part of the files.
+
+    Attributes:
+        fingerprint: name of pairs, tokenizers and normalisation together.
+        classes: names of the classes; none where the target is a text.
+        synthetic: whether a program made the text up.
+        skipped: how many pairs were left out for which reason when the files were made.
+        source_lengths: content tokens of each source of each pair, of shape (n, S), int64.
+        target_lengths: of each target, of shape (n,), int64.
+
+    Raises:
+        UserError: if files are missing or not as long as they must be.
+    """
+
+    def __init__(self, folder: Path, *, dev_fraction: float = 0.05) -> None:
+        self.folder = folder
+        self.dev_fraction = dev_fraction
+        try:
+            meta = read_json(folder / META)
+            dtypes = [np.dtype(dtype) for dtype in meta["dtypes"]]
+            self._index = np.memmap(folder / "index.bin", dtype=_entry(len(dtypes)), mode="r").view(np.ndarray)
+            self._columns = [
+                np.memmap(folder / f"column-{i}.bin", dtype=dtype, mode="r").view(np.ndarray)
+                for i, dtype in enumerate(dtypes)
+            ]
+            ends = self._index["ends"]
+            whole = len(ends) == meta["pairs"] and ends[-1].tolist() == [len(column) for column in self._columns]
+        except (OSError, ValueError, LookupError) as error:
+            raise damaged(folder) from error
+        if not whole:
+            raise damaged(folder)
+        self.fingerprint: str = meta["fingerprint"]
+        self.classes: tuple[str, ...] = tuple(meta["classes"])
+        self.synthetic: bool = meta["synthetic"]
+        self.skipped: Mapping[str, int] = meta["skipped"]
+        self._name: str = meta["name"]
+        lengths = np.diff(ends, axis=0, prepend=0)
+        self.source_lengths, self.target_lengths = lengths[:, :-1], lengths[:, -1]
+
+    def __reduce__(self) -> tuple[Callable[..., PairStore], tuple[Any, ...]]:
+        return _reopen, (self.folder, self.dev_fraction)  # a worker maps the files itself
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __getitem__(self, i: int) -> PairUnit:
+        """Content ids of pair ``i``, read-only."""
+        ends = self._index["ends"][i].tolist()
+        begins = self._index["ends"][i - 1].tolist() if i else [0] * len(ends)
+        *sources, target = (
+            column[begin:end] for column, begin, end in zip(self._columns, begins, ends, strict=True)
+        )
+        return PairUnit(tuple(sources), target)
+
+    def select(self, part: Part, *, min_tokens: int = 1, max_tokens: int | None = None) -> Selection:
+        """The pairs of ``part`` each of whose texts has ``min_tokens`` to ``max_tokens`` tokens.
+
+        Args:
+            part: "train" or "dev".
+            min_tokens, max_tokens: of every source and of a target that is a text, both ends included.
+
+        Raises:
+            UserError: if none is left.
+        """
+        low = self._index["split"] < threshold(self.dev_fraction)
+        inside = (self._index["part"] == PARTS.index(part)) | (
+            (self._index["part"] == 0) & (low if part == "dev" else ~low)
+        )
+        texts = self.source_lengths
+        if not self.classes:
+            texts = np.column_stack([texts, self.target_lengths])
+        short = inside & (texts < min_tokens).any(axis=1)
+        long = inside & ~short
+        long &= False if max_tokens is None else (texts > max_tokens).any(axis=1)
+        total = int(inside.sum())
+        counts = {"too short": int(short.sum()), "too long": int(long.sum())}
+        left_out = {why: count for why, count in counts.items() if count}
+        indices = np.flatnonzero(inside & ~short & ~long)
+        if len(indices):
+            return Selection(indices, total - len(indices), total, left_out)
+        raise self._nothing(part, total, left_out)
+
+    def _nothing(self, part: Part, total: int, left_out: Mapping[str, int]) -> UserError:
+        if not total:
+            change = "Raise it or name files of held-out pairs" if part == "dev" else "Lower it or take more pairs"
+            return UserError(
+                f"The {part} part of {self._name} is empty: {self._name}.dev_fraction={self.dev_fraction} leaves "
+                f"none of {len(self):,} pairs. {change}."
+            )
+        reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
+        return UserError(
+            f"None of the {total:,} {part} pairs of {self._name} can be used ({reasons}): take other ones."
+        )
+
+
+def prepare_pairs(
+    source: PairSource,
+    tokenizer: PreTrainedTokenizerFast,
+    target_tokenizer: PreTrainedTokenizerFast | None,
+    *,
+    cache: Path,
+    progress: Progress | None = None,
+) -> PairStore:
+    """Opens the store of ``source`` under the tokenizers, after making it where ``cache`` has none.
+
+    Texts are normalised, a byte-level BPE gets one leading blank a text, and no special token is added. Memory
+    does not grow with the text; the tokenizers' own threads are the parallelism. A second process that asks for
+    the same store waits for the first.
+
+    Args:
+        source: the pairs.
+        tokenizer: of the source texts; it stays as it is.
+        target_tokenizer: of the target texts; None where targets are classes.
+        cache: folder of all stores.
+        progress: called with (pairs done, pairs in all or None).
+
+    Raises:
+        ValueError: if there is a target tokenizer for classes, or none for texts.
+        UserError: if there is no pair, the folder cannot be written, or the store in it is damaged.
+    """
+    if (target_tokenizer is None) != bool(source.classes):
+        raise ValueError(f"{source.name}: a target tokenizer is needed where targets are texts, and there alone.")
+    tokenise, _ = plain_tokenise(tokenizer)
+    target = None if target_tokenizer is None else plain_tokenise(target_tokenizer)[0]
+    ways = [f"{way.blank} {way.tokenizer}" if way else "classes" for way in (tokenise, target)]
+    key = fingerprint(f"pairs {FORMAT}", source.fingerprint, *ways)
+    columns = [*[tokenise] * source.n_sources, target]
+    folder = cached(cache, key, lambda beside: _make(beside, key, source, columns, progress))
+    return _reopen(folder, source.dev_fraction)
+
+
+def _make(
+    folder: Path, key: str, source: PairSource, columns: list[Tokenise | None], progress: Progress | None
+) -> None:
+    backends = [None if column is None else column.open() for column in columns]
+    ends = np.zeros(len(columns), np.int64)
+    pairs = 0
+    index = (folder / "index.bin").open("wb")
+    files = [index, *[(folder / f"column-{i}.bin").open("wb") for i in range(len(columns))]]
+    try:
+        for chunk in _chunks(source):
+            entries = np.zeros(len(chunk), _entry(len(columns)))
+            entries["split"] = [pair_hash(pair) for pair in chunk]
+            entries["part"] = [PARTS.index(pair.part) for pair in chunk]
+            texts = zip(*[(*pair.sources, pair.target) for pair in chunk], strict=True)
+            for i, column in enumerate(texts):
+                ids, lengths = _ids(column, columns[i], backends[i])
+                entries["ends"][:, i] = ends[i] + np.cumsum(lengths)
+                files[i + 1].write(ids.tobytes())
+            ends = entries["ends"][-1]
+            index.write(entries.tobytes())
+            pairs += len(chunk)
+            if progress:
+                progress(pairs + source.skipped.total(), source.total)
+        for file in files:
+            file.flush()
+            os.fsync(file.fileno())
+    finally:
+        for file in files:
+            file.close()
+    if not pairs:
+        raise UserError(f"{source.name} has no pairs: {_counted(source.skipped)}.")
+    meta = {"fingerprint": key, "name": source.name, "pairs": pairs, "skipped": dict(source.skipped)}
+    meta |= {"classes": list(source.classes), "synthetic": source.synthetic}
+    dtypes = [(CLASS if column is None else column.dtype).str for column in columns]
+    write_json(folder / META, {**meta, "dtypes": dtypes})
+
+
+def _chunks(source: PairSource) -> Iterator[list[Pair]]:
+    chunk: list[Pair] = []
+    size = 0
+    for pair in source.read():
+        chunk.append(pair)
+        size += sum(map(len, pair.sources))
+        if size >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _ids(
+    column: tuple[Any, ...], tokenise: Tokenise | None, backend: Tokenizer | None
+) -> tuple[np.ndarray, np.ndarray]:
+    if tokenise is None or backend is None:
+        return np.array(column, CLASS), np.ones(len(column), np.int64)
+    rows = tokenise(backend, list(column))
+    return rows.ids, rows.lengths
+
+
+def _entry(columns: int) -> np.dtype:
+    return np.dtype([("ends", "<i8", (columns,)), ("split", "<u8"), ("part", "u1")])
+
+
+def _counted(skipped: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {why}" for why, count in skipped.items()) or "its files are empty"
+
+
+def _reopen(folder: Path, dev_fraction: float) -> PairStore:
+    return PairStore(folder, dev_fraction=dev_fraction)

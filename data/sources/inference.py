@@ -1,0 +1,188 @@
+"""Natural language inference: premise, hypothesis and one of three classes, from SNLI's and MultiNLI's files.
+
+Bowman et al. 2015 (SNLI), Williams et al. 2018 (MultiNLI); pairs whose annotators did not agree carry no class.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from data.errors import UserError, readable
+from data.pairs import Pair, PairSource
+from data.sources.base import Part
+from data.sources.hub import Rows
+from data.sources.reading import digest, lines, listed, located
+
+KINDS = (".jsonl", ".jsonl.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+CLASSES = ("entailment", "neutral", "contradiction")
+NO_CLASS = "without a class"
+FIELDS = ("gold_label", "sentence1", "sentence2")
+ROW_FIELDS = ("label", "premise", "hypothesis")
+INSTEAD = "files (inference.path) need no network"
+
+
+class Inference(PairSource):
+    """Pairs of sentences in three classes.
+
+    A .jsonl file has an object a line with the fields gold_label, sentence1 and sentence2; a .tsv or .txt file has
+    columns of these names under a header, by tabs, without quoting (SNLI's and MultiNLI's own). SentEval's form is
+    named by its file of premises, s1.train, beside which s2.train and labels.train lie. ``.gz`` may follow. Pairs
+    of one premise are held out together; pairs without a class ("-") are left out and counted.
+
+    Args:
+        path: a file, a folder, a glob, or a list of these.
+        dataset: instead, a data set of the Hugging Face hub ("stanfordnlp/snli", "nyu-mll/multi_nli"), whose rows
+            have premise, hypothesis and label, a number (-1: no class); no code of it is run.
+        subset: name of the configuration.
+        split: name of the split.
+        dev_split: the split that is held out ("validation", "validation_matched"); then nothing else is.
+        revision: branch, tag or commit.
+        dev_path: held-out pairs, as ``path``; then nothing else is held out.
+        dev_fraction: see PairSource.
+
+    Raises:
+        ValueError: if a value is out of its range, or it is not said once where the pairs are from.
+        UserError: if a path is missing, or the hub cannot be reached; while reading, if a line is not as above.
+    """
+
+    name = "inference"
+    n_sources = 2
+    classes = CLASSES
+
+    def __init__(
+        self,
+        *,
+        path: str | Sequence[str] | None = None,
+        dataset: str | None = None,
+        subset: str | None = None,
+        split: str = "train",
+        dev_split: str | None = None,
+        revision: str | None = None,
+        dev_path: str | Sequence[str] | None = None,
+        dev_fraction: float = 0.05,
+    ) -> None:
+        super().__init__(dev_fraction=dev_fraction)
+        if (path is None) == (dataset is None):
+            raise ValueError("inference needs either path or dataset. Got none or both of them.")
+        if dev_split is not None and (dataset is None or dev_path is not None):
+            raise ValueError("inference.dev_split is for an inference.dataset without inference.dev_path.")
+        held_out = dev_split is not None or dev_path is not None
+        part: Part | None = "train" if held_out else None
+        with readable("inference.path"):
+            dev_files = _files(dev_path, "inference.dev_path")
+            files = [file for file in _files(path, "inference.path") if file not in dev_files]
+        self._files: list[tuple[Path, Part | None]] = [(file, part) for file in files]
+        self._files += [(file, "dev") for file in dev_files]
+        if path is not None and not files:
+            raise UserError("inference.path: no file is left beside those of inference.dev_path.")
+        self._rows: list[tuple[Rows, Part | None]] = []
+        if dataset is not None:
+            splits: list[tuple[str | None, Part | None]] = [(split, part), (dev_split, "dev")]
+            for which, its_part in splits:
+                if which is None:
+                    continue
+                rows = Rows(
+                    dataset, subset=subset, split=which, revision=revision, setting=self.name, instead=INSTEAD
+                )
+                self._rows.append((rows, its_part))
+
+    def pairs(self) -> Iterator[Pair]:
+        for rows, part in self._rows:
+            for number, row in enumerate(rows, 1):
+                where = f"{rows.dataset}, row {number}"
+                yield from self._pair(where, part, *_picked(row, ROW_FIELDS, where))
+        for path, part in self._files:
+            for where, found in _records(path):
+                yield from self._pair(where, part, *found)
+
+    def identity(self) -> Iterator[str]:
+        for rows, part in self._rows:
+            yield f"{rows.identity()} {part}"
+        for path, part in self._files:
+            yield f"{part} " + " ".join(digest(file) for file in _beside(path) or [path])
+
+    def describe(self) -> dict[str, Any]:
+        where = [rows.where() for rows, _ in self._rows[:1]] + [str(path) for path, _ in self._files]
+        return {"name": self.name, "where": ", ".join(where), "licence": None}
+
+    def _pair(self, where: str, part: Part | None, label: Any, premise: Any, hypothesis: Any) -> Iterator[Pair]:
+        if label in ("-", -1):
+            self.skipped[NO_CLASS] += 1
+            return
+        if label in CLASSES:
+            label = CLASSES.index(label)
+        if isinstance(label, bool) or label not in range(len(CLASSES)):
+            raise UserError(f"{where}: label {label!r} is none of {', '.join(CLASSES)}, -.")
+        if not isinstance(premise, str) or not isinstance(hypothesis, str):
+            raise UserError(f"{where}: premise and hypothesis must be text.")
+        yield Pair((premise, hypothesis), label, part, premise)
+
+
+def _files(paths: str | Sequence[str] | None, key: str) -> list[Path]:
+    found = dict.fromkeys(path for pattern in listed(paths) for path in located(pattern, KINDS, key))
+    for path in found:
+        if not path.name.lower().endswith(KINDS) and not path.name.startswith("s1."):
+            raise UserError(f"{key}: {path} must end in one of {', '.join(KINDS)}, or be SentEval's s1.train.")
+    return list(found)
+
+
+def _beside(path: Path) -> list[Path]:
+    """SentEval's three files, where ``path`` is the first of them."""
+    if not path.name.startswith("s1.") or path.name.lower().endswith(KINDS):
+        return []
+    return [path.with_name(f"{column}.{path.name.removeprefix('s1.')}") for column in ("labels", "s1", "s2")]
+
+
+def _records(path: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    if three := _beside(path):
+        for number, row in enumerate(_together(three), 1):
+            yield f"{three[0]}:{number}", tuple(cell.strip() for cell in row)
+    elif ".jsonl" in path.name.lower():
+        for number, line in lines(path):
+            if line.strip():
+                where = f"{path}:{number}"
+                yield where, _picked(_object(line, where), FIELDS, where)
+    else:
+        header: list[str] = []
+        for number, line in lines(path):
+            cells, where = line.rstrip("\r\n").split("\t"), f"{path}:{number}"
+            if not header:
+                header = cells
+                _picked(dict.fromkeys(header), FIELDS, where)
+            elif len(cells) != len(header):
+                raise UserError(f"{where}: the header has {len(header)} columns, and this line has {len(cells)}.")
+            else:
+                yield where, _picked(dict(zip(header, cells, strict=True)), FIELDS, where)
+
+
+def _together(paths: list[Path]) -> Iterator[tuple[str, ...]]:
+    streams = [lines(path) for path in paths]
+    while True:
+        row = [next(stream, None) for stream in streams]
+        if all(cell is None for cell in row):
+            return
+        found = [cell[1] for cell in row if cell is not None]
+        if len(found) < len(row):
+            short = paths[row.index(None)]
+            raise UserError(f"{short} has fewer lines than the files beside it: they must be as many.")
+        yield tuple(found)
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where}: not a line of JSON ({error.msg}, column {error.colno}).") from None
+    if not isinstance(record, dict):
+        raise UserError(f"{where}: not a JSON object with the fields {', '.join(FIELDS)}.")
+    return record
+
+
+def _picked(record: dict[str, Any], names: tuple[str, ...], where: str) -> tuple[Any, ...]:
+    missing = [name for name in names if name not in record]
+    if missing:
+        raise UserError(f"{where}: there is no {missing[0]!r}; there must be {', '.join(names)}.")
+    return tuple(record[name] for name in names)

@@ -1,0 +1,174 @@
+"""Sentences and their translations: two line-aligned files, a table of tabs, or a data set of the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from data.errors import UserError, readable
+from data.pairs import EMPTY, Pair, PairSource
+from data.sources.base import Part
+from data.sources.hub import Rows
+from data.sources.reading import digest, lines, located
+
+KINDS = (".txt", ".txt.gz", ".tsv", ".tsv.gz", ".gz")
+INSTEAD = "two line-aligned files (parallel.source, parallel.target) need no network"
+
+
+class Parallel(PairSource):
+    """Translated sentences; what is encoded is the source.
+
+    Where they are from, one of three says: ``source`` and ``target``, ``tsv``, or ``dataset``. Pairs with an empty
+    side are left out and counted. Sentences with the same source are held out together.
+
+    Args:
+        source, target: files of one sentence a line, line by line translations of each other; ``.gz`` may follow.
+        tsv: a file of one pair a line, by tabs, without a header; ``.gz`` may follow.
+        columns: numbers of its source and target columns, from 1.
+        dataset: a data set of the Hugging Face hub, "wmt/wmt14" say, whose rows are {"translation": {"de": ...,
+            "en": ...}}; no code of it is run.
+        subset: name of the configuration ("de-en").
+        split: name of the split.
+        dev_split: the split that is held out; then nothing else is.
+        languages: codes of source and target in the rows.
+        revision: branch, tag or commit.
+        dev_source, dev_target: held-out pairs, as ``source`` and ``target``; then nothing else is held out.
+        dev_fraction: see PairSource.
+
+    Raises:
+        ValueError: if a value is out of its range, or it is not said once where the pairs are from.
+        UserError: if a file is missing, or the hub cannot be reached; while reading, if the two files do not have
+            the same number of lines.
+    """
+
+    name = "parallel"
+
+    def __init__(
+        self,
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        tsv: str | None = None,
+        columns: Sequence[int] = (1, 2),
+        dataset: str | None = None,
+        subset: str | None = None,
+        split: str = "train",
+        dev_split: str | None = None,
+        languages: Sequence[str] = ("en", "de"),
+        revision: str | None = None,
+        dev_source: str | None = None,
+        dev_target: str | None = None,
+        dev_fraction: float = 0.05,
+    ) -> None:
+        super().__init__(dev_fraction=dev_fraction)
+        for prefix, one, other in ("", source, target), ("dev_", dev_source, dev_target):
+            if (one is None) != (other is None):
+                raise ValueError(
+                    f"parallel.{prefix}source and parallel.{prefix}target go together. Got one of them."
+                )
+        if [source, tsv, dataset].count(None) != 2:
+            raise ValueError("parallel needs one of source and target, tsv, dataset. Got none or several of them.")
+        if dev_source is not None and dev_split is not None:
+            raise ValueError("parallel.dev_split and parallel.dev_source exclude each other. Got both.")
+        if dev_split is not None and dataset is None:
+            raise ValueError("parallel.dev_split is for a parallel.dataset. Got it without one.")
+        if len(columns) != 2 or min(columns) < 1:
+            raise ValueError(f"parallel.columns must be two numbers from 1. Got {list(columns)} instead.")
+        if len(languages) != 2:
+            raise ValueError(f"parallel.languages must be two codes. Got {list(languages)} instead.")
+        self.columns = tuple(columns)
+        self.languages = tuple(languages)
+        held_out = dev_source is not None or dev_split is not None
+        part: Part | None = "train" if held_out else None
+        with readable("parallel"):
+            self._tsv = None if tsv is None else _file(tsv, "parallel.tsv")
+            self._aligned: list[tuple[Path, Path, Part | None]] = []
+            if source is not None and target is not None:
+                both = _file(source, "parallel.source"), _file(target, "parallel.target")
+                self._aligned.append((*both, part))
+            if dev_source is not None and dev_target is not None:
+                both = _file(dev_source, "parallel.dev_source"), _file(dev_target, "parallel.dev_target")
+                self._aligned.append((*both, "dev"))
+        self._part = part
+        self._rows: list[tuple[Rows, Part | None]] = []
+        if dataset is not None:
+            splits: list[tuple[str | None, Part | None]] = [(split, part), (dev_split, "dev")]
+            for which, its_part in splits:
+                if which is None:
+                    continue
+                rows = Rows(
+                    dataset, subset=subset, split=which, revision=revision, setting=self.name, instead=INSTEAD
+                )
+                self._rows.append((rows, its_part))
+
+    def pairs(self) -> Iterator[Pair]:
+        if self._tsv is not None:
+            yield from self._table(self._tsv)
+        for rows, part in self._rows:
+            yield from self._hub(rows, part)
+        for source, target, part in self._aligned:
+            for one, other in _aligned(source, target):
+                yield Pair((one,), other, part)
+
+    def identity(self) -> Iterator[str]:
+        if self._tsv is not None:
+            yield f"{self.columns} {self._part} {digest(self._tsv)}"
+        for rows, part in self._rows:
+            yield f"{rows.identity()} {self.languages} {part}"
+        for source, target, part in self._aligned:
+            yield f"{digest(source)} {digest(target)} {part}"
+
+    def describe(self) -> dict[str, Any]:
+        files = [] if self._tsv is None else [self._tsv]
+        files += [path for source, target, _ in self._aligned for path in (source, target)]
+        names = [rows.where() for rows, _ in self._rows[:1]] + list(map(str, files))
+        return {"name": self.name, "where": ", ".join(names), "licence": None}
+
+    def _table(self, path: Path) -> Iterator[Pair]:
+        for number, line in lines(path):
+            if not line.strip():
+                self.skipped[EMPTY] += 1
+                continue
+            cells = line.rstrip("\r\n").split("\t")
+            if len(cells) < max(self.columns):
+                raise UserError(
+                    f"{path}:{number}: parallel.columns asks for column {max(self.columns)}, and the line has "
+                    f"{len(cells)}, by tabs."
+                )
+            source, target = (cells[column - 1] for column in self.columns)
+            yield Pair((source,), target, self._part)
+
+    def _hub(self, rows: Rows, part: Part | None) -> Iterator[Pair]:
+        for number, row in enumerate(rows, 1):
+            translation = row.get("translation")
+            if not isinstance(translation, dict) or not set(self.languages) <= set(translation):
+                found = ", ".join(translation if isinstance(translation, dict) else row)
+                raise UserError(
+                    f"{rows.dataset}, row {number}: parallel.languages={list(self.languages)} must be keys of its "
+                    f"'translation'. Got {found} instead."
+                )
+            source, target = (translation[language] or "" for language in self.languages)
+            yield Pair((source,), target, part)
+
+
+def _file(path: str, key: str) -> Path:
+    found = located(path, KINDS, key)
+    if len(found) > 1:
+        raise UserError(f"{key} must be one file. Got {len(found)}.")
+    return found[0]
+
+
+def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    ours, theirs = lines(source), lines(target)
+    number = 0
+    for number, line in ours:
+        other = next(theirs, None)
+        if other is None:
+            counts = number + sum(1 for _ in ours), number - 1
+            break
+        yield line, other[1]
+    else:
+        counts = number, number + sum(1 for _ in theirs)
+    if counts[0] != counts[1]:
+        raise UserError(f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: they must be as many.")

@@ -1,0 +1,241 @@
+"""Sentences and their constituency trees, as brackets in one line.
+
+Vinyals et al. 2015, "Grammar as a Foreign Language": a tree is written depth-first, its closing brackets with
+their labels (their figure 2), its part-of-speech tags as "XX" (their "POS tag normalization"), but for
+punctuation, which stands for itself (their figure 1):
+
+    Go .          (S (VP XX )VP . )S
+    John has a dog .    (S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S
+
+GenSen (Subramanian et al. 2018, section 4) takes this target, and gold trees five times beside machine parses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from data.errors import UserError, readable
+from data.pairs import Pair, PairSource
+from data.sources.base import Part
+from data.sources.reading import digest, lines, listed, located
+
+KINDS = (".ptb", ".ptb.gz", ".mrg", ".mrg.gz", ".txt", ".txt.gz")
+ROOTS = {"", "ROOT", "TOP", "S1"}
+EMPTY_ELEMENT = "-NONE-"
+PUNCTUATION = {".", ",", ":", "``", "''", "-LRB-", "-RRB-"}  # tags that stand for themselves
+WORD = "XX"  # every other tag
+ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
+ESCAPED |= {r"\/": "/", r"\*": "*"}
+_ESCAPED = re.compile(r"-[LR][RCS]B-|\\[/*]")
+_PIECE = re.compile(r"[()]|[^\s()]+")
+_FUNCTION = re.compile(r"^([^-=]+)[-=].*")  # NP-SBJ-1, NP=2; not -LRB-
+
+
+class Tree(NamedTuple):
+    """A constituent with children, or a part-of-speech tag with its word ("" in a tree without words)."""
+
+    label: str
+    children: tuple[Tree, ...] = ()
+    word: str = ""
+
+
+class Trees(PairSource):
+    """Sentences (tokens, parted by blanks) and their trees.
+
+    Trees are bracketed as in the Penn Treebank, "(S (NP (DT the) ...", over any number of lines. Brackets in a
+    sentence are turned back ("-LRB-"), empty elements and what is then empty are left out, and so is a root that
+    only holds the tree.
+
+    Args:
+        gold: file, folder (with all .mrg, .ptb, .txt files in it, or these with .gz), glob, or a list of these.
+        corpus: instead, a parsed corpus of NLTK ("treebank").
+        machine: trees of a parser beside the gold ones, as ``gold``.
+        gold_repeats: how often a training tree of ``gold`` is taken where there are ``machine`` ones.
+        dev_path: held-out gold trees, as ``gold``; then nothing else is held out.
+        tags: "normalised" is the paper's; "own" keeps the part-of-speech tags.
+        function_tags: whether NP-SBJ-1 stays as it is; else it is NP.
+        dev_fraction: see PairSource.
+
+    Raises:
+        ValueError: if a value is out of its range, or both or none of ``gold`` and ``corpus`` are given.
+        UserError: if a path is missing or NLTK's data is; while reading, if brackets do not match.
+    """
+
+    name = "trees"
+    symbols = True
+
+    def __init__(
+        self,
+        *,
+        gold: str | Sequence[str] | None = None,
+        corpus: str | None = None,
+        machine: str | Sequence[str] | None = None,
+        gold_repeats: int = 5,
+        dev_path: str | Sequence[str] | None = None,
+        tags: Literal["normalised", "own"] = "normalised",
+        function_tags: bool = False,
+        dev_fraction: float = 0.05,
+    ) -> None:
+        super().__init__(dev_fraction=dev_fraction)
+        if (gold is None) == (corpus is None):
+            raise ValueError("trees needs either gold or corpus. Got none or both of them.")
+        if gold_repeats < 1:
+            raise ValueError(f"trees.gold_repeats must be at least 1. Got {gold_repeats} instead.")
+        if tags not in ("normalised", "own"):
+            raise ValueError(f"trees.tags must be normalised or own. Got {tags} instead.")
+        self.corpus = corpus
+        self.gold_repeats = gold_repeats if machine is not None else 1
+        self.tags = tags
+        self.function_tags = function_tags
+        self._reader = None if corpus is None else _parsed(corpus)
+        with readable("trees.gold"):
+            held_out = _files(dev_path, "trees.dev_path")
+            self._part: Part | None = "train" if held_out else None
+            machines = _files(machine, "trees.machine")
+            files = [(path, True) for path in _files(gold, "trees.gold")] + [(path, False) for path in machines]
+        self._files: list[tuple[Path, Part | None, bool]] = [
+            (path, self._part, is_gold) for path, is_gold in files if path not in held_out
+        ]
+        self._files.extend((path, "dev", True) for path in held_out)
+
+    def pairs(self) -> Iterator[Pair]:
+        if self._reader is not None:
+            for name in self._reader.fileids():
+                numbered = enumerate(self._reader.raw(name).split("\n"), 1)
+                yield from self._pairs(read_trees(numbered, name), self._part, gold=True)
+        for path, part, gold in self._files:
+            yield from self._pairs(read_trees(lines(path), str(path)), part, gold=gold)
+
+    def identity(self) -> Iterator[str]:
+        yield f"{self.tags} {self.function_tags} {self.gold_repeats}"
+        if self.gold_repeats > 1:
+            yield str(self.dev_fraction)  # decides which trees repeat
+        if self._reader is not None:
+            yield from (self._reader.raw(name) for name in self._reader.fileids())
+        for path, part, gold in self._files:
+            yield f"{part} {gold} {digest(path)}"
+
+    def describe(self) -> dict[str, Any]:
+        where = [f"nltk {self.corpus}"] if self.corpus is not None else []
+        where += [str(path) for path, _, _ in self._files]
+        return {"name": self.name, "where": ", ".join(where), "licence": None}
+
+    def _pairs(self, trees: Iterable[Tree], part: Part | None, *, gold: bool) -> Iterator[Pair]:
+        for tree in trees:
+            bare = pruned(tree, function_tags=self.function_tags)
+            if bare is None:
+                self.skipped["without words"] += 1
+                continue
+            pair = Pair((" ".join(words(bare)),), linearised(bare, tags=self.tags), part)
+            again = gold and self.gold_repeats > 1 and self.part_of(pair) == "train"
+            yield from [pair] * (self.gold_repeats if again else 1)
+
+
+def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree]:
+    """The trees in some lines, one after another, as they are written.
+
+    Args:
+        numbered: number and text of each line.
+        where: name of the file, for messages.
+
+    Raises:
+        UserError: if brackets do not match, or a word stands where none can.
+    """
+    stack: list[tuple[list[str], list[Tree]]] = []  # of each open bracket: label and word, children
+    opened = 0
+    for number, line in numbered:
+        for piece in _PIECE.findall(line):
+            if piece == "(":
+                opened = opened if stack else number
+                stack.append(([], []))
+            elif not stack:
+                raise UserError(f"{where}:{number}: {piece!r} stands outside of a tree; brackets must match.")
+            elif piece != ")":
+                names, children = stack[-1]
+                names.append(piece)
+                if children or len(names) > 2:
+                    raise UserError(f"{where}:{number}: {piece!r} stands where a bracket must.")
+            else:
+                names, children = stack.pop()
+                if children and len(names) > 1:
+                    raise UserError(f"{where}:{number}: {names[1]!r} stands where a bracket must.")
+                label, word = (*names, "", "")[:2]
+                tree = Tree(label, tuple(children), word)
+                if stack:
+                    stack[-1][1].append(tree)
+                else:
+                    yield tree
+    if stack:
+        raise UserError(f"{where}:{opened}: the tree that begins here is not closed.")
+
+
+def pruned(tree: Tree, *, function_tags: bool = False) -> Tree | None:
+    """``tree`` without its bare root, empty elements, what is then empty, and (by default) function tags.
+
+    Tags and words stay as they are, but that brackets in words are turned back. None: nothing is left.
+    """
+    if not tree.children:
+        if tree.label == EMPTY_ELEMENT or not tree.word:
+            return None
+        return Tree(tree.label, word=_ESCAPED.sub(lambda found: ESCAPED[found[0]], tree.word))
+    found = (pruned(child, function_tags=function_tags) for child in tree.children)
+    children = tuple(child for child in found if child is not None)
+    if not children:
+        return None
+    if tree.label in ROOTS and len(children) == 1:
+        return children[0]
+    label = tree.label or "ROOT"
+    return Tree(label if function_tags else _FUNCTION.sub(r"\1", label), children)
+
+
+def words(tree: Tree) -> list[str]:
+    """The words of ``tree``, in their order."""
+    return [word for child in tree.children for word in words(child)] if tree.children else [tree.word]
+
+
+def linearised(tree: Tree, *, tags: Literal["normalised", "own"] = "normalised") -> str:
+    """``tree`` without its words, in one line, as above."""
+    if not tree.children:
+        return tree.label if tags == "own" or tree.label in PUNCTUATION else WORD
+    inside = " ".join(linearised(child, tags=tags) for child in tree.children)
+    return f"({tree.label} {inside} ){tree.label}"
+
+
+def delinearised(line: str) -> Tree:
+    """The tree without words that ``line`` stands for.
+
+    Raises:
+        ValueError: if its brackets do not match.
+    """
+    stack: list[tuple[str, list[Tree]]] = [("", [])]
+    for symbol in line.split():
+        if symbol.startswith("(") and len(symbol) > 1:
+            stack.append((symbol[1:], []))
+        elif symbol.startswith(")") and len(symbol) > 1:
+            label, children = stack.pop()
+            if not stack or label != symbol[1:] or not children:
+                raise ValueError(f"{symbol!r} closes nothing in {line!r}.")
+            stack[-1][1].append(Tree(label, tuple(children)))
+        else:
+            stack[-1][1].append(Tree(symbol))
+    if len(stack) > 1 or len(stack[0][1]) != 1:
+        raise ValueError(f"{line!r} is not one tree.")
+    return stack[0][1][0]
+
+
+def _files(paths: str | Sequence[str] | None, key: str) -> list[Path]:
+    return list(dict.fromkeys(path for pattern in listed(paths) for path in located(pattern, KINDS, key)))
+
+
+def _parsed(corpus: str) -> Any:
+    from nltk.corpus.reader import BracketParseCorpusReader  # nltk takes long to import
+
+    from data.sources.nltk_corpus import installed
+
+    reader = installed(corpus, "trees.corpus")
+    if not isinstance(reader, BracketParseCorpusReader):
+        raise UserError(f"trees.corpus: nltk's {corpus!r} has no trees; treebank has.")
+    return reader

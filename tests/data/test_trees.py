@@ -1,0 +1,196 @@
+"""Trees: the brackets read, cleaned, written in one line and read back."""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import nltk.data
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.errors import UserError
+from data.pairs import Pair
+from data.sources.trees import Tree, Trees, delinearised, linearised, pruned, read_trees, words
+from data.vocabulary import train_word_level
+from tests.support import suite_data
+
+JOHN = "(ROOT (S (NP-SBJ (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .)))"
+TRACES = """
+( (S (NP-SBJ-1 (DT The) (NN king) (-LRB- -LRB-) (NNP I\\/II) (-RRB- -RRB-))
+     (VP (VBD was)
+         (VP (VBN seen) (NP (-NONE- *-1)) (PP (IN by) (NP=2 (-NONE- *)))))
+     (. ?)))"""
+CLEAN = "(S (NP XX XX -LRB- XX -RRB- )NP (VP XX (VP XX (PP XX )PP )VP )VP . )S"
+
+
+def read(text: str) -> list[Tree]:
+    return list(read_trees(enumerate(text.split("\n"), 1), "a.mrg"))
+
+
+def labels() -> st.SearchStrategy[str]:
+    return st.sampled_from(["S", "NP", "VP", "SBAR", "NN", "PRP$", ".", ",", "``", "-LRB-", "XX"])
+
+
+def trees() -> st.SearchStrategy[Tree]:
+    leaves = st.builds(lambda label, word: Tree(label, word=word), labels(), st.text("abc(", min_size=1))
+    return st.recursive(
+        leaves,
+        lambda children: st.builds(
+            lambda label, below: Tree(label, tuple(below)), labels(), st.lists(children, min_size=1, max_size=4)
+        ),
+        max_leaves=25,
+    )
+
+
+def unlexicalised(tree: Tree) -> Tree:
+    return Tree(tree.label, tuple(map(unlexicalised, tree.children)))
+
+
+@given(trees())
+def test_a_line_is_read_back_to_the_same_tree(tree: Tree) -> None:
+    line = linearised(tree, tags="own")
+    assert delinearised(line) == unlexicalised(tree)
+    normalised = linearised(tree)
+    assert linearised(delinearised(normalised), tags="own") == normalised
+    assert len(normalised.split()) == len(line.split())
+
+
+@given(trees())
+def test_brackets_are_read_back_to_the_same_tree(tree: Tree) -> None:
+    def bracketed(tree: Tree) -> str:
+        inside = tree.word.replace("(", "-LRB-") or " ".join(map(bracketed, tree.children))
+        return f"({tree.label}\n {inside})"
+
+    [found] = read(bracketed(tree))
+    assert [word.replace("-LRB-", "(") for word in words(found)] == words(tree)
+    assert unlexicalised(found) == unlexicalised(tree)
+
+
+def test_vinyals_figures() -> None:
+    [john] = read(JOHN)
+    bare = pruned(john)
+    assert bare is not None
+    assert linearised(bare, tags="own") == "(S (NP NNP )NP (VP VBZ (NP DT NN )NP )VP . )S"
+    assert linearised(bare) == "(S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S"
+    [go] = read("(S (VP (VB Go)) (. .))")
+    assert linearised(go) == "(S (VP XX )VP . )S"
+
+
+def test_traces_function_tags_and_brackets() -> None:
+    [tree] = read(TRACES)
+    bare = pruned(tree)
+    assert bare is not None
+    assert words(bare) == ["The", "king", "(", "I/II", ")", "was", "seen", "by", "?"]
+    assert linearised(bare) == CLEAN
+    kept = pruned(tree, function_tags=True)
+    assert kept is not None and linearised(kept).startswith("(S (NP-SBJ-1 XX")
+    [nothing] = read("(S (NP (-NONE- *)) (VP (-NONE- *)))")
+    assert pruned(nothing) is None
+    [two] = read("( (NP (NN a)) (NP (NN b)))")
+    assert pruned(two) == Tree("ROOT", (Tree("NP", (Tree("NN", word="a"),)), Tree("NP", (Tree("NN", word="b"),))))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(S (NP (NN a))\n\n", r"^a\.mrg:1: the tree that begins here is not closed\.$"),
+        ("(S (NN a))\n(S (NN b)))", r"^a\.mrg:2: '\)' stands outside of a tree; brackets must match\.$"),
+        ("(S (NN a) b)", r"^a\.mrg:1: 'b' stands where a bracket must\.$"),
+        ("(S (NN a b))", r"^a\.mrg:1: 'b' stands where a bracket must\.$"),
+        ("(S a (NN b))", r"^a\.mrg:1: 'a' stands where a bracket must\.$"),
+        ("text", r"^a\.mrg:1: 'text' stands outside of a tree"),
+    ],
+)
+def test_brackets_that_do_not_match(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read(text)
+
+
+@pytest.mark.parametrize("line", ["", "(S XX", "(S XX )NP", "XX )S", "(S )S", "XX XX", "(S XX )S XX"])
+def test_lines_that_are_no_tree(line: str) -> None:
+    with pytest.raises(ValueError, match=r"closes nothing|is not one tree"):
+        delinearised(line)
+
+
+def test_gold_repeats_beside_machine_parses_in_training_alone(tmp_path: Path) -> None:
+    for name, count in (("gold", 40), ("machine", 60)):
+        (tmp_path / name).mkdir()
+        lines = [f"(S (NP (NN {name}{i})) (VP (VBZ sleeps)))" for i in range(count)]
+        with gzip.open(tmp_path / name / "trees.mrg.gz", "wt") as file:
+            file.write("\n".join([*lines, "(S (-NONE- *))"]))
+    both: dict[str, Any] = {"gold": str(tmp_path / "gold"), "machine": str(tmp_path / "machine" / "*.gz")}
+    source = Trees(**both, gold_repeats=3, dev_fraction=0.2)
+    counts = Counter(source.read())
+    assert source.skipped == {"without words": 2} and len(counts) == 100
+    for pair, count in counts.items():
+        again = pair.sources[0].startswith("gold") and source.part_of(pair) == "train"
+        assert count == (3 if again else 1)
+    assert 0 < sum(source.part_of(pair) == "dev" for pair in counts) < 50
+    assert len(list(Trees(gold=both["gold"], gold_repeats=3).read())) == 40
+    assert source.fingerprint != Trees(**both, gold_repeats=3, dev_fraction=0.1).fingerprint
+
+
+def test_own_held_out_trees(tmp_path: Path) -> None:
+    for name in ("a.ptb", "b.ptb"):
+        (tmp_path / name).write_text(JOHN.replace("John", name[0]))
+    source = Trees(gold=str(tmp_path), machine=str(tmp_path / "a.ptb"), dev_path=str(tmp_path / "b.ptb"))
+    target = "(S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S"
+    train, dev = Pair(("a has a dog .",), target, "train"), Pair(("b has a dog .",), target, "dev")
+    assert list(source.read()) == [*[train] * 5, train, dev]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"^trees needs either gold or corpus\."),
+        ({"gold": "a", "corpus": "treebank"}, r"^trees needs either gold or corpus\."),
+        ({"gold": "a", "gold_repeats": 0}, r"^trees\.gold_repeats must be at least 1\. Got 0 instead\.$"),
+        ({"gold": "a", "tags": "no"}, r"^trees\.tags must be normalised or own\. Got no instead\.$"),
+        ({"gold": "a", "dev_fraction": -1}, r"^trees\.dev_fraction must lie in"),
+    ],
+)
+def test_refusals(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Trees(**options)
+
+
+def test_symbols_are_whole_tokens() -> None:
+    lines = [CLEAN] * 2
+    tokenizer = train_word_level(lines, vocab_size=50, min_count=1, symbols=True, max_length=90)
+    assert tokenizer.tokenize(CLEAN) == CLEAN.split()
+
+
+def test_nltk_treebank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nltk.data, "path", [])
+    with pytest.raises(
+        UserError, match=r"^trees\.corpus: the data of nltk's 'treebank' is not installed: run python"
+    ):
+        Trees(corpus="treebank")
+    monkeypatch.setattr(nltk.data, "path", [str(suite_data("nltk_data"))])
+    source = Trees(corpus="treebank")
+    pairs = list(source.read())
+    assert len(pairs) == 3914 and not source.skipped
+    assert pairs[0].sources[0].startswith("Pierre Vinken , 61 years old , will join the board")
+    assert pairs[0].target == (
+        "(S (NP (NP XX XX )NP , (ADJP (NP XX XX )NP XX )ADJP , )NP (VP XX (VP XX (NP XX XX )NP "
+        "(PP XX (NP XX XX XX )NP )PP (NP XX XX )NP )VP )VP . )S"
+    )
+    assert not any("*T*" in pair.sources[0] or "-NONE-" in str(pair.target) for pair in pairs)
+
+
+def test_gum() -> None:
+    source = Trees(
+        gold=str(suite_data("parsing/gum_test.ptb.gz")), dev_path=str(suite_data("parsing/gum_dev.ptb.gz"))
+    )
+    pairs = list(source.read())
+    assert Counter(pair.part for pair in pairs) == {"train": 1464, "dev": 1575}
+    for pair in islice(pairs, 0, None, 10):
+        line = str(pair.target)
+        assert linearised(delinearised(line), tags="own") == line
+        leaves = [symbol for symbol in line.split() if symbol[0] not in "()"]
+        assert len(leaves) == len(pair.sources[0].split()) and "-SBJ" not in line
