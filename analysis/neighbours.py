@@ -1,0 +1,176 @@
+"""Nearest neighbours: the sentences of a file that are closest to a query, by cosine (GenSen's table 8).
+
+    cos(v(query), v(sentence))        the k largest; exact, in blocks: memory does not grow with the file
+
+    python -m analysis.neighbours runs/<folder> --sentences books.txt.gz --query "a sentence" --k 4
+    python -m analysis.neighbours <model> --sentences news.txt --queries asked.txt --format md --out found.json
+
+One sentence a line, .gz too; blank lines are passed over. A text counts once, and the query's own not at all,
+where texts are equal but for case and white space. Of equal cosines the earlier line stands first. Vectors are
+kept (--cache): a second query of the same file costs no encoding.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from analysis import command
+from data.errors import UserError
+
+BLOCK = 16_384  # sentences at a time
+
+
+class Neighbour(NamedTuple):
+    """A sentence found: its cosine, its line in the file (from 1) and its text."""
+
+    cosine: float
+    line: int
+    text: str
+
+
+def same(text: str) -> str:
+    """What texts that count as equal have in common."""
+    return " ".join(text.split()).casefold()
+
+
+def neighbours(
+    queries: Sequence[str],
+    sentences: Iterable[tuple[int, str]],
+    rows: Callable[[Sequence[str]], np.ndarray],
+    k: int,
+    *,
+    block: int = BLOCK,
+) -> list[list[Neighbour]]:
+    """The k nearest of ``sentences`` to each of q ``queries``, nearest first; fewer where there are fewer.
+
+    Args:
+        queries: texts.
+        sentences: numbered lines, read once.
+        rows: gives sentences their vectors, float32 of shape (n, D).
+        k: how many.
+        block: sentences in memory at a time.
+    """
+    asked = _unit(rows(queries))
+    own = [same(query) for query in queries]
+    best: list[dict[str, Neighbour]] = [{} for _ in queries]
+    lines = iter(sentences)
+    while part := list(islice(lines, block)):
+        cosines = asked @ _unit(rows([text for _, text in part])).T  # (q, b)
+        for place, query in enumerate(own):
+            best[place] = _nearest([*best[place].values(), *_candidates(cosines[place], part, query, k)], k)
+    return [list(found.values()) for found in best]
+
+
+def _candidates(cosines: np.ndarray, part: Sequence[tuple[int, str]], query: str, k: int) -> Iterator[Neighbour]:
+    """The k nearest different texts of a block, nearest first; of texts that are equal the nearest."""
+    seen = {query}
+    for i in np.argsort(-cosines, kind="stable"):
+        line, text = part[i]
+        if (key := same(text)) not in seen:
+            seen.add(key)
+            yield Neighbour(float(cosines[i]), line, text)
+            if len(seen) > k:
+                return
+
+
+def _nearest(found: Iterable[Neighbour], k: int) -> dict[str, Neighbour]:
+    best: dict[str, Neighbour] = {}
+    for one in sorted(found, key=lambda one: (-one.cosine, one.line)):
+        best.setdefault(same(one.text), one)
+        if len(best) == k:
+            break
+    return best
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    """``vectors`` of shape (n, D) at length 1, float32; a zero vector stays zero."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(norms == 0, 1, norms)
+
+
+def as_text(found: Mapping[str, Sequence[Neighbour]]) -> str:
+    """A paragraph a query, its neighbours indented below."""
+    return "\n\n".join(
+        "\n".join([query, *(f"  {one.cosine:.3f}  {one.text}  (line {one.line:,})" for one in near)])
+        for query, near in found.items()
+    )
+
+
+def as_markdown(found: Mapping[str, Sequence[Neighbour]]) -> str:
+    """A table a query."""
+    parts = []
+    for query, near in found.items():
+        lines = [f"**{_escape(query)}**", "", "| cosine | sentence | line |", "| --: | :-- | --: |"]
+        parts.append(
+            "\n".join(lines + [f"| {one.cosine:.3f} | {_escape(one.text)} | {one.line} |" for one in near])
+        )
+    return "\n\n".join(parts)
+
+
+def as_csv(found: Mapping[str, Sequence[Neighbour]]) -> str:
+    """A line a neighbour: query, rank, cosine, line, sentence."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["query", "rank", "cosine", "line", "sentence"])
+    for query, near in found.items():
+        writer.writerows(
+            [query, rank, f"{one.cosine:.6f}", one.line, one.text] for rank, one in enumerate(near, start=1)
+        )
+    return file.getvalue().rstrip("\n")
+
+
+def _escape(text: str) -> str:
+    return "".join(f"\\{sign}" if sign in "\\`*_|<>[]" else sign for sign in text)
+
+
+_FORMATS = {"text": as_text, "md": as_markdown, "csv": as_csv}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = command.parser("analysis.neighbours", __doc__, several=False)
+    parser.add_argument(
+        "--sentences", type=Path, required=True, metavar="FILE", help="searched: a sentence a line"
+    )
+    parser.add_argument("--query", action="append", default=[], metavar="TEXT", help="may be given again")
+    parser.add_argument("--queries", type=Path, metavar="FILE", help="of queries, a sentence a line")
+    parser.add_argument(
+        "--k", type=command.positive, default=4, help="neighbours of a query; default: 4, the paper's"
+    )
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        asked = list(given.query)
+        if given.queries is not None:
+            asked += [line.text for line in command.stream(given.queries) if line.text.strip()]
+        queries = list(dict.fromkeys(query for query in asked if query.strip()))
+        if not queries:
+            raise UserError("There is no query: --query names one, --queries a file of them.")
+        model = command.opened(given.model, given)
+        near = neighbours(queries, _numbered(given.sentences), model.rows, given.k)
+        if not any(near):
+            raise UserError(f"{given.sentences} holds no sentence beside the queries.")
+        found = dict(zip(queries, near, strict=True))
+        print(_FORMATS[given.format](found))
+        records = [
+            {"query": query, "neighbours": [one._asdict() for one in near]} for query, near in found.items()
+        ]
+        facts = {"model": model.facts(), "sentences": str(given.sentences), "k": given.k}
+        command.write(given.out, {"neighbours": records, **facts})
+
+    return command.finished(work)
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, str]]:
+    return ((number, line.text) for number, line in enumerate(command.stream(path), start=1) if line.text.strip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

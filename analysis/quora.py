@@ -1,0 +1,244 @@
+"""Question duplicates: do two questions ask the same? Logistic regression and an MLP on few to all training pairs.
+
+    features = [u; v; |u - v|; u * v]        MLP: 4 hidden layers of 1024, dropout 0.5 after each
+
+    python -m analysis.quora runs/<folder> --data <folder of train.tsv, dev.tsv, test.tsv>
+    python -m analysis.quora a b --data <folder> --sizes 1000 all --classifiers logistic --format md
+
+Subramanian et al. (2018), table 4 and section 10.6. A size n is the first n of a seeded permutation of the
+training pairs; without a dev file the last tenth of it is dev. Dev chooses L2 and the look at which the MLP is
+kept; the test pairs are judged once. Files: [pairs_]{train,dev,test}.tsv[.gz], with a header that names
+is_duplicate, question1 and question2, or without one as label, question, question (the partition of Wang et al.
+2017). No quoting.
+
+The paper's rows are never printed beside: they are over Quora's own 400,000 pairs, on the partition and the
+subsets of others, and where those are not to be had (constructed negatives, say) the same accuracy means something
+else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from analysis import command
+from analysis.classifying import Examples, Fit, Gathered, accuracy, compared, logistic, perceptron
+from analysis.senteval.printed import Cell, Key
+from analysis.senteval.rendering import Grid, Row
+from data.errors import UserError
+from data.randomness import JUDGED_SPLIT, generator
+
+SIZES = ("1000", "5000", "10000", "25000", "all")
+CLASSIFIERS = ("logistic", "mlp")
+LAYERS, DROPOUT = 4, 0.5
+DEV_SHARE = 0.1
+COLUMNS = ("is_duplicate", "question1", "question2")
+NOT_BESIDE = (
+    "GenSen's table 4 is left out on purpose: its rows are over Quora's own 400,000 pairs, split by others; on "
+    "other pairs (constructed negatives are easier) the same accuracy means something else."
+)
+
+
+class Pairs(NamedTuple):
+    """n pairs of questions, and whether they ask the same: int64 of shape (n,), 0 or 1."""
+
+    first: list[str]
+    second: list[str]
+    labels: np.ndarray
+
+    def at(self, index: np.ndarray) -> Pairs:
+        """Those of row numbers ``index``, in its order."""
+        return Pairs([self.first[i] for i in index], [self.second[i] for i in index], self.labels[index])
+
+
+class Parts(NamedTuple):
+    """The pairs of a folder; ``train`` is in the order that sizes count in."""
+
+    train: Pairs
+    dev: Pairs
+    test: Pairs
+
+
+def read(folder: Path, seed: int) -> Parts:
+    """The pairs of ``folder``, the training part permuted by ``seed``; its last tenth is dev where no file is.
+
+    Raises:
+        UserError: if a file is missing, or a line is not a label and two questions.
+    """
+    train = _read(_find(folder, "train"))
+    order = generator(JUDGED_SPLIT, seed).permutation(len(train.labels))
+    found = _find(folder, "dev", needed=False)
+    if found is None:
+        kept = len(order) - max(1, round(DEV_SHARE * len(order)))
+        train, dev = train.at(order[:kept]), train.at(order[kept:])
+    else:
+        train, dev = train.at(order), _read(found)
+    return Parts(train, dev, _read(_find(folder, "test")))
+
+
+def sizes(wanted: Sequence[str], there: int) -> tuple[dict[str, int], list[str]]:
+    """Training pairs by the name of a size, and the names of those that the file does not reach."""
+    reached, missing = {}, []
+    for name in wanted:
+        if name == "all" or int(name) <= there:
+            reached[short(name)] = there if name == "all" else int(name)
+        else:
+            missing.append(short(name))
+    return reached, missing
+
+
+def short(size: str) -> str:
+    """ "5000" as the paper writes it: "5k"."""
+    return f"{int(size) // 1000}k" if size != "all" and int(size) % 1000 == 0 else size
+
+
+def judge(
+    model: command.Model,
+    parts: Parts,
+    reached: Mapping[str, int],
+    *,
+    classifiers: Sequence[str] = CLASSIFIERS,
+    seed: int = 0,
+    device: str = "cpu",
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Scores by classifier and size: {"logistic": {"1k": {"accuracy":, "f1":, "dev":, "l2":, ...}}}."""
+    vectors = model.vectors([question for part in parts for question in part.first + part.second])
+
+    def examples(part: Pairs) -> Examples:
+        sides = [(vectors.matrix, vectors.index(side)) for side in (part.first, part.second)]
+        return Examples(Gathered(sides, compared), part.labels)
+
+    train, dev, test = map(examples, parts)
+    scores: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in classifiers}
+    for size, count in reached.items():
+        for name in classifiers:
+            fit: Fit
+            if name == "logistic":
+                fit = logistic(train.first(count), dev, test)
+            else:
+                with command.bar(f"MLP, {size}") as progress:
+                    fit = perceptron(
+                        train.first(count),
+                        dev,
+                        test,
+                        layers=LAYERS,
+                        dropout=DROPOUT,
+                        seed=seed,
+                        device=device,
+                        progress=progress,
+                    )
+            scores[name][size] = {
+                "accuracy": accuracy(fit.predictions, test.labels),
+                "f1": f1(fit.predictions, test.labels),
+                "dev": fit.dev,
+                "n_train": count,
+                **fit.chosen,
+            }
+    return scores
+
+
+def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """F1 of class 1 in percent, of two (n,) arrays; 0 where neither has one."""
+    hits = int(np.sum((predictions == 1) & (labels == 1)))
+    said = int(np.sum(predictions == 1)) + int(np.sum(labels == 1))
+    return 200.0 * hits / said if said else 0.0
+
+
+def table(results: Sequence[Mapping[str, Any]], missing: Sequence[str], facts: str) -> Grid:
+    """A row a model and classifier, accuracy and F1 of each size; the majority class below."""
+    names = list(dict.fromkeys(size for one in results for scores in one["scores"].values() for size in scores))
+    columns: list[Key] = [("", f"{size} {metric}") for size in names for metric in ("acc", "F1")]
+    rows = []
+    for one in results:
+        for classifier, scores in one["scores"].items():
+            cells = {}
+            for size, score in scores.items():
+                for metric, value in (("acc", score["accuracy"]), ("F1", score["f1"])):
+                    cells["", f"{size} {metric}"] = Cell(value, f"{value:.2f}")
+            rows.append(Row(f"{one['model']['name']} ({classifier})", cells, protocol=classifier))
+    majority = results[0]["majority"]
+    guess = {("", f"{size} acc"): Cell(majority, f"{majority:.2f}") for size in names}
+    notes = [f"Test accuracy and F1 of duplicates in percent; {facts}."]
+    if missing:
+        notes.append(f"Sizes that the training file does not reach: {', '.join(missing)}.")
+    below = [Row("majority class", guess, "these pairs")]
+    return Grid("question duplicates", columns, rows, below, [*notes, NOT_BESIDE])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = command.parser("analysis.quora", __doc__, several=True)
+    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="of the three files")
+    parser.add_argument("--sizes", nargs="+", type=_size, default=list(SIZES), metavar="N", help="or all")
+    parser.add_argument("--classifiers", nargs="+", choices=CLASSIFIERS, default=list(CLASSIFIERS))
+    parser.add_argument("--seed", type=command.seed, default=0, help="of the permutation and the MLP; default: 0")
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        parts = read(given.data, given.seed)
+        reached, missing = sizes(given.sizes, len(parts.train.labels))
+        if not reached:
+            there = len(parts.train.labels)
+            raise UserError(f"{given.data} has {there:,} training pairs: no size of --sizes is that small.")
+        counts = dict(zip(Parts._fields, (len(part.labels) for part in parts), strict=True))
+        results = []
+        for name in given.models:
+            model = command.opened(name, given)
+            scores = judge(
+                model,
+                parts,
+                reached,
+                classifiers=given.classifiers,
+                seed=given.seed,
+                device=command.device(given.device),
+            )
+            share = 100.0 * float(parts.test.labels.mean())
+            majority = share if parts.train.labels.mean() > 0.5 else 100.0 - share
+            results.append({"model": model.facts(), "scores": scores, "majority": majority})
+        facts = ", ".join(f"{name} {count:,}" for name, count in counts.items()) + " pairs"
+        command.show(table(results, missing, facts), given.format)
+        settings = {"data": str(given.data), "seed": given.seed, "pairs": counts, "missing_sizes": missing}
+        command.write(given.out, {"quora": results, **settings, "comparable": False, "reason": NOT_BESIDE})
+
+    return command.finished(work)
+
+
+def _size(text: str) -> str:
+    return text if text == "all" else str(command.positive(text))
+
+
+def _find(folder: Path, part: str, needed: bool = True) -> Path | None:
+    for name in (f"{part}.tsv", f"{part}.tsv.gz", f"pairs_{part}.tsv", f"pairs_{part}.tsv.gz"):
+        if (folder / name).is_file():
+            return folder / name
+    if needed:
+        raise UserError(f"There is no {part}.tsv in {folder}, nor pairs_{part}.tsv, with or without .gz.")
+    return None
+
+
+def _read(path: Path | None) -> Pairs:
+    assert path is not None
+    places: Sequence[int] = (0, 1, 2)
+    first, second, labels = [], [], []
+    for number, line in enumerate(command.stream(path)):
+        if number == 0 and "is_duplicate" in line.text:
+            header = line.text.split("\t")
+            if lacking := [name for name in COLUMNS if name not in header]:
+                raise UserError(f"{line.where}: the header has no {', '.join(lacking)}.")
+            places = [header.index(name) for name in COLUMNS]
+            continue
+        columns = line.columns(max(places) + 1, "a label and two questions, parted by tabs")
+        label, one, other = (columns[place] for place in places)
+        labels.append(line.label(label, {"0": 0, "1": 1}))
+        first.append(one if one.strip() else ".")
+        second.append(other if other.strip() else ".")
+    if not labels:
+        raise UserError(f"{path} holds no pair.")
+    return Pairs(first, second, np.array(labels, dtype=np.int64))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""What a constituency tree says of a sentence: voice and tense of its main verb, its top syntactic sequence.
+
+    top syntactic sequence    the labels of the main clause's children, without function tags and punctuation
+    tense                     past where the main clause's first verb is VBD, else not (VBZ, VBP, MD, imperative)
+    passive                   a form of "be" or "get" followed, in the chain of verbs, by a past participle (VBN)
+
+The three properties are those of Shi, Padhi and Knight (2016), who read them off parses; the rules are ours, for
+trees as in the Penn Treebank. A sentence whose top is no clause (a heading, "Hello!") or has no finite verb has
+none of these labels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from data.errors import UserError
+from data.randomness import JUDGED_SPLIT, generator
+from data.sources.reading import lines
+from data.sources.trees import PUNCTUATION, Tree, pruned, read_trees, words
+
+SUFFIXES = (".ptb", ".ptb.gz", ".mrg", ".mrg.gz")
+TREEBANK = "treebank"
+CLAUSES = ("S", "SINV", "SQ", "SBARQ")
+FINITE = ("VBD", "VBZ", "VBP", "VB", "MD")  # VB at the top of a main clause is an imperative
+VERBS = (*FINITE, "VBN", "VBG", "TO")
+BE = ("be", "am", "is", "are", "was", "were", "been", "being", "'s", "'re", "'m", "’s", "’re", "’m", "ai")
+GET = ("get", "gets", "got", "gotten", "getting")
+UNSEEN = (*PUNCTUATION, "HYPH", "NFP", "$", "#")  # tags that are no part of a top sequence
+SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}  # of the treebank's files
+
+
+class Sentence(NamedTuple):
+    """A sentence and what its tree says of it; None where it says nothing."""
+
+    words: tuple[str, ...]
+    passive: bool | None
+    past: bool | None
+    top: str | None
+
+    @property
+    def text(self) -> str:
+        """The words, joined by blanks as SentEval's are."""
+        return " ".join(self.words)
+
+
+def read_parts(data: str, seed: int = 0) -> dict[str, list[Sentence]]:
+    """Sentences of "train", "dev" and "test"; one that is in an earlier part, or was there before, is left out.
+
+    Args:
+        data: a folder with a file of trees for each part in its name (gum_train.ptb.gz), or "treebank": NLTK's
+            sample of the Penn Treebank, whose files are the documents that are parted.
+        seed: of that parting.
+
+    Raises:
+        UserError: if trees are missing or cannot be read.
+    """
+    parts = _treebank(seed) if data == TREEBANK else _folder(Path(data))
+    seen: set[str] = set()
+    result: dict[str, list[Sentence]] = {}
+    for part, trees in parts.items():
+        result[part] = []
+        for tree in trees:
+            sentence = described(tree)
+            if sentence.words and sentence.text not in seen:
+                seen.add(sentence.text)
+                result[part].append(sentence)
+    return result
+
+
+def described(tree: Tree) -> Sentence:
+    """The sentence of ``tree``, as it is written."""
+    bare = pruned(tree)
+    if bare is None:
+        return Sentence((), None, None, None)
+    chain = verbs(bare) if bare.label in CLAUSES else []
+    if not chain or chain[0][0] not in FINITE:
+        return Sentence(tuple(words(bare)), None, None, None)
+    return Sentence(tuple(words(bare)), is_passive(chain), chain[0][0] == "VBD", top_sequence(bare))
+
+
+def top_sequence(clause: Tree) -> str:
+    """ "NP-VP", say: the labels of the clause's children."""
+    return "-".join(child.label for child in clause.children if child.label not in UNSEEN)
+
+
+def verbs(clause: Tree) -> list[tuple[str, str]]:
+    """The main clause's chain of verbs from the top, as (tag, word in lower case): was - being - seen.
+
+    Of coordinated clauses or verb phrases the first counts.
+    """
+    found: list[tuple[str, str]] = []
+    node: Tree | None = clause
+    while node is not None:
+        place = next((i for i, child in enumerate(node.children) if child.word and child.label in VERBS), -1)
+        if place >= 0:
+            found.append((node.children[place].label, node.children[place].word.lower()))
+        deeper = [child for child in node.children[place + 1 :] if child.children]
+        phrases = [child for child in deeper if child.label == "VP"]
+        if place < 0 and not phrases:
+            phrases = [child for child in deeper if child.label in CLAUSES]
+        node = phrases[0] if phrases else None
+    return found
+
+
+def is_passive(chain: list[tuple[str, str]]) -> bool:
+    """Whether a chain of ``verbs`` is in the passive voice. ("'s been" is "has been".)"""
+    return any(
+        word in BE + GET and following == "VBN" and participle not in ("been", "got", "gotten")
+        for (_, word), (following, participle) in pairwise(chain)
+    )
+
+
+def _folder(folder: Path) -> dict[str, Iterable[Tree]]:
+    found: dict[str, Iterable[Tree]] = {}
+    for part in SHARES:
+        files = [
+            path
+            for path in sorted(folder.glob(f"*{part}*"))
+            if path.name.endswith(SUFFIXES) and re.search(rf"(^|[_.-]){part}[_.-]", path.name)
+        ]
+        if not files:
+            raise UserError(
+                f"There is no {part} part in {folder}: a file like x_{part}.ptb.gz, a tree a line, is wanted "
+                f"(--data {TREEBANK} takes NLTK's)."
+            )
+        found[part] = (tree for path in files for tree in read_trees(lines(path), str(path)))
+    return found
+
+
+def _treebank(seed: int) -> dict[str, Iterable[Tree]]:
+    from nltk.corpus import treebank  # late: it looks for its files
+
+    try:
+        files = treebank.fileids()
+    except LookupError:
+        raise UserError(
+            "NLTK's treebank is not installed: python -c \"import nltk; nltk.download('treebank')\", or let "
+            "NLTK_DATA name the folder that has it."
+        ) from None
+    order = generator(JUDGED_SPLIT, seed).permutation(len(files))
+    ends = [round(len(files) * share) for share in (SHARES["train"], SHARES["train"] + SHARES["dev"], 1.0)]
+    cuts = dict(zip(SHARES, zip([0, *ends], ends, strict=False), strict=True))
+    return {
+        part: (
+            tree
+            for i in order[start:end]
+            for tree in read_trees(enumerate(treebank.raw(files[i]).split("\n"), 1), files[i])
+        )
+        for part, (start, end) in cuts.items()
+    }

@@ -1,0 +1,213 @@
+"""Word similarity: do cosines of word vectors order pairs of words as people do? (GenSen's table 3)
+
+    score of a set = Spearman's rho of ( cos(v(a), v(b)), human score )        over the pairs whose words are known
+
+    python -m analysis.wordsim runs/<folder> --data <folder of EN-*.txt>
+    python -m analysis.wordsim bag_of_words --word-vectors glove.txt.gz random_vectors --data <folder> --format md
+
+A pair with an unknown word is left out and counted, as in the script of Faruqui and Dyer (2014), wordvectors.org;
+a word is looked up in lower case, else as it is written. Its vector is its row in the encoder's table of word
+vectors (--vectors table), or that of the sentence that consists of it (--vectors sentence; the default where there
+is no table). Scores over few of a set's pairs are of another, mostly easier, set of words: compare coverage first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from analysis import command
+from analysis.senteval.printed import Cell, Key, read_table
+from analysis.senteval.rendering import Grid, Row
+from analysis.word_vectors import KINDS, Kind, Lexicon
+from data.errors import UserError
+
+COLUMNS = {  # of GenSen's table 3, and the sets of the same pairs
+    "v143": "VERB-143",
+    "simlex": "SIMLEX-999",
+    "ws353": "WS-353-ALL",
+    "yp130": "YP-130",
+    "mturk771": "MTurk-771",
+    "rg65": "RG-65",
+    "men": "MEN-TR-3k",
+}
+QVEC = "QVEC"
+
+
+class Pair(NamedTuple):
+    """Two words and how similar people find them."""
+
+    first: str
+    second: str
+    score: float
+
+
+class Similarity(NamedTuple):
+    """A set's result.
+
+    Attributes:
+        spearman: rho, -1 to 1; None where it is undefined (fewer than two pairs, or all alike).
+        covered: pairs that it is over.
+        pairs: in the set.
+    """
+
+    spearman: float | None
+    covered: int
+    pairs: int
+
+
+class Judged(NamedTuple):
+    """A model's name, where its words' vectors come from, and its result for each set."""
+
+    name: str
+    kind: Kind
+    scores: Mapping[str, Similarity]
+
+
+def read_sets(folder: Path) -> dict[str, list[Pair]]:
+    """The sets of a folder of ``EN-<name>.txt``, by name; those of the paper's table first, in its order.
+
+    Raises:
+        UserError: if there is none, or a line is not two words and a number.
+    """
+    if not folder.is_dir():
+        raise UserError(f"There is no folder {folder}: --data names one of EN-*.txt (word, word, score a line).")
+    found = {path.stem.removeprefix("EN-"): path for path in sorted(folder.glob("EN-*.txt"))}
+    if not found:
+        raise UserError(f"{folder} has no EN-*.txt (word, word, score a line).")
+    order = [name for name in COLUMNS.values() if name in found]
+    return {name: _read(found[name]) for name in dict.fromkeys([*order, *found])}
+
+
+def _read(path: Path) -> list[Pair]:
+    pairs = []
+    for line in command.stream(path):
+        fields = line.text.split()
+        if not fields:
+            continue
+        if len(fields) != 3:
+            raise UserError(f"{line.where}: a line must be word, word, score. Got {len(fields)} fields.")
+        pairs.append(Pair(fields[0], fields[1], line.score(fields[2], -np.finfo(float).max, np.finfo(float).max)))
+    return pairs
+
+
+def judge(lexicon: Lexicon, sets: Mapping[str, Sequence[Pair]]) -> dict[str, Similarity]:
+    """Each set's result for an encoder."""
+    words = dict.fromkeys(word for pairs in sets.values() for pair in pairs for word in (pair.first, pair.second))
+    forms = {word: form for word in words if (form := lexicon.form(word)) is not None}
+    known = list(dict.fromkeys(forms.values()))
+    vectors = lexicon.vectors(known).astype(np.float64) if known else np.empty((0, 1))
+    place = {form: number for number, form in enumerate(known)}
+    result = {}
+    for name, pairs in sets.items():
+        covered = [pair for pair in pairs if pair.first in forms and pair.second in forms]
+        first = [place[forms[pair.first]] for pair in covered]
+        second = [place[forms[pair.second]] for pair in covered]
+        cosines = cosine(vectors[first], vectors[second])
+        result[name] = Similarity(spearman(cosines, [pair.score for pair in covered]), len(covered), len(pairs))
+    return result
+
+
+def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Cosines of the rows of two (n, D) arrays, of shape (n,); 0 where one is a zero vector."""
+    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return np.einsum("nd,nd->n", first, second) / np.where(norms == 0, 1, norms)
+
+
+def spearman(ours: np.ndarray, theirs: Sequence[float]) -> float | None:
+    """Spearman's rho of n numbers each; None where fewer than two, or all of one side, are alike."""
+    if len(set(theirs)) < 2 or len(np.unique(ours)) < 2:
+        return None
+    return float(spearmanr(ours, theirs).statistic)
+
+
+def table(judged: Sequence[Judged], *, apart: bool = False) -> Grid:
+    """Our rows with the pairs that they are over, GenSen's table 3 below.
+
+    Args:
+        judged: a row each.
+        apart: whether numbers of pairs have columns of their own, as a CSV wants them.
+    """
+    names = list(dict.fromkeys(name for one in judged for name in one.scores))
+    columns: list[Key] = []
+    for name in [*(name for name in names if name in COLUMNS.values()), QVEC, *names]:
+        counts = [("", f"{name}.covered"), ("", f"{name}.pairs")] if apart and name != QVEC else []
+        columns += [key for key in (("", name), *counts) if key not in columns]
+    ours = []
+    for one in judged:
+        cells: dict[Key, Cell] = {}
+        for name, score in one.scores.items():
+            share = f"({score.covered}/{score.pairs})"
+            if apart:
+                cells["", f"{name}.covered"] = Cell(score.covered, str(score.covered))
+                cells["", f"{name}.pairs"] = Cell(score.pairs, str(score.pairs))
+            if score.spearman is not None:
+                text = f"{score.spearman:.2f}"
+                cells["", name] = Cell(score.spearman, text if apart else f"{text} {share}")
+            elif not apart:
+                cells["", name] = Cell(-1.0, f"– {share}")
+        ours.append(Row(one.name, cells, protocol=one.kind))
+    printed = []
+    for line in read_table("gensen_table3"):
+        shown = {name: line[column] for column, name in COLUMNS.items() if name in names and line[column]}
+        shown |= {QVEC: line["qvec"]} if line["qvec"] else {}
+        printed_cells: dict[Key, Cell] = {("", name): Cell(float(text), text) for name, text in shown.items()}
+        printed.append(Row(line["model"], printed_cells, "gensen"))
+    said = {
+        "table": "the row in its table of word vectors",
+        "sentence": "the vector of the sentence of that one word",
+    }
+    notes = [
+        f"{kind}: a word's vector is {said[kind]} ({', '.join(one.name for one in judged if one.kind == kind)})."
+        for kind in KINDS
+        if any(one.kind == kind for one in judged)
+    ]
+    notes += [
+        "Spearman's rho of the cosines (pairs covered / all): a pair with a word that the encoder does not know "
+        "is left out. Two rows compare where they cover the same pairs; the paper names no coverage.",
+        f"{QVEC} is missing: it needs its oracle file of semantic features (Tsvetkov et al. 2015).",
+    ]
+    return Grid("word similarity", columns, ours, printed, notes)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = command.parser("analysis.wordsim", __doc__, several=True)
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="FOLDER", help="of EN-*.txt: word, word, score"
+    )
+    parser.add_argument("--vectors", choices=KINDS, help="of words; default: table where there is one")
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        sets = read_sets(given.data)
+        judged, records = [], []
+        for name in given.models:
+            model = command.opened(name, given)
+            lexicon = Lexicon(model.encoder, model.rows, given.vectors)
+            one = Judged(model.name, lexicon.kind, judge(lexicon, sets))
+            judged.append(one)
+            records.append(_record(one, model.facts()))
+        command.show(table(judged, apart=given.format == "csv"), given.format)
+        command.write(given.out, {"wordsim": records, "data": str(given.data)})
+
+    return command.finished(work)
+
+
+def _record(judged: Judged, model: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model": model,
+        "vectors": judged.kind,
+        "sets": {
+            name: score._asdict() | {"skipped": score.pairs - score.covered}
+            for name, score in judged.scores.items()
+        },
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""What the tests of the evaluations share: word vectors in a file, trees, and a command run to its end."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.command import Model
+from encoders.bag_of_words import BagOfWords
+
+NOUNS = ("dog", "cat", "bird", "fish", "horse", "cow", "sheep", "goat")
+VERBS = ("saw", "sees", "liked", "likes")
+
+
+def vector_file(path: Path, vectors: Mapping[str, Sequence[float]]) -> Path:
+    """A file of word vectors."""
+    lines = (" ".join([word, *map(str, numbers)]) for word, numbers in vectors.items())
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def bag(tmp_path: Path, words: Sequence[str], dimension: int = 8) -> Model:
+    """A bag of ``words`` with random vectors."""
+    rng = np.random.default_rng(0)
+    path = vector_file(
+        tmp_path / "words.txt", {word: rng.normal(size=dimension).round(4).tolist() for word in words}
+    )
+    return Model("bag", BagOfWords(vectors=str(path)))
+
+
+def tree(rng: np.random.Generator, verb: str) -> str:
+    """A tree whose sentence has 5 to 12 words; it is past where the verb is."""
+    tag = "VBD" if verb in ("saw", "liked") else "VBZ"
+    first, second = rng.choice(NOUNS, 2, replace=False)
+    more = " ".join(f"(RB very{number})" for number in range(rng.integers(0, 8)))
+    start = "(PP (IN in) (NP (NN may))) " if rng.random() < 0.5 else ""
+    return (
+        f"(ROOT (S {start}(NP-SBJ (DT the) (NN {first})) (VP ({tag} {verb}) (NP (DT a) (NN {second})) "
+        f"(ADVP {more or '(RB now)'})) (. .)))"
+    )
+
+
+def tree_folder(folder: Path, counts: tuple[int, int, int] = (300, 120, 120)) -> Path:
+    """gum-like files of different sentences."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(1)
+    for part, count in zip(("train", "dev", "test"), counts, strict=True):
+        lines = [tree(rng, str(rng.choice(VERBS))) for _ in range(count)]
+        with gzip.open(folder / f"made_{part}.ptb.gz", "wt", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+    return folder
+
+
+def refusal(
+    main: Callable[[Sequence[str]], int], arguments: Sequence[str], capsys: pytest.CaptureFixture[str]
+) -> str:
+    """What a command says on the error stream that ends with status 2, in one line."""
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    return said.err.strip()

@@ -1,0 +1,73 @@
+"""What the evaluations share: how models are named and opened, vectors kept, results written."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from analysis import command
+from analysis.command import Model, opened, parser, positive, seed, write
+from data.errors import UserError
+from encoders.random_vectors import RandomVectors
+from tests.encoders.models import tiny
+
+
+def test_models_are_opened_and_named(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "declutr-1"
+    tiny().save(run / "encoder")
+    (run / "config.yaml").write_text("")
+    given = parser("x", "", several=True).parse_args(["a", "--no-cache"])
+    for name in (run, run / "encoder"):
+        model = opened(str(name), given)
+        assert model.name == "declutr-1" and not model.encoder.training  # type: ignore[union-attr]
+    (run / "config.yaml").unlink()
+    alone = opened(str(run / "encoder"), given)
+    assert alone.name == "declutr-1/encoder"
+    assert alone.facts()["fingerprint"] == model.facts()["fingerprint"]
+    maximum = parser("x", "", several=True).parse_args(["a", "--no-cache", "--pooling", "max"])
+    assert opened(str(run / "encoder"), maximum).name == "declutr-1/encoder, max"
+
+
+def test_vectors_are_kept(tmp_path: Path) -> None:
+    class Counting(RandomVectors):
+        asked = 0
+
+        def encode(self, sentences, **options):  # type: ignore[no-untyped-def]
+            self.asked += len(sentences)
+            return super().encode(sentences, **options)
+
+    encoder = Counting(dimension=3)
+    model = Model("m", encoder, tmp_path)
+    first = model.rows(["a", "b", "a"])
+    np.testing.assert_array_equal(model.rows(["b", "a", "b"]), first[[1, 0, 1]])
+    assert encoder.asked == 2
+
+
+def test_results_are_whole_or_not_there(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "x.json"
+    write(out, {"a": 1})
+    assert json.loads(out.read_text()) == {"a": 1} and [path.name for path in out.parent.iterdir()] == ["x.json"]
+    write(None, {"a": 1})
+    with pytest.raises(UserError, match="cannot be written"):
+        write(out / "below", {})
+
+
+def test_numbers_are_checked() -> None:
+    assert positive("3") == 3 and seed("0") == 0
+    for check, text in ((positive, "0"), (positive, "1.5"), (seed, "-1"), (seed, "x")):
+        with pytest.raises(
+            ArgumentTypeError, match=rf"must be a whole number of at least \d\. Got {text} instead"
+        ):
+            check(text)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UserError, match="--device cuda: there is none here"):
+        command.device("cuda")
+    assert command.device("auto") == "cpu"

@@ -1,0 +1,122 @@
+"""Nearest neighbours: against sorting all, in any blocks; duplicates, ties, formats, refusals."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.neighbours import Neighbour, as_markdown, main, neighbours, same
+from encoders.random_vectors import RandomVectors
+from tests.analysis.made_up import refusal
+
+LINES = ["the sun", "The  Sun", "moon", "", "a star", "moon", "zero", "mars"]
+VECTORS = {"sun": (1, 0), "moon": (0.8, 0.6), "star": (0, 2), "zero": (0, 0), "mars": (-1, 0), "earth": (3, 4)}
+
+
+def rows(sentences: Sequence[str]) -> np.ndarray:
+    return np.array([VECTORS[text.lower().split()[-1]] for text in sentences], dtype=np.float32)
+
+
+def numbered(lines: Sequence[str]) -> list[tuple[int, str]]:
+    return [(number, line) for number, line in enumerate(lines, start=1) if line]
+
+
+def test_by_hand() -> None:
+    [sun, earth] = neighbours(["THE SUN", "earth"], numbered(LINES), rows, 3)
+    assert [(one.line, one.text) for one in sun] == [(3, "moon"), (5, "a star"), (7, "zero")]
+    assert [one.cosine for one in sun] == pytest.approx([0.8, 0, 0], abs=1e-6)  # equal ones as they stand
+    assert [(one.line, one.text) for one in earth] == [(3, "moon"), (5, "a star"), (1, "the sun")]
+    assert [one.cosine for one in earth] == pytest.approx([0.96, 0.8, 0.6], abs=1e-6)
+    [all_of_them] = neighbours(["the sun"], numbered(LINES), rows, 10)
+    assert [one.text for one in all_of_them] == ["moon", "a star", "zero", "mars"]
+
+
+@given(
+    st.lists(st.text("aAbB ", min_size=1, max_size=3), min_size=1, max_size=40),
+    st.integers(1, 6),
+    st.integers(1, 9),
+)
+def test_equals_sorting_all_in_any_blocks(lines: list[str], k: int, block: int) -> None:
+    encoder = RandomVectors(dimension=3)
+
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        return np.round(encoder.encode(list(texts)))  # zeros and ties among them
+
+    queries = ["ab", "B"]
+    found = neighbours(queries, numbered(lines), embed, k, block=block)
+    for query, near in zip(queries, found, strict=True):
+        a = embed([query])[0].astype(np.float64)
+        best: dict[str, float] = {}
+        for _, text in numbered(lines):
+            b = embed([text])[0].astype(np.float64)
+            norm = np.linalg.norm(a) * np.linalg.norm(b)
+            best[same(text)] = max(best.get(same(text), -2.0), float(a @ b / norm) if norm else 0.0)
+        best.pop(same(query), None)
+        assert [one.cosine for one in near] == pytest.approx(sorted(best.values(), reverse=True)[:k], abs=1e-6)
+        assert len({same(one.text) for one in near}) == len(near)
+        assert all(best[same(one.text)] == pytest.approx(one.cosine, abs=1e-6) for one in near)
+        assert all(lines[one.line - 1] == one.text for one in near)
+
+
+def test_only_a_block_is_in_memory() -> None:
+    asked = []
+
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        asked.append(len(texts))
+        return np.ones((len(texts), 2), dtype=np.float32)
+
+    [found] = neighbours(["q"], ((i, f"s{i}") for i in range(1, 101)), embed, 3, block=16)
+    assert asked == [1, *[16] * 6, 4]
+    assert [one.line for one in found] == [1, 2, 3]
+
+
+def test_markdown_escapes() -> None:
+    said = as_markdown({"a|b": [Neighbour(0.5, 3, "*c*")]})
+    assert said.splitlines() == [
+        "**a\\|b**",
+        "",
+        "| cosine | sentence | line |",
+        "| --: | :-- | --: |",
+        "| 0.500 | \\*c\\* | 3 |",
+    ]
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, out = tmp_path / "lines.txt.gz", tmp_path / "found.json"
+    with gzip.open(text, "wt") as file:
+        file.write("one\ntwo\n\n  \nthree\ntwo\n")
+    (tmp_path / "asked.txt").write_text("one\n\nfour\n")
+    arguments = ["random_vectors", "--cache", str(tmp_path / "cache"), "--sentences", str(text), "--k", "2"]
+    asked = ["--query", "one", "--queries", str(tmp_path / "asked.txt"), "--out", str(out)]
+    assert main([*arguments, *asked]) == 0
+    said = capsys.readouterr().out.split("\n\n")
+    assert [part.splitlines()[0] for part in said] == ["one", "four"]
+    record = json.loads(out.read_text())
+    assert [one["query"] for one in record["neighbours"]] == ["one", "four"]
+    assert {one["text"] for one in record["neighbours"][0]["neighbours"]} == {"two", "three"}
+    assert {one["line"] for one in record["neighbours"][0]["neighbours"]} == {2, 5}
+    assert main([*arguments, *asked, "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["query"], row["rank"]) for row in rows] == [
+        ("one", "1"),
+        ("one", "2"),
+        ("four", "1"),
+        ("four", "2"),
+    ]
+
+    assert refusal(main, arguments, capsys).startswith("There is no query: --query names one")
+    assert "no-such.txt: cannot be read" in refusal(
+        main, ["random_vectors", "--query", "a", "--sentences", str(tmp_path / "no-such.txt")], capsys
+    )
+    (tmp_path / "own.txt").write_text("ONE\n")
+    own = ["random_vectors", "--no-cache", "--query", "one", "--sentences", str(tmp_path / "own.txt")]
+    assert refusal(main, own, capsys).endswith("own.txt holds no sentence beside the queries.")

@@ -1,0 +1,193 @@
+"""Probes: the questions asked, what can answer them, and that printed rows are marked as other data."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis import classifying, probes
+from analysis.command import Model
+from analysis.probes import LENGTH_BINS, PROBES, Questions, guesses, judge, main, questions, table
+from analysis.syntax import Sentence, read_parts
+from encoders.random_vectors import RandomVectors
+from tests.analysis.made_up import bag, refusal, tree_folder
+
+
+def sentences(count: int, seed: int, vocabulary: int = 60) -> list[Sentence]:
+    """Sentences of 3 to 12 words "w<number>", some in capitals, with labels that follow from their words."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for _ in range(count):
+        words = [
+            f"{'W' if rng.random() < 0.2 else 'w'}{n}" for n in rng.integers(vocabulary, size=rng.integers(3, 13))
+        ]
+        made.append(Sentence(tuple(words), bool(rng.random() < 0.1), None, f"T{rng.integers(30)}"))
+    return made
+
+
+PARTS = {"train": sentences(400, 0), "dev": sentences(150, 1), "test": sentences(150, 2)}
+
+
+def test_content_asks_for_a_word_that_is_in_and_one_that_is_not() -> None:
+    asked = questions("content", PARTS, 0)
+    for name, part in PARTS.items():
+        found = asked[name]
+        [words] = found.words
+        long = [one for one in part if len(one.words) >= 5]
+        assert found.sentences == [one.text for one in long for _ in range(2)]
+        assert found.labels.tolist() == [1, 0] * len(long)
+        positives = set(words[::2])
+        for sentence, word, label in zip(found.sentences, words, found.labels, strict=True):
+            assert (word.lower() in sentence.lower().split()) == label
+            assert word in positives  # a negative is a positive somewhere in this part
+
+
+def test_content_negatives_are_as_frequent_as_positives() -> None:
+    rng = np.random.default_rng(0)
+    zipf = 1 / np.arange(1, 201)
+    part = [
+        Sentence(tuple(f"w{n}" for n in rng.choice(200, size=8, p=zipf / zipf.sum())), None, None, None)
+        for _ in range(4000)
+    ]
+    [words] = questions("content", {"train": part}, 0)["train"].words
+    positive, negative = Counter(words[::2]), Counter(words[1::2])
+    rare = [f"w{n}" for n in range(50, 200)]
+    share = sum(positive[word] for word in rare) / sum(negative[word] for word in rare)
+    assert 0.7 < share < 1.0  # frequent words are in most sentences, hence seldom a negative
+
+
+def test_order_asks_both_ways_round() -> None:
+    found = questions("order", PARTS, 0)["train"]
+    first, second = found.words
+    assert found.labels.tolist() == [1, 0] * (len(first) // 2)
+    assert first[::2] == second[1::2] and first[1::2] == second[::2]
+    places = []
+    for sentence, before, after in zip(found.sentences[::2], first[::2], second[::2], strict=True):
+        words = sentence.lower().split()
+        assert words.count(before.lower()) == words.count(after.lower()) == 1
+        assert words.index(before.lower()) < words.index(after.lower())
+        places.append(words.index(before.lower()) / len(words))
+    assert 0.15 < np.mean(places) < 0.4  # any two words, not neighbours or the first ones alone
+
+
+def test_lengths_have_adis_bins() -> None:
+    part = [Sentence(("w",) * count, None, None, None) for count in (1, 4, 5, 8, 9, 28, 29, 33, 70, 71)]
+    found = questions("length", {"train": part}, 0)["train"]
+    assert [len(text.split()) for text in found.sentences] == [5, 8, 9, 28, 29, 33, 70]
+    assert found.labels.tolist() == [0, 0, 1, 5, 6, 7, 7]
+    assert all(high + 1 == low for (_, high), (low, _) in pairwise(LENGTH_BINS))
+
+
+def test_top_sequences_are_the_commonest_of_training() -> None:
+    asked = questions("tss", PARTS, 0)
+    count = Counter(one.top for one in PARTS["train"])
+    assert set(asked["train"].labels) == set(range(20))
+    texts = {one.text: one.top for one in PARTS["train"]}
+    common = {
+        texts[text]
+        for text, label in zip(asked["train"].sentences, asked["train"].labels, strict=True)
+        if label < 19
+    }
+    assert len(common) == 19 and min(count[top] for top in common) >= max(
+        count[top] for top in set(count) - common
+    )
+    other = [Sentence(("a",), None, None, top) for top in ("unheard", None)]
+    assert questions("tss", PARTS | {"test": other}, 0)["test"].labels.tolist() == [19]
+
+
+def test_questions_depend_on_the_seed_alone() -> None:
+    for probe in ("content", "order"):
+        assert questions(probe, PARTS, 0)["test"].words == questions(probe, PARTS, 0)["test"].words
+        assert questions(probe, PARTS, 0)["test"].words != questions(probe, PARTS, 1)["test"].words
+
+
+def test_voice_and_tense_ask_where_there_is_a_verb() -> None:
+    part = [
+        Sentence((word,), passive, past, None)
+        for word, passive, past in zip("abc", (True, False, None), (False, True, None), strict=True)
+    ]
+    for probe, labels in (("passive", [1, 0]), ("tense", [0, 1])):
+        found = questions(probe, {"train": part}, 0)["train"]
+        assert (found.sentences, found.labels.tolist()) == (["a", "b"], labels)
+
+
+def test_guesses() -> None:
+    found = guesses("length", np.array([1, 1, 2, 0]), np.array([1, 2, 2, 2]))
+    assert found == {"chance": 12.5, "majority": 25.0}
+
+
+def test_a_bag_of_words_holds_words_and_only_a_perceptron_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(classifying, "LOOKS", 6)
+    words = [f"{letter}{n}" for n in range(20) for letter in "wW"]
+    model = bag(tmp_path, words, dimension=16)
+    parts = {
+        name: sentences(count, seed, 20)
+        for seed, (name, count) in enumerate((("train", 1200), ("dev", 200), ("test", 300)))
+    }
+    asked = {"content": questions("content", parts, 0), "passive": questions("passive", parts, 0)}
+    found = judge(model, asked)
+    content = found["content"]
+    assert content["words"] == "table" and content["n_test"] == len(asked["content"]["test"].labels)
+    assert content["logistic"]["test"] < 60 and content["mlp"]["test"] > 70
+    assert "mlp" not in found["passive"] and "words" not in found["passive"]
+
+
+def test_features_are_the_sentence_and_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Word vectors stand beside the sentence's, a word as it is written, else in lower case, else zeros."""
+    model = bag(tmp_path, ["a", "b", "B"])
+    part = Questions(["a b", "b B"], [["B", "A"], ["unknown", "b"]], np.array([1, 0]))
+    seen = []
+
+    def fit(train: classifying.Examples, *others: object, **options: object) -> classifying.Fit:
+        seen.append(train.rows[np.arange(2)])
+        return classifying.Fit(0.0, np.zeros(2, np.int64), {})
+
+    monkeypatch.setattr(probes, "logistic", fit)
+    monkeypatch.setattr(probes, "perceptron", fit)
+    judge(model, {"order": dict.fromkeys(("train", "dev", "test"), part)})
+    a, b, capital = model.rows(["a", "b", "B"])
+    expected = [[*(a + b) / 2, *capital, *np.zeros(8)], [*(b + capital) / 2, *a, *b]]
+    for rows in seen:
+        np.testing.assert_allclose(rows, expected, atol=1e-6)
+
+
+def test_printed_rows_are_marked() -> None:
+    scores = {"mlp": {"test": 60.0}, "logistic": {"test": 50.0}, "chance": 50.0, "majority": 50.0}
+    counts = {"n_train": 1000, "n_dev": 20, "n_test": 30}
+    grid = table([{"model": {"name": "a"}, "probes": {"content": scores | counts}}])
+    assert [row.label for row in grid.ours] == ["a (mlp)", "a (logistic)"]
+    assert [row.label for row in grid.printed][:3] == [
+        "this data: chance",
+        "this data: majority",
+        "gensen, other data: Majority Baseline",
+    ]
+    assert any("not comparable" in note for note in grid.notes)
+    assert "Content 1,000 / 20 / 30" in grid.notes[0]
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, out = tree_folder(tmp_path / "trees"), tmp_path / "found.json"
+    arguments = ["random_vectors", "--no-cache", "--data", str(folder), "--out", str(out)]
+    assert main([*arguments, "--probes", "tense", "tss", "--format", "md"]) == 0
+    said = capsys.readouterr().out
+    assert "| model | Tense | TSS |" in said and "gensen, other data: Infersent" in said
+    record = json.loads(out.read_text())
+    tense = record["probes"][0]["probes"]["tense"]
+    assert tense["chance"] == 50.0 and 30 < tense["logistic"]["test"] < 70  # random vectors hold nothing
+    assert tense["n_train"] == len(read_parts(str(folder))["train"])
+    said = refusal(main, [*arguments, "--probes", "passive"], capsys)
+    assert said == "All training examples are of one class: there is nothing to tell apart."
+    assert "There is no folder /nowhere" in refusal(main, ["random_vectors", "--data", "/nowhere"], capsys)
+
+
+def test_all_probes_have_names_and_makers() -> None:
+    model = Model("random", RandomVectors(dimension=4))
+    assert set(probes.TITLES) == set(probes.CLASSES) == set(PROBES) == {"tss", *probes._MAKERS}
+    assert model.rows(["a"]).shape == (1, 4)

@@ -1,0 +1,152 @@
+"""Question duplicates: files, sizes, splits, scores by hand, and that the paper's rows never stand beside."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+from analysis import quora
+from analysis.quora import f1, judge, main, read, short, sizes
+from tests.analysis.made_up import NOUNS, bag, refusal, vector_file
+from tests.support import suite_data
+
+
+def questions(count: int, seed: int) -> list[tuple[int, str, str]]:
+    """Pairs that ask for the same noun, or for another."""
+    rng = np.random.default_rng(seed)
+    pairs = []
+    for number in range(count):
+        first, second = rng.choice(NOUNS, 2, replace=False)
+        label = number % 2
+        pairs.append((label, f"where is the {first}", f"is the {first if label else second} here"))
+    return pairs
+
+
+def folder(root: Path, train: int = 120, test: int = 60, dev: int = 0) -> Path:
+    root.mkdir(exist_ok=True)
+    header = "is_duplicate\tquestion1\tquestion2\n"
+    for number, (part, count) in enumerate((("train", train), ("test", test), ("dev", dev))):
+        if count:
+            lines = "".join(f"{label}\t{a}\t{b}\n" for label, a, b in questions(count, number))
+            (root / f"pairs_{part}.tsv").write_text(header + lines, encoding="utf-8")
+    return root
+
+
+def test_the_last_tenth_of_the_permutation_is_dev(tmp_path: Path) -> None:
+    parts = read(folder(tmp_path), seed=3)
+    assert [len(part.labels) for part in parts] == [108, 12, 60]
+    both = sorted(zip(parts.train.first + parts.dev.first, parts.train.second + parts.dev.second, strict=True))
+    assert both == sorted((a, b) for _, a, b in questions(120, 0))
+    again, other = read(tmp_path, seed=3), read(tmp_path, seed=4)
+    assert again.train.first == parts.train.first != other.train.first
+    assert again.test.first == other.test.first
+    for label, first, second in zip(parts.train.labels, parts.train.first, parts.train.second, strict=True):
+        assert label == (first.split()[-1] == second.split()[2])
+
+
+def test_a_dev_file_is_taken(tmp_path: Path) -> None:
+    parts = read(folder(tmp_path, dev=20), seed=0)
+    assert [len(part.labels) for part in parts] == [120, 20, 60]
+    assert parts.dev.first == [a for _, a, _ in questions(20, 2)]
+
+
+def test_files_without_a_header_and_with_other_columns(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "train.tsv.gz", "wt") as file:
+        file.write('1\ta "b\tc\t17\n0\td\t \t18\n')  # a lone quotation mark is a character
+    (tmp_path / "dev.tsv").write_text("id\tquestion2\tquestion1\tis_duplicate\n5\ty\tx\t1\n")
+    (tmp_path / "test.tsv").write_text("0\tp\tq\n")
+    train, dev, test = read(tmp_path, seed=0)
+    assert sorted(train.first) == ['a "b', "d"] and sorted(train.second) == [".", "c"]
+    assert (dev.first, dev.second, dev.labels.tolist()) == (["x"], ["y"], [1])
+    assert test.labels.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("test.tsv", "2\ta\tb\n", "test.tsv:1: label '2' is none of 0, 1."),
+        ("test.tsv", "1\ta\n", "Got 2 of 3 columns."),
+        ("test.tsv", "is_duplicate\tq1\tq2\n", "the header has no question1, question2."),
+        ("test.tsv", "", "test.tsv holds no pair."),
+        ("other.tsv", "", "There is no test.tsv in"),
+    ],
+)
+def test_faults_are_told(
+    tmp_path: Path, name: str, content: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.tsv").write_text("1\ta\tb\n0\tc\td\n")
+    (tmp_path / name).write_text(content)
+    assert told in refusal(main, ["random_vectors", "--data", str(tmp_path)], capsys)
+
+
+def test_sizes_that_are_not_reached_are_named() -> None:
+    assert sizes(["1000", "5000", "1500", "25000", "all"], 6000) == (
+        {"1k": 1000, "5k": 5000, "1500": 1500, "all": 6000},
+        ["25k"],
+    )
+    assert [short(size) for size in quora.SIZES] == ["1k", "5k", "10k", "25k", "all"]
+
+
+def test_f1_is_scikit_learns() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        ours, theirs = rng.integers(2, size=(2, 15))
+        assert f1(ours, theirs) == pytest.approx(100 * f1_score(theirs, ours, zero_division=0))
+
+
+def test_a_size_is_the_first_of_the_permutation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features [u; v; |u-v|; u*v] of the right pairs reach the classifiers."""
+    parts = read(folder(tmp_path / "data"), seed=0)
+    model = bag(tmp_path, [*NOUNS, "where", "is", "the", "here"])
+    seen = {}
+
+    def logistic(train: quora.Examples, dev: quora.Examples, test: quora.Examples) -> quora.Fit:
+        seen[len(train.labels)] = train.rows[np.arange(len(train.labels))]
+        return quora.Fit(50.0, np.ones(len(test.labels), np.int64), {"l2": 1.0})
+
+    monkeypatch.setattr(quora, "logistic", logistic)
+    found = judge(model, parts, {"20": 20, "all": 108}, classifiers=["logistic"])
+    u, v = model.rows(parts.train.first[:20]), model.rows(parts.train.second[:20])
+    np.testing.assert_allclose(seen[20], np.hstack([u, v, np.abs(u - v), u * v]), atol=1e-6)
+    np.testing.assert_array_equal(seen[20], seen[108][:20])
+    assert found["logistic"]["20"]["accuracy"] == 50.0
+    assert found["logistic"]["20"]["f1"] == pytest.approx(200 / 3)
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    words = {word: rng.normal(size=6).round(3).tolist() for word in [*NOUNS, "where", "is", "the", "here"]}
+    file = vector_file(tmp_path / "words.txt", words)
+    data, out = folder(tmp_path / "data", train=400), tmp_path / "found.json"
+    arguments = ["bag_of_words", "--word-vectors", str(file), "--no-cache", "--data", str(data), "--out", str(out)]
+    chosen = ["--sizes", "100", "1000", "all", "--classifiers", "logistic", "--format", "md"]
+    assert main([*arguments, *chosen]) == 0
+    said = capsys.readouterr().out
+    assert "| bag\\_of\\_words, words (logistic) |" in said and "100 acc | 100 F1 | all acc | all F1" in said
+    assert "Sizes that the training file does not reach: 1k." in said
+    assert "left out on purpose" in said and "BiMPM" not in said and "gensen:" not in said
+    record = json.loads(out.read_text())
+    assert record["comparable"] is False and record["missing_sizes"] == ["1k"]
+    assert record["pairs"] == {"train": 360, "dev": 40, "test": 60}
+    scores = record["quora"][0]["scores"]["logistic"]["all"]
+    assert scores["accuracy"] > 80 and scores["n_train"] == 360 and scores["l2"] in (1.0, 0.1, 0.01, 0.001)
+    assert "no size of --sizes is that small" in refusal(main, [*arguments, "--sizes", "5000"], capsys)
+
+
+@pytest.mark.parametrize("size", ["0", "-5", "many"])
+def test_a_size_must_be_a_number(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["random_vectors", "--data", ".", "--sizes", size])
+    assert "must be a whole number of at least 1" in capsys.readouterr().err
+
+
+def test_the_real_files() -> None:
+    parts = read(suite_data("quora"), seed=0)
+    assert [len(part.labels) for part in parts] == [16_082, 1_787, 5_614]
+    assert parts.test.labels.sum() == 2_807
+    assert parts.train.labels.sum() + parts.dev.labels.sum() == 10_000

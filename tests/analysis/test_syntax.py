@@ -1,0 +1,126 @@
+"""Labels from trees: solved by hand, and on real trees; how parts are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis import syntax
+from analysis.syntax import described, read_parts, verbs
+from data.errors import UserError
+from data.sources.reading import lines
+from data.sources.trees import Tree, pruned, read_trees
+from tests.analysis.made_up import tree_folder
+from tests.support import suite_data
+
+# tree: passive, past, top sequence
+CASES = {
+    "(ROOT (S (NP-SBJ (NN rain)) (VP (VBD fell)) (. .)))": (False, True, "NP-VP"),
+    "((S (NP-SBJ-1 (NN it)) (VP (VBD was) (VP (VBN seen) (NP (-NONE- *-1)))) (. .)))": (True, True, "NP-VP"),
+    "(S (NP (NN it)) (VP (VBZ has) (VP (VBN been) (VP (VBN seen)))))": (True, False, "NP-VP"),
+    "(S (NP (NN it)) (VP (VBZ is) (VP (VBG being) (VP (VBN seen)))))": (True, False, "NP-VP"),
+    "(S (NP (NN it)) (VP (VBZ 's) (VP (VBN been) (ADJP (JJ warm)))))": (False, False, "NP-VP"),
+    "(S (NP (NN it)) (VP (VBZ 's) (VP (VBN been) (VP (VBN sold)))))": (True, False, "NP-VP"),
+    "(S (NP (NN he)) (VP (VBD had) (VP (VBN seen) (NP (NN it)))))": (False, True, "NP-VP"),
+    "(S (NP (NN he)) (VP (VBD got) (VP (VBN hurt))))": (True, True, "NP-VP"),
+    "(S (NP (NN it)) (VP (MD will) (VP (VB be) (VP (VBN sold)))))": (True, False, "NP-VP"),
+    # The main clause's verb counts, not the subordinate one's, wherever it stands.
+    "(S (SBAR (IN as) (S (NP (NN it)) (VP (VBD fell)))) (, ,) (NP (NN he)) (VP (VBZ runs)))": (
+        False,
+        False,
+        "SBAR-NP-VP",
+    ),
+    "(S (NP (NN he)) (VP (VBD wanted) (S (VP (TO to) (VP (VB be) (VP (VBN seen)))))))": (False, True, "NP-VP"),
+    "(SBARQ (WHNP (WP what)) (SQ (VBD was) (NP (NN it)) (VP (VBN called))) (. ?))": (True, True, "WHNP-SQ"),
+    "(SINV (`` ``) (S (NP (PRP I)) (VP (VBP go))) ('' '') (VP (VBD said)) (NP (NN he)))": (False, True, "S-VP-NP"),
+    # Of coordinated parts the first.
+    "(S (S (NP (NN a)) (VP (VBD fell))) (CC and) (S (NP (NN b)) (VP (VBZ runs))))": (False, True, "S-CC-S"),
+    "(S (NP (NN a)) (VP (VP (VBZ is) (VP (VBN sold))) (CC and) (VP (VBD fell))))": (True, False, "NP-VP"),
+    "(S (VP (VB Go) (ADVP (RB on))) (. !))": (False, False, "VP"),
+    # No finite verb, or no clause.
+    "(S (VP (TO to) (VP (VB see) (NP (PRP it)))))": (None, None, None),
+    "(ROOT (NP (NN Introduction)))": (None, None, None),
+    "(ROOT (FRAG (RB not) (NP (NN me))))": (None, None, None),
+}
+
+
+def read(text: str) -> Tree:
+    [tree] = read_trees([(1, text)], "made")
+    return tree
+
+
+@pytest.mark.parametrize(("tree", "labels"), list(CASES.items()))
+def test_labels_by_hand(tree: str, labels: tuple[bool | None, bool | None, str | None]) -> None:
+    sentence = described(read(tree))
+    assert (sentence.passive, sentence.past, sentence.top) == labels
+
+
+def test_words_are_the_sentences() -> None:
+    tree = read(
+        r"(S (NP (NP (-NONE- *T*-1)) (NN A\/B)) (-LRB- -LRB-) (VP (VBZ is) (NP (-NONE- 0))) (-RRB- -RRB-))"
+    )
+    assert described(tree).text == "A/B ( is )"
+
+
+def test_the_chain_of_verbs() -> None:
+    tree = read("(S (NP (NN it)) (VP (MD Could) (VP (VB have) (VP (VBN been) (VP (VBN seen))))))")
+    bare = pruned(tree)
+    assert bare is not None and verbs(bare) == [("MD", "could"), ("VB", "have"), ("VBN", "been"), ("VBN", "seen")]
+
+
+def test_parts_share_no_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a_train.ptb").write_text("(S (NP (NN x)) (VP (VBZ is)))\n\n(S (NP (NN x)) (VP (VBZ is)))\n")
+    (tmp_path / "a-dev.mrg").write_text("(S (NP (NN y)) (VP (VBZ is)))\n")
+    (tmp_path / "test.ptb").write_text("(S (NP (NN x)) (VP (VBZ is)))\n(S (NP (NN z)) (VP (VBZ is)))\n")
+    (tmp_path / "a_test2.ptb").write_text("(S (NP (NN w)) (VP (VBZ is)))\n")
+    parts = read_parts(str(tmp_path))
+    assert {part: [one.text for one in found] for part, found in parts.items()} == {
+        "train": ["x is"],
+        "dev": ["y is"],
+        "test": ["z is"],
+    }
+
+
+def test_faults_are_told(tmp_path: Path) -> None:
+    tree_folder(tmp_path, (3, 2, 2))
+    (tmp_path / "made_dev.ptb.gz").rename(tmp_path / "dev.mrg.gz")
+    (tmp_path / "more_test.ptb").write_text("(S (NP (NN x))\n")
+    with pytest.raises(UserError, match=r"more_test.ptb:1: the tree that begins here is not closed"):
+        read_parts(str(tmp_path))
+    (tmp_path / "dev.mrg.gz").unlink()
+    with pytest.raises(UserError, match=r"There is no dev part in .*: a file like x_dev.ptb.gz"):
+        read_parts(str(tmp_path))
+
+
+def test_the_treebank_is_parted_by_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    import nltk
+
+    monkeypatch.setattr(nltk.data, "path", [str(suite_data("nltk_data"))])
+    from nltk.corpus import treebank
+
+    treebank.ensure_loaded()
+    some = treebank.fileids()[:20]
+    monkeypatch.setattr(treebank, "fileids", lambda: some, raising=False)
+    parts, other = read_parts(syntax.TREEBANK, seed=0), read_parts(syntax.TREEBANK, seed=1)
+    of = {
+        described(tree).text: place
+        for place, name in enumerate(some)
+        for tree in read_trees([(1, treebank.raw(name))], name)
+    }
+    files = {part: {of[one.text] for one in found} for part, found in parts.items()}
+    assert sum(map(len, files.values())) == len(set().union(*files.values())) == 20
+    assert [len(found) for found in files.values()] == [16, 2, 2]
+    assert other["test"] != parts["test"]
+
+
+def test_real_trees() -> None:
+    folder = suite_data("parsing")
+    path = folder / "gum_dev.ptb.gz"
+    found = [described(tree) for tree in read_trees(lines(path), str(path))]
+    labelled = [one for one in found if one.passive is not None]
+    assert len(found) == 1575 and len(labelled) > 1250
+    passive = [one for one in labelled if one.passive]
+    assert 0.04 < len(passive) / len(labelled) < 0.12
+    forms = set(syntax.BE + syntax.GET)
+    assert all(forms & {word.lower() for word in one.words} for one in passive)
