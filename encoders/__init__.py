@@ -39,9 +39,14 @@ def load(name: str | Path, *, pooling: str | None = None, device: str | None = N
     kind = _kind(read_json(marker)) if marker.is_file() else transformer.Transformer
     if kind is transformer.Transformer:
         return transformer.Transformer(path=str(folder), **options)
+    encoder = kind.load(folder)
     if pooling is not None:
-        raise UserError(f"{folder} holds a {kind.__name__}, whose pooling is fixed.")
-    return kind.load(folder).to(device or "cpu")
+        if not encoder.poolings:
+            raise UserError(f"{folder} holds a {kind.__name__}, whose pooling is fixed.")
+        if pooling not in encoder.poolings:
+            raise UserError(f"{folder} pools by {' or '.join(encoder.poolings)}. Got {pooling} instead.")
+        encoder.pool_by(pooling)
+    return encoder.to(device or "cpu")
 
 
 def _kind(marker: Mapping[str, Any]) -> type[Encoder]:

@@ -1,0 +1,166 @@
+"""Vocabulary expansion: words that an encoder never met, from a file of word vectors that knows them.
+
+    v(w) = A f(w) + a        (A, a) = argmin  sum over w in both of  |v(w) - A f(w) - a|^2
+
+v are the encoder's word vectors, f those of the file. Kiros et al. (2015), "Skip-Thought Vectors", section 2.2;
+Subramanian et al. (2018), section 8. Kiros et al. write a matrix alone, but the programs of both fit the constant
+a as well (scikit-learn's LinearRegression), and so does this one. Words that the encoder had keep their vectors.
+
+    python -m encoders.expansion <encoder's folder> <file of word vectors> <new folder>
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import nn
+
+import encoders
+from data.errors import UserError
+from data.tokenizer import plain_backend
+from data.vectors import WordVectors
+from encoders.export import model_card
+from encoders.recurrent import Recurrent
+
+HELD_OUT = 10  # every tenth shared word, from frequent to rare, measures a fit to the others
+
+
+class Expansion(NamedTuple):
+    """What came of it.
+
+    Attributes:
+        shared: words that encoder and file both have, which the map is fitted to.
+        added: words that the encoder has now besides.
+        held_out: shared words that a fit to the others is measured on; the fit that is used takes all.
+        cosine: mean of cos(v(w), A f(w) + a) over them.
+        r2: share of their variance that the map explains, 1 - |v - A f - a|^2 / |v - mean v|^2.
+    """
+
+    shared: int
+    added: int
+    held_out: int
+    cosine: float
+    r2: float
+
+
+def expand(encoder: Recurrent, vectors: WordVectors, name: str) -> tuple[Recurrent, Expansion]:
+    """A copy of ``encoder`` that knows the words of ``vectors`` too, and a report.
+
+    Old words keep their ids, new ones follow in the file's order. Those that the encoder's tokenizer would never
+    ask for are left out: in another case than its own (their vector serves the lower-cased word, where the file
+    does not have that), or in several pieces. An MLM head is left out, as it scores the old words alone.
+
+    Args:
+        name: of the file, for ``origin``.
+
+    Raises:
+        UserError: if there are too few shared words for the fit, or none to add.
+    """
+    known: dict[str, int] = encoder.tokenizer.get_vocab()
+    special = set(encoder.tokenizer.all_special_tokens)
+    places = _places(plain_backend(encoder.tokenizer), vectors.words)
+    shared = sorted((word for word in places if word in known and word not in special), key=known.__getitem__)
+    added = [word for word in places if word not in known]
+    least = max(HELD_OUT, vectors.dim + 2)
+    if len(shared) < least:
+        raise UserError(
+            f"{name} shares {len(shared):,} words with the encoder, and a map from {vectors.dim} numbers takes "
+            f"{least:,}: take a file in its language, or an encoder of more words."
+        )
+    if not added:
+        raise UserError(f"{name} has no word that the encoder does not know.")
+    table = encoder.embedding.weight.detach().cpu()  # (V, E)
+    given = vectors.vectors.double().numpy()  # (n, F)
+    sources = given[[places[word] for word in shared]]
+    own = table[[known[word] for word in shared]].double().numpy()
+    held = np.arange(len(shared)) % HELD_OUT == HELD_OUT - 1
+    found = _fit(sources[~held], own[~held])(sources[held])
+    new = _fit(sources, own)(given[[places[word] for word in added]])
+
+    expanded = copy.deepcopy(encoder)
+    expanded.head = None
+    expanded.tokenizer = _extended(encoder.tokenizer, added)
+    weights = torch.cat([table, torch.from_numpy(new).to(table.dtype)]).to(encoder.embedding.weight.device)
+    expanded.embedding = nn.Embedding.from_pretrained(weights, freeze=not encoder.embedding.weight.requires_grad)
+    expanded.format = replace(encoder.format, vocab_size=len(weights))
+    expanded.origin = (
+        f"{encoder.origin}; its vocabulary of {len(table):,} expanded to {len(weights):,} words by {name}"
+    )
+    return expanded, Expansion(len(shared), len(added), int(held.sum()), *_measured(found, own[held]))
+
+
+def _places(backend: Tokenizer, words: Iterable[str]) -> dict[str, int]:
+    """Place in ``words`` of each word that the tokenizer can ask for, in their order; its own form goes first."""
+    places: dict[str, int] = {}
+    for place, word in enumerate(words):
+        asked = backend.normalizer.normalize_str(word)
+        whole = [piece for piece, _ in backend.pre_tokenizer.pre_tokenize_str(asked)] == [asked]
+        if whole and (asked == word or asked not in places):
+            places[asked] = place
+    return places
+
+
+def _fit(sources: np.ndarray, targets: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The least-squares map from ``sources`` (n, F) to ``targets`` (n, E); of several the smallest."""
+    middle, target = sources.mean(axis=0), targets.mean(axis=0)
+    matrix = np.linalg.lstsq(sources - middle, targets - target)[0]  # (F, E)
+    return lambda others: (others - middle) @ matrix + target
+
+
+def _measured(found: np.ndarray, own: np.ndarray) -> tuple[float, float]:
+    lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(own, axis=1)
+    cosine = float(np.mean((found * own).sum(axis=1) / np.maximum(lengths, 1e-12)))
+    return cosine, float(1 - ((own - found) ** 2).sum() / ((own - own.mean(axis=0)) ** 2).sum())
+
+
+def _extended(tokenizer: Any, words: Sequence[str]) -> Any:
+    """A copy of a tokenizer of whole words that knows ``words`` too."""
+    said = json.loads(plain_backend(tokenizer).to_str())
+    said["model"]["vocab"] |= {word: number for number, word in enumerate(words, start=len(tokenizer))}
+    return type(tokenizer)(
+        tokenizer_object=Tokenizer.from_str(json.dumps(said)),
+        model_max_length=tokenizer.model_max_length,
+        **tokenizer.special_tokens_map,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("encoder", type=Path, help="folder of a BiLSTM-Max or GRU")
+    parser.add_argument("vectors", type=Path, help="file of word vectors; .gz and .zip too")
+    parser.add_argument("folder", type=Path, help="where the new encoder goes")
+    given = parser.parse_args(arguments)
+    try:
+        encoder = encoders.load(given.encoder)
+        if not isinstance(encoder, Recurrent):
+            raise UserError(
+                f"{given.encoder} holds a {type(encoder).__name__}: only a BiLSTMMax or GRU has words to add to."
+            )
+        expanded, report = expand(encoder, WordVectors(given.vectors), given.vectors.name)
+        expansion = {"vectors": given.vectors.name, **report._asdict()}
+        card = model_card(title=given.folder.name, encoder=expanded, settings={"expansion": expansion})
+        expanded.save(given.folder, card=card)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"shared      {report.shared:,} words, which the map is fitted to")
+    print(f"added       {report.added:,} words to {len(encoder.tokenizer):,}")
+    print(
+        f"fit         cosine {report.cosine:.3f}, R^2 {report.r2:.3f} on {report.held_out:,} shared words held out"
+    )
+    print(f"encoder     {given.folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

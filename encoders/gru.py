@@ -1,0 +1,165 @@
+"""A GRU over word vectors, in one direction or both, and its last states or their largest values as the vector.
+
+    h_t = [forward GRU(x_1 .. x_t) ; backward GRU(x_n .. x_t)]
+    last  sentence = [backward h_1 ; forward h_n]        max  sentence = max_t h_t
+
+Subramanian et al. (2018), "Learning General Purpose Distributed Sentence Representations via Large Scale
+Multi-task Learning" (GenSen), sections 7 and 8. x_1 and x_n are "<s>" and "</s>", and the last states stand in the
+order of its published program. (That program's maximum sees padding as well; this one does not.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from tokenizers import processors
+from torch import Tensor, nn
+
+from encoders.pooling import pool
+from encoders.recurrent import Recurrent, Shape
+
+Summary = Literal["last", "max"]
+WORD_RANGE = 0.1  # first word vectors are uniform within it, as in the published program
+
+
+class GRU(Recurrent):
+    """A GRU, the vector of its states, and "<s>" and "</s>" around each sentence.
+
+    Args:
+        hidden: per direction; a sentence vector has twice as many components if the GRU is bidirectional.
+        layers: one above the other; the topmost makes the vector.
+        bidirectional: whether each layer reads in both directions.
+        summary: "last" (states) or "max" (over real positions); None: the folder's, or "last".
+        word_size: E, of a word vector; a file of ``vectors`` has its own.
+        vocab_size: most words of the vocabulary made from ``texts``, five special tokens included.
+        min_count: how often a word must occur in ``texts`` to be in it.
+        lowercase: whether the vocabulary is of lower-cased words.
+        vectors: file of word vectors to begin with (see ``data.vectors``): a word's own, else that of its lower
+            case; words without one begin at random, as long as the others. GenSen begins without.
+        train_vectors: whether word vectors change in training.
+        dropout: of the states between layers; one layer has none.
+        weights: "auto" (random unless ``path``), "random" or "pretrained" (``path`` must be given).
+        path: a folder that ``save`` wrote; sizes, words and weights are those in it.
+        max_length: most words of an input, "<s>" and "</s>" included, the rest is cut; None: no limit, or the
+            folder's.
+        texts: makes the texts whose words a random start takes.
+        texts_key: makes a name for the texts, so that a kept vocabulary is found without reading them.
+        cache: folder that keeps such vocabularies.
+        tokenizer: folder of the tokenizer that a random start takes, instead of making a vocabulary.
+        require_mask_token: give a random start an MLM head, tied to the word vectors.
+        device: where to put it.
+
+    Attributes:
+        pooling: "last" or "max".
+        coverage: how many words ``vectors`` has, else None.
+
+    Random weights are drawn from torch's global generator, as its initialisers take no other. It begins in eval
+    mode. Only this suite opens what ``save`` writes: sentence-transformers has no GRU.
+
+    Raises:
+        ValueError: if an argument is out of range.
+        UserError: if a file cannot be opened, or ``vectors`` has none of the words.
+    """
+
+    title = "GRU"
+    cell = nn.GRU
+    network = "1_GRU"
+    drops_words = False
+    opens_elsewhere = False
+    pooling: str = "last"
+
+    def __init__(
+        self,
+        *,
+        hidden: int = 750,
+        layers: int = 1,
+        bidirectional: bool = True,
+        summary: Summary | None = None,
+        word_size: int = 512,
+        vocab_size: int = 80_000,
+        min_count: int = 2,
+        lowercase: bool = True,
+        vectors: str | None = None,
+        train_vectors: bool = True,
+        dropout: float = 0.3,
+        weights: Literal["auto", "random", "pretrained"] = "auto",
+        path: str | None = None,
+        max_length: int | None = None,
+        texts: Callable[[], Iterable[str]] | None = None,
+        texts_key: Callable[[], str] | None = None,
+        cache: Path | None = None,
+        tokenizer: Path | None = None,
+        require_mask_token: bool = False,
+        device: torch.device | str | None = None,
+    ) -> None:
+        if max_length is not None and max_length < 3:
+            raise ValueError(
+                f"encoder.max_length must be at least 3: <s>, a word, </s>. Got {max_length} instead."
+            )
+        if summary not in (None, *get_args(Summary)):
+            raise ValueError(f"encoder.summary must be one of last, max. Got {summary} instead.")
+        super().__init__(
+            Shape(hidden=hidden, layers=layers, word_size=word_size, bidirectional=bidirectional),
+            vocab_size=vocab_size,
+            min_count=min_count,
+            lowercase=lowercase,
+            vectors=vectors,
+            train_vectors=train_vectors,
+            dropout=dropout,
+            weights=weights,
+            path=path,
+            max_length=max_length,
+            texts=texts,
+            texts_key=texts_key,
+            cache=cache,
+            tokenizer=tokenizer,
+            require_mask_token=require_mask_token,
+            device=device,
+        )
+        if summary is not None:
+            self.pooling = summary
+
+    def summary(self, states: Tensor, mask: Tensor) -> Tensor:
+        vectors = pool(states, mask, self.pooling)  # (B, D)
+        if self.pooling == "max" or not self.shape.bidirectional:
+            return vectors
+        # Reading backwards ends at the first word.
+        hidden = self.shape.hidden
+        return torch.cat([states[:, 0, hidden:], vectors[:, :hidden]], dim=1)
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        return get_args(Summary)
+
+    def pool_by(self, pooling: str) -> None:
+        if pooling not in self.poolings:
+            raise ValueError(f"pooling must be one of last, max. Got {pooling} instead.")
+        self.pooling = pooling
+
+    def settings(self) -> dict[str, Any]:
+        return {"pooling": self.pooling}
+
+    @classmethod
+    def load(cls, folder: Path | str) -> GRU:
+        """Opens what ``save`` wrote."""
+        return cls(path=str(folder))
+
+    def _start(self, shape: Shape, vectors: str | None) -> None:
+        super()._start(shape, vectors)
+        if vectors is None:
+            nn.init.uniform_(self.embedding.weight, -WORD_RANGE, WORD_RANGE)
+
+    def _marks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        tokenizer = self.tokenizer
+        first, last = tokenizer.bos_token, tokenizer.eos_token
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{first} $A {last}",
+            special_tokens=[(first, tokenizer.bos_token_id), (last, tokenizer.eos_token_id)],
+        )
+        return (tokenizer.bos_token_id,), (tokenizer.eos_token_id,)
+
+    def _restore(self, marker: Mapping[str, Any]) -> None:
+        self.pool_by(marker["pooling"])

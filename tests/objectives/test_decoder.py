@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_model, save_model
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from data.batch import Tokens
+from objectives.decoder import END, START, Decoder, cross_entropy_sum
+
+PAD = 1
+ROWS = [[START, 7, 8, 9, END], [START, END], [START, 5, 6, 11, 10, 5, END], [START, 6, 6, END]]
+
+
+def tiny(**arguments: Any) -> Decoder:
+    torch.manual_seed(2)
+    given: dict[str, Any] = {"vocabulary": 12, "condition": 7, "word_size": 5, "dropout": 0.0, **arguments}
+    return Decoder(**given).double()
+
+
+def padded(rows: list[list[int]]) -> Tokens:
+    return Tokens.pad([np.array(row) for row in rows], PAD)
+
+
+def vectors(rows: int = len(ROWS), width: int = 7) -> Tensor:
+    generator = torch.Generator().manual_seed(4)
+    return torch.randn(rows, width, dtype=torch.float64, generator=generator).requires_grad_()
+
+
+def step(decoder: Decoder, token: int, sentence: Tensor, state: Tensor) -> Tensor:
+    """The published program's step: C h_x anew at each, the reset gate after U."""
+    word = decoder.of_word.weight @ decoder.embedding.weight[token] + decoder.of_word.bias
+    kept = decoder.of_state.weight @ state + decoder.of_state.bias
+    (i_r, i_z, i_n), (h_r, h_z, h_n) = word.chunk(3), kept.chunk(3)
+    c_r, c_z, c_n = (decoder.of_sentence.weight @ sentence).chunk(3)
+    reset, keep = torch.sigmoid(i_r + h_r + c_r), torch.sigmoid(i_z + h_z + c_z)
+    new = torch.tanh(i_n + reset * h_n + c_n)
+    return new + keep * (state - new)
+
+
+def by_hand(decoder: Decoder, sentences: Tensor, rows: list[list[int]]) -> Tensor:
+    """Summed losses, row by row and step by step."""
+    total = sentences.new_zeros(())
+    for sentence, row in zip(sentences, rows, strict=True):
+        state = decoder.start(sentence)
+        for token, following in pairwise(row):
+            state = step(decoder, token, sentence, state)
+            total = total - decoder.output(state).log_softmax(0)[following]
+    return total
+
+
+@pytest.mark.parametrize("hidden", [None, 4, 9])
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_value_and_gradient_are_those_of_the_loop(hidden: int | None, chunk: int) -> None:
+    decoder, sentences = tiny(hidden=hidden, chunk=chunk), vectors()
+    torch.nn.init.normal_(decoder.output.bias)
+    total, count = decoder.loss(sentences, padded(ROWS))
+    assert count == sum(len(row) - 1 for row in ROWS) and total.ndim == 0
+    expected = by_hand(decoder, sentences, ROWS)
+    assert abs(float((total - expected).detach())) < 1e-10
+    inputs = [sentences, *decoder.parameters()]
+    found = torch.autograd.grad(3 * total, inputs)
+    for one, other in zip(found, torch.autograd.grad(3 * expected, inputs), strict=True):
+        assert other.abs().sum() > 0
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+    with torch.no_grad():
+        assert abs(float(decoder.loss(sentences, padded(ROWS))[0] - expected.detach())) < 1e-10
+
+
+def test_it_is_a_stock_gru_over_word_and_sentence() -> None:
+    decoder, sentences = tiny(), vectors()
+    stock = torch.nn.GRU(5 + 7, 7, batch_first=True).double()
+    stock.load_state_dict(
+        {
+            "weight_ih_l0": torch.cat([decoder.of_word.weight, decoder.of_sentence.weight], dim=1),
+            "weight_hh_l0": decoder.of_state.weight,
+            "bias_ih_l0": decoder.of_word.bias,
+            "bias_hh_l0": decoder.of_state.bias,
+        }
+    )
+    row = ROWS[2]
+    given_words = decoder.embedding.weight[row[:-1]]
+    expected, _ = stock(torch.cat([given_words, sentences[:1].expand(6, 7)], dim=1)[None], sentences[None, :1])
+    states, following = decoder.states(sentences[:1], padded([row]))
+    torch.testing.assert_close(states, expected[0])
+    assert following.tolist() == row[1:]
+
+
+targets = st.lists(st.lists(st.integers(0, 11), min_size=2, max_size=8), min_size=1, max_size=6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(targets, st.integers(0, 3), st.integers(1, 5))
+def test_padding_and_company_decide_on_nothing(rows: list[list[int]], wider: int, chunk: int) -> None:
+    decoder, sentences = tiny(hidden=4, chunk=chunk), vectors(6)[: len(rows)]
+    block = padded(rows)
+    columns = torch.nn.functional.pad
+    block = Tokens(columns(block.ids, (0, wider), value=3), columns(block.mask, (0, wider)), block.lengths)
+    total, count = decoder.loss(sentences, block)
+    alone = [decoder.loss(sentences[[n]], padded([row])) for n, row in enumerate(rows)]
+    assert count == sum(each for _, each in alone)
+    torch.testing.assert_close(total, torch.stack([each for each, _ in alone]).sum())
+
+
+def test_each_target_is_seen_by_later_steps_alone() -> None:
+    decoder, sentences = tiny(), vectors(1)
+    before, _ = decoder.states(sentences, padded([[START, 5, 6, 7, END]]))
+    after, _ = decoder.states(sentences, padded([[START, 5, 8, 7, END]]))
+    same = (before == after).all(dim=1)
+    assert same.tolist() == [True, True, False, False]
+
+
+def test_dropout_is_on_the_sentence_vector_in_training() -> None:
+    decoder, sentences = tiny(dropout=0.5), vectors()
+    seen: list[Tensor] = []
+    for part in (decoder.start, decoder.of_sentence):
+        part.register_forward_pre_hook(lambda part, given: seen.append(given[0]))
+    decoder.train().loss(sentences, padded(ROWS))
+    assert torch.equal(seen[0], seen[1])  # the same components in first state and gates
+    assert 0.2 < (seen[0] == 0).double().mean() < 0.8
+    decoder.eval()
+    assert decoder.loss(sentences, padded(ROWS))[0] == tiny().eval().loss(sentences, padded(ROWS))[0]
+    decoder.train()
+    assert decoder.greedy(sentences, max_length=5) == tiny().greedy(sentences, max_length=5)
+
+
+def test_the_start_is_the_published_one() -> None:
+    decoder = Decoder(vocabulary=1000, condition=64, word_size=30)
+    assert 0.099 < decoder.embedding.weight.abs().max() <= 0.1
+    assert (decoder.output.bias == 0).all()
+    for part in (decoder.of_word, decoder.of_sentence, decoder.of_state):
+        assert all(0.115 < weight.abs().max() <= 1 / 8 for weight in part.parameters())
+    assert isinstance(decoder.start, torch.nn.Identity)
+
+
+def test_a_checkpoint_holds_it(tmp_path: Any) -> None:
+    decoder, sentences = tiny(hidden=4), vectors()
+    expected = decoder.loss(sentences, padded(ROWS))[0]
+    save_model(decoder, str(tmp_path / "part.safetensors"))
+    other = Decoder(vocabulary=12, condition=7, word_size=5, hidden=4, dropout=0.0).double()
+    load_model(other, str(tmp_path / "part.safetensors"))
+    assert other.loss(sentences, padded(ROWS))[0] == expected
+
+
+# Greedy decoding
+
+
+@pytest.mark.parametrize("hidden", [None, 4])
+def test_greedy_takes_the_likeliest_token_each_time(hidden: int | None) -> None:
+    decoder, sentences = tiny(hidden=hidden), 3 * vectors(9)
+    with torch.no_grad():
+        decoder.output.weight[END] *= 4  # so that some rows end
+    expected = []
+    for sentence in sentences:
+        state, token, row = decoder.start(sentence), START, list[int]()
+        while len(row) < 8:
+            state = step(decoder, token, sentence, state)
+            token = int(decoder.output(state).argmax())
+            if token == END:
+                break
+            row.append(token)
+        expected.append(row)
+    assert {len(row) for row in expected} > {8} and decoder.greedy(sentences, max_length=8) == expected
+    assert decoder.greedy(sentences, max_length=2) == [row[:2] for row in expected]
+    with torch.no_grad():
+        decoder.output.bias[END] = 1e6
+    assert decoder.greedy(sentences, max_length=8) == [[]] * 9
+
+
+def test_it_learns_to_repeat_what_it_was_told() -> None:
+    torch.manual_seed(0)
+    decoder = Decoder(vocabulary=12, condition=16, word_size=8, dropout=0.1)
+    sentences = torch.randn(len(ROWS), 16)
+    optimizer = torch.optim.Adam(decoder.parameters(), lr=0.02)
+    for _ in range(80):
+        total, count = decoder.loss(sentences, padded(ROWS))
+        optimizer.zero_grad()
+        (total / count).backward()
+        optimizer.step()
+    assert float(total.detach() / count) < 0.1
+    assert decoder.greedy(sentences, max_length=9) == [row[1:-1] for row in ROWS]
+
+
+# Cost
+
+
+def test_cost_is_what_torch_counts() -> None:
+    decoder, sentences = Decoder(vocabulary=50, condition=64, word_size=32, hidden=16), torch.randn(4, 64)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        _, following = decoder.states(sentences, padded(ROWS))
+    inside = 2 * len(ROWS) * 3 * 16 * len(following)  # the unit vectors, which flops leaves out
+    expected = decoder.flops(len(ROWS), len(following)) - 2 * len(following) * decoder.output.weight.numel()
+    assert counter.get_total_flops() == expected + inside
+
+
+def test_scores_are_never_there_as_a_whole() -> None:
+    """The largest block between states and loss is a chunk's scores."""
+    decoder = Decoder(vocabulary=5000, condition=4, word_size=3, chunk=7)
+    row = [START, *range(10, 200), END]
+    largest = 0
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal largest
+            result = function(*args, **(kwargs or {}))
+            if isinstance(result, Tensor):
+                largest = max(largest, result.numel())
+            return result
+
+    with Watch():
+        decoder.loss(torch.randn(2, 4, requires_grad=True), padded([row, row]))[0].backward()
+    assert 0 < largest <= 7 * 5000
+
+
+def test_the_loss_is_differentiated_once() -> None:
+    total, _ = tiny().loss(vectors(), padded(ROWS))
+    total.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="was differentiated already"):
+        total.backward()
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 9, 50])
+def test_the_sum_of_cross_entropies_is_torchs(chunk: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+    states, weight, bias = inputs = tuple(
+        torch.randn(shape, generator=generator, dtype=torch.float64).mul_(3).requires_grad_()
+        for shape in ((9, 5), (13, 5), (13,))
+    )
+    wanted = torch.randint(13, (9,), generator=generator)
+    found = cross_entropy_sum(states, weight, bias, wanted, chunk)
+    scores = torch.nn.functional.linear(states, weight, bias)
+    expected = torch.nn.functional.cross_entropy(scores, wanted, reduction="sum")
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    gradients = torch.autograd.grad(0.7 * found, inputs)
+    for one, other in zip(gradients, torch.autograd.grad(0.7 * expected, inputs), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+    far = cross_entropy_sum(1e4 * states.detach(), weight, bias, wanted, chunk)
+    assert torch.isfinite(far)
+
+
+# Half precision
+
+
+def test_half_precision_comes_near() -> None:
+    decoder, sentences = tiny().float(), vectors().float().detach().requires_grad_()
+    exact, _ = decoder.loss(sentences, padded(ROWS))
+    expected = torch.autograd.grad(exact, [sentences, *decoder.parameters()])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        total, _ = decoder.loss(sentences, padded(ROWS))
+        assert len(decoder.greedy(sentences, max_length=3)) == len(ROWS)
+    assert total.dtype == torch.float32
+    torch.testing.assert_close(total, exact, rtol=5e-3, atol=0)
+    for one, other in zip(torch.autograd.grad(total, [sentences, *decoder.parameters()]), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0.05 * float(other.abs().max()))
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"vocabulary": 4}, r"A decoder's vocabulary must be at least 5\. Got 4 instead\."),
+        ({"condition": 0}, r"A decoder's condition must be at least 1\. Got 0 instead\."),
+        ({"word_size": 0}, r"A decoder's word_size must be at least 1\. Got 0 instead\."),
+        ({"hidden": 0}, r"A decoder's hidden must be at least 1\. Got 0 instead\."),
+        ({"chunk": 0}, r"A decoder's chunk must be at least 1\. Got 0 instead\."),
+        ({"dropout": 1.0}, r"A decoder's dropout must be at least 0 and below 1\. Got 1\.0 instead\."),
+    ],
+)
+def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tiny(**arguments)
+
+
+def test_targets_without_anything_to_predict_are_refused() -> None:
+    for rows in ([], [[START]], [ROWS[0], []]):
+        with pytest.raises(ValueError, match="Each target must have two tokens or more"):
+            tiny().loss(vectors(len(rows)), padded(rows))
+    with pytest.raises(ValueError, match=r"max_length must be at least 1\. Got 0 instead\."):
+        tiny().greedy(vectors(), max_length=0)
