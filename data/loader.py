@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -17,12 +18,11 @@ from data.errors import UserError
 from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from data.token_format import TokenFormat
 
-
 POOL = 100  # batches that are sorted by length together
 
 
 class Units(Protocol):
-    """What a unit is fetched from by number: a TokenStore, a list (content token ids of shape (n,)), a PairStore."""
+    """What a unit is fetched from by number: a store, a list; mostly content token ids of shape (n,)."""
 
     def __getitem__(self, i: int, /) -> Any: ...
 
@@ -74,20 +74,24 @@ class Batches(Dataset[Batch], ABC):
 class Turns(Batches):
     """Several loaders that take turns, each through its own documents in its own order.
 
+    An epoch has as many micro-batches as one epoch of every loader together. Whoever gets more or fewer of the
+    turns than that share goes through its documents more or less often than once meanwhile; each loader's own
+    epochs follow each other without a gap. Where gradients are accumulated, a step joins the next few turns.
+
     Args:
-        loaders: by the name of their task.
+        loaders: by the name of their task, each with a ``stream`` of its own.
         turn: whose turn micro-batch ``step`` is, a pure function.
     """
 
     def __init__(self, loaders: Mapping[str, Loader], turn: Callable[[int], str]) -> None:
         self.loaders = loaders
         self.turn = turn
-        self._numbers: list[int] = []  # of micro-batch ``step`` within its own loader
+        self._numbers = array("i")  # of micro-batch ``step`` within its own loader
         self._counts = dict.fromkeys(loaders, 0)
 
     @property
     def batches_per_epoch(self) -> int:
-        """One epoch of every loader."""
+        """Micro-batches of one epoch of every loader, in all."""
         return sum(loader.batches_per_epoch for loader in self.loaders.values())
 
     def batch(self, step: int) -> Batch:
@@ -104,10 +108,10 @@ class Turns(Batches):
 class Loader(Batches):
     """Micro-batches of examples drawn from documents.
 
-    Each epoch goes through all documents in an order of its own, keyed by (seed, epoch); what does not fill a
-    batch at its end is left out, so that no batch holds a document twice. The example of a document at a step
-    is drawn with a generator keyed by (seed, step, document): the same on any rank, in any worker, after any
-    restart.
+    Each epoch goes through all documents in an order of its own, keyed by (seed, epoch, stream); what does not
+    fill a batch at its end is left out, so that no batch holds a document twice. The example of a document at a
+    step is drawn with a generator keyed by (seed, step, document, stream): the same on any rank, in any worker,
+    after any restart.
 
     Args:
         store: the documents' token ids by number.
@@ -117,6 +121,8 @@ class Loader(Batches):
         batch_size: documents of a micro-batch over all processes.
         seed: of order and examples.
         rank, world: this process and their number; each takes a contiguous share of a batch's rows.
+        stream: tells apart tasks that draw from the same documents, which would all see them in one order and
+            with the same random numbers otherwise.
         lengths: of the documents, of shape (n,), as ``indices`` has them; then those of a batch are about as long
             as each other. Documents are shuffled, the next ``POOL`` batches of them are sorted by length and cut
             into batches, and these are shuffled: what stands together is still random among its likes, and short
@@ -137,6 +143,7 @@ class Loader(Batches):
         seed: int,
         rank: int = 0,
         world: int = 1,
+        stream: int = 0,
         lengths: np.ndarray | None = None,
     ) -> None:
         if batch_size < 1 or batch_size % world:
@@ -151,6 +158,8 @@ class Loader(Batches):
         self.batch_size = batch_size
         self.seed = seed
         self.rank, self.world = rank, world
+        # Left out where it is 0: of up to four numbers in a key trailing zeros say nothing, but a fifth one does.
+        self.stream = (stream,) if stream else ()
         self.lengths = lengths
         self._epoch = -1
         self._order = self.indices
@@ -173,7 +182,7 @@ class Loader(Batches):
         """This process' rows of micro-batch ``step``, counted from 0 over all epochs."""
         epoch, position = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
-            self._order = self._shuffled(generator(ORDER, self.seed, epoch))
+            self._order = self._shuffled(generator(ORDER, self.seed, epoch, *self.stream))
             self._epoch = epoch
         return self._draw(self._order, position, self.batch_size, (EXAMPLE, self.seed, step))
 
@@ -191,7 +200,7 @@ class Loader(Batches):
                 f"The held-out part has {len(self.indices)} usable documents, and a measurement takes "
                 f"{max(2, self.world)} at least: raise corpus.dev_fraction, or name a corpus.dev_path."
             )
-        order = generator(FIXED).permutation(self.indices)
+        order = generator(FIXED, 0, 0, *self.stream).permutation(self.indices)
         count = min(n_batches, len(self.indices) // size)
         return [self._draw(order, position, size, (FIXED, position + 1)) for position in range(count)]
 
@@ -211,7 +220,10 @@ class Loader(Batches):
         first = position * size
         rows = slice(first + self.rank * size // self.world, first + (self.rank + 1) * size // self.world)
         documents = order[rows]
-        examples = [self.drawer.draw(self.store[int(i)], self.format, generator(*key, int(i))) for i in documents]
+        examples = [
+            self.drawer.draw(self.store[int(i)], self.format, generator(*key, int(i), *self.stream))
+            for i in documents
+        ]
         return self.drawer.collate(examples, self.format)
 
 

@@ -48,6 +48,8 @@ class Concatenated(Encoder):
 
     Attributes:
         members: the encoders, in the order of their vectors.
+        fallback: the first sentence that a member has to warn with, having got other weights than were asked for,
+            else None.
 
     It begins in eval mode.
 
@@ -108,6 +110,7 @@ class Concatenated(Encoder):
             f"{number} of {len(members)}: {one.origin}" for number, one in enumerate(members, start=1)
         )
         self.untrained = all(one.untrained for one in members)
+        self.fallback: str | None = next(filter(None, (getattr(one, "fallback", None) for one in members)), None)
         self.eval()
         if device is not None:
             self.to(device)

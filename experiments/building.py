@@ -44,7 +44,7 @@ class Parts:
     def batches(self, part: Part, seed: int, rank: int = 0, world: int = 1) -> Batches:
         """The micro-batches of process ``rank`` of ``world``."""
         loaders = {}
-        for name, task in self.objective.tasks.items():
+        for stream, (name, task) in enumerate(self.objective.tasks.items()):
             material = self.materials[name]
             indices = (material.train if part == "train" else material.dev).indices
             loaders[name] = Loader(
@@ -56,6 +56,7 @@ class Parts:
                 seed=seed,
                 rank=rank,
                 world=world,
+                stream=stream,
                 lengths=None if material.lengths is None else material.lengths[indices],
             )
         return next(iter(loaders.values())) if len(loaders) == 1 else Turns(loaders, partial(self._turn, seed))
@@ -66,7 +67,7 @@ class Parts:
     def identity(self) -> dict[str, str]:
         """What a run that goes on must find again: see ``require_same``."""
         encoder = self.encoder
-        return {"weights": encoder.weights, "origin": encoder.origin, "store": self.store.fingerprint}
+        return {"weights": encoder.weights, "origin": encoder.origin, "store": _stores(self.store, self.materials)}
 
 
 def build(
@@ -119,12 +120,12 @@ def build(
             sentences=settings.sentences if objective.needs.unit == "sentence" else None,
             progress=lambda done, total: update(done, total, ""),
         )
-    require_same(config, "store", store.fingerprint)
     with display.bar("reading", None) as update:
         corpus = Corpus(
             source, store, encoder.tokenizer, cache, lambda what, done, total: update(done, total, what)
         )
         materials = objective.materials(corpus)
+    require_same(config, "store", _stores(store, materials))
     of_corpus = [one.train.indices for one in materials.values() if one.units is store]
     if of_corpus:
         objective.study(store, max(of_corpus, key=len))
@@ -135,7 +136,10 @@ def build(
         for one in newest:
             checkpoint.verify(one)
             taken = checkpoint.load_matching(one / checkpoint.OBJECTIVE, objective)
-        display.fact("warm start", f"{settings.warm_start}: encoder" + "".join(f", {name}" for name in taken))
+        what = "encoder"
+        if objective.needs.encoders > 1:
+            what = f"{objective.needs.encoders} encoders as they are there, whatever encoder.* says"
+        display.fact("warm start", f"{settings.warm_start}: {', '.join([what, *taken])}")
     return Parts(source, encoder, objective, store, materials)
 
 
@@ -151,7 +155,7 @@ def _encoder(
     needs = objective.needs
     start = {} if settings.warm_start is None else {"path": _warm(settings.warm_start), "weights": "auto"}
     if needs.encoders > 1 and start:
-        return encoders.load(start["path"])
+        return _concatenated(start["path"], needs.encoders)
     try:
         built: list[Encoder] = [
             signatures.build(
@@ -169,6 +173,28 @@ def _encoder(
             raise
         raise UserError(str(error)) from None
     return built[0] if len(built) == 1 else Concatenated(built)
+
+
+def _concatenated(folder: str, count: int) -> Concatenated:
+    """The ``count`` encoders that were trained beside each other, from their export.
+
+    Raises:
+        UserError: if there is another number of them, or another encoder.
+    """
+    encoder = encoders.load(folder)
+    if isinstance(encoder, Concatenated) and len(encoder.members) == count:
+        return encoder
+    found = f"{len(encoder.members)} of them" if isinstance(encoder, Concatenated) else type(encoder).__name__
+    raise UserError(
+        f"warm_start: {folder} must hold {count} concatenated encoders, which this objective trains beside each "
+        f"other. Got {found} instead."
+    )
+
+
+def _stores(store: TokenStore, materials: Mapping[str, Material]) -> str:
+    """Names all text that the run draws from, as its encoder's tokens."""
+    own = [getattr(one.units, "fingerprint", store.fingerprint) for one in materials.values()]
+    return " ".join(dict.fromkeys([store.fingerprint, *own]))
 
 
 def require_same(config: dict[str, Any], name: Literal["origin", "store"], now: str) -> None:

@@ -24,13 +24,16 @@ from encoders.base import Encoder
 from encoders.export import model_card
 from experiments import budget, building, checkpoint, signatures
 from experiments.building import Parts
+from experiments.optimizer import Optimizer
 from experiments.progress import Display
 from experiments.run_folder import RunFolder, environment
+from experiments.schedules import Schedule
 from experiments.settings import Settings
 from experiments.trainer import Trainer
 
 Judge = Callable[..., dict[str, float | None]]
 PROBED_BATCHES = 4  # drawn to know how many tokens a batch has
+DEV_BATCHES, HEEDED_BATCHES = 8, 64  # measured on; the latter where the learning rate hangs on it
 ON_CARD = ("objective", "encoder", "optimizer", "schedule", "budget", "accumulation", "gradient_norm", "seed")
 
 
@@ -67,6 +70,9 @@ def _run(
 ) -> None:
     display.fact("run", str(folder))
     judge = signatures.build(config["evaluation"]) if config.get("evaluation") else None
+    optimizer: Optimizer = signatures.build(config["optimizer"])
+    schedule: Schedule = signatures.build(config["schedule"])
+    _require_a_step(schedule, *(optimizer.rate(untrained) for untrained in (True, False)))
     kept_tokenizer = folder / "tokenizer" if settings.resume else None
     parts = building.build(config, settings, accelerator, display, kept_tokenizer)
     rank, world = accelerator.process_index, accelerator.num_processes
@@ -77,16 +83,19 @@ def _run(
         settings=settings,
         encoder=parts.encoder,
         objective=parts.objective,
-        optimizer=signatures.build(config["optimizer"]),
-        schedule=signatures.build(config["schedule"]),
+        optimizer=optimizer,
+        schedule=schedule,
         train=parts.batches("train", settings.seed, rank, world),
-        dev=parts.batches("dev", settings.seed, rank, world).fixed(settings.dev_batches),
+        dev=parts.batches("dev", settings.seed, rank, world).fixed(
+            settings.dev_batches or (HEEDED_BATCHES if schedule.heeds_dev else DEV_BATCHES)
+        ),
         steps=plan.steps,
         folder=folder,
         display=display,
         probe=getattr(judge, "look", None),
         probe_every=getattr(judge, "every", None),
     )
+    _require_a_step(schedule, (trainer.rate, trainer.rate_key))
     _tell(display, parts, plan, accelerator)
     rate = f"peak learning rate {trainer.rate:g} ({trainer.rate_key})"
     display.fact("optimizer", f"{type(trainer.optimizer).__name__}, {rate}")
@@ -186,14 +195,30 @@ def _plan(config: dict[str, Any], settings: Settings, parts: Parts, whole: Batch
     )
 
 
+def _require_a_step(schedule: Schedule, *rates: tuple[float, str]) -> None:
+    """Refuses where training would end before its first step with each of ``rates`` (and the keys that set them).
+
+    Raises:
+        UserError: saying which key to change.
+    """
+    rate, key = max(rates)
+    if rate < schedule.stop:
+        raise UserError(
+            f"{key}={rate:g} is below schedule.stop={schedule.stop:g}, so that no step would be trained: raise it "
+            "or lower schedule.stop."
+        )
+
+
 def _tell(display: Display, parts: Parts, plan: budget.Plan, accelerator: Accelerator) -> None:
     """What is going to happen, before it does."""
-    unit = f"{parts.objective.needs.unit}s"
+    own = parts.objective.own_data()
     for name, task in parts.objective.tasks.items():
+        unit = "pairs" if name in own else f"{parts.objective.needs.unit}s"
+        where = own[name]["name"] if name in own else parts.source.name
         train, dev = parts.materials[name].train, parts.materials[name].dev
         display.fact(
             f"corpus {name}".strip(),
-            f"{parts.source.name}: {len(train.indices):,} {unit} to train on, {len(dev.indices):,} held out; "
+            f"{where}: {len(train.indices):,} {unit} to train on, {len(dev.indices):,} held out; "
             f"left out: {_left_out([train, dev], task.needs.min_tokens)}",
         )
     display.fact("encoder", f"{parts.encoder.origin}; weights: {parts.encoder.weights}")
@@ -264,7 +289,7 @@ def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precis
     card = model_card(
         title="-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")),
         encoder=parts.encoder,
-        corpus=corpus | {f"{parts.objective.needs.unit}s": examples},
+        corpus=corpus | {f"{parts.objective.needs.unit}s": examples} | dict(parts.objective.own_data()),
         settings=settings,
         scores={key: scores[key] for key in ("start", "trained")},
         licence=corpus["licence"],

@@ -54,7 +54,7 @@ class Settings:
     gradient_norm: float = 1.0
     log_every: int = 10
     dev_every: int | None = None
-    dev_batches: int = 8
+    dev_batches: int | None = None
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
     sentences: Sentences = field(default_factory=Sentences)
     trackers: list[Literal["tensorboard", "wandb"]] = field(default_factory=list)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import partial
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -41,7 +41,7 @@ def build(node: Mapping[str, Any], **extra: Any) -> Any:
 def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """One line for each key of ``values`` that ``target`` does not take, or not with this type of value."""
     parameters = inspect.signature(target).parameters
-    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
     for key, value in values.items():
         name = f"{path}.{key}" if path else key
         if key.startswith("_"):
@@ -52,7 +52,7 @@ def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = ""
             yield f"{name}: no such key.{guess}"
         elif value == MISSING:
             yield f"{name} is not set."
-        elif isinstance(value, Mapping) and (inner := _dataclass(hints.get(key))):
+        elif isinstance(value, Mapping) and (inner := _schema(hints.get(key))):
             yield from faults(inner, value, name)
         elif key in hints and (message := _type_fault(hints[key], value)):
             yield f"{name} {message}"
@@ -65,9 +65,17 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return lowered[close[0]] if close else None
 
 
-def _dataclass(hint: Any) -> Callable[..., Any] | None:
-    """The dataclass that ``hint`` is, or has among its alternatives."""
-    return next((kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and is_dataclass(kind)), None)
+def _schema(hint: Any) -> Callable[..., Any] | None:
+    """What takes the keys of a mapping as its arguments, among ``hint`` and its alternatives.
+
+    That is a dataclass, or the class in Annotated[Mapping[str, Any], <class>].
+    """
+    for kind in (hint, *get_args(hint)):
+        if get_origin(kind) is Annotated:
+            return get_args(kind)[1]
+        if isinstance(kind, type) and is_dataclass(kind):
+            return kind
+    return None
 
 
 def _type_fault(hint: Any, value: Any) -> str | None:

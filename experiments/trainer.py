@@ -95,8 +95,10 @@ class Trainer:
         self.objective.to(device)
         self.processes = Processes(self.accelerator.num_processes)
         # All were built from one seed; this makes sure of it.
-        self.processes.broadcast([*self.encoder.state_dict().values(), *self.objective.state_dict().values()])
         self.parameters = [*self.encoder.parameters(), *self.objective.parameters()]
+        # (A state_dict may hold copies, as that of layers in one buffer does.)
+        buffers = [*self.encoder.buffers(), *self.objective.buffers()]
+        self.processes.broadcast([tensor.detach() for tensor in (*self.parameters, *buffers)])
         self.updates = self.accelerator.prepare_optimizer(self.optimizer.build(self.parameters))
         self.rate, self.rate_key = self.optimizer.rate(self.encoder.untrained)
         self.checkpoints = self.folder / "checkpoints"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -138,18 +139,17 @@ class Objective(nn.Module, ABC):
         Raises:
             UserError: if there are none, or the objective's own data cannot be read.
         """
-        return {
-            name: Material(
-                corpus.store,
-                *(
-                    corpus.store.select(
-                        part, min_tokens=task.needs.min_tokens, different_tokens=task.needs.different_tokens
-                    )
-                    for part in ("train", "dev")
-                ),
-            )
-            for name, task in self.tasks.items()
-        }
+        found = {}
+        for name, task in self.tasks.items():
+            least, different = task.needs.min_tokens, task.needs.different_tokens
+            train = corpus.store.select("train", min_tokens=least, different_tokens=different)
+            dev = corpus.store.select("dev", min_tokens=least, different_tokens=different)
+            found[name] = Material(corpus.store, train, dev)
+        return found
+
+    def own_data(self) -> Mapping[str, Mapping[str, Any]]:
+        """Of tasks that do not draw from the run's corpus: what a card says of their data, by their names."""
+        return {}
 
     def study(self, units: Units, indices: np.ndarray) -> None:
         """Looks at the run's corpus, ``units[i]`` for i in ``indices`` (training part), before it is drawn from.
@@ -202,20 +202,27 @@ class Objective(nn.Module, ABC):
 
         Batches weigh as many as the examples, or tokens (``Loss.counts``), that they have.
         """
-        training = encoder.training, self.training
-        encoder.eval()
-        self.eval()
         sums: dict[str, float] = {}
         sizes: dict[str, float] = {}
-        try:
-            with torch.no_grad():
-                for batch in batches:
-                    loss = self.loss(encoder, batch)
-                    for name, value in loss.parts.items():
-                        size = float(loss.counts.get(name, batch.size))
-                        sums[name] = sums.get(name, 0.0) + float(value) * size
-                        sizes[name] = sizes.get(name, 0.0) + size
-        finally:
-            encoder.train(training[0])
-            self.train(training[1])
+        with evaluating(encoder, self):
+            for batch in batches:
+                loss = self.loss(encoder, batch)
+                for name, value in loss.parts.items():
+                    size = float(loss.counts.get(name, batch.size))
+                    sums[name] = sums.get(name, 0.0) + float(value) * size
+                    sizes[name] = sizes.get(name, 0.0) + size
         return {f"dev_{name}": value / sizes[name] for name, value in sums.items()}
+
+
+@contextmanager
+def evaluating(*modules: nn.Module) -> Iterator[None]:
+    """Without dropout or gradient; afterwards ``modules`` are as they were."""
+    training = [module.training for module in modules]
+    try:
+        with torch.no_grad():
+            for module in modules:
+                module.eval()
+            yield
+    finally:
+        for module, mode in zip(modules, training, strict=True):
+            module.train(mode)

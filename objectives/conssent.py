@@ -1,19 +1,23 @@
 """ConsSent: a sentence against what it becomes when perturbed, or its two parts against others' (Brahma 2018).
 
     D, P, I, R    l(S) = -log softmax(classifier(E(S')))[whether S' = S]
-    C, N          l(S_i) = -log  exp(E(a_i) . E(b_i)) / sum_{j = i .. i + k - 1 mod B} exp(E(a_i) . E(b_j))
+    C, N          l(S_i) = -log  exp(E(a_i) . E(b_i)) / sum_{j in C_i} exp(E(a_i) . E(b_j))
 
 S' is the sentence, or with probability 1/2 what ``data.views.perturbations`` makes of it; a_i and b_i are the two
-parts of a sentence. Sections 3 and 4 of the paper, whose program was never published. Ours, where it is silent:
+parts of a sentence; C_i is i and k - 1 others, whose second parts are other token sequences than b_i (section 3:
+"such that S_1^2 != S_2^2"). Sections 3 and 4 of the paper, whose program was never published. Ours, where it is
+silent:
 
 - C and N: it only asks that the own part's score be the largest; the loss is QuickThoughts' (Logeswaran and Lee
-  2018), and the k - 1 other parts are those of the next rows of the batch, whose order is random;
+  2018), and the k - 1 others are the next rows of the batch, whose order is random. Where the batch has fewer
+  that differ (its sentences may all end in a part "."), there are fewer to choose among;
 - tokens "not in S" come from the corpus' unigram distribution (``noise``);
 - sentences that the encoder's positions cannot hold are cut at their end, before they are perturbed.
 """
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -146,7 +150,8 @@ class ConsSent(Objective):
         """Makes the classifier and what tokens are drawn from.
 
         Raises:
-            UserError: if the encoder's positions cannot hold a sentence that can be perturbed.
+            UserError: if the encoder's positions cannot hold a sentence that can be perturbed, or tokens would be
+                drawn by their number from a vocabulary that is not numbered through.
         """
         if self._room(encoder.format) < self.needs.min_tokens:
             raise UserError(
@@ -157,9 +162,15 @@ class ConsSent(Objective):
                 encoder.dimension, width=self.classifier_width, nonlinearity=self.nonlinearity
             )
         if self.task in ("I", "R"):
-            weights = np.ones(encoder.format.vocab_size, np.int64)
-            if self.noise_kind == "unigram":
-                weights[:] = np.pad(self.counts, (0, len(weights) - len(self.counts)))
+            size = encoder.format.vocab_size
+            if len(self.counts) > size:
+                raise UserError(
+                    f"The encoder's vocabulary has {size:,} tokens, but the text has one numbered "
+                    f"{len(self.counts) - 1:,}, and {self.task} draws tokens by their number: take another "
+                    "encoder or task."
+                )
+            unigram = np.pad(self.counts, (0, size - len(self.counts)))
+            weights = unigram if self.noise_kind == "unigram" else np.ones(size, np.int64)
             self.noise = Noise(weights, encoder.format.special_ids)
 
     # Text
@@ -169,8 +180,14 @@ class ConsSent(Objective):
 
         Raises:
             ValueError: if the sentence is not what ``needs`` asks for, be it to be perturbed or not.
+            UserError: if it is, but not the part of it that the encoder's positions hold.
         """
         tokens, needs = unit[: self._room(format)], self.needs
+        if needs.different_tokens and (tokens == tokens[:1]).all() and (unit != tokens[:1]).any():
+            raise UserError(
+                f"A sentence begins with {len(tokens)} equal tokens, and an encoder of {format.max_length} "
+                f"positions holds no more of it, which {self.task} cannot permute: raise encoder.max_length."
+            )
         if len(tokens) < needs.min_tokens or (needs.different_tokens and (tokens == tokens[0]).all()):
             different = " and two different ones" if needs.different_tokens else ""
             raise ValueError(
@@ -203,7 +220,8 @@ class ConsSent(Objective):
                 name: Tokens.pad([getattr(example, name) for example in examples], format.pad_id)
                 for name in Parts._fields
             }
-            return Batch(tokens, size=len(examples), task=self.task)
+            keys = torch.tensor([_key(example.second) for example in examples], dtype=torch.int64)
+            return Batch(tokens, {"second": keys}, size=len(examples), task=self.task)
         return Batch(
             {"sequence": Tokens.pad([example.tokens for example in examples], format.pad_id)},
             {"consistent": torch.tensor([example.consistent for example in examples], dtype=torch.int64)},
@@ -234,7 +252,8 @@ class ConsSent(Objective):
                 f"A batch of {len(firsts)} sentences has fewer than objective.k={self.k} parts to choose among: "
                 "lower objective.k, or raise corpus.dev_fraction if it is the held-out part that is so small."
             )
-        loss, right = choose_first(in_batch_scores(firsts, seconds, self.k))
+        keys = gather_rows(batch.numbers["second"])
+        loss, right = choose_first(in_batch_scores(firsts, seconds, self.k, keys))
         return self._told(loss, loss.detach(), right)
 
     def _told(self, total: Tensor, loss: Tensor, accuracy: Tensor) -> Loss:
@@ -259,3 +278,9 @@ class ConsSent(Objective):
         """The task as the paper writes it, and how many parts of others the own one is chosen against."""
         facts: dict[str, Any] = {"task": f"{self.task}({self.k})"}
         return facts | ({"negatives per anchor": self.k - 1} if self.task in PAIRS else {})
+
+
+def _key(tokens: np.ndarray) -> int:
+    """A number of 64 bits that stands for ``tokens`` (of shape (T,), int64), the same on every machine."""
+    digest = blake2b(tokens.astype("<i8").tobytes(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)

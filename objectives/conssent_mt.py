@@ -3,13 +3,19 @@
     E1: D(k), P(k), I(k), R(k), each with a classifier of its own        E(S) = [E1(S) ; E2(S)]
     E2: N(k), C(k)
 
-Section 3 of the paper: either encoder goes through its tasks in turn, a batch of each. The two trainings have
-nothing in common but the text, and how they relate in time the paper does not say. Here they alternate, so that
-both have the same number of updates:
+Section 3 of the paper: either encoder goes through its tasks in turn, a batch of each. How the two trainings
+relate in time the paper does not say. Here they are one run of alternating micro-batches:
 
     D N P C I N R C | D N P C I N R C | ...
 
-A run of 2 n steps is n of either encoder.
+So 2 n micro-batches are n of either encoder, and of 8 N and C have two each, the others one. An epoch has as many
+as the epochs of the six tasks by themselves have in all: where all have about the same sentences, D, P, I and R
+go through 3/4 of theirs in it, N and C through theirs 3/2 times.
+
+The encoders share no weight and no loss, but one learning rate: a schedule that heeds dev looks at the mean of the
+six dev accuracies, so that its drops are of both encoders, and both end together. Where micro-batches are
+accumulated a step joins several turns, and the gradient of both encoders is clipped as one. Which checkpoint is
+the best, D's dev loss decides, unless ``checkpoint.metric`` names another.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def sum_over_processes(value: Tensor) -> Tensor:
 
 
 def gather_rows(rows: Tensor, *, legacy_scale: bool = False) -> Tensor:
-    """All processes' ``rows`` (each of shape (n, D)) in the order of their ranks, of shape (world * n, D).
+    """All processes' ``rows`` (each of shape (n, ...)) in the order of their ranks, of shape (world * n, ...).
 
     Every process computes the same loss from the result, so its gradient is the same everywhere: the backward
     pass takes this process' slice, times the number of processes, because gradients are *averaged* over

@@ -24,6 +24,7 @@ OBJECTIVES = {
     "mlm_only": "#E69F00",
     "conssent": "#CC79A7",
     "conssent_mt": "#8E3B6C",
+    "gensen": "#00573F",
 }
 OTHER = "#009E73"  # an objective that has no colour of its own yet
 INK = "#1F2430"

@@ -1,6 +1,7 @@
 """The best encoders of a sweep by their mean score on the dev sets of SentEval's tasks (Brahma 2018, section 5).
 
-    python -m analysis.senteval.best evaluations/*-conssent                the best of each objective.task
+    python -m analysis.senteval.best evaluations/*-conssent                the best of each objective.task, and of
+                                                                           each objective without one (MT)
     python -m analysis.senteval.best ... --by objective.task objective.k   of each pair of these
     python -m analysis.senteval.best ... --by --top 6                      the best six of all
 
@@ -23,7 +24,7 @@ from rich.table import Table
 from analysis.senteval.alike import label, read_alike
 from data.errors import UserError
 
-GROUP = "objective.task"
+GROUP, NAME = "objective.task", "names.objective"
 
 
 class Candidate(NamedTuple):
@@ -52,7 +53,8 @@ def rank(paths: Sequence[Path | str], by: Sequence[str] = (GROUP,), tasks: Seque
 
     Args:
         paths: folders of results, or their senteval.json.
-        by: keys of the runs' configurations that make a group; none: all are one group.
+        by: keys of the runs' configurations that make a group; none: all are one group. A run without the
+            default one goes by its objective's name.
         tasks: which; None: all that any of the results has.
 
     Raises:
@@ -73,6 +75,8 @@ def rank(paths: Sequence[Path | str], by: Sequence[str] = (GROUP,), tasks: Seque
                 raise UserError(f"{one.folder} has no dev score of {name}, as an ensemble has none: leave it out.")
             scores.append(score)
         group = label(one, by) if by else "all"
+        if list(by) == [GROUP]:
+            group = group or label(one, [NAME])
         if group is None:
             raise UserError(
                 f"{one.folder} is of no run with {' or '.join(by)} in its config.yaml: --by names other keys, "
@@ -104,7 +108,7 @@ def table(ranking: Ranking, top: int = 1) -> Table:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m analysis.senteval.best", description=__doc__.split("\n")[0])
     parser.add_argument("results", nargs="+", type=Path, help="folders of results, or their senteval.json")
-    parser.add_argument("--by", nargs="*", default=[GROUP], metavar="KEY", help=f"default: {GROUP}")
+    parser.add_argument("--by", nargs="*", default=[GROUP], metavar="KEY", help=f"default: {GROUP}, else {NAME}")
     parser.add_argument("--top", type=int, default=1, help="how many of each group; default: 1")
     parser.add_argument("--tasks", nargs="+", metavar="TASK", help="default: all")
     given = parser.parse_args(arguments)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from statistics import fmean, stdev
 
@@ -19,10 +18,9 @@ def merged(grid: Grid) -> Grid:
     for row in grid.ours:
         groups.setdefault((row.name, row.protocol), []).append(row)
     rows = [_merged(group) for group in groups.values()]
-    counts = Counter({row.name: len(group) for row, group in zip(rows, groups.values(), strict=True)})
-    if max(counts.values()) == 1:
+    if len(rows) == len(grid.ours):
         return grid
-    told = ", ".join(f"{name} ({count})" for name, count in counts.items())
+    told = ", ".join(f"{name} ({len(group)})" for (name, _), group in groups.items())
     note = f"Mean ± standard deviation over the results of each name: {told}."
     columns = [key for key in grid.columns if any(key in row.cells for row in rows)]
     return replace(grid, ours=rows, columns=columns, notes=[*grid.notes, note])

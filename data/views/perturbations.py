@@ -27,7 +27,8 @@ class Noise:
     Args:
         weights: of each token id, of shape (V,), whole numbers: the corpus' counts (its unigram distribution), or
             ones (uniform over the vocabulary: rare words then give a perturbed sentence away).
-        special_ids: ids that are never drawn.
+        special_ids: ids that are never drawn. "<unk>" is one of them, however frequent: it stands for many words,
+            so that an "<unk>" is no "token not in S".
     """
 
     def __init__(self, weights: np.ndarray, special_ids: Collection[int] = ()) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, combinations
 
 import numpy as np
 import pytest
@@ -13,14 +13,17 @@ from hypothesis import strategies as st
 from data.batch import Batch
 from data.errors import UserError
 from data.loader import Loader, Turns
+from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from tests.data.samples import FORMAT, Cut
 
 UNITS = [np.arange(100 * i, 100 * i + 50) for i in range(23)]
 INDICES = [i for i in range(23) if i != 5]
 
 
-def loader(batch_size: int = 4, seed: int = 3, rank: int = 0, world: int = 1) -> Loader:
-    return Loader(UNITS, INDICES, Cut(), FORMAT, batch_size=batch_size, seed=seed, rank=rank, world=world)
+def loader(batch_size: int = 4, seed: int = 3, rank: int = 0, world: int = 1, stream: int = 0) -> Loader:
+    return Loader(
+        UNITS, INDICES, Cut(), FORMAT, batch_size=batch_size, seed=seed, rank=rank, world=world, stream=stream
+    )
 
 
 def rows(batch: Batch) -> list[list[int]]:
@@ -60,6 +63,32 @@ def test_epochs_seeds_and_visits_differ() -> None:
     assert [row[0] // 100 for row in first] != [row[0] // 100 for row in second]
     assert sorted(first) != sorted(second)
     assert sorted(rows(loader(batch_size=22, seed=4).batch(0))) != sorted(first)
+
+
+@pytest.mark.parametrize("stream", [0, 2])
+def test_the_keys_of_order_and_examples(stream: int) -> None:
+    """The bits of a run hang on them: those of stream 0 are the ones of a loader that knows of no streams."""
+    more = (stream,) if stream else ()
+
+    def expected(order: np.ndarray, *key: int) -> list[list[int]]:
+        return [Cut().draw(UNITS[i], FORMAT, generator(*key, i, *more)).tolist() for i in order]
+
+    one = loader(stream=stream)
+    order = generator(ORDER, 3, 1, *more).permutation(INDICES)
+    assert rows(one.batch(5 + 2)) == expected(order[8:12].tolist(), EXAMPLE, 3, 7)
+    order = generator(FIXED, *((0, 0, stream) if stream else ())).permutation(INDICES)
+    assert rows(one.fixed(2)[1]) == expected(order[4:8].tolist(), FIXED, 2)
+
+
+def test_streams_differ_in_order_and_examples() -> None:
+    streams = [loader(batch_size=22, stream=stream) for stream in range(3)]
+    for batches in ([one.batch(0) for one in streams], [one.fixed(1)[0] for one in streams]):
+        orders = [documents(batch) for batch in batches]
+        assert len({tuple(order) for order in orders}) == 3
+        assert all(sorted(order) == INDICES for order in orders)
+        numbers = [{i: row[-1] for i, row in zip(documents(batch), rows(batch), strict=True)} for batch in batches]
+        for a, b in combinations(numbers, 2):
+            assert sum(a[i] == b[i] for i in INDICES) < 3  # of 1000 numbers
 
 
 def test_an_example_does_not_depend_on_its_place_or_batch() -> None:

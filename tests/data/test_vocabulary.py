@@ -41,6 +41,7 @@ def words(text: str, tokenizer: PreTrainedTokenizerFast = TOKENIZER) -> list[str
         ("WE'RE NOT, DON'T", "WE 'RE NOT , DO N'T"),
         ("he'd've", "he 'd 've"),
         ("don 't Isn 't in 't", "do n't Is n't in ' t"),
+        ("Spain 't (wouldn 't", "Spain ' t ( would n't"),
         ('"Wait..." (she said)--', '" Wait ... " ( she said ) --'),
         ("``so-called'' re-election", "`` so-called '' re-election"),
         ("the dogs' 'good' o'clock", "the dogs ' ' good ' o'clock"),
@@ -50,6 +51,7 @@ def words(text: str, tokenizer: PreTrainedTokenizerFast = TOKENIZER) -> list[str
         ("It was I. The plan", "It was I . The plan"),
         ("-LRB- x -rrb- well-being", "-LRB- x -rrb- well-being"),
         ("and/or end.The a_b", "and / or end . The a _ b"),
+        ("the '90s's- b's-d don't-", "the ' 90s 's - b's-d do n't -"),
         ("café naïve 日本語", "café naïve 日本語"),
     ],
 )
@@ -106,6 +108,7 @@ def test_special_tokens_in_a_text_are_text() -> None:
     backend = plain_backend(TOKENIZER)
     encoding = backend.encode("<s> the <mask>", add_special_tokens=False)
     assert encoding.tokens == ["<", "s", ">", "the", "<", "mask", ">"] and min(encoding.ids) > 4
+    assert TOKENIZER("<s> the <unk>").input_ids == [0, TOKENIZER.get_vocab()["the"], 3]  # by itself it does not
 
 
 def test_lowercase() -> None:

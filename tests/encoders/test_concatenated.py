@@ -131,6 +131,13 @@ def test_whatever_decides_on_vectors_changes_the_fingerprint() -> None:
     assert len(names) == 4 and fingerprint(pair()) in names
 
 
+def test_it_warns_where_a_member_does() -> None:
+    assert pair().fallback is None
+    encoder = pair()
+    vars(encoder.members[1])["fallback"] = "other weights"  # as a transformer has it
+    assert Concatenated([*encoder.members, tiny()]).fallback == "other weights"
+
+
 def test_what_cannot_work_is_refused(mixed: list[str], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"encoder\.paths must name two or more encoders\. Got \[\] instead\."):
         Concatenated()

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from experiments import compose, experiment
+from data.batch import Batch
+from data.errors import UserError
+from data.loader import Loader
+from experiments import building, compose, experiment
 from tests.experiments import tiny
 
 HEEDING = ("schedule=annealed", "schedule.drop=0.5", "threads=1", "dev_every=100", "optimizer.lr=3e-2")
@@ -47,3 +54,73 @@ def test_training_ends_below_the_schedules_least_rate_and_goes_on_no_further(tmp
     before = (run / "metrics.jsonl").read_bytes()
     experiment.run(compose.check([f"resume={run}"]))
     assert (run / "metrics.jsonl").read_bytes() == before
+
+
+def test_the_rate_follows_dev_accuracy_in_a_run_that_is_resumed_as_well(tmp_path: Path) -> None:
+    """Neither the best accuracy so far nor the epochs that did not exceed it may be lost."""
+    folder = tmp_path / "run"
+    task = ("objective.task=R", "objective.k=2", "objective.noise=uniform", "optimizer=adam", "optimizer.lr=2e-2")
+    heeding = (*task, "schedule.drop=0.5", "dev_every=100")
+    kept = ("checkpoint.every=1", "checkpoint.keep_last=100", "budget.epochs=10", f"run_dir={folder}")
+    run = experiment.run(compose.check(tiny.conssent(tmp_path, *heeding, *kept)))
+    lines = tiny.metrics(run)
+    rates = [line["lr"] for line in lines if "loss" in line]
+    epoch = len(rates) // 10
+    accuracy = {line["step"]: line["dev_R_accuracy"] for line in lines if "dev_R_accuracy" in line}
+    assert set(accuracy) == set(range(0, len(rates) + 1, epoch))
+    best, drops, expected, dropped = -1.0, 0, [], []
+    for step in range(len(rates)):
+        if step and step % epoch == 0:
+            if accuracy[step] > best:
+                best = accuracy[step]
+            else:
+                drops += 1
+                dropped.append(step)
+        expected.append(2e-2 * 0.99 ** (step // epoch) * 0.5**drops)
+    assert rates == pytest.approx(expected)
+    assert 1 < len(dropped) < 6  # else this shows nothing
+    for step in (dropped[0] + 1, dropped[-1] - 1):  # with drops behind it; just before accuracy is compared
+        shutil.copytree(run, again := tmp_path / f"again-{step}")
+        for checkpoint in (again / "checkpoints").iterdir():
+            if int(checkpoint.name.removeprefix("step-")) > step:
+                shutil.rmtree(checkpoint)
+        state = json.loads((again / "checkpoints" / f"step-{step:08d}" / "state.json").read_text())
+        assert state["drops"] == sum(end <= step for end in dropped) > 0
+        experiment.run(compose.check([f"resume={again}"]))
+        assert (again / "metrics.jsonl").read_bytes() == (run / "metrics.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(("given", "expected"), [((), 64), (("schedule=constant",), 8), (("dev_batches=3",), 3)])
+def test_more_is_measured_on_where_the_schedule_heeds_it(
+    given: tuple[str, ...], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    fixed: Callable[[Loader, int], list[Batch]] = Loader.fixed
+
+    def noting(loader: Loader, n_batches: int) -> list[Batch]:
+        asked.append(n_batches)
+        return fixed(loader, n_batches)
+
+    monkeypatch.setattr(Loader, "fixed", noting)
+    experiment.run(compose.check(tiny.conssent(tmp_path, *given, "budget.steps=1", f"run_dir={tmp_path / 'run'}")))
+    assert asked == [expected]
+
+
+def test_a_rate_below_the_schedules_least_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: Any) -> None:
+        raise AssertionError("the corpus is read")
+
+    folder = tmp_path / "run"
+    same = ("budget.steps=1", "schedule.stop=1e-4", f"run_dir={folder}")
+    first = experiment.run(compose.check(tiny.conssent(tmp_path, "optimizer=adamw", *same)))
+    shutil.move(first, warm := tmp_path / "warm")  # then AdamW takes its other rate, which only the encoder tells
+    with pytest.raises(
+        UserError, match=r"^optimizer\.lr_trained=5e-05 is below schedule\.stop=0\.0001, so that no"
+    ):
+        experiment.run(compose.check(tiny.conssent(tmp_path, "optimizer=adamw", f"warm_start={warm}", *same)))
+    monkeypatch.setattr(building, "build", read)
+    with pytest.raises(UserError, match=r"^optimizer\.lr=1e-05 is below .*: raise it or lower schedule\.stop\.$"):
+        experiment.run(compose.check(tiny.conssent(tmp_path, "optimizer.lr=1e-5", *same)))
+    assert not folder.exists()

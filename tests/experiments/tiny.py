@@ -53,6 +53,42 @@ def overrides(folder: Path, *more: str) -> list[str]:
     ]
 
 
+def sentences(folder: Path, count: int = 400) -> Path:
+    """Writes sentences of few words that follow each other in a cycle, and a number, mostly a rare one."""
+    rng = random.Random(0)
+    cycle = [f"{a}{b}" for a in ("ba", "ke", "li", "mo") for b in "dfgk"]
+    path = folder / "sentences.jsonl"
+    with path.open("w") as file:
+        for _ in range(count):
+            first, words = rng.randrange(len(cycle)), rng.randint(5, 12)
+            text = " ".join(cycle[(first + i) % len(cycle)] for i in range(words))
+            file.write(json.dumps({"text": f"{text} {rng.randrange(1000)}"}) + "\n")
+    return path
+
+
+def conssent(folder: Path, *more: str, objective: str = "conssent") -> list[str]:
+    """A run over ``sentences(folder)`` with a BiLSTM-Max."""
+    path = folder / "sentences.jsonl"
+    if not path.exists():
+        sentences(folder)
+    common = [text for text in overrides(folder) if not text.startswith(("encoder", "weights", "objective"))]
+    left_out = ("corpus.path", "dev_batches", "optimizer.lr", "budget.steps")
+    return [
+        *(text for text in common if not text.startswith(left_out)),
+        f"objective={objective}",
+        "objective.classifier_width=8",
+        "encoder=bilstm_max",
+        "encoder.hidden=6",
+        "encoder.word_size=8",
+        "encoder.min_count=1",
+        f"corpus.path={path}",
+        "sentences.split=false",
+        "budget.sentences=32",
+        "threads=1",
+        *more,
+    ]
+
+
 def run(folder: Path, *more: str) -> Path:
     """Trains in this process; returns the run's folder."""
     return experiment.run(compose.check(overrides(folder, *more)))

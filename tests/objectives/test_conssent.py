@@ -123,6 +123,16 @@ def test_one_token_repeated_is_no_sentence_to_permute() -> None:
         objective.draw(np.full(9, 7), FORMAT, generator(0))
 
 
+def test_equal_tokens_as_far_as_the_encoder_reads_are_refused_in_a_line() -> None:
+    objective, _ = build("P")
+    unit, small = np.array([7] * 6 + [8]), replace(FORMAT, max_length=8)
+    with pytest.raises(UserError) as error:
+        objective.draw(unit, small, generator(0))
+    assert "6 equal tokens, and an encoder of 8 positions holds no more of it, which P cannot" in str(error.value)
+    assert str(error.value).endswith(" permute: raise encoder.max_length.")
+    objective.draw(unit, replace(FORMAT, max_length=9), generator(0))
+
+
 @pytest.mark.parametrize("task", SINGLE)
 def test_what_is_perturbed_is_what_the_encoder_sees(task: str) -> None:
     objective, _ = build(task, consistent=0.001)
@@ -148,6 +158,14 @@ def test_noise_is_what_the_corpus_has_or_the_whole_vocabulary() -> None:
     assert set(drawn["unigram"]) == {7, 8}
     assert drawn["unigram"].count(8) == pytest.approx(300, abs=35)
     assert set(drawn["uniform"]) == set(range(7, 30))
+
+
+def test_a_vocabulary_that_is_not_numbered_through_is_refused_where_tokens_are_drawn() -> None:
+    for noise in ("unigram", "uniform"):
+        objective, encoder = build("R", noise=noise)
+        objective.counts = np.ones(31, np.int64)
+        with pytest.raises(UserError, match=r"has 30 tokens, but the text has one numbered 30, and R draws"):
+            objective.build(encoder)
 
 
 # Losses
@@ -196,6 +214,27 @@ def test_pair_loss_equals_its_definition(task: str, k: int) -> None:
     torch.testing.assert_close(loss.total, torch.stack(losses).mean())
     torch.testing.assert_close(loss.parts[task], loss.total.detach())
     assert float(loss.parts[f"{task}_accuracy"]) == pytest.approx(np.mean(right))
+
+
+def test_the_own_second_part_is_no_negative() -> None:
+    """Of eight sentences six end in the same part, as in "."."""
+    objective, encoder = build("C", k=4)
+    ends = [[5], [5], [6, 7, 8], [5], [5], [5], [9], [5]]
+    examples = [Parts(FORMAT.wrap(np.array([10 + i])), FORMAT.wrap(np.array(end))) for i, end in enumerate(ends)]
+    batch = objective.collate(examples, FORMAT)
+    assert batch.numbers["second"].dtype == torch.int64
+    assert batch.numbers["second"][0] == -716961770349740252  # the same on every machine, in every process
+    first, second = (encoder(batch.tokens[name]).sentence for name in ("first", "second"))
+    losses, right = [], []
+    for i in range(BATCH):
+        others = [j % BATCH for j in range(i + 1, i + BATCH) if ends[j % BATCH] != ends[i]][:3]
+        assert len(others) == (3 if i in (2, 6) else 2)
+        scores = torch.stack([first[i] @ second[j] for j in [i, *others]])
+        losses.append(-torch.log_softmax(scores, 0)[0])
+        right.append(float(scores[0] > scores[1:].max()))
+    loss = objective.loss(encoder, batch)
+    torch.testing.assert_close(loss.total, torch.stack(losses).mean())
+    assert float(loss.parts["C_accuracy"]) == pytest.approx(np.mean(right))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -264,6 +303,8 @@ def gradients(rank: int, world: int) -> list[dict[str, Tensor]]:
     for task in TASKS:
         objective, encoder = build(task)
         units, share = documents(BATCH, 14), BATCH // world
+        if task == "C":  # equal second parts on either process
+            units = [np.append(unit[:2], 5 + i % 2) for i, unit in enumerate(units)]
         rows = range(rank * share, (rank + 1) * share)
         batch = objective.collate([objective.draw(units[i], FORMAT, generator(1, i)) for i in rows], FORMAT)
         loss = objective.loss(encoder, batch)

@@ -58,6 +58,15 @@ def test_the_best_of_each_group_by_mean_dev(sweep: list[Path]) -> None:
     assert rank(sweep, tasks=["CR"]).groups["D"][0].folder == sweep[0]
 
 
+def test_a_run_of_several_tasks_goes_by_its_objectives_name(sweep: list[Path], tmp_path: Path) -> None:
+    several = save(tmp_path, "mt", task="none", CR=10, STSBenchmark=20)
+    config = {"names": {"objective": "conssent_mt"}, "objective": {"k": 3}}
+    (several / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert [*rank([*sweep, several]).groups] == ["D", "P", "conssent_mt"]
+    with pytest.raises(UserError, match=r"is of no run with objective\.noise in its config\.yaml"):
+        rank([several], ["objective.noise"])
+
+
 def test_equal_ones_stay_in_their_order(tmp_path: Path) -> None:
     paths = [save(tmp_path, name, task="D", CR=60) for name in ("b", "a")]
     assert [one.folder.name for one in rank(paths).groups["D"]] == ["b", "a"]

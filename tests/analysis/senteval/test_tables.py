@@ -11,8 +11,19 @@ from rich.console import Console
 
 from analysis.senteval.printed import Cell
 from analysis.senteval.records import PROBING
-from analysis.senteval.rendering import FORMATS, Grid, Row, as_csv, as_latex, as_markdown, as_text, rich_table
+from analysis.senteval.rendering import (
+    FORMATS,
+    Grid,
+    Row,
+    as_csv,
+    as_latex,
+    as_markdown,
+    as_text,
+    rich_table,
+    score_cell,
+)
 from analysis.senteval.results import write_results
+from analysis.senteval.spreads import merged
 from analysis.senteval.tables import comparison, main, task_table
 from data.errors import UserError
 from tests.analysis.senteval.made_up import DOWNSTREAM, record, records, results
@@ -163,6 +174,17 @@ def test_protocols_are_never_averaged_together() -> None:
     grid = comparison(made, mean=True)
     assert [row.name for row in grid.ours] == ["a (default)", "a (simcse)"]
     assert cells(grid.ours[0])[CR] == "70.00 ± 0.00" and cells(grid.ours[1])[CR] == "70.00"
+
+
+def test_equal_names_of_several_protocols_are_counted_apart() -> None:
+    cells = {CR: score_cell(70)}
+    rows = [Row("a", cells, protocol=protocol) for protocol in ("default", "default", "simcse")]
+    grid = merged(Grid("", [CR], rows))
+    assert [(row.protocol, row.cells[CR].text) for row in grid.ours] == [
+        ("default", "70.00 ± 0.00"),
+        ("simcse", "70.00"),
+    ]
+    assert grid.notes == ["Mean ± standard deviation over the results of each name: a (2), a (1)."]
 
 
 def test_some_tasks_columns_and_all_averages() -> None:

@@ -1,0 +1,102 @@
+"""The sentences beside a sentence in its document: what skip-thought predicts (Kiros et al. 2015).
+
+s_(i-1) <- s_i -> s_(i+1)        offsets -1 and +1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from data.errors import UserError
+from data.loader import Units
+from data.selection import Selection
+from data.sources.base import Part
+from data.store import TokenStore
+
+
+class NeighbourUnit(NamedTuple):
+    """A sentence and those beside it, as content token ids.
+
+    Attributes:
+        sentence: of shape (n,).
+        neighbours: an array of shape (m,) for each offset, perhaps under another tokenizer.
+    """
+
+    sentence: np.ndarray
+    neighbours: tuple[np.ndarray, ...]
+
+
+class Neighbours:
+    """Units of a sentence with those beside it.
+
+    Args:
+        sentences: of a corpus, in their order.
+        targets: the same sentences, as they are to be predicted.
+        offsets: where the neighbours stand; 1 is the next sentence, -1 the previous one.
+    """
+
+    def __init__(self, sentences: Units, targets: Units, offsets: Sequence[int]) -> None:
+        self.sentences = sentences
+        self.targets = targets
+        self.offsets = tuple(offsets)
+
+    def __getitem__(self, i: int) -> NeighbourUnit:
+        """Sentence ``i`` and those beside it, which must be there: see ``select``."""
+        return NeighbourUnit(self.sentences[i], tuple(self.targets[i + offset] for offset in self.offsets))
+
+
+def beside(documents: np.ndarray, usable: np.ndarray, offsets: Sequence[int]) -> np.ndarray:
+    """Which sentences have a usable one of the same document at each of ``offsets``, of shape (n,), bool.
+
+    Args:
+        documents: number of each sentence's document, of shape (n,).
+        usable: of shape (n,), bool.
+        offsets: not 0.
+    """
+    n = len(documents)
+    result = np.ones(n, dtype=bool)
+    for offset in offsets:
+        low, high = max(0, -offset), n - max(0, offset)  # of what has any sentence there
+        there = np.zeros(n, dtype=bool)
+        if low < high:
+            here, other = slice(low, high), slice(low + offset, high + offset)
+            there[here] = (documents[here] == documents[other]) & usable[other]
+        result &= there
+    return result
+
+
+def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
+    """The sentences of ``part`` that have neighbours at all ``offsets``.
+
+    Sentences are those that ``store`` selects, neighbours all that are neither too short nor too long: a sentence
+    that comes again may stand beside several, yet itself is taken once.
+
+    Args:
+        store: of sentences.
+        part: "train" or "dev".
+        offsets: as ``Neighbours`` has them.
+
+    Raises:
+        ValueError: if the units of ``store`` are documents.
+        UserError: if no sentence is left.
+    """
+    if store.sentences is None:
+        raise ValueError("Neighbours need a store of sentences. Got one of documents.")
+    rules = replace(store.sentences, unique=False)
+    every = TokenStore(store.folder, fraction=store.fraction, dev_fraction=store.dev_fraction, sentences=rules)
+    usable = np.zeros(len(store), dtype=bool)
+    usable[every.select(part).indices] = True
+    found = store.select(part)
+    indices = found.indices[beside(store.documents, usable, offsets)[found.indices]]
+    alone = len(found.indices) - len(indices)
+    if not len(indices):
+        raise UserError(
+            f"None of the {alone:,} {part} sentences has one beside it in its document: skip-thought needs "
+            "running text (sentences.split=true), not documents of one sentence."
+        )
+    left_out = {**found.left_out, **({"without neighbours": alone} if alone else {})}
+    return Selection(indices, found.skipped + alone, found.total, left_out)

@@ -1,0 +1,1 @@
+"""GenSen (Subramanian et al. 2018): the objective, and its tasks, a file each."""

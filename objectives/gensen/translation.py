@@ -1,0 +1,32 @@
+"""Translation: from an English sentence one in another language (Subramanian et al. 2018, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from data.sources.grammar import GrammarTranslation
+from data.sources.parallel import Parallel
+from objectives.gensen.base import Sizes, blamed
+from objectives.gensen.pairs import PairTask
+
+
+class Translation(PairTask):
+    """A decoder of the language ``name``.
+
+    Args:
+        name: "fr" or "de"; of what ``data`` holds, any language.
+        data: arguments of ``Parallel``; None: the grammar's sentences.
+        synthetic_pairs: how many of these.
+        sizes: see ``Sizes``.
+
+    Raises:
+        ValueError, UserError: as ``Parallel`` does.
+    """
+
+    def __init__(
+        self, name: Literal["fr", "de"], data: Mapping[str, Any] | None, synthetic_pairs: int, sizes: Sizes
+    ) -> None:
+        with blamed(name):
+            made_up = GrammarTranslation(language=name, pairs=synthetic_pairs)
+            super().__init__(name, made_up if data is None else Parallel(**data), sizes)

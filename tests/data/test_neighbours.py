@@ -1,0 +1,87 @@
+"""Neighbours: who has one, against a loop over documents; the units of a real store; what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.errors import UserError
+from data.sentences import Sentences
+from data.sources.base import Document
+from data.store import TokenStore, prepare
+from data.views.neighbours import Neighbours, beside, select
+from data.vocabulary import train_word_level
+from tests.data.samples import Listed
+
+LINES = [f"sentence {i} has {'many ' * (i % 7)}words ." for i in range(90)]
+AGAIN = "nobody knows it ."
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=30),
+    st.lists(st.sampled_from([-2, -1, 1, 2]), max_size=2),
+)
+def test_beside_is_what_a_loop_finds(sentences: list[tuple[int, bool]], offsets: list[int]) -> None:
+    sentences.sort(key=lambda sentence: sentence[0])
+    documents = np.array([document for document, _ in sentences], dtype=np.uint32)
+    usable = np.array([good for _, good in sentences], dtype=bool)
+    expected = [
+        all(0 <= i + offset < len(sentences) and sentences[i + offset] == (document, True) for offset in offsets)
+        for i, (document, _) in enumerate(sentences)
+    ]
+    assert beside(documents, usable, offsets).tolist() == expected
+
+
+def store(cache: Path, documents: list[list[str]], **rules: int | bool) -> TokenStore:
+    """Each sentence a document of its own would have no neighbour: they are parted by blank lines."""
+    texts = ["\n\n".join(lines) for lines in documents]
+    tokenizer = train_word_level([*LINES, AGAIN], vocab_size=500, min_count=1, max_length=64)
+    source = Listed([Document(text) for text in texts], dev_fraction=0.2)
+    settings = {"min_words": 1, "max_words": 9, "unique": False, **rules}
+    return prepare(source, tokenizer, cache=cache, sentences=Sentences(**settings))  # type: ignore[arg-type]
+
+
+DOCUMENTS = [LINES[3 * i : 3 * i + 3] for i in range(30)]
+
+
+def test_neighbours_are_of_the_document_and_neither_too_short_nor_too_long(tmp_path: Path) -> None:
+    sentences = store(tmp_path, DOCUMENTS)  # the longest have eleven words
+    assert len(sentences) == 90
+    good = {i for i, line in enumerate(LINES) if len(line.split()) <= 9}
+    for offsets in ([1], [-1], [1, -1]):
+        found = {i for part in ("train", "dev") for i in select(sentences, part, offsets).indices.tolist()}
+        assert found == {i for i in good if all(i + o in good and (i + o) // 3 == i // 3 for o in offsets)}
+    train, dev = (select(sentences, part, [1]) for part in ("train", "dev"))
+    assert not {i // 3 for i in train.indices} & {i // 3 for i in dev.indices}
+    assert train.skipped == sum(train.left_out.values()) == train.total - len(train.indices)
+    assert {*train.left_out} == {"too long", "without neighbours"}
+
+
+def test_a_repeated_sentence_is_taken_once_and_stands_beside_several(tmp_path: Path) -> None:
+    documents = [[LINES[2 * i], AGAIN, LINES[2 * i + 1]] for i in range(30)]
+    sentences = store(tmp_path, documents, unique=True, max_words=50)
+    indices = select(sentences, "train", [1]).indices
+    assert sum(int(i) % 3 == 1 for i in indices) == 1
+    assert sum(int(i) % 3 == 0 for i in indices) > 15  # whose next sentence is the repeated one
+
+
+def test_units(tmp_path: Path) -> None:
+    sentences = store(tmp_path, DOCUMENTS)
+    targets = [np.array([i]) for i in range(90)]
+    unit = Neighbours(sentences, targets, (1, -1))[4]
+    assert unit.sentence.tolist() == sentences[4].tolist()
+    assert [neighbour.tolist() for neighbour in unit.neighbours] == [[5], [3]]
+
+
+def test_refusals(tmp_path: Path) -> None:
+    alone = store(tmp_path, [[line] for line in LINES])
+    with pytest.raises(UserError, match=r"None of the \d+ train sentences has one beside it .* running text"):
+        select(alone, "train", [1])
+    tokenizer = train_word_level(LINES, vocab_size=50, min_count=1, max_length=64)
+    whole = prepare(Listed([Document(line) for line in LINES]), tokenizer, cache=tmp_path)
+    with pytest.raises(ValueError, match=r"Neighbours need a store of sentences\. Got one of documents"):
+        select(whole, "train", [1])

@@ -1,0 +1,82 @@
+"""What a run is made of: loaders of several tasks, and a warm start of several encoders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import encoders
+from data.batch import Batch
+from data.errors import UserError
+from data.loader import Turns
+from data.selection import Selection
+from encoders.concatenated import Concatenated
+from experiments import building, compose, experiment
+from experiments.building import Parts
+from objectives.base import Material
+from tests.data.samples import FORMAT, Cut
+from tests.encoders.bilstms import tiny as bilstm
+from tests.experiments import tiny
+
+UNITS = [np.arange(100 * i, 100 * i + 50) for i in range(20)]
+
+
+def test_tasks_see_the_same_text_in_another_order_and_with_other_random_numbers() -> None:
+    def rows(batch: Batch) -> list[list[int]]:
+        return sorted(batch.tokens["cut"].ids.tolist())
+
+    task = Cut()
+    task.batch_size = 10  # type: ignore[attr-defined]
+    objective = SimpleNamespace(tasks={"a": task, "b": task}, turn=lambda step, seed: "ab"[step % 2])
+    all_of_it = Selection(np.arange(20), 0, 20, {})
+    materials = dict.fromkeys("ab", Material(cast(Any, UNITS), all_of_it, all_of_it))
+    encoder = SimpleNamespace(format=FORMAT)
+    batches = Parts(*cast(Any, (None, encoder, objective, None, materials))).batches("train", 1)
+    assert isinstance(batches, Turns)
+    a, b = (
+        sorted(rows(batches.batch(turn)) + rows(batches.batch(turn + 2))) for turn in (0, 1)
+    )  # an epoch of each
+    assert [row[0] // 100 for row in a] == [row[0] // 100 for row in b] == list(range(20))
+    assert sum(one[-1] == other[-1] for one, other in zip(a, b, strict=True)) < 3
+    assert [row[0] // 100 for row in rows(batches.batch(0))] != [row[0] // 100 for row in rows(batches.batch(1))]
+    held_out = batches.fixed(1)
+    assert rows(held_out[0]) != rows(held_out[1])
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
+
+
+@pytest.mark.usefixtures("quick")
+def test_encoders_beside_each_other_are_trained_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def train(name: str, *more: str, objective: str = "conssent_mt") -> Path:
+        given = ("objective.k=2", "budget.steps=2", *more, f"run_dir={tmp_path / name}")
+        return experiment.run(compose.check(tiny.conssent(tmp_path, *given, objective=objective)))
+
+    first = train("first")
+    capsys.readouterr()
+    second = train("second", f"warm_start={first}", "encoder.hidden=9")
+    assert f"{first}: 2 encoders as they are there, whatever encoder.* says, heads.D." in capsys.readouterr().out
+    encoder = encoders.load(second / "encoder")
+    assert isinstance(encoder, Concatenated) and [member.dimension for member in encoder.members] == [12, 12]
+    assert f"continued from {first / 'encoder'}" in encoder.origin
+    alone = train("alone", objective="conssent")
+    with pytest.raises(UserError) as error:
+        train("third", f"warm_start={alone}")
+    assert str(error.value) == (
+        f"warm_start: {alone / 'encoder'} must hold 2 concatenated encoders, which this objective trains beside "
+        "each other. Got BiLSTMMax instead."
+    )
+    assert not (tmp_path / "third").exists()
+
+
+def test_another_number_of_encoders_is_refused(tmp_path: Path) -> None:
+    Concatenated([bilstm(), bilstm(), bilstm()]).save(tmp_path / "three")
+    with pytest.raises(UserError, match=r"must hold 2 concatenated encoders, .* Got 3 of them instead\.$"):
+        building._concatenated(str(tmp_path / "three"), 2)
+    assert len(building._concatenated(str(tmp_path / "three"), 3).members) == 3

@@ -1,0 +1,356 @@
+"""GenSen: turns, where the tasks' examples are from, held-out figures, samples, refusals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from data.errors import UserError
+from data.loader import Loader, Turns
+from data.randomness import generator
+from data.sentences import Sentences
+from data.sources.base import Document
+from data.store import prepare
+from data.tokenizer import train_bpe
+from data.vocabulary import train_word_level
+from encoders.gru import GRU
+from experiments import compose
+from objectives.base import Corpus
+from objectives.gensen.objective import TASKS, GenSen
+from tests.data.samples import Listed
+from tests.support import suite_data
+
+SMALL = {"batch_size": 4, "min_count": 1, "word_size": 6, "classifier_width": 5, "synthetic_pairs": 150}
+LETTERS = [(a, b) for a in "abcdefgh" for b in "stuvwxyz"]
+LINES = [f"The {a} {b} goes home ." for a, b in generator(0).permutation(LETTERS).tolist()]
+
+
+def small(**arguments: Any) -> GenSen:
+    return GenSen(**{**SMALL, **arguments})
+
+
+def listed() -> Listed:
+    return Listed([Document("\n\n".join(LINES[4 * i : 4 * i + 4])) for i in range(16)], dev_fraction=0.3)
+
+
+@cache
+def words() -> Any:
+    texts = [*LINES, *small().texts()]
+    return train_word_level(texts, vocab_size=2000, min_count=1, lowercase=True, max_length=90)
+
+
+def corpus(folder: Path, tokenizer: Any = None) -> Corpus:
+    tokenizer = tokenizer or words()
+    sentences = Sentences(min_words=1, unique=False)
+    return Corpus(listed(), prepare(listed(), tokenizer, cache=folder, sentences=sentences), tokenizer, folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("gensen")
+
+
+def gru(folder: Path) -> GRU:
+    torch.manual_seed(0)
+    words().save_pretrained(folder / "words")
+    return GRU(hidden=4, word_size=5, tokenizer=folder / "words")
+
+
+def ready(folder: Path, **arguments: Any) -> tuple[GenSen, GRU, Turns]:
+    objective, encoder = small(**arguments), gru(folder)
+    materials = objective.materials(corpus(folder))
+    objective.build(encoder)
+    loaders = {
+        name: Loader(
+            material.units,
+            material.dev.indices,
+            objective.tasks[name],
+            encoder.format,
+            batch_size=4,
+            seed=1,
+            lengths=None if material.lengths is None else material.lengths[material.dev.indices],
+        )
+        for name, material in materials.items()
+    }
+    return objective, encoder, Turns(loaders, lambda step: objective.turn(step, 1))
+
+
+# Turns
+
+
+def test_inference_comes_after_every_ten_others() -> None:
+    objective = small()
+    turns = [objective.turn(step, 3) for step in range(2200)]
+    assert [step for step, name in enumerate(turns) if name == "nli"] == list(range(10, 2200, 11))
+    counts = Counter(turns)
+    for name in ("skip_thought", "fr", "de", "parse"):
+        assert counts[name] == pytest.approx(500, abs=80)  # four standard deviations
+        assert objective.shares[name] == pytest.approx(10 / 44)
+    assert sum(objective.shares.values()) == pytest.approx(1)
+
+
+def test_a_turn_is_a_function_of_step_and_seed() -> None:
+    turns = [small().turn(step, 3) for step in range(60)]
+    assert [small().turn(step, 3) for step in reversed(range(60))] == turns[::-1]
+    assert [small().turn(step, 4) for step in range(60)] != turns
+
+
+def test_alpha() -> None:
+    objective = small(tasks=["stn", "fr", "de"], alpha={"de": 6, "skip_thought": 1, "fr": 1})
+    counts = Counter(objective.turn(step, 0) for step in range(2000))
+    assert counts["de"] == pytest.approx(1500, abs=80) and counts["fr"] == pytest.approx(250, abs=60)
+    assert objective.alpha == {"skip_thought": 0.125, "fr": 0.125, "de": 0.75}
+
+
+@pytest.mark.parametrize("chosen", [["nli"], ["stp"], ["fr", "nli"], ["stn", "stp"]])
+def test_any_subset_has_turns_of_its_tasks_alone(chosen: list[str]) -> None:
+    objective = small(tasks=chosen, nli_every=2)
+    turns = {objective.turn(step, 0) for step in range(30)}
+    assert turns == set(objective.tasks) == {"skip_thought" if name in ("stn", "stp") else name for name in chosen}
+    assert [name for name in objective.part_names if name in TASKS] == chosen
+
+
+# Data
+
+
+def test_skip_thought_predicts_the_sentences_of_the_corpus(folder: Path) -> None:
+    read = {" ".join(line.lower().split()): i for i, line in enumerate(LINES)}
+    bpe = train_bpe(LINES, vocab_size=300)
+    for tokenizer in (words(), bpe):
+        objective = small(tasks=["stn", "stp"])
+        material = objective.materials(corpus(folder, tokenizer))["skip_thought"]
+        task = objective.tasks["skip_thought"]
+        for i in (*material.train.indices, *material.dev.indices):
+            unit = material.units[int(i)]
+            assert str(tokenizer.decode(unit.sentence)).strip().lower() == LINES[i].lower()
+            following, previous = (read[task.tokenizer.decode(row)] for row in unit.neighbours)
+            assert (following, previous) == (i + 1, i - 1)
+        assert {int(i) % 4 for i in material.train.indices} == {1, 2}
+
+
+def test_held_out_sources_are_words_and_no_unknown_ones(folder: Path) -> None:
+    objective = small()
+    materials = objective.materials(corpus(folder))
+    unknown = words().unk_token_id
+    for name in ("fr", "parse", "nli"):
+        units = [materials[name].units[int(i)] for i in materials[name].dev.indices]
+        sources = np.concatenate([source for unit in units for source in unit.sources])
+        assert (sources == unknown).mean() < 0.2
+
+
+def test_tasks_without_data_are_named_synthetic(folder: Path) -> None:
+    objective = small()
+    objective.materials(corpus(folder))
+    facts = objective.facts()
+    assert facts["tasks"] == "stn, stp, fr, de, parse, nli" and facts["synthetic"] == "fr, de, parse, nli"
+    assert list(facts["unigram baseline"]) == ["stn", "stp", "fr", "de", "parse", "nli"]
+    assert 0.9 < facts["unigram baseline"]["nli"] < 1.2
+    assert "synthetic" not in small(tasks=["stn"]).facts()
+
+
+def test_own_data(tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("".join(f"{line}\n" for line in LINES))
+    (tmp_path / "a.fr").write_text("".join(f"{line.upper()} OUI\n" for line in LINES))
+    trees = "".join(f"(S (NP (DT the) (NN {a})) (VP (VB go)) (. .))\n" for a in "abcdefghijklmnopqrstuvwxyz")
+    (tmp_path / "a.mrg").write_text(trees)
+    objective = small(
+        tasks=["fr", "parse", "nli"],
+        fr={"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.fr"), "dev_fraction": 0.3},
+        parse={"gold": str(tmp_path / "a.mrg"), "dev_fraction": 0.3},
+    )
+    assert objective.facts()["synthetic"] == "nli"
+    materials = objective.materials(corpus(tmp_path))
+    unit, task = materials["fr"].units[0], objective.tasks["fr"]
+    assert words().decode(unit.sources[0]) == LINES[0].lower()
+    assert task.tokenizer.decode(unit.target) == f"{LINES[0].lower()} oui"
+    parse = objective.tasks["parse"].tokenizer
+    assert parse.decode(materials["parse"].units[0].target) == "(S (NP XX XX )NP (VP XX )VP . )S"
+    assert parse.unk_token_id not in materials["parse"].units[0].target
+    assert materials["fr"].lengths is not None
+    assert materials["fr"].lengths[0] == len(unit.sources[0]) + len(unit.target)
+
+
+def test_the_encoders_vocabulary_is_of_what_it_reads() -> None:
+    objective = small(tasks=["stn", "fr", "nli"])
+    texts = list(objective.texts())
+    fr, nli = (objective.tasks[name].source for name in ("fr", "nli"))
+    assert fr is not None and nli is not None
+    assert texts == [*fr.source_texts(), *nli.source_texts()] and len(texts) > 300
+    assert list(small(tasks=["stn"]).texts()) == [] and small(tasks=["stn"]).texts_key() == ""
+    keys = {small(**one).texts_key() for one in ({}, {"tasks": ["fr"]}, {"synthetic_pairs": 151})}
+    assert len(keys) == 3
+
+
+# Held-out figures
+
+
+def test_dev_figures_are_of_all_tokens_and_without_dropout(folder: Path) -> None:
+    objective, encoder, turns = ready(folder, tasks=["stn", "fr", "nli"], dropout=0.5)
+    batches = turns.fixed(3)
+    encoder.train()
+    objective.train()
+    found = objective.dev_metrics(encoder, batches)
+    assert objective.dev_metrics(encoder, batches) == found
+    assert encoder.training and objective.training and objective.tasks["fr"].training
+    encoder.eval()
+    objective.eval()
+    totals: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    with torch.no_grad():
+        for batch in batches:
+            loss = objective.loss(encoder, batch)
+            for name, value in loss.parts.items():
+                size = int(loss.counts.get(name, batch.size))
+                totals[name] += float(value) * size  # type: ignore[assignment]
+                counts[name] += size
+            assert batch.task == "nli" or loss.counts
+    assert counts["fr"] == sum(int((b.tokens["fr"].lengths - 1).sum()) for b in batches if b.task == "fr")
+    for name in ("stn", "fr", "nli", "nli_accuracy"):
+        assert found[f"dev_{name}"] == pytest.approx(totals[name] / counts[name])
+    assert found["dev_fr_perplexity"] == pytest.approx(np.exp(found["dev_fr"]))
+    assert {*found} == {f"dev_{name}" for name in objective.part_names} | {
+        "dev_stn_perplexity",
+        "dev_fr_perplexity",
+    }
+
+
+def test_every_batch_trains_its_own_head(folder: Path) -> None:
+    objective, encoder, turns = ready(folder, nli_every=1)
+    seen = set()
+    for step in range(12):
+        batch = turns.batch(step)
+        objective.zero_grad()
+        objective.loss(encoder, batch).total.backward()
+        having = {name.split(".")[1] for name, weight in objective.named_parameters() if weight.grad is not None}
+        assert having == {batch.task} == {objective.turn(step, 1)}
+        seen.add(batch.task)
+    assert "nli" in seen and len(seen) > 2
+
+
+def test_cost_is_the_mean_over_the_turns(folder: Path) -> None:
+    objective, encoder, _ = ready(folder)
+    costs = {name: task.step_flops(encoder) for name, task in objective.tasks.items()}
+    assert min(costs.values()) > 0
+    assert objective.step_flops(encoder) == pytest.approx(
+        sum(costs[name] for name in ("skip_thought", "fr", "de", "parse")) * 10 / 44 + costs["nli"] / 11
+    )
+    parts = [small(tasks=tasks) for tasks in (["stn"], ["stn", "stp"])]
+    for part in parts:
+        part.materials(corpus(folder))
+        part.build(encoder)
+    assert parts[1].step_flops(encoder) > 1.3 * parts[0].step_flops(encoder)
+
+
+def test_samples(folder: Path) -> None:
+    objective, encoder, _ = ready(folder)
+    encoder.train()
+    text = objective.samples(encoder)
+    assert encoder.training and text == objective.samples(encoder)
+    heads = [line for line in text.splitlines() if line.startswith("## ")]
+    assert heads[0] == "## skip_thought" and heads[-1] == "## nli (synthetic: a small grammar made it up)"
+    for name in ("fr", "de", "parse", "stn", "stp"):
+        assert text.count(f"    {name} target ") == text.count(f"    {name} decoded") == 5
+    assert text.count("    premise") == text.count("    predicted") == 5
+    sources = [line.split("source", 1)[1].strip() for line in text.splitlines() if line.startswith("    source")]
+    assert len(sources) == 20 and sources[0] in {line.lower() for line in LINES}
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"tasks": []},
+            "objective.tasks must be some of stn, stp, fr, de, parse, nli, each once. Got [] instead.",
+        ),
+        ({"tasks": ["fr", "fr"]}, "Got ['fr', 'fr'] instead."),
+        ({"nli_every": 0}, "objective.nli_every must be at least 1. Got 0 instead."),
+        ({"max_length": 2}, "objective.max_length must be at least 3. Got 2 instead."),
+        ({"vocab_size": 5}, "objective.vocab_size must be at least 6. Got 5 instead."),
+        ({"hidden": 0}, "objective.hidden must be at least 1. Got 0 instead."),
+        ({"dropout": 1.0}, "objective.dropout must be at least 0 and below 1. Got 1.0 instead."),
+        (
+            {"tasks": ["stp", "fr"], "alpha": {"stp": 1, "fr": 1}},
+            "objective.alpha must have a positive number for each of skip_thought, fr and for nothing else.",
+        ),
+        ({"tasks": ["fr"], "alpha": {"fr": 0}}, "objective.alpha must have a positive number"),
+        ({"fr": {"source": "a.en"}}, "objective.fr: parallel.source and parallel.target go together."),
+        ({"nli": {}}, "objective.nli: inference needs either path or dataset."),
+    ],
+)
+def test_values_out_of_range(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        small(**arguments)
+    assert message in str(refused.value)
+
+
+def test_missing_data_stops_with_the_path_it_wanted() -> None:
+    with pytest.raises(UserError, match=r"^objective\.parse: trees\.gold: there is no /no/where\.mrg\.$"):
+        small(parse={"gold": "/no/where.mrg"})
+    small(tasks=["stn"], parse={"gold": "/no/where.mrg"})  # not chosen
+
+
+def test_words_that_are_too_rare(folder: Path) -> None:
+    objective = small(tasks=["fr"], min_count=10_000)
+    with pytest.raises(UserError, match=r"^objective\.fr: No word .* 10,000 times: lower objective\.min_count\.$"):
+        objective.materials(corpus(folder))
+
+
+def test_unknown_keys_of_the_data_are_refused_with_the_nearest_name() -> None:
+    given = ["objective=gensen", "encoder=gru", "objective.fr={sorce: a, target: 3}", "objective.nli={pth: a}"]
+    with pytest.raises(UserError) as refused:
+        compose.check(given)
+    assert str(refused.value).split("\n") == [
+        "objective.fr.sorce: no such key. Did you mean objective.fr.source?",
+        "objective.fr.target must be a valid string. Got 3 instead.",
+        "objective.nli.pth: no such key. Did you mean objective.nli.path?",
+    ]
+
+
+def test_each_task_draws_for_itself() -> None:
+    with pytest.raises(TypeError, match="draws its own"):
+        small().draw(None, None, None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="collates its own"):
+        small().collate([], None)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_french_is_learned_beyond_its_word_counts(tmp_path: Path) -> None:
+    files = {
+        key: str(suite_data(f"parallel/multi30k/{name}.gz"))
+        for key, name in {
+            "source": "train.en",
+            "target": "train.fr",
+            "dev_source": "val.en",
+            "dev_target": "val.fr",
+        }.items()
+    }
+    objective = GenSen(tasks=["fr"], batch_size=48, word_size=64, vocab_size=5000, fr=files)
+    tokenizer = train_word_level(objective.texts(), vocab_size=5000, min_count=2, lowercase=True, max_length=90)
+    tokenizer.save_pretrained(tmp_path / "words")
+    torch.manual_seed(0)
+    encoder = GRU(hidden=32, word_size=64, tokenizer=tmp_path / "words")
+    material = objective.materials(corpus(tmp_path, tokenizer))["fr"]
+    objective.build(encoder)
+    task = objective.tasks["fr"]
+    assert material.lengths is not None
+    lengths = material.lengths[material.train.indices]
+    train = Loader(
+        material.units, material.train.indices, task, encoder.format, batch_size=48, seed=1, lengths=lengths
+    )
+    dev = Loader(material.units, material.dev.indices, task, encoder.format, batch_size=48, seed=1).fixed(8)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=2e-3)
+    encoder.train()
+    for batch in train.iterate(0, 200):
+        optimizer.zero_grad()
+        objective.loss(encoder, batch).total.backward()
+        optimizer.step()
+    assert objective.dev_metrics(encoder, dev)["dev_fr"] < task.baselines["fr"] - 0.5
