@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from filelock import FileLock
 
@@ -102,6 +103,17 @@ def begin_with_waves(model: PreTrainedModel) -> None:
     waves = torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]
     with torch.no_grad():
         embeddings.weight.copy_(waves * 2**0.5 * model.config.initializer_range)
+
+
+def begin_with_words(model: Any, vectors: np.ndarray, special_ids: Iterable[int]) -> None:
+    """Gives the word embeddings of an untrained ``model`` ``vectors``, of shape (V, D) and standard deviation 1.
+
+    They are scaled to the initialiser's; special tokens keep their random ones.
+    """
+    table = model.get_input_embeddings().weight
+    ordinary = np.setdiff1d(np.arange(len(vectors)), list(special_ids))
+    with torch.no_grad():
+        table[ordinary] = torch.from_numpy(vectors[ordinary]) * model.config.initializer_range
 
 
 def corpus_tokenizer(

@@ -18,7 +18,7 @@ from data.batch import Tokens
 from data.errors import UserError
 from data.files import write_json
 from data.token_format import TokenFormat
-from encoders import inference, models, offline, random_start
+from encoders import cooccurrence, inference, models, offline, random_start
 from encoders.base import Encoder, Encoding
 from encoders.dense import Dense
 from encoders.export import model_card
@@ -41,6 +41,7 @@ class Transformer(Encoder):
         max_length: longest input in tokens, special ones included; None takes the model's limit.
         shape: "model_type" and sizes by the names of the family's configuration class, for a random start.
         positions: what the position embeddings of a random start begin with, "random" or "sinusoidal" values.
+        words: what its word embeddings begin with, "random" values or those of "cooccurrence" in ``texts``.
         vocab_size: of the byte-level BPE that a random start trains on ``texts``.
         dropout: probability everywhere in the model; None leaves the model's own.
         attention: implementation of attention by transformers' name ("sdpa", "eager", ...).
@@ -77,6 +78,7 @@ class Transformer(Encoder):
         max_length: int | None = None,
         shape: Mapping[str, Any] | None = None,
         positions: Literal["random", "sinusoidal"] = "random",
+        words: Literal["random", "cooccurrence"] = "random",
         vocab_size: int = 8192,
         dropout: float | None = None,
         attention: str | None = None,
@@ -89,7 +91,7 @@ class Transformer(Encoder):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        _check(name, path, pooling, weights, max_length, shape, positions, dropout)
+        _check(name, path, pooling, weights, max_length, shape, positions, words, dropout)
         model_type = None if path else (shape or {}).get("model_type") or offline.family(name or "")
         if require_mask_token and model_type and not offline.has_masked_lm(model_type):
             raise _no_mask_token(name or model_type)
@@ -115,6 +117,12 @@ class Transformer(Encoder):
             self.model: Any = models.untrained(models.with_dropout(config, dropout), options)
             if positions == "sinusoidal":
                 random_start.begin_with_waves(self.model)
+            if words == "cooccurrence":
+                if texts is None:
+                    raise UserError("encoder.words=cooccurrence counts in a corpus, and none is given.")
+                table: Any = self.model.get_input_embeddings()
+                found = cooccurrence.kept_vectors(texts, self.tokenizer, table.embedding_dim, cache, texts_key)
+                random_start.begin_with_words(self.model, found, self.tokenizer.all_special_ids)
             self.origin = random_start.describe(config)
         else:
             self.tokenizer = models.load_tokenizer(layout)
@@ -331,12 +339,15 @@ def _check(
     max_length: int | None,
     shape: Mapping[str, Any] | None,
     positions: str,
+    words: str,
     dropout: float | None,
 ) -> None:
     if pooling is not None and pooling not in POOLINGS:
         raise ValueError(f"encoder.pooling must be one of {', '.join(POOLINGS)}. Got {pooling} instead.")
     if weights not in ("auto", "pretrained", "random"):
         raise ValueError(f"encoder.weights must be one of auto, pretrained, random. Got {weights} instead.")
+    if words not in ("random", "cooccurrence"):
+        raise ValueError(f"encoder.words must be random or cooccurrence. Got {words} instead.")
     if positions not in ("random", "sinusoidal"):
         raise ValueError(f"encoder.positions must be random or sinusoidal. Got {positions} instead.")
     if max_length is not None and max_length < 8:
