@@ -102,6 +102,9 @@ def build(
     torch.manual_seed(settings.seed)
     with accelerator.main_process_first():
         encoder = _encoder(config, settings, objective, source, cache / "tokenizers", tokenizer)
+    made_up = [name for name, facts in objective.own_data().items() if facts.get("synthetic")]
+    if made_up:  # whatever is written about the encoder has its origin
+        encoder.origin += f"; learns {', '.join(made_up)} from synthetic pairs"
     require_same(config, "origin", encoder.origin)
     fallback = getattr(encoder, "fallback", None)
     if fallback:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from analysis.tables import quick_table
 from data.errors import UserError
 from data.files import atomic_write, write_json
 from data.loader import Batches
-from data.selection import Selection
 from encoders.base import Encoder
 from encoders.export import model_card
 from experiments import budget, building, checkpoint, signatures
@@ -30,6 +29,7 @@ from experiments.run_folder import RunFolder, environment
 from experiments.schedules import Schedule
 from experiments.settings import Settings
 from experiments.trainer import Trainer
+from objectives.base import Material
 
 Judge = Callable[..., dict[str, float | None]]
 PROBED_BATCHES = 4  # drawn to know how many tokens a batch has
@@ -219,7 +219,7 @@ def _tell(display: Display, parts: Parts, plan: budget.Plan, accelerator: Accele
         display.fact(
             f"corpus {name}".strip(),
             f"{where}: {len(train.indices):,} {unit} to train on, {len(dev.indices):,} held out; "
-            f"left out: {_left_out([train, dev], task.needs.min_tokens)}",
+            f"left out: {_left_out(parts.materials[name], task.needs.min_tokens)}",
         )
     display.fact("encoder", f"{parts.encoder.origin}; weights: {parts.encoder.weights}")
     if not accelerator.is_main_process:
@@ -233,10 +233,10 @@ def _tell(display: Display, parts: Parts, plan: budget.Plan, accelerator: Accele
     )
 
 
-def _left_out(selections: Sequence[Selection], least: int) -> str:
+def _left_out(material: Material, least: int) -> str:
     """Why how many units are not used, of all parts together."""
-    reasons = Counter[str]()
-    for selection in selections:
+    reasons = Counter[str](getattr(material.units, "skipped", {}))  # pairs that could not be read as such
+    for selection in (material.train, material.dev):
         reasons.update(selection.left_out)
     told = [f"{count:,} {reason}" for reason, count in reasons.items() if count]
     return ", ".join(told).replace("too short", f"too short (under {least:,} tokens)") or "none"
@@ -252,13 +252,14 @@ def _judged(
 
 
 def _choose(trainer: Trainer, settings: Settings) -> int:
-    """Puts the weights to export into the encoder; their step."""
+    """Puts the weights to export into the encoder, and the objective's of the same step; that step."""
     best = trainer.state.best
     if settings.checkpoint.export == "last" or best is None or best["step"] == trainer.state.step:
         return trainer.state.step
     folder = trainer.checkpoints / f"step-{best['step']:08d}"
     checkpoint.verify(folder)
     checkpoint.load_part(folder / checkpoint.MODEL, trainer.encoder)
+    checkpoint.load_part(folder / checkpoint.OBJECTIVE, trainer.objective)
     return best["step"]
 
 
@@ -285,14 +286,16 @@ def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precis
     settings = {key: config[key] for key in ON_CARD} | {"precision": precision}
     # The card says the shape that the weights have; this one may have given way to another.
     settings["encoder"] = {key: value for key, value in config["encoder"].items() if key != "shape"}
-    examples = max(len(one.train.indices) for one in parts.materials.values())
+    own = parts.objective.own_data()
+    drawn_from = [len(one.train.indices) for name, one in parts.materials.items() if name not in own]
+    of_corpus = corpus | {f"{parts.objective.needs.unit}s": max(drawn_from)} if drawn_from else {}
     card = model_card(
         title="-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")),
         encoder=parts.encoder,
-        corpus=corpus | {f"{parts.objective.needs.unit}s": examples} | dict(parts.objective.own_data()),
+        corpus=of_corpus | dict(own),
         settings=settings,
         scores={key: scores[key] for key in ("start", "trained")},
-        licence=corpus["licence"],
+        licence=None if own else corpus["licence"],  # several data sets: each has its own, said with it
         citation=parts.objective.citation or None,
     )
     parts.encoder.save(folder / "encoder", card=card)

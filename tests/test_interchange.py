@@ -148,6 +148,9 @@ def try_pair(objective: str, task: str | None, encoder: str, folder: Path, out: 
     assert (run / "metrics.jsonl").read_bytes() == whole
     assert np.isfinite(vectors).all() and vectors.dtype == np.float32
     assert (encoders.load(run / "encoder").encode(SENTENCES) == vectors).all()
+    if "synthetic_pairs" in keys("objective", objective):  # made-up text is named wherever the encoder is
+        for path in ("config.yaml", "quick.json", "samples.md", "encoder/README.md", "encoder/encoder.json"):
+            assert "synthetic" in (run / path).read_text(encoding="utf-8").replace("synthetic_pairs", ""), path
 
 
 @pytest.fixture(autouse=True)

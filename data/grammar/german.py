@@ -56,6 +56,8 @@ def _ordered(clause: Clause, verb: Place, subject: list[str], several: bool) -> 
         agent: list[str] = []
         if clause.subject is not None:
             agent, tail = ["von", *_core(clause.subject, "dative")], _relative(clause.subject)
+            if clause.subject.beside is not None:
+                agent, tail = [*agent, *tail, "und", *_phrase(clause.subject.beside, "dative")], []
         middle = [*time, *agent, *no, *manner, *place]
     elif clause.object is not None:
         case: Case = "dative" if clause.verb.dative else "accusative"

@@ -58,6 +58,12 @@ BOTH = replace(np_("the girl"), beside=np_("the queen"))
 MIXED = replace(np_("the girl"), beside=np_("the boy"))
 CASES: list[tuple[Sentence | Clause, str, str, str]] = [
     (
+        say(BOTH, "wash", "the dog", passive=True),
+        "The dog is washed by the girl and the queen.",
+        "Le chien est lavé par la fille et la reine.",
+        "Der Hund wird von dem Mädchen und der Königin gewaschen.",
+    ),
+    (
         say("an old donkey", "see", "a beautiful bird", past=True),
         "An old donkey saw a beautiful bird.",
         "Un vieil âne a vu un bel oiseau.",
