@@ -122,6 +122,11 @@ def _run(
     accelerator.wait_for_everyone()
 
     trainer.fit()
+    if trainer.state.step < plan.steps:
+        display.say(
+            f"Training ended after step {trainer.state.step:,} of {plan.steps:,}: the learning rate fell below "
+            f"schedule.stop={schedule.stop:g}."
+        )
 
     if accelerator.is_main_process:
         step = _choose(trainer, settings)
@@ -212,14 +217,14 @@ def _require_a_step(schedule: Schedule, *rates: tuple[float, str]) -> None:
 def _tell(display: Display, parts: Parts, plan: budget.Plan, accelerator: Accelerator) -> None:
     """What is going to happen, before it does."""
     own = parts.objective.own_data()
-    for name, task in parts.objective.tasks.items():
+    for name in parts.objective.tasks:
         unit = "pairs" if name in own else f"{parts.objective.needs.unit}s"
         where = own[name]["name"] if name in own else parts.source.name
         train, dev = parts.materials[name].train, parts.materials[name].dev
         display.fact(
             f"corpus {name}".strip(),
             f"{where}: {len(train.indices):,} {unit} to train on, {len(dev.indices):,} held out; "
-            f"left out: {_left_out(parts.materials[name], task.needs.min_tokens)}",
+            f"left out: {_left_out(parts.materials[name])}",
         )
     display.fact("encoder", f"{parts.encoder.origin}; weights: {parts.encoder.weights}")
     if not accelerator.is_main_process:
@@ -233,13 +238,13 @@ def _tell(display: Display, parts: Parts, plan: budget.Plan, accelerator: Accele
     )
 
 
-def _left_out(material: Material, least: int) -> str:
+def _left_out(material: Material) -> str:
     """Why how many units are not used, of all parts together."""
     reasons = Counter[str](getattr(material.units, "skipped", {}))  # pairs that could not be read as such
     for selection in (material.train, material.dev):
         reasons.update(selection.left_out)
     told = [f"{count:,} {reason}" for reason, count in reasons.items() if count]
-    return ", ".join(told).replace("too short", f"too short (under {least:,} tokens)") or "none"
+    return ", ".join(told) or "none"
 
 
 def _judged(

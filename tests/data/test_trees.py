@@ -12,6 +12,8 @@ import nltk.data
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nltk.corpus.reader import BracketParseCorpusReader
+from nltk.corpus.util import LazyCorpusLoader
 
 from data.errors import UserError
 from data.pairs import Pair
@@ -166,6 +168,8 @@ def test_symbols_are_whole_tokens() -> None:
 
 
 def test_nltk_treebank(monkeypatch: pytest.MonkeyPatch) -> None:
+    lazy = LazyCorpusLoader("treebank/combined", BracketParseCorpusReader, r"wsj_.*\.mrg")
+    monkeypatch.setattr(nltk.corpus, "treebank", lazy)  # another test may have opened nltk's own
     monkeypatch.setattr(nltk.data, "path", [])
     with pytest.raises(
         UserError, match=r"^trees\.corpus: the data of nltk's 'treebank' is not installed: run python"

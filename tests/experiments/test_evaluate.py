@@ -78,7 +78,7 @@ def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.
 
     def judge(*overrides: str) -> None:
         settings = EvaluationSettings.of(
-            compose.check([*overrides, "cache=cache"], "evaluate", EvaluationSettings)
+            compose.check([*overrides, f"cache={tmp_path / 'cache'}"], "evaluate", EvaluationSettings)
         )
         (judging.combine if settings.ensemble else judging.judge)(settings)
 
