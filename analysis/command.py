@@ -11,23 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-import encoders
+from analysis.opening import Named, device
 from analysis.senteval.features import Vectors, embed
 from analysis.senteval.reading import Line
 from analysis.senteval.rendering import FORMATS, Grid, rich_table
 from data.errors import UserError, reason
 from data.files import write_json
 from data.sources.reading import lines
-from encoders.bag_of_words import BagOfWords
 from encoders.base import Encoder
 from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 
-EXPORT = "encoder"  # a run folder's part that is judged
+FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "vectors"
 SHOWN_FORMATS = ("text", "md", "csv")
 MODEL = (
@@ -123,40 +121,11 @@ def opened(name: str, given: argparse.Namespace) -> Model:
     Raises:
         UserError: if it cannot be opened.
     """
-    on = device(given.device)
-    if name == "random_vectors":
-        return Model(name, RandomVectors(), given.cache)
-    if name == "bag_of_words":
-        if given.word_vectors is None:
-            raise UserError("bag_of_words needs --word-vectors: a text file, a word and its numbers a line.")
-        called = f"{name}, {given.word_vectors.name.split('.txt')[0]}" + (", lower-cased" * given.lowercase)
-        bag = BagOfWords(vectors=str(given.word_vectors), lowercase=given.lowercase, device=on)
-        return Model(called, bag, given.cache)
-    from encoders import models  # here, as transformers takes seconds to import
-
-    folder = Path(name).expanduser()
-    place = folder.resolve().parent if folder.name == EXPORT else folder
-    run = place if (place / "config.yaml").is_file() and (place / EXPORT).is_dir() else None
-    if run is not None:
-        folder, called = run / EXPORT, run.resolve().name
-    else:
-        called = "/".join(folder.resolve().parts[-2:]) if folder.is_dir() else name
-    with models.readable(folder):
-        encoder = encoders.load(folder if folder.is_dir() else name, pooling=given.pooling, device=on).eval()
-    return Model(called + (f", {given.pooling}" if given.pooling else ""), encoder, given.cache)
-
-
-def device(wanted: str) -> str:
-    """The device that ``wanted`` (auto, cpu, cuda) comes to.
-
-    Raises:
-        UserError: if there is no such one.
-    """
-    if wanted == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device cuda: there is none here. --device auto takes what there is.")
-    return wanted
+    if name == "bag_of_words" and given.word_vectors is None:
+        raise UserError("bag_of_words needs --word-vectors: a text file, a word and its numbers a line.")
+    pooling = None if name in FIXED else given.pooling
+    named = Named(name, pooling, given.word_vectors, given.lowercase)
+    return Model(named.name, named.open(device(given.device)), given.cache)
 
 
 def stream(path: Path) -> Iterator[Line]:

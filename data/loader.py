@@ -86,8 +86,10 @@ class Turns(Batches):
     def __init__(self, loaders: Mapping[str, Loader], turn: Callable[[int], str]) -> None:
         self.loaders = loaders
         self.turn = turn
-        self._numbers = array("i")  # of micro-batch ``step`` within its own loader
-        self._counts = dict.fromkeys(loaders, 0)
+        self._names = list(loaders)
+        self._turns = array("B")  # whose micro-batch ``step`` is,
+        self._numbers = array("i")  # and its number there
+        self._counts = [0] * len(loaders)
 
     @property
     def batches_per_epoch(self) -> int:
@@ -96,10 +98,11 @@ class Turns(Batches):
 
     def batch(self, step: int) -> Batch:
         while len(self._numbers) <= step:
-            name = self.turn(len(self._numbers))
-            self._numbers.append(self._counts[name])
-            self._counts[name] += 1
-        return self.loaders[self.turn(step)].batch(self._numbers[step])
+            place = self._names.index(self.turn(len(self._numbers)))
+            self._turns.append(place)
+            self._numbers.append(self._counts[place])
+            self._counts[place] += 1
+        return self.loaders[self._names[self._turns[step]]].batch(self._numbers[step])
 
     def fixed(self, n_batches: int) -> list[Batch]:
         return [batch for loader in self.loaders.values() for batch in loader.fixed(n_batches)]

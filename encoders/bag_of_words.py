@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
@@ -23,7 +22,7 @@ from data.errors import UserError
 from data.files import read_json, write_json
 from data.token_format import TokenFormat
 from data.vectors import WordVectors
-from encoders import inference, offline
+from encoders import offline
 from encoders.base import Encoder, Encoding
 from encoders.export import model_card
 from encoders.layout import atomic_folder, write_modules
@@ -117,16 +116,6 @@ class BagOfWords(Encoder):
 
     def head_flops(self, tokens: int) -> float:
         return 0.0
-
-    def encode(
-        self,
-        sentences: Sequence[str],
-        *,
-        batch_tokens: int = 8192,
-        normalize: bool = False,
-        progress: bool = False,
-    ) -> np.ndarray:
-        return inference.encode(self, sentences, batch_tokens=batch_tokens, normalize=normalize, progress=progress)
 
     def save(self, folder: Path | str, card: str | None = None) -> None:
         """Writes a folder that ``load`` and sentence-transformers (as a StaticEmbedding) open.

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from data.batch import Tokens
 from data.token_format import TokenFormat
+from encoders import inference
 
 
 class Encoding(NamedTuple):
@@ -90,7 +91,6 @@ class Encoder(nn.Module, ABC):
         """What decides on ``encode`` beside class, weights, tokenizer and ``format``, as JSON can hold it."""
         return {}
 
-    @abstractmethod
     def encode(
         self,
         sentences: Sequence[str],
@@ -104,6 +104,7 @@ class Encoder(nn.Module, ABC):
         Sorted by length inside; a sentence's vector is the same alone and in any batch.
         ``batch_tokens`` bounds the padded tokens of a forward pass.
         """
+        return inference.encode(self, sentences, batch_tokens=batch_tokens, normalize=normalize, progress=progress)
 
     @abstractmethod
     def save(self, folder: Path | str, card: str | None = None) -> None:

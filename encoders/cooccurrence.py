@@ -4,7 +4,7 @@
 
 #(w, c) counts c within ``WINDOW`` tokens of w, on either side. Smoothed contexts (a = 0.75) and the root of the
 singular values are that paper's sections 3.2 and 3.3. A masked language model sees a seventh of its tokens only,
-and its word embeddings, input and output alike, are long in learning from them; this takes a minute.
+and its word embeddings, input and output alike, are long in learning from them.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,7 +12,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from data.batch import Tokens
-from encoders.base import Encoder
+
+if TYPE_CHECKING:
+    from encoders.base import Encoder
 
 CHUNK = 16_384  # sentences tokenised at once: enough for the Rust threads, little memory
 CPU_TOKENS = 1024  # of a batch on a CPU, whose cache larger ones overflow: 1024 to 2048 were fastest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from filelock import FileLock
+from torch import nn
 
 from data import vocabulary
 from data.errors import UserError, reason
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 TEACHING = {"num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
 POSITIONS = 512
+
+# Of heads that begin with neighbours: wavelengths in tokens, and the factor of their scores.
+SHORTEST_WAVE, LONGEST_WAVE, SHARPNESS = 4.0, 400.0, 4.0
 
 # Where the published models of a family differ from the defaults of its configuration class.
 _OWN: dict[str, dict[str, Any]] = {
@@ -85,35 +90,67 @@ def describe(config: PretrainedConfig) -> str:
     )
 
 
-def begin_with_waves(model: PreTrainedModel) -> None:
-    """Gives the learned position embeddings of an untrained ``model`` sinusoids to begin with.
+def begin_with_neighbours(model: PreTrainedModel) -> None:
+    """Lets an untrained ``model`` look at the neighbours of a token from the first step on.
 
-    Those of Vaswani et al. (2017), section 3.5, scaled to the initialiser's standard deviation. A neighbour's
-    position is then a linear function of one's own, so that attention to neighbours, which random embeddings must
-    find out for each position apart, is learned from far fewer steps.
+    The last dimensions of its embeddings, as many as a head has, hold a token's place as waves, and no words. The
+    heads of the first layer begin as rotations of these waves: the first looks at the token before, the second
+    at the one after, the next two at those beyond, each with most of its attention. Masked words are guessed from
+    their neighbours above all, and heads that begin at random are long in finding them: of little text, in small
+    batches, they never do. Everything else begins as the family has it, and all of it is trained.
 
     Raises:
-        ValueError: if the family has no such embeddings.
+        ValueError: if the family has no learned position embeddings or other attention than BERT's, or an odd
+            number of dimensions a head.
+
+    References: Vaswani et al. (2017), "Attention Is All You Need", section 3.5: sinusoids, of which a shift is a
+    rotation; here of wavelengths from ``SHORTEST_WAVE`` to ``LONGEST_WAVE`` tokens.
     """
-    embeddings = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-    if embeddings is None:
-        raise ValueError(f"encoder.positions: a {model.config.model_type} has no position embeddings.")
-    count, width = embeddings.weight.shape
-    angles = torch.arange(count)[:, None] * 10_000 ** (-torch.arange(0, width, 2) / width)  # (count, width / 2)
-    waves = torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]
+    body: Any = model.base_model
+    table = getattr(getattr(body, "embeddings", None), "position_embeddings", None)
+    layers: Any = getattr(getattr(body, "encoder", None), "layer", None)
+    first = getattr(getattr(layers[0] if layers else None, "attention", None), "self", None)
+    if table is None or first is None or head_size(model) % 2:
+        raise ValueError(f"encoder.heads=neighbours: a {model.config.model_type} has no such positions or heads.")
+    size = head_size(model)
+    deviation = model.config.initializer_range
+    lengths = torch.logspace(math.log10(SHORTEST_WAVE), math.log10(LONGEST_WAVE), size // 2, dtype=torch.float64)
+    steps = 2 * math.pi / lengths  # radians a token
+    angles = torch.arange(table.weight.shape[0])[:, None] * steps
     with torch.no_grad():
-        embeddings.weight.copy_(waves * 2**0.5 * model.config.initializer_range)
+        for embedding in body.embeddings.children():
+            if isinstance(embedding, nn.Embedding):
+                embedding.weight[:, -size:] = 0.0
+        table.weight[:, :-size] = 0.0
+        table.weight[:, -size:] = torch.cat([angles.sin(), angles.cos()], dim=1) * 2**0.5 * deviation
+        layers[0].attention.output.dense.weight[-size:] = 0.0  # what is read does not cover the places
+        identity = torch.eye(size // 2, dtype=torch.float64)
+        for head in range(first.num_attention_heads):
+            shift = (head // 2 + 1) * (1 if head % 2 else -1)
+            cosine, sine = torch.diag((shift * steps).cos()), torch.diag((shift * steps).sin())
+            rows = slice(head * size, (head + 1) * size)
+            for projection, values in (
+                (first.query, torch.cat([torch.cat([cosine, sine], 1), torch.cat([-sine, cosine], 1)])),
+                (first.key, torch.block_diag(identity, identity)),
+            ):
+                projection.weight[rows] = 0.0
+                projection.weight[rows, -size:] = (SHARPNESS**0.5 * values).to(projection.weight.dtype)
+
+
+def head_size(model: PreTrainedModel) -> int:
+    """Dimensions of one attention head."""
+    return int(model.config.hidden_size // model.config.num_attention_heads)
 
 
 def begin_with_words(model: Any, vectors: np.ndarray, special_ids: Iterable[int]) -> None:
     """Gives the word embeddings of an untrained ``model`` ``vectors``, of shape (V, D) and standard deviation 1.
 
-    They are scaled to the initialiser's; special tokens keep their random ones.
+    They are scaled to the initialiser's; special tokens keep their random ones, and so do dimensions beyond D.
     """
     table = model.get_input_embeddings().weight
     ordinary = np.setdiff1d(np.arange(len(vectors)), list(special_ids))
     with torch.no_grad():
-        table[ordinary] = torch.from_numpy(vectors[ordinary]) * model.config.initializer_range
+        table[ordinary, : vectors.shape[1]] = torch.from_numpy(vectors[ordinary]) * model.config.initializer_range
 
 
 def corpus_tokenizer(

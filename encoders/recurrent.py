@@ -8,12 +8,11 @@ The rows of V are the word vectors v (Press and Wolf 2017); between states and w
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -25,7 +24,7 @@ from data.errors import UserError
 from data.files import read_json, write_json
 from data.token_format import TokenFormat
 from data.vectors import WordVectors
-from encoders import inference, offline, random_start
+from encoders import offline, random_start
 from encoders.base import Encoder, Encoding
 from encoders.export import model_card
 from encoders.layout import atomic_folder
@@ -192,16 +191,6 @@ class Recurrent(Encoder):
         if self.head is None:
             return 0.0
         return 2.0 * tokens * (self.head.dense.weight.numel() + self.embedding.weight.numel())
-
-    def encode(
-        self,
-        sentences: Sequence[str],
-        *,
-        batch_tokens: int = 8192,
-        normalize: bool = False,
-        progress: bool = False,
-    ) -> np.ndarray:
-        return inference.encode(self, sentences, batch_tokens=batch_tokens, normalize=normalize, progress=progress)
 
     def save(self, folder: Path | str, card: str | None = None) -> None:
         """Writes a folder that ``load`` opens, and sentence-transformers where it has such layers.

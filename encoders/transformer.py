@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -18,7 +17,7 @@ from data.batch import Tokens
 from data.errors import UserError
 from data.files import write_json
 from data.token_format import TokenFormat
-from encoders import cooccurrence, inference, models, offline, random_start
+from encoders import cooccurrence, models, offline, random_start
 from encoders.base import Encoder, Encoding
 from encoders.dense import Dense
 from encoders.export import model_card
@@ -40,7 +39,7 @@ class Transformer(Encoder):
             random model, and says so in ``fallback``), or "random" (of ``shape``).
         max_length: longest input in tokens, special ones included; None takes the model's limit.
         shape: "model_type" and sizes by the names of the family's configuration class, for a random start.
-        positions: what the position embeddings of a random start begin with, "random" or "sinusoidal" values.
+        heads: what the first layer's heads of a random start look at, "random" places or "neighbours".
         words: what its word embeddings begin with, "random" values or those of "cooccurrence" in ``texts``.
         vocab_size: of the byte-level BPE that a random start trains on ``texts``.
         dropout: probability everywhere in the model; None leaves the model's own.
@@ -77,7 +76,7 @@ class Transformer(Encoder):
         weights: Literal["auto", "pretrained", "random"] = "auto",
         max_length: int | None = None,
         shape: Mapping[str, Any] | None = None,
-        positions: Literal["random", "sinusoidal"] = "random",
+        heads: Literal["random", "neighbours"] = "random",
         words: Literal["random", "cooccurrence"] = "random",
         vocab_size: int = 8192,
         dropout: float | None = None,
@@ -91,7 +90,7 @@ class Transformer(Encoder):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        _check(name, path, pooling, weights, max_length, shape, positions, words, dropout)
+        _check(name, path, pooling, weights, max_length, shape, heads, words, dropout)
         model_type = None if path else (shape or {}).get("model_type") or offline.family(name or "")
         if require_mask_token and model_type and not offline.has_masked_lm(model_type):
             raise _no_mask_token(name or model_type)
@@ -115,13 +114,14 @@ class Transformer(Encoder):
                 shape if shape and source.fallback is None else small, self.tokenizer
             )
             self.model: Any = models.untrained(models.with_dropout(config, dropout), options)
-            if positions == "sinusoidal":
-                random_start.begin_with_waves(self.model)
+            if heads == "neighbours":
+                random_start.begin_with_neighbours(self.model)
             if words == "cooccurrence":
                 if texts is None:
                     raise UserError("encoder.words=cooccurrence counts in a corpus, and none is given.")
                 table: Any = self.model.get_input_embeddings()
-                found = cooccurrence.kept_vectors(texts, self.tokenizer, table.embedding_dim, cache, texts_key)
+                width = table.embedding_dim - (random_start.head_size(self.model) if heads == "neighbours" else 0)
+                found = cooccurrence.kept_vectors(texts, self.tokenizer, width, cache, texts_key)
                 random_start.begin_with_words(self.model, found, self.tokenizer.all_special_ids)
             self.origin = random_start.describe(config)
         else:
@@ -223,16 +223,6 @@ class Transformer(Encoder):
             "dense": [dense.name for dense in self.dense],
             "config": json.loads(json.dumps(config, default=str)),
         }
-
-    def encode(
-        self,
-        sentences: Sequence[str],
-        *,
-        batch_tokens: int = 8192,
-        normalize: bool = False,
-        progress: bool = False,
-    ) -> np.ndarray:
-        return inference.encode(self, sentences, batch_tokens=batch_tokens, normalize=normalize, progress=progress)
 
     def save(self, folder: Path | str, card: str | None = None, *, dtype: torch.dtype | None = None) -> None:
         """Writes a folder that ``load``, sentence-transformers and transformers open; all of it or nothing.
@@ -338,7 +328,7 @@ def _check(
     weights: str,
     max_length: int | None,
     shape: Mapping[str, Any] | None,
-    positions: str,
+    heads: str,
     words: str,
     dropout: float | None,
 ) -> None:
@@ -348,8 +338,8 @@ def _check(
         raise ValueError(f"encoder.weights must be one of auto, pretrained, random. Got {weights} instead.")
     if words not in ("random", "cooccurrence"):
         raise ValueError(f"encoder.words must be random or cooccurrence. Got {words} instead.")
-    if positions not in ("random", "sinusoidal"):
-        raise ValueError(f"encoder.positions must be random or sinusoidal. Got {positions} instead.")
+    if heads not in ("random", "neighbours"):
+        raise ValueError(f"encoder.heads must be random or neighbours. Got {heads} instead.")
     if max_length is not None and max_length < 8:
         raise ValueError(f"encoder.max_length must be at least 8. Got {max_length} instead.")
     if dropout is not None and not 0 <= dropout < 1:

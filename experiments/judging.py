@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 import encoders
+from analysis.opening import EXPORT, Named, device
 from analysis.senteval.along import SentEval
 from analysis.senteval.ensemble import ensemble
 from analysis.senteval.evaluation import Watch, evaluate
@@ -26,7 +27,6 @@ from analysis.senteval.rendering import rich_table
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.tables import comparison, task_table
 from data.errors import UserError
-from encoders.bag_of_words import BagOfWords
 from encoders.base import Encoder
 from encoders.random_vectors import RandomVectors
 from experiments.progress import Display
@@ -35,7 +35,6 @@ from experiments.settings import EvaluationSettings, Settings
 
 DOWNLOADED = "senteval"  # where `make senteval-data` puts the data
 EMBEDDING = "embedding"
-EXPORT = "encoder"  # a run folder's part that is judged
 PLAIN_SECONDS = 20.0  # between two lines where there is no terminal
 
 
@@ -57,7 +56,8 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
         )
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
-    name, run = _named(settings)
+    named = _named(settings)
+    name, run = named.name, named.run
     own = re.sub(r"[^\w.+-]+", "_", name) + f"-{protocol.name}"
     if settings.out:
         out = Path(settings.out) / own if several else Path(settings.out)
@@ -65,11 +65,10 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
         # One judgement finds room in the run's own folder; others have a folder of their own.
         plain = protocol.name == "default" and settings.pooling is None
         out = run if run is not None and plain else Path("evaluations") / own
-    folder = run / EXPORT if run is not None else Path(settings.model)
     display = Display()
     display.fact("model", settings.model + (f" ({settings.pooling})" if settings.pooling else ""))
     _judge(
-        lambda pooling: _open(settings, folder, pooling or settings.pooling),
+        lambda pooling: named.open(device(settings.device), pooling),
         {"name": name, "path": settings.model, "pooling": settings.pooling, "vectors": settings.encoder.vectors},
         protocol,
         out,
@@ -78,32 +77,23 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
         probing=Path(settings.probing) if settings.probing else None,
         tasks=_tasks(settings),
         cache=ROOT / settings.cache / "vectors",
-        device=_device(settings.device),
+        device=device(settings.device),
     )
     return out
 
 
-def _named(settings: EvaluationSettings) -> tuple[str, Path | None]:
-    """What tables call the model; the folder of the run that it is from, if it is from one."""
-    folder = Path(settings.model)
-    place = folder.resolve().parent if folder.name == EXPORT else folder
-    run = place if (place / "config.yaml").is_file() and (place / EXPORT).is_dir() else None
-    if run is not None:
-        name = run.resolve().name
-    else:
-        # The last two names tell folders apart of which many are called "model".
-        name = "/".join(folder.resolve().parts[-2:]) if folder.is_dir() else settings.model
-    if settings.model == "bag_of_words":
-        name += ", " + Path(str(settings.encoder.vectors)).name.split(".txt")[0]
-        name += ", lower-cased" if settings.encoder.lowercase else ""
-    return name + (f", {settings.pooling}" if settings.pooling else ""), run
+def _named(settings: EvaluationSettings) -> Named:
+    vectors = settings.encoder.vectors
+    return Named(
+        settings.model, settings.pooling, None if vectors is None else Path(vectors), settings.encoder.lowercase
+    )
 
 
 def judge_run(wanted: SentEval, folder: Path, settings: Settings, display: Display) -> None:
     """Judges the encoder that a run has exported into its ``folder``."""
 
     def open_encoder(pooling: str | None) -> Encoder:
-        return encoders.load(folder / EXPORT, pooling=pooling, device=_device(settings.device))
+        return encoders.load(folder / EXPORT, pooling=pooling, device=device(settings.device))
 
     _judge(
         open_encoder,
@@ -115,7 +105,7 @@ def judge_run(wanted: SentEval, folder: Path, settings: Settings, display: Displ
         probing=wanted.probing,
         tasks=wanted.tasks,
         cache=ROOT / settings.cache / "vectors",
-        device=_device(settings.device),
+        device=device(settings.device),
     )
 
 
@@ -178,33 +168,11 @@ def embed(settings: EvaluationSettings) -> None:
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     display = Display()
-    encoder = _open(settings, Path(settings.model), settings.pooling)
+    encoder = _named(settings).open(device(settings.device))
     with display.bar("embedding, per cent:", 100) as show:
         embed_file(encoder, source, out, progress=lambda share: show(int(100 * share), 100, ""))
     shape = np.load(out, mmap_mode="r").shape
     display.fact("vectors", f"{out}: float32 of shape ({shape[0]:,}, {shape[1]:,})")
-
-
-def _open(settings: EvaluationSettings, folder: Path, pooling: str | None) -> Encoder | RandomVectors:
-    """The encoder that ``settings.model`` names, on its device."""
-    device = _device(settings.device)
-    if settings.model == "random_vectors":
-        return RandomVectors()
-    if settings.model == "bag_of_words":
-        return BagOfWords(vectors=settings.encoder.vectors, lowercase=settings.encoder.lowercase, device=device)
-    from encoders import models  # here, as transformers takes seconds to import
-
-    name = folder if folder.is_dir() else settings.model
-    with models.readable(folder):  # of a sweep, one that is broken must not end the others
-        return encoders.load(name, pooling=pooling, device=device).eval()
-
-
-def _device(wanted: str) -> str:
-    if wanted == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise UserError("device=cuda: there is none here. device=auto takes what there is.")
-    return wanted
 
 
 @contextmanager

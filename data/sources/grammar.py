@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator
+from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,11 +57,17 @@ class Grammar(PairSource):
         """Some random pairs that belong together."""
 
     def pairs(self) -> Iterator[Pair]:
-        left, i = self.number, 0
-        while left:
-            some = self.made(Draw(generator(SYNTHETIC, self.purpose, self.seed, i)))[:left]
-            yield from some
-            left, i = left - len(some), i + 1
+        yield from self._all
+
+    @cached_property
+    def _all(self) -> list[Pair]:
+        """Made once: words, targets and the store each go through them."""
+        found: list[Pair] = []
+        for i in count():
+            if len(found) >= self.number:
+                break
+            found += self.made(Draw(generator(SYNTHETIC, self.purpose, self.seed, i)))
+        return found[: self.number]
 
     def identity(self) -> Iterator[str | bytes]:
         yield f"{type(self).__name__} {self.number} {self.seed}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from data.errors import UserError, reason
 from data.network import ASK_SECONDS, unreachable
-from data.sources.base import Document, Source
+from data.sources.base import Document, Part, Source
 from data.sources.text import pick
 
 
@@ -38,6 +38,16 @@ class Rows:
         self.revision = revision
         self._setting = f"{setting}.dataset={dataset}"
         self._instead = instead
+
+    @classmethod
+    def parts(
+        cls, dataset: str, split: str, dev_split: str | None, part: Part | None, **options: Any
+    ) -> list[tuple[Rows, Part | None]]:
+        """The rows of ``split``, which are ``part``, and of ``dev_split``, where there is one."""
+        found: list[tuple[Rows, Part | None]] = [(cls(dataset, split=split, **options), part)]
+        if dev_split is not None:
+            found.append((cls(dataset, split=dev_split, **options), "dev"))
+        return found
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Streams the rows.

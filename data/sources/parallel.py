@@ -93,14 +93,8 @@ class Parallel(PairSource):
         self._part = part
         self._rows: list[tuple[Rows, Part | None]] = []
         if dataset is not None:
-            splits: list[tuple[str | None, Part | None]] = [(split, part), (dev_split, "dev")]
-            for which, its_part in splits:
-                if which is None:
-                    continue
-                rows = Rows(
-                    dataset, subset=subset, split=which, revision=revision, setting=self.name, instead=INSTEAD
-                )
-                self._rows.append((rows, its_part))
+            options = {"subset": subset, "revision": revision, "setting": self.name, "instead": INSTEAD}
+            self._rows = Rows.parts(dataset, split, dev_split, part, **options)
 
     def pairs(self) -> Iterator[Pair]:
         if self._tsv is not None:

@@ -68,6 +68,6 @@ def test_numbers_are_checked() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UserError, match="--device cuda: there is none here"):
+    with pytest.raises(UserError, match="device cuda: there is none here"):
         command.device("cuda")
     assert command.device("auto") == "cpu"

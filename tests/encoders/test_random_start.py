@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import transformers
 
 from encoders import models
-from encoders.random_start import begin_with_waves, configuration, corpus_tokenizer, corpus_vocabulary
+from encoders.random_start import begin_with_neighbours, configuration, corpus_tokenizer, corpus_vocabulary
 
 TEXTS = ["one fish two fish", "red fish blue fish", "this one has a little star"] * 20
 
@@ -93,25 +93,37 @@ def test_another_version_of_the_vocabulary_is_another_one(tmp_path: Path, monkey
     assert len([path for path in tmp_path.glob("words-*") if path.is_dir()]) == 2
 
 
-@pytest.mark.parametrize("family", ["roberta", "bert", "distilbert", "albert"])
-def test_sinusoidal_positions_are_those_of_the_paper(family: str) -> None:
-    """PE(p, 2i) = sin(p / 10000^(2i / d)), PE(p, 2i + 1) the cosine, here in two halves and scaled."""
-    sizes = {"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
+@pytest.mark.parametrize("family", ["roberta", "bert", "electra"])
+def test_heads_begin_with_neighbours(family: str) -> None:
+    """Whatever the words, the heads of the first layer look at -1, +1, -2 and +2, up to the last position."""
+    sizes = {"num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 8}
+    own = {"embedding_size": 256} if family == "electra" else {}
     tokenizer = corpus_tokenizer(lambda: TEXTS, 300, 64, None, None)
-    width = 4 if family == "albert" else 8
-    own = {"embedding_size": 4} if family == "albert" else {}
-    config = configuration({"model_type": family, **sizes, **own}, tokenizer)
-    model: Any = models.untrained(config, {})
-    begin_with_waves(model)
-    table = model.base_model.embeddings.position_embeddings.weight
-    for place in (0, 1, 7):
-        angles = [place / 10_000 ** (2 * i / width) for i in range(width // 2)]
-        expected = [math.sin(angle) for angle in angles] + [math.cos(angle) for angle in angles]
-        scaled = [0.02 * math.sqrt(2) * value for value in expected]
-        assert table[place].tolist() == pytest.approx(scaled, abs=1e-6)
+    config = configuration({"model_type": family, "initializer_range": 0.06, **sizes, **own}, tokenizer)
+    torch.manual_seed(0)
+    model: Any = models.untrained(config, {"attn_implementation": "eager"}).eval()
+    before = model.base_model.encoder.layer[1].attention.self.query.weight.clone()
+    begin_with_neighbours(model)
+    ids = torch.randint(len(tokenizer.all_special_ids), len(tokenizer), (3, 512))
+    with torch.no_grad():
+        attention = model(ids, output_attentions=True).attentions
+    places = torch.arange(2, 510)
+    for head, shift in enumerate((-1, 1, -2, 2)):
+        assert attention[0][:, head, places, places + shift].mean() > 0.7
+    assert attention[1].max() < 0.2
+    assert torch.equal(model.base_model.encoder.layer[1].attention.self.query.weight, before)
 
 
-def test_a_family_without_positions_is_refused() -> None:
-    config = transformers.T5Config(vocab_size=300, d_model=8, num_layers=1, num_heads=2, d_kv=4, d_ff=8)
-    with pytest.raises(ValueError, match=r"encoder.positions: a t5 has no position embeddings"):
-        begin_with_waves(transformers.T5EncoderModel(config))
+@pytest.mark.parametrize(
+    "config",
+    [
+        transformers.T5Config(vocab_size=300, d_model=8, num_layers=1, num_heads=2, d_kv=4, d_ff=8),
+        transformers.DistilBertConfig(vocab_size=300, dim=8, n_layers=1, n_heads=2, hidden_dim=8),
+        transformers.BertConfig(
+            vocab_size=300, hidden_size=6, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+        ),
+    ],
+)
+def test_heads_that_cannot_begin_with_neighbours_are_refused(config: Any) -> None:
+    with pytest.raises(ValueError, match=rf"encoder.heads=neighbours: a {config.model_type} has no such"):
+        begin_with_neighbours(transformers.AutoModel.from_config(config))

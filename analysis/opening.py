@@ -1,0 +1,87 @@
+"""A model as a user names it: what tables call it, the run that it is from, and the encoder behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+import encoders
+from data.errors import UserError
+from encoders.bag_of_words import BagOfWords
+from encoders.base import Encoder
+from encoders.random_vectors import RandomVectors
+
+EXPORT = "encoder"  # a run folder's part that is judged
+
+
+@dataclass(frozen=True)
+class Named:
+    """A model by its name.
+
+    Attributes:
+        model: a run's folder, an encoder's, a name of ``encoders/checkpoints``, a model of the hub,
+            "bag_of_words", or "random_vectors".
+        pooling: None: the model's own.
+        vectors: file of word vectors, of a bag of words.
+        lowercase: whether it looks words up in lower case.
+    """
+
+    model: str
+    pooling: str | None = None
+    vectors: Path | None = None
+    lowercase: bool = False
+
+    @property
+    def path(self) -> Path:
+        return Path(self.model).expanduser()
+
+    @property
+    def run(self) -> Path | None:
+        """The folder of the run that it is from, if it is from one."""
+        place = self.path.resolve().parent if self.path.name == EXPORT else self.path
+        return place if (place / "config.yaml").is_file() and (place / EXPORT).is_dir() else None
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        if self.run is not None:
+            name = self.run.resolve().name
+        else:
+            # The last two names tell folders apart of which many are called "model".
+            name = "/".join(self.path.resolve().parts[-2:]) if self.path.is_dir() else self.model
+        if self.vectors is not None and self.model == "bag_of_words":
+            name += f", {self.vectors.name.split('.txt')[0]}" + ", lower-cased" * self.lowercase
+        return name + (f", {self.pooling}" if self.pooling else "")
+
+    def open(self, device: str, pooling: str | None = None) -> Encoder | RandomVectors:
+        """The encoder, in eval mode; ``pooling`` goes before its own.
+
+        Raises:
+            UserError: if it cannot be opened.
+        """
+        if self.model == "random_vectors":
+            return RandomVectors()
+        if self.model == "bag_of_words":
+            return BagOfWords(vectors=str(self.vectors), lowercase=self.lowercase, device=device)
+        from encoders import models  # here, as transformers takes seconds to import
+
+        folder = self.path if self.run is None else self.run / EXPORT
+        with models.readable(folder):  # of a sweep, one that is broken must not end the others
+            return encoders.load(
+                folder if folder.is_dir() else self.model, pooling=pooling or self.pooling, device=device
+            ).eval()
+
+
+def device(wanted: str) -> str:
+    """The device that ``wanted`` (auto, cpu, cuda, mps) comes to.
+
+    Raises:
+        UserError: if there is no such one.
+    """
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise UserError("device cuda: there is none here. auto takes what there is.")
+    return wanted
