@@ -1,4 +1,4 @@
-"""Puts a run's encoder into the box: half precision, a card of its own, small enough to ship.
+"""Puts a run's encoder into the box: half precision, with card, recipe and log, small enough to ship.
 
 python -m encoders.bundle runs/<folder> roberta-mini
 """
@@ -6,6 +6,8 @@ python -m encoders.bundle runs/<folder> roberta-mini
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,7 +28,8 @@ from encoders.layout import atomic_folder
 from encoders.offline import CHECKPOINTS
 
 MOST_BYTES, MOST_BYTES_IN_ALL = 16 * 10**6, 32 * 10**6
-CURVE = 12  # points of the held-out loss on the card, at most
+RECIPE, LOG = "recipe.yaml", "training.csv"  # the run's configuration, and its losses
+CURVE, LOGGED = 12, 500  # points of the held-out loss on the card, and rows of the log, at most
 GUESSES = 5
 CLOZE = (
     "The king sat on his [MASK].",
@@ -78,6 +81,8 @@ def bundle(run: Path, name: str, *, into: Path = CHECKPOINTS) -> Path:
         for path in (unfinished / "encoder").iterdir():
             path.rename(unfinished / path.name)
         (unfinished / "encoder").rmdir()
+        (unfinished / RECIPE).write_text(_recipe(config), encoding="utf-8")
+        (unfinished / LOG).write_text(_log(lines), encoding="utf-8")
         sizes = {path: path.stat().st_size for path in unfinished.rglob("*") if path.is_file()}
         large = [path.name for path, size in sizes.items() if size > MOST_BYTES]
         if large or sum(sizes.values()) > MOST_BYTES_IN_ALL:
@@ -95,6 +100,35 @@ def _files(corpus: dict[str, Any]) -> Iterator[str]:
     yield from (f"{path.parent.name}/{path.name}" for path in paths)
     if corpus.get("pydocs") or not paths:
         yield "pydocs"
+
+
+def _recipe(config: dict[str, Any]) -> str:
+    """The configuration of the run, without what belongs to its machine."""
+    kept = {key: value for key, value in config.items() if key not in ("cache", "run_dir", "resume", "device")}
+    for key in ("path", "dev_path"):
+        if given := kept["corpus"].get(key):
+            paths = [given] if isinstance(given, str) else given
+            kept["corpus"] = kept["corpus"] | {key: [f"{Path(one).parent.name}/{Path(one).name}" for one in paths]}
+    return yaml.safe_dump(kept, sort_keys=False)
+
+
+def _log(lines: Sequence[dict[str, Any]]) -> str:
+    """Losses as CSV: each measurement on held-out text, and means of as many training steps as leave few rows."""
+    steps = sum("loss" in line for line in lines)
+    names = sorted({key for line in lines for key in line if key.startswith("dev_")})
+    text = io.StringIO()
+    table = csv.DictWriter(text, ["step", "tokens", "loss", *names], extrasaction="ignore", lineterminator="\n")
+    table.writeheader()
+    since: list[float] = []
+    for line in lines:
+        if "loss" in line:
+            since.append(line["loss"])
+            if len(since) == -(-steps // LOGGED) or line["step"] == steps:
+                table.writerow(line | {"loss": round(float(np.mean(since)), 4)})
+                since = []
+        else:
+            table.writerow({key: round(value, 4) for key, value in line.items()})
+    return text.getvalue()
 
 
 def _curve(lines: Sequence[dict[str, Any]]) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from transformers import AutoModelForMaskedLM
 
 import encoders
@@ -31,7 +34,8 @@ def test_it_opens_by_name_in_half_precision(run: Path, tmp_path: Path, monkeypat
     halved = (folder / "model.safetensors").stat().st_size
     assert halved < 0.6 * (run / "encoder" / "model.safetensors").stat().st_size
     assert AutoModelForMaskedLM.from_pretrained(folder).lm_head is not None
-    assert {path.name for path in folder.iterdir()} == {path.name for path in (run / "encoder").iterdir()}
+    own = {"recipe.yaml", "training.csv"}
+    assert {path.name for path in folder.iterdir()} == {path.name for path in (run / "encoder").iterdir()} | own
 
 
 def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> None:
@@ -40,6 +44,25 @@ def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> N
     assert all(sentence.replace("[MASK]", "___") in card for sentence in bundle.CLOZE)
     assert re.search(r"then declutr on [\d,]+ tokens", card) and "corpus.jsonl" in card
     assert str(run.parent) not in card and str(tmp_path) not in card
+
+
+def test_recipe_and_log_are_kept_with_it(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "LOGGED", 2)
+    folder = bundle.bundle(run, "roberta-mini", into=tmp_path)
+    recipe = (folder / "recipe.yaml").read_text()
+    assert str(run.parent) not in recipe and str(tmp_path) not in recipe
+    assert yaml.safe_load(recipe)["corpus"]["path"] == [f"{run.parent.name}/corpus.jsonl"]
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    rows = list(csv.DictReader((folder / "training.csv").read_text().splitlines()))
+    means = [(row["step"], float(row["loss"])) for row in rows if row["loss"]]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert means == [
+        ("2", pytest.approx(sum(losses[:2]) / 2, abs=1e-4)),
+        ("4", pytest.approx(sum(losses[2:]) / 2, abs=1e-4)),
+    ]
+    assert (
+        sum(bool(row["dev_contrastive"]) for row in rows) == sum("dev_contrastive" in line for line in lines) > 1
+    )
 
 
 def test_too_large_or_unfinished_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
