@@ -22,6 +22,7 @@ import encoders
 from data.batch import Tokens
 from data.errors import UserError, readable
 from data.files import read_json
+from encoders import models
 from encoders.base import Encoder
 from encoders.export import model_card
 from encoders.layout import atomic_folder
@@ -31,6 +32,7 @@ MOST_BYTES, MOST_BYTES_IN_ALL = 16 * 10**6, 32 * 10**6
 RECIPE, LOG = "recipe.yaml", "training.csv"  # the run's configuration, and its losses
 CURVE, LOGGED = 12, 500  # points of the held-out loss on the card, and rows of the log, at most
 GUESSES = 5
+DROPOUT = 0.1  # that whoever trains it further begins with, as in the published models
 CLOZE = (
     "The king sat on his [MASK].",
     "She opened the [MASK] and looked out of the window.",
@@ -58,6 +60,7 @@ def bundle(run: Path, name: str, *, into: Path = CHECKPOINTS) -> Path:
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
         quick = read_json(run / "quick.json")
     encoder = encoders.load(run / "encoder")
+    models.with_dropout(encoder.model.config, DROPOUT)  # type: ignore[union-attr, arg-type]
     shape = config["encoder"].get("shape") or {}
     seen = max(line["tokens"] for line in lines if "tokens" in line)
     encoder.origin = (

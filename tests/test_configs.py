@@ -18,6 +18,7 @@ REQUIRED = {
     "evaluation/senteval": ["evaluation.data=."],
     "corpus/text": ["corpus.path=."],
     "experiment/pretrain/roberta_mini": ["corpus.path=."],
+    "experiment/declutr/mini": ["corpus.path=."],
     "experiment/conssent/small": ["corpus.path=."],
     "experiment/conssent/small_mt": ["corpus.path=."],
     "experiment/gensen/table2": ["corpus.path=.", "objective.parse.gold=.", "objective.nli.path=."],

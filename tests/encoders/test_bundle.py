@@ -33,7 +33,8 @@ def test_it_opens_by_name_in_half_precision(run: Path, tmp_path: Path, monkeypat
     np.testing.assert_allclose(after, before, atol=5e-3)
     halved = (folder / "model.safetensors").stat().st_size
     assert halved < 0.6 * (run / "encoder" / "model.safetensors").stat().st_size
-    assert AutoModelForMaskedLM.from_pretrained(folder).lm_head is not None
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    assert model.lm_head is not None and model.config.hidden_dropout_prob == 0.1
     own = {"recipe.yaml", "training.csv"}
     assert {path.name for path in folder.iterdir()} == {path.name for path in (run / "encoder").iterdir()} | own
 
