@@ -12,6 +12,7 @@ from data.errors import UserError
 from encoders.bag_of_words import BagOfWords
 from encoders.base import Encoder
 from encoders.random_vectors import RandomVectors
+from encoders.word_weights import Weighting
 
 EXPORT = "encoder"  # a run folder's part that is judged
 
@@ -26,12 +27,15 @@ class Named:
         pooling: None: the model's own.
         vectors: file of word vectors, of a bag of words.
         lowercase: whether it looks words up in lower case.
+        weighting, counts: how much each word counts in it (see BagOfWords).
     """
 
     model: str
     pooling: str | None = None
-    vectors: Path | None = None
+    vectors: str | Path | None = None
     lowercase: bool = False
+    weighting: Weighting = "none"
+    counts: str | Path | None = None
 
     @property
     def path(self) -> Path:
@@ -52,7 +56,9 @@ class Named:
             # The last two names tell folders apart of which many are called "model".
             name = "/".join(self.path.resolve().parts[-2:]) if self.path.is_dir() else self.model
         if self.vectors is not None and self.model == "bag_of_words":
-            name += f", {self.vectors.name.split('.txt')[0]}" + ", lower-cased" * self.lowercase
+            name += f", {_stem(self.vectors)}" + ", lower-cased" * self.lowercase
+            if self.counts is not None and self.weighting != "none":
+                name += f", {self.weighting} of {_stem(self.counts)}"
         return name + (f", {self.pooling}" if self.pooling else "")
 
     def open(self, device: str, pooling: str | None = None) -> Encoder | RandomVectors:
@@ -64,7 +70,13 @@ class Named:
         if self.model == "random_vectors":
             return RandomVectors()
         if self.model == "bag_of_words":
-            return BagOfWords(vectors=str(self.vectors), lowercase=self.lowercase, device=device)
+            return BagOfWords(
+                vectors=str(self.vectors),
+                lowercase=self.lowercase,
+                weighting=self.weighting,
+                counts=None if self.counts is None else str(self.counts),
+                device=device,
+            )
         from encoders import models  # here, as transformers takes seconds to import
 
         folder = self.path if self.run is None else self.run / EXPORT
@@ -72,6 +84,10 @@ class Named:
             return encoders.load(
                 folder if folder.is_dir() else self.model, pooling=pooling or self.pooling, device=device
             ).eval()
+
+
+def _stem(file: str | Path) -> str:
+    return Path(file).name.split(".txt")[0]
 
 
 def device(wanted: str) -> str:

@@ -168,7 +168,7 @@ def judge(
     vectors = model.vectors([sentence for part in every for sentence in part.sentences])
     lexicon = Lexicon(model.encoder, model.rows, words)
     known = list(dict.fromkeys(word for part in every for column in part.words for word in column))
-    forms = [next((form for form in (word, word.lower()) if lexicon.knows(form)), word) for word in known]
+    forms = [lexicon.form(word) or word for word in known]
     table = lexicon.vectors(forms) if known else np.empty((0, 0), dtype=np.float32)
     place = {word: number for number, word in enumerate(known)}
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import command
@@ -80,16 +81,18 @@ def read(path: Path, wanted: Sequence[str] | None = None) -> Labelled:
 
 
 def sample(data: Labelled, size: int, seed: int) -> Labelled:
-    """About ``size`` sentences drawn by ``seed``, in the file's order; labels keep their shares of ``data``."""
+    """``size`` sentences drawn by ``seed``, in the file's order; labels keep their shares, one each at least."""
     if size >= len(data.texts):
         return data
     rng = generator(JUDGED_SPLIT, seed)
     places: list[int] = []
     labels = np.array(data.labels)
-    for name in data.names:
-        members = np.flatnonzero(labels == name)
-        count = max(1, int(size * len(members) / len(labels)))
-        places += rng.permutation(members)[:count].tolist()
+    groups = [np.flatnonzero(labels == name) for name in data.names]
+    shares = np.array([size * len(group) / len(labels) for group in groups])
+    counts = np.maximum(1, shares.astype(int))
+    counts[np.argsort(counts - shares, kind="stable")[: max(0, size - counts.sum())]] += 1
+    for group, count in zip(groups, counts, strict=True):
+        places += rng.permutation(group)[:count].tolist()
     return Labelled(*map(list, zip(*((data.texts[i], data.labels[i]) for i in sorted(places)), strict=True)))
 
 
@@ -129,49 +132,67 @@ def agreement(points: np.ndarray, labels: Sequence[str], k: int = NEIGHBOURS) ->
     return 100.0 * hits / len(points)
 
 
+def placed(
+    vectors: np.ndarray, labels: Sequence[str], *, perplexity: float = PERPLEXITY, seed: int = 0
+) -> tuple[np.ndarray, Agreement]:
+    """Places in the map, (n, 2), of ``vectors`` (n, D) of any length, and how well neighbours name ``labels``."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = vectors / np.where(norms == 0, 1, norms)
+    points = project(vectors, perplexity=perplexity, seed=seed)
+    guess = 100.0 * Counter(labels).most_common(1)[0][1] / len(labels)
+    return points, Agreement(agreement(vectors, labels), agreement(points, labels), guess)
+
+
 def draw(points: np.ndarray, data: Labelled, scores: Agreement, *, model: str, source: str) -> Figure:
-    """The picture: a colour (and, beyond seven, a shape) a label, its name where its points are densest."""
+    """The picture of one map, with how well neighbours name labels below it."""
     with style.look():
-        names = data.names
         figure = Figure(figsize=(style.WIDTH, 0.72 * style.WIDTH))
         axes = figure.subplots()
         axes.set_label("map")
-        labels = np.array(data.labels)
-        for number, name in enumerate(names):
-            own = points[labels == name]
-            axes.plot(
-                *own.T,
-                linestyle="none",
-                marker=SHAPES[number // len(COLOURS)],
-                color=COLOURS[number % len(COLOURS)],
-                markersize=float(np.clip(110 / np.sqrt(len(points)), 2.0, 5.0)),
-                markeredgewidth=0,
-                alpha=0.75,
-                label=name,
-            )
-        for number, name in enumerate(names):
-            axes.annotate(
-                name,
-                _densest(points[labels == name]),
-                ha="center",
-                va="center",
-                fontsize=8,
-                fontweight="bold",
-                color=COLOURS[number % len(COLOURS)],
-                bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75},
-            )
+        scatter(axes, points, data)
         axes.set_title(f"{model}: {source}, {len(points):,} sentences")
         axes.set_xlabel(
             f"label named by {NEIGHBOURS} nearest neighbours: {scores.vectors:.1f} % in the vectors, "
             f"{scores.map:.1f} % in the map, {scores.guess:.1f} % by guessing"
         )
-        axes.set(xticks=[], yticks=[])  # places in a map have no unit
-        axes.spines[:].set_visible(False)
-        axes.set_aspect("equal", adjustable="datalim")
         axes.legend(
             loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=2.0, handletextpad=0.2, borderaxespad=0.4
         )
         return figure
+
+
+def scatter(axes: Axes, points: np.ndarray, data: Labelled, size: float = 1.0) -> None:
+    """Draws ``points`` (n, 2): a colour (and, beyond seven, a shape) a label, its name where they are densest.
+
+    ``size`` is that of dots and names; a small panel wants less than 1.
+    """
+    names = data.names
+    labels = np.array(data.labels)
+    for number, name in enumerate(names):
+        axes.plot(
+            *points[labels == name].T,
+            linestyle="none",
+            marker=SHAPES[number // len(COLOURS)],
+            color=COLOURS[number % len(COLOURS)],
+            markersize=size * float(np.clip(110 / np.sqrt(len(points)), 2.0, 5.0)),
+            markeredgewidth=0,
+            alpha=0.75,
+            label=name,
+        )
+    for number, name in enumerate(names):
+        axes.annotate(
+            name,
+            _densest(points[labels == name]),
+            ha="center",
+            va="center",
+            fontsize=8 * size,
+            fontweight="bold",
+            color=COLOURS[number % len(COLOURS)],
+            bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75},
+        )
+    axes.set(xticks=[], yticks=[])  # places in a map have no unit
+    axes.spines[:].set_visible(False)
+    axes.set_aspect("equal", adjustable="datalim")
 
 
 def _densest(points: np.ndarray) -> tuple[float, float]:
@@ -203,11 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         data = sample(read(given.data, given.labels), given.sample, given.seed)
         model = command.opened(given.model, given)
         vectors = model.rows(data.texts)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors = vectors / np.where(norms == 0, 1, norms)
-        points = project(vectors, perplexity=given.perplexity, seed=given.seed)
-        guess = 100.0 * Counter(data.labels).most_common(1)[0][1] / len(data.labels)
-        scores = Agreement(agreement(vectors, data.labels), agreement(points, data.labels), guess)
+        points, scores = placed(vectors, data.labels, perplexity=given.perplexity, seed=given.seed)
         source = re.sub(r"\.(tsv|txt)(\.gz)?$", "", given.data.name)
         figure = draw(points, data, scores, model=model.name, source=source)
         name = re.sub(r"[^\w.+-]+", "_", f"{source}-{model.name}")

@@ -113,7 +113,12 @@ def judge(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, float |
 
 
 def chance(name: str, scores: Mapping[str, float | None]) -> float | None:
-    """What guessing scores in ``judge``'s figure ``name``, in percent; None where there is no such thing."""
+    """What guessing scores in figure ``name``, of ``judge`` in percent; None where there is no such thing.
+
+    Of a held-out loss it is what one gets who knows frequencies alone (``<name>_unigram``).
+    """
+    if name.startswith("dev_"):
+        return scores.get(f"{name}_unigram")
     if name.startswith("recall@"):
         pairs = scores.get("n_pairs")
         return min(100.0, 100.0 * int(name.removeprefix("recall@")) / pairs) if pairs else None

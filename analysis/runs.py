@@ -13,6 +13,7 @@ from data.errors import UserError
 
 # What reading a file that was cut short, altered or locked may raise.
 UNREADABLE = (OSError, ValueError, yaml.YAMLError)
+OF_A_RUN = ("config.yaml", "metrics.jsonl")
 AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # of senteval.json, those listed
 
 
@@ -27,9 +28,8 @@ def scan(root: Path) -> list[dict[str, Any]]:
         raise UserError(f"There is no folder {root}: name the folder that holds the run folders (runs, say).")
     if (root / "config.yaml").exists():
         return [read(root)]
-    return [
-        read(folder) for folder in sorted(root.iterdir()) if folder.is_dir() and not folder.name.startswith(".")
-    ]
+    # Beside runs there may be folders of other things: pictures, tables, what a sweep leaves.
+    return [read(path) for path in sorted(root.iterdir()) if any((path / name).exists() for name in OF_A_RUN)]
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
     for name in ("start", "trained", "change", "chance", "n"):
         result.add_column(name, justify="right")
     known = [name for name in _NAMES if name in both]
-    losses = sorted(name for name in both if name.startswith("dev_"))
+    losses = sorted(name for name in both if name.startswith("dev_") and not name.endswith("_unigram"))
     for name in known[:5] + losses + known[5:]:
         result.add_row(
             f"{_name(name)} {'↑' if _higher_is_better(name) else '↓'}",

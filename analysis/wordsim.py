@@ -37,6 +37,7 @@ COLUMNS = {  # of GenSen's table 3, and the sets of the same pairs
     "men": "MEN-TR-3k",
 }
 QVEC = "QVEC"
+LEAST_PAIRS = 10  # of fewer no rho is told: over two pairs it is 1 or -1, whatever the vectors
 
 
 class Pair(NamedTuple):
@@ -51,7 +52,7 @@ class Similarity(NamedTuple):
     """A set's result.
 
     Attributes:
-        spearman: rho, -1 to 1; None where it is undefined (fewer than two pairs, or all alike).
+        spearman: rho, -1 to 1; None of fewer than ``LEAST_PAIRS``, or where all are alike.
         covered: pairs that it is over.
         pairs: in the set.
     """
@@ -109,7 +110,10 @@ def judge(lexicon: Lexicon, sets: Mapping[str, Sequence[Pair]]) -> dict[str, Sim
         first = [place[forms[pair.first]] for pair in covered]
         second = [place[forms[pair.second]] for pair in covered]
         cosines = cosine(vectors[first], vectors[second])
-        result[name] = Similarity(spearman(cosines, [pair.score for pair in covered]), len(covered), len(pairs))
+        rho = None
+        if len(covered) >= LEAST_PAIRS:
+            rho = spearman(cosines, [pair.score for pair in covered])
+        result[name] = Similarity(rho, len(covered), len(pairs))
     return result
 
 
@@ -155,6 +159,8 @@ def table(judged: Sequence[Judged], *, apart: bool = False) -> Grid:
     printed = []
     for line in read_table("gensen_table3"):
         shown = {name: line[column] for column, name in COLUMNS.items() if name in names and line[column]}
+        if not shown:
+            continue
         shown |= {QVEC: line["qvec"]} if line["qvec"] else {}
         printed_cells: dict[Key, Cell] = {("", name): Cell(float(text), text) for name, text in shown.items()}
         printed.append(Row(line["model"], printed_cells, "gensen"))
@@ -169,7 +175,8 @@ def table(judged: Sequence[Judged], *, apart: bool = False) -> Grid:
     ]
     notes += [
         "Spearman's rho of the cosines (pairs covered / all): a pair with a word that the encoder does not know "
-        "is left out. Two rows compare where they cover the same pairs; the paper names no coverage.",
+        f"is left out, and of fewer than {LEAST_PAIRS} pairs no rho is told. Two rows compare where they cover "
+        "the same pairs; the paper names no coverage.",
         f"{QVEC} is missing: it needs its oracle file of semantic features (Tsvetkov et al. 2015).",
     ]
     return Grid("word similarity", columns, ours, printed, notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from data.token_format import TokenFormat
 
 POOL = 100  # batches that are sorted by length together
+COUNTED_TURNS = 1000  # of which the shares of the tasks are known well enough
 
 
 class Units(Protocol):
@@ -50,6 +52,11 @@ class Batches(Dataset[Batch], ABC):
     @abstractmethod
     def fixed(self, n_batches: int) -> list[Batch]:
         """The first ``n_batches`` (of each task) of an order and of examples that no seed and no step changes."""
+
+    def mean_tokens(self, n_batches: int) -> float:
+        """About how many tokens a micro-batch has: the mean of ``fixed``, whose documents are of all lengths."""
+        drawn = self.fixed(n_batches)
+        return sum(batch.n_tokens for batch in drawn) / len(drawn)
 
     def __getitem__(self, step: int) -> Batch:
         return self.batch(step)
@@ -107,6 +114,12 @@ class Turns(Batches):
     def fixed(self, n_batches: int) -> list[Batch]:
         return [batch for loader in self.loaders.values() for batch in loader.fixed(n_batches)]
 
+    def mean_tokens(self, n_batches: int) -> float:
+        """The loaders' means, weighted by how often the turn is theirs."""
+        turns = Counter(map(self.turn, range(COUNTED_TURNS)))
+        means = [count * self.loaders[name].mean_tokens(n_batches) for name, count in turns.items()]
+        return sum(means) / COUNTED_TURNS
+
 
 class Loader(Batches):
     """Micro-batches of examples drawn from documents.
@@ -130,6 +143,10 @@ class Loader(Batches):
             as each other. Documents are shuffled, the next ``POOL`` batches of them are sorted by length and cut
             into batches, and these are shuffled: what stands together is still random among its likes, and short
             and long batches follow each other at random.
+        contiguous: whether the documents of a batch are neighbours, in the order of ``indices``, and only the
+            batches are shuffled; where the first one begins is random too.
+        units: what messages call the documents.
+        more: how messages advise to get more of them; None: as documents of a corpus.
 
     Raises:
         ValueError: if ``batch_size`` is not a positive multiple of ``world``.
@@ -148,6 +165,9 @@ class Loader(Batches):
         world: int = 1,
         stream: int = 0,
         lengths: np.ndarray | None = None,
+        contiguous: bool = False,
+        units: str = "documents",
+        more: str | None = None,
     ) -> None:
         if batch_size < 1 or batch_size % world:
             raise ValueError(
@@ -164,6 +184,8 @@ class Loader(Batches):
         # Left out where it is 0: of up to four numbers in a key trailing zeros say nothing, but a fifth one does.
         self.stream = (stream,) if stream else ()
         self.lengths = lengths
+        self.contiguous = contiguous
+        self.units, self.more = units, more
         self._epoch = -1
         self._order = self.indices
 
@@ -175,9 +197,10 @@ class Loader(Batches):
             UserError: if there are fewer documents than a batch takes.
         """
         if len(self.indices) < self.batch_size:
+            shorter = " or objective.max_length" if self.units == "documents" else ""
             raise UserError(
-                f"The training part's {len(self.indices)} usable documents do not fill a batch of "
-                f"{self.batch_size}: lower objective.batch_size or objective.max_length, or take more text."
+                f"The training part's {len(self.indices)} usable {self.units} do not fill a batch of "
+                f"{self.batch_size}: lower objective.batch_size{shorter}, or {self.more or 'take more text'}."
             )
         return len(self.indices) // self.batch_size
 
@@ -200,15 +223,19 @@ class Loader(Batches):
         size = min(self.batch_size, len(self.indices) // self.world * self.world)
         if size < min(2, self.batch_size):
             raise UserError(
-                f"The held-out part has {len(self.indices)} usable documents, and a measurement takes "
-                f"{max(2, self.world)} at least: raise corpus.dev_fraction, or name a corpus.dev_path."
+                f"The held-out part has {len(self.indices)} usable {self.units}, and a measurement takes "
+                f"{max(2, self.world)} at least: "
+                f"{self.more or 'raise corpus.dev_fraction, or name a corpus.dev_path'}."
             )
-        order = generator(FIXED, 0, 0, *self.stream).permutation(self.indices)
+        rng = generator(FIXED, 0, 0, *self.stream)
+        order = self._runs(rng, size) if self.contiguous else rng.permutation(self.indices)
         count = min(n_batches, len(self.indices) // size)
         return [self._draw(order, position, size, (FIXED, position + 1)) for position in range(count)]
 
     def _shuffled(self, rng: np.random.Generator) -> np.ndarray:
         """An epoch's documents in their order; those beyond the last whole batch may be left out."""
+        if self.contiguous:
+            return self._runs(rng, self.batch_size)
         if self.lengths is None:
             return rng.permutation(self.indices)
         places = rng.permutation(len(self.indices))[: self.batches_per_epoch * self.batch_size]
@@ -218,6 +245,12 @@ class Loader(Batches):
             pool = pool[np.argsort(self.lengths[pool], kind="stable")]
             batches.append(rng.permutation(pool.reshape(-1, self.batch_size)))
         return self.indices[np.concatenate(batches).ravel()]
+
+    def _runs(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """The documents in runs of ``size`` neighbours, which follow each other at random."""
+        first = rng.integers(len(self.indices) % size + 1)
+        count = len(self.indices) // size * size
+        return rng.permutation(self.indices[first : first + count].reshape(-1, size)).ravel()
 
     def _draw(self, order: np.ndarray, position: int, size: int, key: tuple[int, ...]) -> Batch:
         first = position * size

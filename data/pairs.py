@@ -246,6 +246,10 @@ class PairStore:
         raise self._nothing(part, total, left_out)
 
     def _nothing(self, part: Part, total: int, left_out: Mapping[str, int]) -> UserError:
+        if not total and self.synthetic:
+            return UserError(
+                f"None of the {len(self):,} pairs of {self._name} is in the {part} part: raise {self._name}.pairs."
+            )
         if not total:
             change = "Raise it or name files of held-out pairs" if part == "dev" else "Lower it or take more pairs"
             return UserError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ class TokenFormat:
         vocab_size: number of ids, special ones included; random replacements are drawn below it.
         max_length: positions of the encoder, special tokens included.
         special_ids: ids that masking never selects.
+        middle: special tokens put between the two segments of a pair ([SEP], </s> </s>).
     """
 
     prefix: tuple[int, ...]
@@ -27,6 +29,7 @@ class TokenFormat:
     vocab_size: int
     max_length: int
     special_ids: frozenset[int]
+    middle: tuple[int, ...] = ()
 
     @property
     def max_content(self) -> int:
@@ -36,3 +39,26 @@ class TokenFormat:
     def wrap(self, content: np.ndarray) -> np.ndarray:
         """Adds the special tokens to ``content`` (of shape (n,)), cut at the end if it exceeds the positions."""
         return np.concatenate([self.prefix, content[: self.max_content], self.suffix]).astype(np.int64)
+
+    @property
+    def max_pair(self) -> int:
+        """Content tokens of two segments that fit beside the special ones."""
+        return self.max_content - len(self.middle)
+
+    def wrap_pair(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Two segments (of shapes (n,) and (m,), which must fit) in one row, and its segment ids: 1 from B on.
+
+        Devlin et al. (2019), figure 2.
+        """
+        ids = np.concatenate([self.prefix, first, self.middle, second, self.suffix]).astype(np.int64)
+        begins = len(self.prefix) + len(first) + len(self.middle)
+        return ids, (np.arange(len(ids)) >= begins).astype(np.int64)
+
+
+def separator(tokenizer: Any) -> tuple[int, ...]:
+    """What ``tokenizer`` (a fast one) puts between two texts; if nothing, its token that ends a text, if any."""
+    pair = tokenizer("a", "b")
+    owners = pair.sequence_ids()  # 0 and 1 are the texts'
+    begins, ends = len(owners) - owners[::-1].index(0), owners.index(1)
+    end = tokenizer.eos_token_id if tokenizer.sep_token_id is None else tokenizer.sep_token_id
+    return tuple(pair["input_ids"][begins:ends]) or (() if end is None else (end,))

@@ -83,7 +83,7 @@ class WordVectors(vocab.Vectors):
                 if len(row) != matrix.shape[1] or len(row) == 0:
                     raise UserError(
                         f"{path}:{number} has {len(row)} numbers after its word; "
-                        f"{matrix.shape[1] or 'one or more'} are right."
+                        f"{matrix.shape[1] or 'one or more'} are right{_hint(line)}."
                     )
                 if not word:
                     self.skipped += 1
@@ -131,8 +131,17 @@ def _numbers(text: bytes, where: str) -> np.ndarray:
     except ValueError:
         row = np.array([np.nan], dtype=np.float32)
     if not np.isfinite(row).all():
-        raise UserError(f"{where} holds something else than a word and finite numbers, parted by blanks.")
+        raise UserError(
+            f"{where} holds something else than a word and finite numbers, parted by blanks{_hint(text)}."
+        )
     return row
+
+
+def _hint(line: bytes) -> str:
+    """What is wrong with a line that is not as it should be, where that can be seen."""
+    if _decoded(line) is None or b"\0" in line:
+        return "; if the file is binary, save its words and numbers as text"
+    return "; it has tabs, where blanks are right" if b"\t" in line else ""
 
 
 @contextmanager

@@ -106,7 +106,9 @@ def train_word_level(
     )
     tokenizer.train_from_iterator(_present(texts), trainer)
     if tokenizer.get_vocab_size() == len(special):
-        raise UserError(f"No word of the corpus occurs {min_count:,} times: lower encoder.min_count.")
+        raise UserError(
+            f"No word of the corpus occurs {min_count:,} times: lower encoder.min_count, or take more text."
+        )
     return _wrap(tokenizer, max_length)
 
 

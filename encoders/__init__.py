@@ -21,28 +21,33 @@ def load(name: str | Path, *, pooling: str | None = None, device: str | None = N
     Args:
         name: a name in ``encoders/checkpoints``, a folder (ours, of sentence-transformers or of
             transformers), or a model of the Hugging Face hub; looked for in this order.
-        pooling: overrides the folder's own ("mean", "cls", "max" or "last").
+        pooling: overrides the folder's own ("mean", "cls", "max" or "last"; "pooler" where weights have BERT's).
         device: where to put it; None leaves it on the CPU.
 
     Raises:
         UserError: if there is no such encoder, or it cannot be opened.
     """
-    from encoders import offline, transformer  # here, as transformers takes seconds to import
+    from encoders import offline, pooler, transformer  # here, as transformers takes seconds to import
 
     folder = offline.CHECKPOINTS / str(name) if str(name) in offline.bundled() else Path(name).expanduser()
-    options: dict[str, Any] = {"pooling": pooling, "weights": "pretrained", "device": device}
+    by_pooler = pooling == pooler.POOLER
+    own = None if by_pooler else pooling
+    options: dict[str, Any] = {"pooling": own, "weights": "pretrained", "device": device}
     if not folder.is_dir():
         if isinstance(name, Path) or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name):
             raise UserError(f"There is no encoder's folder {name}.")
-        return transformer.Transformer(name=name, **options)
-    marker = folder / offline.MARKER
-    kind = _kind(read_json(marker)) if marker.is_file() else transformer.Transformer
-    if kind is transformer.Transformer:
-        return transformer.Transformer(path=str(folder), **options)
-    encoder = kind.load(folder)
-    if pooling is not None:
+        encoder: Encoder = transformer.Transformer(name=name, **options)
+    else:
+        marker = folder / offline.MARKER
+        kind = _kind(read_json(marker)) if marker.is_file() else transformer.Transformer
+        is_transformer = kind is transformer.Transformer
+        encoder = transformer.Transformer(path=str(folder), **options) if is_transformer else kind.load(folder)
+    if isinstance(encoder, transformer.Transformer):
+        if by_pooler:
+            encoder.pool_by(pooler.POOLER)
+    elif pooling is not None:
         if not encoder.poolings:
-            raise UserError(f"{folder} holds a {kind.__name__}, whose pooling is fixed.")
+            raise UserError(f"{folder} holds a {type(encoder).__name__}, whose pooling is fixed.")
         if pooling not in encoder.poolings:
             raise UserError(f"{folder} pools by {' or '.join(encoder.poolings)}. Got {pooling} instead.")
         encoder.pool_by(pooling)

@@ -2,14 +2,14 @@
 
     sentence = (1 / n) sum_i v(w_i)        (n known words; zeros where n = 0)
 
-SentEval (Conneau and Kiela 2018), ``examples/bow.py``.
+SentEval (Conneau and Kiela 2018), ``examples/bow.py``. Weighted means: ``encoders.word_weights``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -20,6 +20,8 @@ from transformers import PreTrainedTokenizerFast
 from data.batch import Tokens
 from data.errors import UserError
 from data.files import read_json, write_json
+from data.sentences import splitter
+from data.sources.reading import lines
 from data.token_format import TokenFormat
 from data.vectors import WordVectors
 from encoders import offline
@@ -28,6 +30,7 @@ from encoders.export import model_card
 from encoders.layout import atomic_folder, write_modules
 from encoders.models import readable
 from encoders.pooling import pool
+from encoders.word_weights import Weighting, weigh
 
 MAX_LENGTH = 1_000_000  # words: as good as no limit
 WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"  # sentence-transformers' names
@@ -43,13 +46,18 @@ class BagOfWords(Encoder):
         path: a folder that ``save`` wrote, taken instead of ``vectors``.
         weights: "auto" or "pretrained", which are the same here.
         lowercase: whether words are looked up in lower case; a folder keeps its own way.
-        texts, texts_key, cache, tokenizer: of encoders that make their vocabulary from a corpus; not used.
+        weighting: of the words in the mean, "none", "tfidf" or "sif"; a folder keeps its own way.
+        counts: text file to count words in for it, a sentence a line, its words parted as those of the sentences
+            to encode are (.gz too); None: the sentences of ``texts``.
+        sif_a: a of SIF.
+        texts: makes the texts that words are counted in where ``counts`` is None.
+        texts_key, cache, tokenizer: of encoders that make their vocabulary from a corpus; not used.
         require_mask_token: refuse, as there is none.
         device: where to put it.
 
     Raises:
         ValueError: if an argument is out of range.
-        UserError: if there is nothing to open, or a mask token is required.
+        UserError: if there is nothing to open or to count, or a mask token is required.
     """
 
     def __init__(
@@ -59,6 +67,9 @@ class BagOfWords(Encoder):
         path: str | None = None,
         weights: Literal["auto", "pretrained", "random"] = "auto",
         lowercase: bool = False,
+        weighting: Weighting = "none",
+        counts: str | None = None,
+        sif_a: float = 1e-3,
         texts: Callable[[], Iterable[str]] | None = None,
         texts_key: Callable[[], str] | None = None,
         cache: Path | None = None,
@@ -71,10 +82,16 @@ class BagOfWords(Encoder):
             raise ValueError(
                 f"encoder.weights must be auto or pretrained for word vectors. Got {weights} instead."
             )
+        if weighting not in get_args(Weighting):
+            raise ValueError(
+                f"encoder.weighting must be one of {', '.join(get_args(Weighting))}. Got {weighting} instead."
+            )
+        if sif_a <= 0:
+            raise ValueError(f"encoder.sif_a must be a positive number. Got {sif_a} instead.")
         if require_mask_token:
             raise UserError(
                 "objective.mlm_weight needs a mask token, and bag_of_words has none: "
-                "choose another encoder or objective=contrastive_only."
+                "choose another encoder or objective.mlm_weight=0."
             )
         if path is not None:
             table = self._open(Path(path).expanduser())
@@ -85,6 +102,11 @@ class BagOfWords(Encoder):
             self.tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=MAX_LENGTH)
             self.weights = "pretrained"
             self.origin = f"word vectors of {vectors}, {len(table):,} x {table.shape[1]}"
+            if weighting != "none":
+                number = weigh(table, backend, _sentences(counts, texts, weighting), weighting, sif_a)
+                of = "the corpus" if counts is None else counts
+                how = f"sif (a = {sif_a:g})" if weighting == "sif" else weighting
+                self.origin += f", weighted by {how} from {number:,} sentences of {of}"
         else:
             raise ValueError("encoder.vectors must be a file of word vectors. Got nothing instead.")
         self.embedding = nn.Embedding.from_pretrained(table, freeze=False)
@@ -159,6 +181,21 @@ class BagOfWords(Encoder):
         if len(self.tokenizer) != len(table):
             raise UserError(f"{folder} has {len(self.tokenizer)} words and {len(table)} vectors: export it again.")
         return table
+
+
+def _sentences(
+    counts: str | None, texts: Callable[[], Iterable[str]] | None, weighting: Weighting
+) -> Iterator[str]:
+    """The text to count words in: the lines of a file, or the sentences of ``texts``."""
+    if counts is not None:
+        return (line for _, line in lines(Path(counts).expanduser()) if line.strip())
+    if texts is None:
+        raise ValueError(
+            f"encoder.counts must be a text file to count words in where encoder.weighting={weighting}. "
+            "Got nothing instead."
+        )
+    split = splitter(texts)
+    return (sentence for text in texts() for sentence in split(text))
 
 
 def word_tokenizer(words: Sequence[str], lowercase: bool) -> Tokenizer:

@@ -75,6 +75,18 @@ class Encoder(nn.Module, ABC):
         """Floating-point operations of ``token_logits`` for ``tokens`` states."""
 
     @property
+    def pooled_dimension(self) -> int:
+        """Width of what ``pooled`` gives."""
+        return self.dimension
+
+    def add_pooler(self) -> None:
+        """Makes what ``pooled`` takes, where the encoder could have it and has not."""
+
+    def pooled(self, encoding: Encoding) -> Tensor:
+        """What a classifier of whole inputs reads, of shape (B, ``pooled_dimension``): the sentence vectors."""
+        return encoding.sentence
+
+    @property
     def poolings(self) -> tuple[str, ...]:
         """The ways from states to a vector that ``pool_by`` can choose among; empty where the way is fixed."""
         return ()

@@ -15,12 +15,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from data.files import write_json
-from encoders.layout import write_modules, write_pooling
+from encoders.layout import write_lstm
 from encoders.pooling import pool
 from encoders.recurrent import Recurrent, Shape
-
-_TOKENIZER = "sentence_transformers.models.tokenizer.TransformersTokenizerWrapper"
 
 
 class BiLSTMMax(Recurrent):
@@ -115,19 +112,4 @@ class BiLSTMMax(Recurrent):
         return cls(path=str(folder))
 
     def _write_modules(self, folder: Path) -> None:
-        write_modules(folder, [("", "WordEmbeddings"), (self.network, "LSTM"), ("2_Pooling", "Pooling")])
-        words = {
-            "tokenizer_class": _TOKENIZER,
-            "update_embeddings": self.embedding.weight.requires_grad,
-            "max_seq_length": self.format.max_length,
-        }
-        write_json(folder / "wordembedding_config.json", words)
-        layers = {
-            "word_embedding_dimension": self.shape.word_size,
-            "hidden_dim": self.shape.hidden,
-            "num_layers": self.shape.layers,
-            "dropout": self.dropout.p if self.shape.layers > 1 else 0,
-            "bidirectional": True,
-        }
-        write_json(folder / self.network / "lstm_config.json", layers)
-        write_pooling(folder / "2_Pooling", "max", self.dimension)
+        write_lstm(folder, self, "max")

@@ -83,7 +83,7 @@ class Concatenated(Encoder):
         if require_mask_token:
             raise UserError(
                 "objective.mlm_weight needs an output layer for masked tokens, and concatenated encoders have "
-                "none: choose another encoder or objective=contrastive_only."
+                "none: choose another encoder or objective.mlm_weight=0."
             )
         said: dict[str, str] = {}
         if path is not None:
@@ -91,7 +91,10 @@ class Concatenated(Encoder):
         elif not members:
             if len(paths) < 2:
                 raise ValueError(f"encoder.paths must name two or more encoders. Got {list(paths)} instead.")
-            members = [load(one) for one in paths]
+            try:
+                members = [load(one) for one in paths]
+            except UserError as error:
+                raise UserError(f"encoder.paths: {error}") from error
         if len(members) < 2:
             raise ValueError(f"Two or more encoders are concatenated. Got {len(members)} instead.")
         first = members[0]

@@ -32,6 +32,7 @@ from data.vectors import WordVectors
 from encoders.export import model_card
 from encoders.recurrent import Recurrent
 
+BLOCK = 1 << 16  # words that are mapped at once: in double precision, a whole file takes a workstation's memory
 HELD_OUT = 10  # every tenth shared word, from frequent to rare, measures a fit to the others
 
 
@@ -80,18 +81,23 @@ def expand(encoder: Recurrent, vectors: WordVectors, name: str) -> tuple[Recurre
     if not added:
         raise UserError(f"{name} has no word that the encoder does not know.")
     table = encoder.embedding.weight.detach().cpu()  # (V, E)
-    given = vectors.vectors.double().numpy()  # (n, F)
-    sources = given[[places[word] for word in shared]]
+    sources = vectors.vectors[[places[word] for word in shared]].double().numpy()  # (n, F)
     own = table[[known[word] for word in shared]].double().numpy()
     held = np.arange(len(shared)) % HELD_OUT == HELD_OUT - 1
     found = _fit(sources[~held], own[~held])(sources[held])
-    new = _fit(sources, own)(given[[places[word] for word in added]])
+    mapped = _fit(sources, own)
+    weights = torch.cat([table, table.new_empty(len(added), table.shape[1])])
+    for first in range(0, len(added), BLOCK):
+        block = vectors.vectors[[places[word] for word in added[first : first + BLOCK]]]
+        new = torch.from_numpy(mapped(block.double().numpy()))
+        weights[len(table) + first : len(table) + first + len(new)] = new
 
     expanded = copy.deepcopy(encoder)
     expanded.head = None
     expanded.tokenizer = _extended(encoder.tokenizer, added)
-    weights = torch.cat([table, torch.from_numpy(new).to(table.dtype)]).to(encoder.embedding.weight.device)
-    expanded.embedding = nn.Embedding.from_pretrained(weights, freeze=not encoder.embedding.weight.requires_grad)
+    expanded.embedding = nn.Embedding.from_pretrained(
+        weights.to(encoder.embedding.weight.device), freeze=not encoder.embedding.weight.requires_grad
+    )
     expanded.format = replace(encoder.format, vocab_size=len(weights))
     expanded.origin = (
         f"{encoder.origin}; its vocabulary of {len(table):,} expanded to {len(weights):,} words by {name}"

@@ -28,6 +28,7 @@ _POOL = {  # of `states` (B, T, H) under `mask` (B, T, 1)
     "max": 'states.masked_fill(mask == 0, float("-inf")).max(1).values',
     "last": "states[torch.arange(len(states)), mask[:, :, 0].sum(1) - 1]",
 }
+NO_LIMIT = 1_000_000  # tokens: as good as none (see ``encoders.recurrent``)
 _NORMALIZE = "\nvectors = torch.nn.functional.normalize(vectors)"
 
 
@@ -71,7 +72,7 @@ def model_card(
         "Encoder": (
             f"{_BEGINNINGS[encoder.weights].format(origin=encoder.origin)}\n\n"
             f"{parameters:,} parameters; vectors of {encoder.dimension}{pooling and f', {pooling} pooling'}; "
-            f"input of at most {encoder.format.max_length} tokens, the rest is cut."
+            f"input of {_length(encoder.format.max_length)}."
         ),
         "Data": _table(corpus) if corpus else "Not stated.",
         "Training": _table(settings) if settings else "Not stated.",
@@ -87,6 +88,10 @@ def model_card(
     }
     body = "\n\n".join(f"## {name}\n\n{text}" for name, text in sections.items())
     return "\n".join(front) + f"\n\n# {title}\n\n{body}\n"
+
+
+def _length(most: int) -> str:
+    return "any length" if most >= NO_LIMIT else f"at most {most} tokens, the rest is cut"
 
 
 def _use(encoder: Encoder, pooling: str) -> str:

@@ -13,11 +13,14 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from data.errors import UserError
 from data.files import read_json, write_json
 from encoders.offline import MARKER
+
+if TYPE_CHECKING:
+    from encoders.recurrent import Recurrent
 
 # our name of a pooling: sentence-transformers' name, and the key of its older files (which all its versions read)
 _POOLINGS = {
@@ -27,6 +30,7 @@ _POOLINGS = {
     "last": ("lasttoken", "pooling_mode_lasttoken"),
 }
 _MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # in the order that they are applied in here
+_TOKENIZER = "sentence_transformers.models.tokenizer.TransformersTokenizerWrapper"
 _UNSUPPORTED = ("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens")
 
 
@@ -134,6 +138,27 @@ def write_pooling(folder: Path, pooling: str, dimension: int) -> None:
     folder.mkdir()
     modes = {key: pooling == ours for ours, (_, key) in _POOLINGS.items()}
     write_json(folder / "config.json", {"word_embedding_dimension": dimension, **modes})
+
+
+def write_lstm(folder: Path, encoder: Recurrent, pooling: str) -> None:
+    """Writes sentence-transformers' files of an LSTM over word vectors whose states are pooled."""
+    write_modules(folder, [("", "WordEmbeddings"), (encoder.network, "LSTM"), ("2_Pooling", "Pooling")])
+    words = {
+        "tokenizer_class": _TOKENIZER,
+        "update_embeddings": encoder.embedding.weight.requires_grad,
+        "max_seq_length": encoder.format.max_length,
+    }
+    write_json(folder / "wordembedding_config.json", words)
+    shape = encoder.shape
+    layers = {
+        "word_embedding_dimension": shape.word_size,
+        "hidden_dim": shape.hidden,
+        "num_layers": shape.layers,
+        "dropout": encoder.dropout.p if shape.layers > 1 else 0,
+        "bidirectional": shape.bidirectional,
+    }
+    write_json(folder / encoder.network / "lstm_config.json", layers)
+    write_pooling(folder / "2_Pooling", pooling, encoder.dimension)
 
 
 def write_modules(folder: Path, modules: Sequence[tuple[str, str]]) -> None:

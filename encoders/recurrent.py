@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import PackedSequence
 from data.batch import Tokens
 from data.errors import UserError
 from data.files import read_json, write_json
-from data.token_format import TokenFormat
+from data.token_format import TokenFormat, separator
 from data.vectors import WordVectors
 from encoders import offline, random_start
 from encoders.base import Encoder, Encoding
@@ -128,6 +128,7 @@ class Recurrent(Encoder):
             vocab_size=len(self.tokenizer),
             max_length=max_length or self.tokenizer.model_max_length,
             special_ids=frozenset(self.tokenizer.all_special_ids),
+            middle=separator(self.tokenizer),
         )
         self.tokenizer.model_max_length = self.format.max_length
         self.eval()

@@ -16,12 +16,13 @@ from torch.nn import functional as F
 from data.batch import Tokens
 from data.errors import UserError
 from data.files import write_json
-from data.token_format import TokenFormat
-from encoders import cooccurrence, models, offline, random_start
+from data.token_format import TokenFormat, separator
+from encoders import cooccurrence, models, offline, pooler, random_start
 from encoders.base import Encoder, Encoding
 from encoders.dense import Dense
 from encoders.export import model_card
 from encoders.layout import Layout, atomic_folder, read_layout, write_layout
+from encoders.pooler import POOLER
 from encoders.pooling import POOLINGS, pool
 
 # What a configuration says that decides on no vector.
@@ -138,6 +139,7 @@ class Transformer(Encoder):
         self.normalize = layout.normalize if normalize is None else normalize
         self._lowercase = layout.lowercase
         self._head = models.head_parts(self.model)
+        self._folder = None if source.folder is None else layout.transformer  # of the first weights
         self.state_dimension = self.dimension = self.model.config.hidden_size
         with models.readable(layout.transformer):
             dense = [Dense.load(folder) for folder in layout.dense]
@@ -168,7 +170,8 @@ class Transformer(Encoder):
         states = self.backbone(
             input_ids=tokens.ids, attention_mask=self._attention_mask(tokens), **types
         ).last_hidden_state  # (B, T, H)
-        sentence = self.dense(pool(states, tokens.mask, self.pooling))  # (B, D)
+        read = pooler.pooled(self.backbone, states) if self.pooling == POOLER else None
+        sentence = self.dense(pool(states, tokens.mask, self.pooling) if read is None else read)  # (B, D)
         return Encoding(states, tokens.mask, F.normalize(sentence, dim=-1) if self.normalize else sentence)
 
     def token_logits(self, states: Tensor) -> Tensor:
@@ -200,6 +203,36 @@ class Transformer(Encoder):
         headed.tie_weights()
         self.model = headed.to(next(self.model.parameters()).device).train(self.training)
         self._head = head
+
+    @property
+    def pooled_dimension(self) -> int:
+        return self.state_dimension
+
+    def add_pooler(self) -> None:
+        """Gives the model its family's pooler, if there is such: that of its first weights, else a random one."""
+        pooler.add(self.backbone, self._folder)
+
+    def pooled(self, encoding: Encoding) -> Tensor:
+        """The first token's states, of shape (B, H), through the pooler if there is one."""
+        return pooler.pooled(self.backbone, encoding.states)
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        """All of ``pool``, and "pooler" where the model or its first weights have one."""
+        trained = pooler.has_pooler(self.backbone) or pooler.saved(self.backbone, self._folder)
+        return (*POOLINGS, *([POOLER] if trained else []))
+
+    def pool_by(self, pooling: str) -> None:
+        if pooling not in self.poolings:
+            if pooling == POOLER:
+                raise UserError(
+                    f"pooling=pooler: {self.origin} has no trained pooler, as BERT, ALBERT and what objective=nsp "
+                    "or sop trained have: take cls or mean."
+                )
+            raise ValueError(f"pooling must be one of {', '.join(self.poolings)}. Got {pooling} instead.")
+        if pooling == POOLER:
+            self.add_pooler()
+        self.pooling = pooling
 
     def forward_flops(self, tokens: int, length: float) -> float:
         """2 a weight and token, 4 * layers * H a token and position (Kaplan et al. 2020, section 2.1)."""
@@ -233,8 +266,10 @@ class Transformer(Encoder):
             dtype: type of the saved weights (torch.float16, say); None keeps float32.
 
         Raises:
-            UserError: if ``folder`` exists and is not an encoder's.
+            UserError: if ``folder`` exists and is not an encoder's, or the pooling is "pooler", which others lack.
         """
+        if self.pooling == POOLER:
+            raise UserError("pooling=pooler is for judging alone: pool_by cls, say, before the encoder is saved.")
         folder = Path(folder)
         model, maps = (
             (self.model, self.dense)
@@ -242,7 +277,7 @@ class Transformer(Encoder):
             else (copy.deepcopy(self.model).to(dtype), copy.deepcopy(self.dense).to(dtype))
         )
         # A pooler that the weights do not have would only be drawn at random when others open the folder.
-        takes_pooler = "add_pooling_layer" in inspect.signature(type(self.backbone).__init__).parameters
+        lacks_pooler = pooler.has_place(self.backbone) and not pooler.has_pooler(self.backbone)
         layout = Layout(
             Path(),
             self.pooling,
@@ -264,7 +299,7 @@ class Transformer(Encoder):
         with atomic_folder(folder) as unfinished, models.quiet():
             model.save_pretrained(unfinished)
             self.tokenizer.save_pretrained(unfinished)
-            arguments = {"add_pooling_layer": False} if takes_pooler else {}
+            arguments = {"add_pooling_layer": False} if lacks_pooler else {}
             places = write_layout(unfinished, layout, self.state_dimension, arguments)
             for dense, place in zip(maps, places, strict=True):
                 dense.save(place)  # type: ignore[operator]
@@ -309,6 +344,7 @@ class Transformer(Encoder):
             vocab_size=len(tokenizer),
             max_length=wanted or min(limit, tokenizer.model_max_length, default or limit),
             special_ids=frozenset(tokenizer.all_special_ids),
+            middle=separator(tokenizer),
         )
 
 
@@ -359,5 +395,5 @@ def _check(
 def _no_mask_token(name: str) -> UserError:
     return UserError(
         f"objective.mlm_weight needs a mask token, and {name} has none: "
-        "choose another encoder or objective=contrastive_only."
+        "choose another encoder or objective.mlm_weight=0."
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -44,6 +44,7 @@ class Parts:
     def batches(self, part: Part, seed: int, rank: int = 0, world: int = 1) -> Batches:
         """The micro-batches of process ``rank`` of ``world``."""
         loaders = {}
+        own = self.objective.own_data()
         for stream, (name, task) in enumerate(self.objective.tasks.items()):
             material = self.materials[name]
             indices = (material.train if part == "train" else material.dev).indices
@@ -58,6 +59,9 @@ class Parts:
                 world=world,
                 stream=stream,
                 lengths=None if material.lengths is None else material.lengths[indices],
+                contiguous=material.contiguous,
+                units=f"pairs of {name}" if name in own else f"{self.objective.needs.unit}s",
+                more=_more(material.setting, own[name], part) if name in own else None,
             )
         return next(iter(loaders.values())) if len(loaders) == 1 else Turns(loaders, partial(self._turn, seed))
 
@@ -65,9 +69,10 @@ class Parts:
         return self.objective.turn(step, seed)
 
     def identity(self) -> dict[str, str]:
-        """What a run that goes on must find again: see ``require_same``."""
+        """What a run that goes on must find again."""
         encoder = self.encoder
-        return {"weights": encoder.weights, "origin": encoder.origin, "store": _stores(self.store, self.materials)}
+        stores = " ".join(_stores(self.source, self.objective, self.store, self.materials))
+        return {"weights": encoder.weights, "origin": encoder.origin, "store": stores}
 
 
 def build(
@@ -105,7 +110,10 @@ def build(
     made_up = [name for name, facts in objective.own_data().items() if facts.get("synthetic")]
     if made_up:  # whatever is written about the encoder has its origin
         encoder.origin += f"; learns {', '.join(made_up)} from synthetic pairs"
-    require_same(config, "origin", encoder.origin)
+    if (began := config["names"].get("origin", encoder.origin)) != encoder.origin:
+        raise UserError(
+            f"The run began with weights {began}, and here is {encoder.origin}: it cannot go on without them."
+        )
     fallback = getattr(encoder, "fallback", None)
     if fallback:
         display.warn(fallback)
@@ -128,7 +136,7 @@ def build(
             source, store, encoder.tokenizer, cache, lambda what, done, total: update(done, total, what)
         )
         materials = objective.materials(corpus)
-    require_same(config, "store", _stores(store, materials))
+    require_same(config, _stores(source, objective, store, materials))
     of_corpus = [one.train.indices for one in materials.values() if one.units is store]
     if of_corpus:
         objective.study(store, max(of_corpus, key=len))
@@ -139,7 +147,7 @@ def build(
         for one in newest:
             checkpoint.verify(one)
             taken = checkpoint.load_matching(one / checkpoint.OBJECTIVE, objective)
-        what = "encoder"
+        what = "encoder as it is there, whatever encoder.* says of sizes and words"
         if objective.needs.encoders > 1:
             what = f"{objective.needs.encoders} encoders as they are there, whatever encoder.* says"
         display.fact("warm start", f"{settings.warm_start}: {', '.join([what, *taken])}")
@@ -156,6 +164,7 @@ def _encoder(
 ) -> Encoder:
     """The encoder that is trained, or several of the kind beside each other where the objective needs them."""
     needs = objective.needs
+    reads_corpus = not objective.own_data().keys() >= objective.tasks.keys()
     start = {} if settings.warm_start is None else {"path": _warm(settings.warm_start), "weights": "auto"}
     if needs.encoders > 1 and start:
         return _concatenated(start["path"], needs.encoders)
@@ -163,8 +172,8 @@ def _encoder(
         built: list[Encoder] = [
             signatures.build(
                 config["encoder"] | start,
-                texts=lambda: chain(source.texts(), objective.texts()),
-                texts_key=lambda: source.texts_key() + objective.texts_key(),
+                texts=lambda: chain(source.texts() if reads_corpus else (), objective.texts()),
+                texts_key=lambda: (source.texts_key() if reads_corpus else "") + objective.texts_key(),
                 cache=cache,
                 tokenizer=tokenizer,
                 require_mask_token=needs.mask_token,
@@ -194,22 +203,39 @@ def _concatenated(folder: str, count: int) -> Concatenated:
     )
 
 
-def _stores(store: TokenStore, materials: Mapping[str, Material]) -> str:
-    """Names all text that the run draws from, as its encoder's tokens."""
-    own = [getattr(one.units, "fingerprint", store.fingerprint) for one in materials.values()]
-    return " ".join(dict.fromkeys([store.fingerprint, *own]))
+def _more(setting: str, described: Mapping[str, Any], part: Part) -> str:
+    """How messages advise to get more pairs for the ``part`` of a task with data of its own."""
+    if described.get("synthetic"):
+        return f"raise {setting}"
+    held_out = f"raise {setting}.dev_fraction, or name held-out pairs there"
+    return held_out if part == "dev" else f"take more pairs ({setting})"
 
 
-def require_same(config: dict[str, Any], name: Literal["origin", "store"], now: str) -> None:
-    """Refuses to resume a run with other weights, or other text or tokens, than it began with.
+def _stores(
+    source: Source, objective: Objective, store: TokenStore, materials: Mapping[str, Material]
+) -> dict[str, str]:
+    """All text that the run draws from, as its encoder's tokens: names of it, and where each is from."""
+    own = objective.own_data()
+    found = {store.fingerprint: f"corpus ({source.describe()['where']})"}
+    for name in own:
+        units: Any = materials[name].units
+        found.setdefault(units.fingerprint, f"{name} ({own[name]['where']})")
+    return found
+
+
+def require_same(config: dict[str, Any], stores: Mapping[str, str]) -> None:
+    """Refuses to resume a run with other text or tokens than it began with; ``stores`` as ``_stores`` gives them.
 
     Raises:
-        UserError: if ``now`` is not what the run's configuration names.
+        UserError: if they are not those that the run's configuration names.
     """
-    before = config["names"].get(name, now)
-    if before != now:
-        what = {"origin": "weights", "store": "text and tokenizer (store)"}[name]
-        raise UserError(f"The run began with {what} {before}, and here is {now}: it cannot go on without them.")
+    before = config["names"].get("store")
+    if before is not None and before != " ".join(stores):
+        changed = "; ".join(where for mark, where in stores.items() if mark not in before.split())
+        raise UserError(
+            f"The run began with other text or another tokenizer: {changed or 'something is missing'}. It cannot "
+            "go on without what it had."
+        )
 
 
 def _warm(folder: str) -> str:

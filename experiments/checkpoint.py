@@ -19,6 +19,7 @@ from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
 
 from data.errors import UserError
+from objectives.base import MARK
 
 MODEL, OBJECTIVE, OPTIMIZER, STATE = (
     "model.safetensors",
@@ -142,14 +143,21 @@ def load_part(path: Path, module: nn.Module) -> None:
 def load_matching(path: Path, module: nn.Module) -> list[str]:
     """Puts those weights in ``path`` into ``module`` that have a parameter's name and shape there; their names.
 
+    Those of a sub-module with a ``MARK`` are taken from under an equal one alone.
+
     Raises:
         UserError: if the file cannot be read.
     """
     saved = _tensors(path)
+    others = tuple(
+        name.removesuffix(MARK)
+        for name, mark in module.named_buffers()
+        if name.split(".")[-1] == MARK and not (name in saved and torch.equal(saved[name], mark.cpu()))
+    )
     fit = {
         name: parameter
         for name, parameter in module.named_parameters()
-        if name in saved and saved[name].shape == parameter.shape
+        if name in saved and saved[name].shape == parameter.shape and not name.startswith(others)
     }
     with torch.no_grad():
         for name, parameter in fit.items():

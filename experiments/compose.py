@@ -24,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from data.errors import UserError
 from experiments import signatures
 from experiments.settings import EvaluationSettings, Settings
+from experiments.sweeps import Failure, run_sweep, told_elsewhere
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
@@ -47,19 +48,18 @@ def command(
     """
 
     def decorate(task: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
-        failed: list[int] = []  # the numbers of a sweep's jobs
-
         @functools.wraps(task)
-        def job(config: DictConfig) -> None:
+        def job(config: DictConfig) -> Failure | None:
             hydra_config = HydraConfig.get()
             overrides = list(hydra_config.overrides.task)
             try:
                 with one_line_errors():
                     task(_checked(config, dict(hydra_config.runtime.choices), overrides, schema))
-            except SystemExit as end:
-                if end.code != 2 or not _one_of_several(hydra_config):
+            except Ended as end:
+                if end.code != 2 or hydra_config.mode != RunMode.MULTIRUN:
                     raise
-                failed.append(hydra_config.job.num)
+                return Failure(os.getpid(), end.line)
+            return None
 
         def main() -> None:
             arguments = get_args_parser().parse_args()
@@ -67,8 +67,13 @@ def command(
             with one_line_errors():
                 if not told:
                     check_all(_jobs(arguments.overrides, arguments.multirun), name, schema)
-            hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(job)()
-            if failed:
+            if told or not arguments.multirun:
+                hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(job)()
+                return
+            done = run_sweep(CONFIGS, name, job, arguments.overrides)
+            for line in told_elsewhere(done):
+                print(line, file=sys.stderr)
+            if any(one.failure for one in done):
                 sys.exit(2)
 
         return main
@@ -76,10 +81,12 @@ def command(
     return decorate
 
 
-def _one_of_several(hydra_config: Any) -> bool:
-    """Whether others of a sweep follow in this process; a launcher of other processes sees to its jobs itself."""
-    in_order = str(hydra_config.launcher._target_).endswith(".BasicLauncher")
-    return hydra_config.mode == RunMode.MULTIRUN and in_order
+class Ended(SystemExit):
+    """The end of a command that has told its ``line``."""
+
+    def __init__(self, status: int, line: str = "") -> None:
+        super().__init__(status)
+        self.line = line
 
 
 def check(overrides: list[str], name: str = "run", schema: Schema | None = None) -> dict[str, Any]:
@@ -174,12 +181,15 @@ def one_line_errors() -> Iterator[None]:
         return
     if first:
         print(message, file=sys.stderr)
-    sys.exit(status)
+    raise Ended(status, message)
 
 
 def _compose(overrides: list[str], name: str) -> DictConfig:
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return hydra.compose(name, overrides, return_hydra_config=True)
+        try:
+            return hydra.compose(name, overrides, return_hydra_config=True)
+        except ValueError as error:  # of Hydra's own, where a group is null
+            raise HydraException(_first_line(error)) from None
 
 
 def _ours(config: DictConfig) -> DictConfig:
@@ -234,6 +244,10 @@ def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> s
         return f"{text}: not of the form key=value."
     if key == "experiment" and not text.startswith("+"):
         return f"{text}: an experiment is added; write +{text}."
+    if key == "hydra/launcher":
+        return (
+            f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib, submitit and Ray."
+        )
     if key in groups:
         files = sorted((CONFIGS / key).rglob("*.yaml"))
         options = [path.relative_to(CONFIGS / key).with_suffix("").as_posix() for path in files]

@@ -32,7 +32,7 @@ from experiments.trainer import Trainer
 from objectives.base import Material
 
 Judge = Callable[..., dict[str, float | None]]
-PROBED_BATCHES = 4  # drawn to know how many tokens a batch has
+PROBED_BATCHES = 4  # of each task, drawn to know how many tokens a batch has
 DEV_BATCHES, HEEDED_BATCHES = 8, 64  # measured on; the latter where the learning rate hangs on it
 ON_CARD = ("objective", "encoder", "optimizer", "schedule", "budget", "accumulation", "gradient_norm", "seed")
 
@@ -191,12 +191,12 @@ def _precision(accelerator: Accelerator) -> str:
 
 
 def _plan(config: dict[str, Any], settings: Settings, parts: Parts, whole: Batches) -> budget.Plan:
-    """The run's length, from what the first batches of all processes together weigh."""
-    drawn = [whole.batch(number).n_tokens for number in range(PROBED_BATCHES)]
+    """The run's length, from what a few batches of all processes together weigh."""
+    epoch = whole.batches_per_epoch  # refuses where there are too few examples
     return signatures.build(config["budget"]).plan(
         step_flops=parts.objective.step_flops(parts.encoder) * settings.accumulation,
-        step_tokens=sum(drawn) / len(drawn) * settings.accumulation,
-        steps_per_epoch=whole.batches_per_epoch / settings.accumulation,
+        step_tokens=whole.mean_tokens(PROBED_BATCHES) * settings.accumulation,
+        steps_per_epoch=epoch / settings.accumulation,
     )
 
 
@@ -289,8 +289,10 @@ def _facts(parts: Parts, trainer: Trainer, step: int) -> dict[str, Any]:
 def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precision: str, folder: Path) -> None:
     corpus = parts.source.describe()
     settings = {key: config[key] for key in ON_CARD} | {"precision": precision}
-    # The card says the shape that the weights have; this one may have given way to another.
+    # The card says what the weights are; a shape may have given way to another, and sizes to those of a folder.
     settings["encoder"] = {key: value for key, value in config["encoder"].items() if key != "shape"}
+    if config.get("warm_start") or config["encoder"].get("path"):
+        settings["encoder"] = "that of the folder it continues from"
     own = parts.objective.own_data()
     drawn_from = [len(one.train.indices) for name, one in parts.materials.items() if name not in own]
     of_corpus = corpus | {f"{parts.objective.needs.unit}s": max(drawn_from)} if drawn_from else {}

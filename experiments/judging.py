@@ -83,10 +83,7 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
 
 
 def _named(settings: EvaluationSettings) -> Named:
-    vectors = settings.encoder.vectors
-    return Named(
-        settings.model, settings.pooling, None if vectors is None else Path(vectors), settings.encoder.lowercase
-    )
+    return Named(settings.model, settings.pooling, **vars(settings.encoder))
 
 
 def judge_run(wanted: SentEval, folder: Path, settings: Settings, display: Display) -> None:

@@ -83,10 +83,12 @@ def _at_least(name: str, value: int | None, least: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class WordVectorSettings:
-    """Of ``model=bag_of_words``: the file of word vectors, and whether words are looked up in lower case."""
+    """Of ``model=bag_of_words``; ``encoders.bag_of_words.BagOfWords`` says what each means."""
 
     vectors: str | None = None
     lowercase: bool = False
+    weighting: Literal["none", "tfidf", "sif"] = "none"
+    counts: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +97,7 @@ class EvaluationSettings:
 
     model: str = ""
     ensemble: list[str] | None = None
-    pooling: Literal["mean", "cls", "max", "last"] | None = None
+    pooling: Literal["mean", "cls", "max", "last", "pooler"] | None = None
     encoder: WordVectorSettings = field(default_factory=WordVectorSettings)
     data: str | None = None
     probing: str | None = None
@@ -132,6 +134,11 @@ class EvaluationSettings:
         find([self.tasks] if isinstance(self.tasks, str) else self.tasks)
         if self.model == "bag_of_words" and self.encoder.vectors is None:
             raise ValueError("model=bag_of_words needs encoder.vectors=<file of word vectors>.")
+        if self.encoder.weighting != "none" and self.encoder.counts is None:
+            raise ValueError(
+                f"encoder.weighting={self.encoder.weighting} needs encoder.counts=<text to count words in>, a "
+                "sentence a line."
+            )
         if self.pooling is not None and self.model in FIXED:
             raise ValueError(f"pooling={self.pooling}: {self.model} has no other pooling than its own.")
 
@@ -145,8 +152,11 @@ class EvaluationSettings:
             raise ValueError(
                 "model= and ensemble= exclude each other: an ensemble is made of results that are there."
             )
-        if not self.ensemble:
-            raise ValueError("ensemble is empty: name folders of results, as in ensemble=[a,b].")
+        if len({Path(one).resolve() for one in self.ensemble}) < max(2, len(self.ensemble)):
+            raise ValueError(
+                "ensemble must name two or more folders of results, each once, as in ensemble=[a,b]. "
+                f"Got {self.ensemble} instead."
+            )
         if self.out is None:
             raise ValueError("ensemble needs out=<folder>, where its results go.")
         alone = ("pooling", "data", "probing", "hidden", "dropout", "folds", "embed")
@@ -167,7 +177,11 @@ class EvaluationSettings:
         for key, folder in (("data", self.data), ("probing", self.probing)):
             if folder is not None and not Path(folder).is_dir():
                 raise ValueError(f"{key}={folder}: there is no such folder.")
-        for key, file in (("encoder.vectors", self.encoder.vectors), ("embed", self.embed)):
+        for key, file in (
+            ("encoder.vectors", self.encoder.vectors),
+            ("encoder.counts", self.encoder.counts),
+            ("embed", self.embed),
+        ):
             if file is not None and not Path(file).is_file():
                 raise ValueError(f"{key}={file}: there is no such file.")
 

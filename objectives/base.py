@@ -22,6 +22,10 @@ from data.store import TokenStore
 from data.token_format import TokenFormat
 from encoders.base import Encoder
 
+# Name of a buffer that says what the weights of its module are about (a vocabulary, say): where a run begins with
+# those of another one, weights are taken over from under an equal mark alone.
+MARK = "mark"
+
 
 class Loss(NamedTuple):
     """A step's loss.
@@ -84,12 +88,16 @@ class Material(NamedTuple):
         units: by number.
         train, dev: the usable ones of either part.
         lengths: of all units, of shape (n,), where batches are to be of units about as long as each other.
+        setting: the part of the configuration that says where they are from, for messages.
+        contiguous: whether those of a batch are to be neighbours, in their order.
     """
 
     units: Units
     train: Selection
     dev: Selection
     lengths: np.ndarray | None = None
+    setting: str = "corpus"
+    contiguous: bool = False
 
 
 class Task(Drawer, Protocol):

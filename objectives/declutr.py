@@ -29,7 +29,7 @@ from data.views.spans import Placement, SpanSampler, Strategy
 from encoders.base import Encoder
 from objectives.base import Loss, Needs, Objective
 from objectives.functional import Reduction, at_least_float32, nt_xent
-from objectives.gather import gather_rows, sum_over_processes, world_size
+from objectives.gather import gather_rows, global_mean
 from objectives.masked_lm import mask_tokens, masked_lm_sum
 from objectives.memory_bank import MemoryBank
 from objectives.projection import Projection, ProjectionHead
@@ -252,18 +252,17 @@ class Declutr(Objective):
         spans = anchors if positives is None else Tokens.cat([anchors, positives], encoder.format.pad_id)
         vectors, mlm_sum = self._embed(encoder, spans)
         parts: dict[str, Tensor] = {}
+        counts: dict[str, Tensor] = {}
         total = vectors.new_zeros((), dtype=torch.float32)
         if positives is not None:
             contrastive = self._contrastive(vectors[: len(anchors)], vectors[len(anchors) :])
             parts["contrastive"] = contrastive.detach()
             total = total + self.contrastive_weight * contrastive
         if anchors.labels is not None:
-            count = (anchors.labels != IGNORE).sum().to(vectors.device, non_blocking=True)
-            selected = sum_over_processes(count).clamp(min=1)
-            parts["mlm"] = sum_over_processes(mlm_sum) / selected
-            # times the processes, because gradients are averaged over them
-            total = total + self.mlm_weight * world_size() * mlm_sum / selected
-        return Loss(total, parts)
+            selected = int((anchors.labels != IGNORE).sum())
+            mlm, parts["mlm"], counts["mlm"] = global_mean(mlm_sum, selected)
+            total = total + self.mlm_weight * mlm
+        return Loss(total, parts, counts)
 
     def _embed(self, encoder: Encoder, spans: Tokens) -> tuple[Tensor, Tensor]:
         """Vectors (B, D) of ``spans``, projected if there is a head, and the sum of MLM losses.

@@ -101,11 +101,7 @@ class Decoder(nn.Module):
             ValueError: if there is no row, or one with nothing to predict.
         """
         states, wanted = self.states(vectors, targets)
-        kind = states.device.type
-        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.output.weight.dtype
-        weight, bias = self.output.weight.to(dtype), self.output.bias.to(dtype)
-        with torch.autocast(kind, enabled=False):
-            return cross_entropy_sum(states.to(dtype), weight, bias, wanted, self.chunk), len(wanted)
+        return output_loss(self.output, states, wanted, self.chunk), len(wanted)
 
     def states(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor]:
         """States before each target token after the first, of shape (N, H), and these tokens, of shape (N,).
@@ -190,6 +186,15 @@ class Decoder(nn.Module):
 def _units(vectors: Tensor) -> Tensor:
     """The B unit vectors, of shape (B, B), that name the sentences of a batch."""
     return torch.eye(len(vectors), device=vectors.device, dtype=vectors.dtype)
+
+
+def output_loss(output: nn.Linear, states: Tensor, wanted: Tensor, chunk: int) -> Tensor:
+    """``cross_entropy_sum`` of the scores that a layer gives to states, in autocast's type where it is on."""
+    kind = states.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else output.weight.dtype
+    weight, bias = output.weight.to(dtype), output.bias.to(dtype)
+    with torch.autocast(kind, enabled=False):
+        return cross_entropy_sum(states.to(dtype), weight, bias, wanted, chunk)
 
 
 def cross_entropy_sum(states: Tensor, weight: Tensor, bias: Tensor, wanted: Tensor, chunk: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Rows of all processes on every process, with gradient."""
+"""Rows and means of all processes on every process, with gradient."""
 
 from __future__ import annotations
 
@@ -19,6 +19,21 @@ def sum_over_processes(value: Tensor) -> Tensor:
     if world_size() > 1:
         distributed.all_reduce(value)
     return value
+
+
+def global_mean(total: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The mean of terms that all processes have, from this one's.
+
+    Args:
+        total: the sum of this process' terms, a scalar.
+        count: their number.
+
+    Returns:
+        A scalar with gradient, such that the mean of the processes' gradients is that of the global mean; the
+        global mean, detached; and the global number of terms, 1 at least.
+    """
+    everywhere = sum_over_processes(total.new_full((), count)).clamp(min=1)
+    return world_size() * total / everywhere, sum_over_processes(total) / everywhere, everywhere
 
 
 def gather_rows(rows: Tensor, *, legacy_scale: bool = False) -> Tensor:

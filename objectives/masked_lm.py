@@ -51,9 +51,7 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
     Returns:
         Scalar, float32.
     """
-    chosen = (labels.flatten() != IGNORE).nonzero().squeeze(1)  # on the host: nothing waits for the device
-    labels = labels.flatten()[chosen].to(states.device, non_blocking=True)  # (M,)
-    states = states.flatten(0, 1)[chosen.to(states.device, non_blocking=True)]  # (M, H)
+    states, labels = labelled(states, labels)
 
     def loss(part: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(at_least_float32(encoder.token_logits(part)), target, reduction="sum")
@@ -62,3 +60,14 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
         return loss(states, labels)
     parts = zip(states.split(ROWS_AT_ONCE), labels.split(ROWS_AT_ONCE), strict=True)
     return torch.stack([checkpoint(loss, part, target, use_reentrant=False) for part, target in parts]).sum()
+
+
+def labelled(states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The M states that have a label, of shape (M, H), and these labels, of shape (M,), on their device.
+
+    Args:
+        states, labels: as ``masked_lm_sum`` has them.
+    """
+    chosen = (labels.flatten() != IGNORE).nonzero().squeeze(1)  # on the host: nothing waits for the device
+    wanted = labels.flatten()[chosen].to(states.device, non_blocking=True)
+    return states.flatten(0, 1)[chosen.to(states.device, non_blocking=True)], wanted

@@ -12,12 +12,13 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from data.files import atomic_write
 
-# One fixed colour an objective, so that it is recognised across pictures. The hues are Okabe & Ito's (2008),
-# told apart with every common colour blindness; kindred objectives share a hue and differ in depth.
+# One fixed colour an objective, so that it is recognised across pictures. The hues are Okabe & Ito's (2008) and,
+# as eight are not enough, darker and paler ones; a test holds how far apart red-green blindness leaves them.
 OBJECTIVES = {
     "declutr": "#0072B2",
     "contrastive_only": "#56B4E9",
@@ -25,8 +26,25 @@ OBJECTIVES = {
     "conssent": "#CC79A7",
     "conssent_mt": "#8E3B6C",
     "gensen": "#00573F",
+    "nsp": "#8C2F00",
+    "sop": "#EFA48C",
+    "simcse": "#B5A642",
+    "tsdae": "#2B1B7E",
+    "quick_thoughts": "#009E73",
+    "nli": "#4A2C12",
+    "language_model": "#BBBFC7",
+    # ConsSent's single tasks: told apart from each other and conssent_mt, with which alone they share pictures.
+    "conssent_d": "#5A4FCF",
+    "conssent_p": "#CC6677",
+    "conssent_i": "#117733",
+    "conssent_r": "#C9A227",
+    "conssent_n": "#88CCEE",
+    "conssent_c": "#44AA99",
 }
-OTHER = "#009E73"  # an objective that has no colour of its own yet
+OTHER = "#4D4D4D"  # an objective that has no colour of its own yet
+SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#4D4D4D")  # what is no objective
+MARKERS = "os^Dv<>phP*"  # beside colours, so that a picture can be read in grey
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
 INK = "#1F2430"
 MUTED = "#6B7280"
 FAINT = "#D5D8DE"
@@ -82,20 +100,37 @@ def colour(objective: str | None) -> str:
     return OBJECTIVES.get(objective or "", OTHER)
 
 
-def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Writes ``name``.pdf, ``name``.png and ``name``.csv (panel, series, x, y of every labelled line).
+def lighter(hue: str, share: float = 0.35) -> str:
+    """``hue`` mixed with ``share`` of white: the second of two of one colour."""
+    red, green, blue = (value + (1 - value) * share for value in to_rgb(hue))
+    return to_hex((red, green, blue))
 
-    A panel goes by its axes' label, a series by its line's; lines without a label are decoration.
-    No file carries the time of its making.
-    """
+
+def ramp(count: int) -> list[str]:
+    """``count`` colours for ordered values, from dark to light in grey too (cividis: Nunez et al. 2018)."""
+    colours = matplotlib.colormaps["cividis"](np.linspace(0.05, 0.85, count))
+    return [to_hex(colour) for colour in colours]
+
+
+def save_pictures(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Writes ``name``.pdf and ``name``.png; neither carries the time of its making."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{name}.{kind}" for kind in ("pdf", "png", "csv")]
+    paths = [folder / f"{name}.{kind}" for kind in ("pdf", "png")]
     with look():
         for path, metadata in ((paths[0], {"CreationDate": None}), (paths[1], {"Software": None})):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=path.suffix[1:], dpi=DPI, metadata=metadata)
             with atomic_write(path, "wb") as file:
                 file.write(buffer.getvalue())
+    return paths
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Writes ``name``.pdf, ``name``.png and ``name``.csv (panel, series, x, y of every labelled line).
+
+    A panel goes by its axes' label, a series by its line's; lines without a label are decoration.
+    """
+    paths = [*save_pictures(figure, folder, name), folder / f"{name}.csv"]
     with atomic_write(paths[2]) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["panel", "series", "x", "y"])

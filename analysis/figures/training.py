@@ -35,6 +35,7 @@ SMALL = {
     "stsb_dev_cosine": "STS-B dev, ρ of cosine",
 }
 PARTS_A_ROW = 3
+MOST_PARTS = 6  # beyond, an accuracy has no panel of its own beside its loss
 HEAD, LOSS_ROW, SMALL_ROW = 0.5, 2.25, 1.3  # heights in inches
 LINE = 96  # characters below the title
 
@@ -46,8 +47,8 @@ def draw(run_folder: Path) -> list[Path]:
     """Draws ``run_folder`` into its ``figures``: training.pdf, training.png, training.csv.
 
     Every part of the loss has a panel (single steps faint, their running mean strong, held-out text as
-    points); then learning rate, gradient norm and speed, and the quick scores and geometry before and
-    after. Panels without data are left out.
+    points), of many parts an accuracy none beside its loss; then learning rate, gradient norm and speed, and the
+    quick scores and geometry before and after. Panels without data are left out.
 
     Raises:
         UserError: if the run has no step with a finite loss, or its files cannot be read.
@@ -76,6 +77,9 @@ def _picture(run: dict[str, Any], lines: list[dict[str, Any]], timings: list[dic
     """A head; loss parts beside quick scores; small panels beside the geometry of the vectors."""
     training = [line for line in lines if "loss" in line]
     names = dict.fromkeys(name for line in training for name in line if name not in NOT_A_LOSS)
+    accuracies = {f"{name}_accuracy" for name in names}
+    if len(names) > MOST_PARTS:
+        names = dict.fromkeys(name for name in names if name not in accuracies)
     parts = _present({name: training for name in names}) or _present({"loss": training})
     small = _present(
         {"lr": training, "gradient_norm": training, "tokens_per_second": timings, "stsb_dev_cosine": lines}
@@ -96,7 +100,9 @@ def _picture(run: dict[str, Any], lines: list[dict[str, Any]], timings: list[dic
     across = min(len(parts), PARTS_A_ROW)
     panels = list(halves[0][0].subplots(rows, across, squeeze=False).flat)
     for axes, (part, points) in zip(panels, parts.items(), strict=False):
-        _loss(axes, part, points, _points(lines, f"dev_{part}"), colour)
+        _, right = _points(lines, f"dev_{part}_accuracy")
+        accuracy = f", {100 * right[-1]:.0f} %" if len(right) and f"{part}_accuracy" not in names else ""
+        _loss(axes, part, points, _points(lines, f"dev_{part}"), colour, accuracy)
     for axes in panels[len(parts) :]:
         axes.set_visible(False)
     panels[0].legend(loc="upper right", handlelength=1.4, borderaxespad=0.1)
@@ -127,7 +133,7 @@ def _present(sources: dict[str, list[dict[str, Any]]]) -> dict[str, Points]:
     return {name: points for name, points in found.items() if len(points[0])}
 
 
-def _loss(axes: Axes, part: str, training: Points, held_out: Points, colour: str) -> None:
+def _loss(axes: Axes, part: str, training: Points, held_out: Points, colour: str, more: str) -> None:
     axes.set_label(part)
     axes.set_title(part.replace("_", " "))
     axes.set_xlabel("step")
@@ -145,7 +151,11 @@ def _loss(axes: Axes, part: str, training: Points, held_out: Points, colour: str
         )
         first, last = held_out[1][[0, -1]]
         axes.set_title(
-            f"{first:.2f} → {last:.2f}", loc="right", color=style.ACCENT, fontsize=7.5, fontweight="normal"
+            f"{first:.2f} → {last:.2f}{more}",
+            loc="right",
+            color=style.ACCENT,
+            fontsize=7.5,
+            fontweight="normal",
         )
     # Single steps beyond the bulk may leave the panel; the mean and the held-out points never do.
     values = np.concatenate([np.quantile(training[1], [0.005, 0.995]), axes.lines[1].get_ydata(), held_out[1]])

@@ -125,11 +125,11 @@ def as_markdown(grid: Grid) -> str:
 
     lines = [["model", *map(heading, grid.columns)], [":--", *["--:"] * len(grid.columns)]]
     lines += [
-        [_escape_markdown(row.label), *(cell(row, key) for key in grid.columns)]
+        [escape_markdown(row.label), *(cell(row, key) for key in grid.columns)]
         for row in grid.ours + grid.printed
     ]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join([table, *map(_escape_markdown, grid.notes)])
+    return "\n\n".join([table, *map(escape_markdown, grid.notes)])
 
 
 def as_latex(grid: Grid) -> str:
@@ -202,7 +202,8 @@ def _fitting(grid: Grid, width: int) -> Iterable[Sequence[Key]]:
     yield group
 
 
-def _escape_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
+    """``text`` as it is, where Markdown would read signs."""
     return "".join(f"\\{sign}" if sign in "\\`*_|<>[]" else sign for sign in text)
 
 

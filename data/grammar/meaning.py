@@ -118,6 +118,8 @@ def clause(draw: Draw, past: bool, depth: int, *, says: bool = True) -> Clause:
     """A random clause with relative clauses up to ``depth`` within each other."""
     if says and draw.chance(0.12):
         said = clause(draw, past or draw.chance(0.5), depth - 1, says=False)
+        if past and said.time is not None and said.time.sort == "past":
+            said = replace(said, time=None)  # "said that she slept yesterday": a past before the past
         return Clause(draw.choice(SAYING), phrase(draw, PEOPLE, past, depth - 1), past=past, said=said)
     while True:
         verb = draw.choice(VERBS)

@@ -21,7 +21,7 @@ from data.grammar.meaning import Draw, Sentence, sentence
 from data.pairs import Pair, PairSource
 from data.randomness import SYNTHETIC, generator
 from data.sources.inference import CLASSES
-from data.sources.trees import linearised, words
+from data.sources.trees import VERSION, linearised, words
 
 TRANSLATION, PARSING, INFERENCE = range(3)  # no two sources share their sentences
 FOLDER = Path(english.__file__).parent
@@ -70,7 +70,7 @@ class Grammar(PairSource):
         return found[: self.number]
 
     def identity(self) -> Iterator[str | bytes]:
-        yield f"{type(self).__name__} {self.number} {self.seed}"
+        yield f"{type(self).__name__} {self.number} {self.seed} {VERSION}"
         yield from (file.read_bytes() for file in (*sorted(FOLDER.glob("*.py")), Path(__file__)))
 
     def describe(self) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from data.pairs import Pair, PairSource
 from data.sources.base import Part
 from data.sources.reading import digest, lines, listed, located
 
+VERSION = "2"  # of ``pruned``, ``words`` and ``linearised``: raise it where a tree would give another pair
+DEEPEST = 150  # constituents within each other; those of sentences are a third of it at most
 KINDS = (".ptb", ".ptb.gz", ".mrg", ".mrg.gz", ".txt", ".txt.gz")
 ROOTS = {"", "ROOT", "TOP", "S1"}
 EMPTY_ELEMENT = "-NONE-"
@@ -52,7 +54,7 @@ class Trees(PairSource):
     Args:
         gold: file, folder (with all .mrg, .ptb, .txt files in it, or these with .gz), glob, or a list of these.
         corpus: instead, a parsed corpus of NLTK ("treebank").
-        machine: trees of a parser beside the gold ones, as ``gold``.
+        machine: trees of a parser beside the gold ones, as ``gold``; none of them is held out.
         gold_repeats: how often a training tree of ``gold`` is taken where there are ``machine`` ones.
         dev_path: held-out gold trees, as ``gold``; then nothing else is held out.
         tags: "normalised" is the paper's; "own" keeps the part-of-speech tags.
@@ -61,7 +63,8 @@ class Trees(PairSource):
 
     Raises:
         ValueError: if a value is out of its range, or both or none of ``gold`` and ``corpus`` are given.
-        UserError: if a path is missing or NLTK's data is; while reading, if brackets do not match.
+        UserError: if a path is missing or NLTK's data is; while reading, if brackets do not match, or a tree is
+            too deep.
     """
 
     name = "trees"
@@ -94,11 +97,11 @@ class Trees(PairSource):
         with readable("trees.gold"):
             held_out = _files(dev_path, "trees.dev_path")
             self._part: Part | None = "train" if held_out else None
-            machines = _files(machine, "trees.machine")
-            files = [(path, True) for path in _files(gold, "trees.gold")] + [(path, False) for path in machines]
-        self._files: list[tuple[Path, Part | None, bool]] = [
-            (path, self._part, is_gold) for path, is_gold in files if path not in held_out
-        ]
+            files: list[tuple[Path, Part | None, bool]] = [
+                *((path, self._part, True) for path in _files(gold, "trees.gold")),
+                *((path, "train", False) for path in _files(machine, "trees.machine")),
+            ]
+        self._files = [entry for entry in files if entry[0] not in held_out]
         self._files.extend((path, "dev", True) for path in held_out)
 
     def pairs(self) -> Iterator[Pair]:
@@ -110,7 +113,7 @@ class Trees(PairSource):
             yield from self._pairs(read_trees(lines(path), str(path)), part, gold=gold)
 
     def identity(self) -> Iterator[str]:
-        yield f"{self.tags} {self.function_tags} {self.gold_repeats}"
+        yield f"{VERSION} {self.tags} {self.function_tags} {self.gold_repeats}"
         if self.gold_repeats > 1:
             yield str(self.dev_fraction)  # decides which trees repeat
         if self._reader is not None:
@@ -142,26 +145,35 @@ def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree
         where: name of the file, for messages.
 
     Raises:
-        UserError: if brackets do not match, or a word stands where none can.
+        UserError: if brackets do not match, a word stands where none can, or brackets are too deep.
     """
     stack: list[tuple[list[str], list[Tree]]] = []  # of each open bracket: label and word, children
-    opened = 0
+    opened = number = 0
+
+    def misplaced(word: str) -> UserError:
+        begun = "" if number == opened else f", in the tree that begins in line {opened}"
+        return UserError(f"{where}:{number}: {word!r} stands where a bracket must{begun}.")
+
     for number, line in numbered:
         for piece in _PIECE.findall(line):
             if piece == "(":
                 opened = opened if stack else number
                 stack.append(([], []))
+                if len(stack) > DEEPEST:
+                    raise UserError(
+                        f"{where}:{opened}: the tree that begins here is deeper than {DEEPEST} brackets."
+                    )
             elif not stack:
                 raise UserError(f"{where}:{number}: {piece!r} stands outside of a tree; brackets must match.")
             elif piece != ")":
                 names, children = stack[-1]
                 names.append(piece)
                 if children or len(names) > 2:
-                    raise UserError(f"{where}:{number}: {piece!r} stands where a bracket must.")
+                    raise misplaced(piece)
             else:
                 names, children = stack.pop()
                 if children and len(names) > 1:
-                    raise UserError(f"{where}:{number}: {names[1]!r} stands where a bracket must.")
+                    raise misplaced(names[1])
                 label, word = (*names, "", "")[:2]
                 tree = Tree(label, tuple(children), word)
                 if stack:

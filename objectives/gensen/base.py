@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from data.batch import Batch
@@ -19,9 +21,10 @@ from data.token_format import TokenFormat
 from data.views.perturbations import STUDIED, count_tokens
 from encoders.base import Encoder
 from objectives.base import Corpus, Loss, Material, Needs
-from objectives.gather import sum_over_processes, world_size
+from objectives.gather import global_mean
 
 SHOWN = 5  # held-out examples of ``samples``
+SETTINGS = re.compile(r"(?<![\w./-])(?:parallel|trees|inference)\.(?=[a-z])")  # keys, as those sources name them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +87,8 @@ class GenSenTask(nn.Module, ABC):
     Attributes:
         tokenizer: of its targets, where these are texts.
         material: what ``prepare`` found.
-        baselines: for each loss part, what it would be on the held-out targets for one who knows how often each
-            word or class occurs in training, and nothing else.
+        surprisals: for each loss part -log p of each word or class, of its frequency in training (``surprisals``).
+            A held-out loss has their mean over the same targets beside it, as ``<part>_unigram``.
     """
 
     tokenizer: Any
@@ -97,7 +100,7 @@ class GenSenTask(nn.Module, ABC):
         self.sizes = sizes
         self.source = source
         self.batch_size = sizes.batch_size
-        self.baselines: dict[str, float] = {}
+        self.surprisals: dict[str, Tensor] = {}
 
     @property
     @abstractmethod
@@ -113,9 +116,16 @@ class GenSenTask(nn.Module, ABC):
         """Whether a program made the examples up."""
         return self.source is not None and self.source.synthetic
 
+    @property
+    def setting(self) -> str:
+        """The part of the configuration that says where the examples are from."""
+        if self.source is None:
+            return "corpus"
+        return "objective.synthetic_pairs" if self.synthetic else f"objective.{self.name}"
+
     @abstractmethod
     def prepare(self, corpus: Corpus) -> Material:
-        """Finds ``material``, ``baselines``, and what ``build`` and ``step_flops`` must know.
+        """Finds ``material``, ``surprisals``, and what ``build`` and ``step_flops`` must know.
 
         Raises:
             UserError: if there are none, or they cannot be read.
@@ -135,7 +145,12 @@ class GenSenTask(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        """Loss of a micro-batch."""
+        """Loss of a micro-batch; besides, where this is no training, the parts ``<part>_unigram``."""
+
+    def unigram(self, part: str, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        """Global mean of the surprisals of ``wanted``, of shape (N,), and the global number of these."""
+        _, mean, count = global_mean(self.surprisals[part].to(wanted.device)[wanted].sum(), len(wanted))
+        return mean, count
 
     @abstractmethod
     def step_flops(self, encoder: Encoder) -> float:
@@ -151,21 +166,6 @@ class GenSenTask(nn.Module, ABC):
         return self.show(encoder, [self.material.units[int(i)] for i in indices])
 
 
-def global_mean(total: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The mean of terms that all processes have, from this one's.
-
-    Args:
-        total: the sum of this process' terms, a scalar.
-        count: their number.
-
-    Returns:
-        A scalar with gradient, such that the mean of the processes' gradients is that of the global mean; the
-        global mean, detached; and the global number of terms.
-    """
-    everywhere = sum_over_processes(total.new_tensor(count))
-    return world_size() * total / everywhere, sum_over_processes(total) / everywhere, everywhere
-
-
 @dataclass(frozen=True)
 class View:
     """Units of which ``fetch`` makes what is looked at."""
@@ -176,40 +176,37 @@ class View:
         return self.fetch(i)
 
 
-def unigram_loss(
-    fetch: Callable[[int], np.ndarray], train: np.ndarray, dev: np.ndarray, size: int, end: int | None = None
-) -> float:
-    """Cross-entropy of the tokens of units ``dev`` under their frequencies in units ``train``, in nats a token.
+def surprisals(
+    fetch: Callable[[int], np.ndarray], indices: np.ndarray, size: int, end: int | None = None
+) -> Tensor:
+    """-log p of each id under the frequencies of the tokens of some units, in nats, of shape (size,).
 
-    One is added to each of the ``size`` counts, so that nothing is impossible.
+    One is added to each count, so that nothing is impossible.
 
     Args:
         fetch: gives a unit's token ids.
-        train, dev: numbers of units; of very many, a sample is read (``count_tokens``).
+        indices: numbers of units; of very many, a sample is read (``count_tokens``).
         size: number of ids.
         end: an id that ends each unit besides, if any does.
     """
-
-    def counted(indices: np.ndarray) -> np.ndarray:
-        counts, _ = count_tokens(View(fetch), indices)
-        counts = np.pad(counts, (0, size - len(counts)))
-        if end is not None:
-            counts[end] += min(len(indices), STUDIED)
-        return counts
-
-    known, wanted = counted(train) + 1, counted(dev)
-    return float(wanted @ -np.log(known / known.sum()) / wanted.sum())
+    counts, _ = count_tokens(View(fetch), indices)
+    counts = np.pad(counts, (0, size - len(counts))) + 1
+    if end is not None:
+        counts[end] += min(len(indices), STUDIED)
+    return torch.from_numpy(-np.log(counts / counts.sum())).float()
 
 
 @contextmanager
 def blamed(task: str) -> Iterator[None]:
-    """Says in what goes wrong within which task's data it is about."""
+    """Says of what goes wrong within a task's data whose it is, with the keys that the configuration has."""
+    key = f"objective.{task}"
     try:
         yield
     except (ValueError, UserError) as error:
         kind = UserError if isinstance(error, UserError) else ValueError
-        told = str(error).replace("encoder.min_count", "objective.min_count")
-        raise kind(f"objective.{task}: {told}") from error
+        told = SETTINGS.sub(f"{key}.", str(error)).replace("encoder.min_count", "objective.min_count")
+        told = told.replace("grammar.pairs", "objective.synthetic_pairs")
+        raise kind(told if told.startswith(f"{key}.") else f"{key}: {told}") from error
 
 
 def decoded(tokenizer: Any, ids: Sequence[int] | np.ndarray) -> str:

@@ -25,8 +25,8 @@ from data.token_format import TokenFormat
 from encoders.base import Encoder
 from objectives.base import Corpus, Loss, Material
 from objectives.functional import at_least_float32
-from objectives.gather import sum_over_processes
-from objectives.gensen.base import GenSenTask, Sizes, blamed, decoded, global_mean, unigram_loss
+from objectives.gather import global_mean, sum_over_processes
+from objectives.gensen.base import GenSenTask, Sizes, blamed, decoded, surprisals
 
 
 class Example(NamedTuple):
@@ -72,14 +72,12 @@ class NLI(GenSenTask):
             )
             train, dev = store.select("train"), store.select("dev")
         self.mean_length = float(store.source_lengths[train.indices].mean())
-        self.baselines["nli"] = unigram_loss(
-            lambda i: store[i].target, train.indices, dev.indices, len(store.classes)
-        )
-        self.material = Material(store, train, dev, store.source_lengths.max(axis=1))
+        self.surprisals["nli"] = surprisals(lambda i: store[i].target, train.indices, len(store.classes))
+        self.material = Material(store, train, dev, store.source_lengths.max(axis=1), self.setting)
         return self.material
 
     def build(self, encoder: Encoder) -> None:
-        self.classifier = nn.Sequential(
+        self.classifier: nn.Module = nn.Sequential(
             nn.Dropout(self.sizes.dropout),
             nn.Linear(4 * encoder.dimension, self.sizes.classifier_width),
             nn.ReLU(),
@@ -104,14 +102,21 @@ class NLI(GenSenTask):
     def scores(self, encoder: Encoder, premises: Tokens, hypotheses: Tokens) -> Tensor:
         """Of the classes before the softmax, of shape (B, 3), at least float32."""
         vectors = encoder(Tokens.cat([premises, hypotheses], encoder.format.pad_id)).sentence
-        return at_least_float32(self.classifier(features(*vectors.split(len(premises)))))
+        return at_least_float32(self.classifier(self.joined(*vectors.split(len(premises)))))
+
+    def joined(self, premises: Tensor, hypotheses: Tensor) -> Tensor:
+        """What the classifier reads of the vectors of B pairs, both of shape (B, D)."""
+        return features(premises, hypotheses)
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         logits = self.scores(encoder, batch.tokens["premise"], batch.tokens["hypothesis"])
         classes = batch.numbers["class"]
         total, mean, count = global_mean(F.cross_entropy(logits, classes, reduction="sum"), len(classes))
         right = sum_over_processes((logits.argmax(dim=1) == classes).to(logits.dtype).sum()) / count
-        return Loss(total, {"nli": mean, "nli_accuracy": right})
+        parts = {"nli": mean, "nli_accuracy": right}
+        if not self.training and self.surprisals:
+            parts["nli_unigram"], _ = self.unigram("nli", classes)
+        return Loss(total, parts)
 
     def step_flops(self, encoder: Encoder) -> float:
         rows, length = (

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from torch import nn
@@ -33,7 +33,7 @@ from data.sources.trees import Trees
 from data.token_format import TokenFormat
 from encoders.base import Encoder
 from objectives.base import Corpus, Loss, Material, Needs, Objective, evaluating
-from objectives.gensen.base import GenSenTask, Sizes
+from objectives.gensen.base import GenSenTask, Sizes, blamed
 from objectives.gensen.nli import NLI
 from objectives.gensen.parsing import Parsing
 from objectives.gensen.skip_thought import OFFSETS, SkipThought
@@ -41,6 +41,7 @@ from objectives.gensen.translation import Translation
 
 TaskName = Literal["stn", "stp", "fr", "de", "parse", "nli"]
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
+MET = 1 << 21  # texts that are known again; in more text than that no word is frequent by repetition alone
 
 CITATION = """@inproceedings{subramanian-etal-2018-gensen,
   title = {Learning General Purpose Distributed Sentence Representations via Large Scale Multi-task Learning},
@@ -79,6 +80,7 @@ class GenSen(Objective):
     """
 
     citation = CITATION
+    inference: ClassVar[type[NLI]] = NLI
 
     def __init__(
         self,
@@ -132,8 +134,9 @@ class GenSen(Objective):
             found.append(Parsing(parse, synthetic_pairs, sizes))
         self.sequences = tuple(task.name for task in found)  # that alpha is about
         if "nli" in tasks:
-            found.append(NLI(nli, synthetic_pairs, sizes))
+            found.append(self.inference(nli, synthetic_pairs, sizes))
         self._tasks = {task.name: task for task in found}
+        self._sources = {task.name: task.source for task in found if task.source is not None}
         self.heads = nn.ModuleDict(self._tasks)  # registers them
         self.alpha = self._normalised(alpha)
 
@@ -179,18 +182,33 @@ class GenSen(Objective):
     # Data
 
     def texts(self) -> Iterator[str]:
-        for task in self._tasks.values():
-            if task.source is not None:
-                yield from task.source.source_texts()
+        """What tasks with data of their own read, each text once: a premise has several hypotheses, two languages
+        may share their English, gold trees come again, and all words of such a text would seem frequent."""
+        met: set[int] = set()
+        for name, source in self._sources.items():
+            with blamed(name):
+                for text in source.source_texts():
+                    if (mark := hash(text)) not in met:
+                        if len(met) < MET:
+                            met.add(mark)
+                        yield text
 
     def texts_key(self) -> str:
-        return " ".join(task.source.texts_key() for task in self._tasks.values() if task.source is not None)
+        keys = ["each once"] if self._sources else []
+        for name, source in self._sources.items():
+            with blamed(name):
+                keys.append(source.texts_key())
+        return " ".join(keys)
 
     def materials(self, corpus: Corpus) -> Mapping[str, Material]:
         return {name: task.prepare(corpus) for name, task in self._tasks.items()}
 
     def own_data(self) -> Mapping[str, Mapping[str, Any]]:
-        return {name: task.source.describe() for name, task in self._tasks.items() if task.source is not None}
+        found = {}
+        for name, source in self._sources.items():
+            with blamed(name):
+                found[name] = source.describe()
+        return found
 
     def build(self, encoder: Encoder) -> None:
         for task in self._tasks.values():
@@ -218,7 +236,11 @@ class GenSen(Objective):
         return self._tasks[batch.task].loss(encoder, batch)
 
     def dev_metrics(self, encoder: Encoder, batches: Iterable[Batch]) -> dict[str, float]:
-        """Besides the parts, ``dev_<part>_perplexity`` of every decoder: exp of its mean loss a token."""
+        """Besides the parts, ``dev_<part>_perplexity`` of every decoder: exp of its mean loss a token.
+
+        ``dev_<part>_unigram`` is what the loss would be, on the same targets, for one who knows how often each
+        word or class occurs in training, and nothing else.
+        """
         found = super().dev_metrics(encoder, batches)
         decoders = [name for name in self.part_names if not name.startswith("nli") and f"dev_{name}" in found]
         return found | {f"dev_{name}_perplexity": float(np.exp(found[f"dev_{name}"])) for name in decoders}
@@ -230,13 +252,11 @@ class GenSen(Objective):
     # What is told of it
 
     def facts(self) -> dict[str, Any]:
-        """Tasks, which of them learn from made-up text, and what a dev loss is without reading the source."""
+        """Tasks, and which of them learn from made-up text."""
         synthetic = [name for name, task in self._tasks.items() if task.synthetic]
-        baselines = {part: value for task in self._tasks.values() for part, value in task.baselines.items()}
         return {
             "tasks": ", ".join(self.chosen),
             **({"synthetic": ", ".join(synthetic)} if synthetic else {}),
-            "unigram baseline": {part: round(value, 4) for part, value in baselines.items()},
         }
 
     def samples(self, encoder: Encoder) -> str:

@@ -20,12 +20,14 @@ from torch import nn
 from data.batch import Batch, Tokens
 from data.pairs import PairSource
 from data.selection import Selection
+from data.sources.base import fingerprint
 from data.token_format import TokenFormat
 from data.tokenizer import SPECIAL
 from encoders.base import Encoder
-from objectives.base import Loss, Material
+from objectives.base import MARK, Loss, Material
 from objectives.decoder import END, START, Decoder
-from objectives.gensen.base import GenSenTask, Sizes, decoded, global_mean, unigram_loss
+from objectives.gather import global_mean
+from objectives.gensen.base import GenSenTask, Sizes, decoded, surprisals
 
 PAD = list(SPECIAL).index("pad_token")
 
@@ -77,8 +79,10 @@ class SequenceTask(GenSenTask):
         self.target_lengths = tuple((targets[train.indices].mean(axis=0) + 1).tolist())  # END besides
         for number, part in enumerate(self.parts):
             fetch = partial(self._target, units, number)
-            self.baselines[part] = unigram_loss(fetch, train.indices, dev.indices, len(self.tokenizer), END)
-        self.material = Material(units, train, dev, sources + targets.sum(axis=1))
+            self.surprisals[part] = surprisals(fetch, train.indices, len(self.tokenizer), END)
+        words = fingerprint(*self.tokenizer.convert_ids_to_tokens(range(len(self.tokenizer))))
+        self.register_buffer(MARK, torch.tensor(int(words[:15], 16)))
+        self.material = Material(units, train, dev, sources + targets.sum(axis=1), self.setting)
         return self.material
 
     def build(self, encoder: Encoder) -> None:
@@ -110,8 +114,12 @@ class SequenceTask(GenSenTask):
         vectors = encoder(batch.tokens["source"]).sentence
         totals, means, counts = [], {}, {}
         for part, decoder in self.decoders.items():
-            total, means[part], counts[part] = global_mean(*decoder.loss(vectors, batch.tokens[part]))
+            targets = batch.tokens[part]
+            total, means[part], counts[part] = global_mean(*decoder.loss(vectors, targets))
             totals.append(total)
+            if not self.training and self.surprisals:
+                wanted = targets.ids[:, 1:][targets.mask[:, 1:]]
+                means[f"{part}_unigram"], counts[f"{part}_unigram"] = self.unigram(part, wanted)
         return Loss(torch.stack(totals).sum(), means, counts)
 
     def step_flops(self, encoder: Encoder) -> float:
@@ -128,10 +136,13 @@ class SequenceTask(GenSenTask):
         vectors = encoder(Tokens.pad(rows, encoder.format.pad_id).to(device)).sentence
         shown = [{"source": decoded(encoder.tokenizer, unit.source)} for unit in whole]
         for number, (part, decoder) in enumerate(self.decoders.items()):
-            written = decoder.greedy(vectors, max_length=self.sizes.content)
+            # One that goes round in circles is not followed to the end.
+            most = min(self.sizes.content, max(2 * len(unit.targets[number]) + 1 for unit in whole))
+            written = decoder.greedy(vectors, max_length=most)
             for sample, unit, row in zip(shown, whole, written, strict=True):
                 sample[f"{part} target"] = decoded(self.tokenizer, unit.targets[number])
-                sample[f"{part} decoded"] = decoded(self.tokenizer, row)
+                text = decoded(self.tokenizer, row) + " ..." * (len(row) == most)
+                sample[f"{part} decoded"] = text or "(nothing)"
         return shown
 
     def _target(self, units: Any, number: int, i: int) -> np.ndarray:

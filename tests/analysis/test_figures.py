@@ -78,6 +78,13 @@ def test_any_parts_and_only_what_is_there(tmp_path: Path) -> None:
     ]
 
 
+def test_accuracies_have_panels_where_these_are_few(tmp_path: Path) -> None:
+    for count in (3, 6):
+        parts = tuple(f"{name}{end}" for name in "DPIRNC"[:count] for end in ("", "_accuracy"))
+        found = list(panels(training.draw(write(tmp_path / str(count) / "run", parts=parts))))
+        assert found[:-5] == list(parts if count == 3 else "DPIRNC")
+
+
 def test_parts_that_take_turns(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", parts=(), steps=1)
     lines = [{"step": step, "loss": 2.0, ("nli" if step % 2 else "french"): 2.0} for step in range(1, 9)]

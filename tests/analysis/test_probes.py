@@ -140,9 +140,9 @@ def test_a_bag_of_words_holds_words_and_only_a_perceptron_finds_them(
 
 
 def test_features_are_the_sentence_and_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Word vectors stand beside the sentence's, a word as it is written, else in lower case, else zeros."""
-    model = bag(tmp_path, ["a", "b", "B"])
-    part = Questions(["a b", "b B"], [["B", "A"], ["unknown", "b"]], np.array([1, 0]))
+    """Word vectors stand beside the sentence's; a word is looked up in lower case, else as it is written."""
+    model = bag(tmp_path, ["a", "b", "B", "C"])
+    part = Questions(["a b", "b B"], [["C", "B"], ["unknown", "A"]], np.array([1, 0]))
     seen = []
 
     def fit(train: classifying.Examples, *others: object, **options: object) -> classifying.Fit:
@@ -152,8 +152,8 @@ def test_features_are_the_sentence_and_its_words(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(probes, "logistic", fit)
     monkeypatch.setattr(probes, "perceptron", fit)
     judge(model, {"order": dict.fromkeys(("train", "dev", "test"), part)})
-    a, b, capital = model.rows(["a", "b", "B"])
-    expected = [[*(a + b) / 2, *capital, *np.zeros(8)], [*(b + capital) / 2, *a, *b]]
+    a, b, capital, c = model.rows(["a", "b", "B", "C"])
+    expected = [[*(a + b) / 2, *c, *np.zeros(8)], [*(b + capital) / 2, *b, *a]]
     for rows in seen:
         np.testing.assert_allclose(rows, expected, atol=1e-6)
 

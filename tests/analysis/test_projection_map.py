@@ -71,6 +71,17 @@ def test_a_sample_keeps_shares_and_order() -> None:
     assert sample(data, 100, 0) is data
 
 
+def test_a_sample_has_the_wanted_size() -> None:
+    labels = [*"aaaaaaa", *"bbbbbbb", *"ccccccc", *"d"]
+    data = Labelled([f"s{i}" for i in range(22)], labels)
+    for size in range(4, 22):
+        drawn = sample(data, size, seed=0)
+        counts = Counter(drawn.labels)
+        assert len(drawn.texts) == size and counts["d"] == 1
+        assert max(counts[name] for name in "abc") - min(counts[name] for name in "abc") <= 1
+    assert Counter(sample(data, 2, 0).labels) == dict.fromkeys("abcd", 1)  # none is lost
+
+
 def test_labels_keep_their_order() -> None:
     assert Labelled([], ["10", "9", "b", "a", "9"]).names == ["a", "b", "9", "10"]
 

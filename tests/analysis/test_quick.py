@@ -257,4 +257,5 @@ def test_chance_by_hand() -> None:
     assert quick.chance("probe_word_content", scores) == 5
     assert quick.chance("probe_length", scores) == pytest.approx(100 / 6)
     assert quick.chance("alignment", scores) is None
+    assert quick.chance("dev_fr", scores) is None and quick.chance("dev_fr", {"dev_fr_unigram": 5.5}) == 5.5
     assert quick.chance("recall@1", {"n_pairs": 0}) is None

@@ -48,14 +48,15 @@ def test_an_unfinished_run_is_read_though_its_last_line_is_cut(tmp_path: Path) -
 def test_a_broken_run_is_listed_as_such(tmp_path: Path, file: str, content: str, problem: str) -> None:
     write(tmp_path / "a-good")
     (write(tmp_path / "b-broken") / file).write_text(content)
-    (tmp_path / "c-empty").mkdir()
+    (tmp_path / "c-pictures").mkdir()  # no run's
     (tmp_path / ".cache").mkdir()
     (tmp_path / "notes.txt").touch()
+    (write(tmp_path / "d-bare") / "config.yaml").unlink()
     rows = runs.scan(tmp_path)
     assert [(row["run"], row["state"]) for row in rows] == [
         ("a-good", "finished"),
         ("b-broken", "broken"),
-        ("c-empty", "broken"),
+        ("d-bare", "broken"),
     ]
     assert problem in rows[1]["problem"]
     shown = text(rows)

@@ -37,6 +37,13 @@ def test_rows_by_hand() -> None:
     assert "weights: random · negatives per anchor: 62 · tokens seen: 3,123,456" in shown
 
 
+def test_what_frequencies_alone_give_stands_beside_a_loss() -> None:
+    found, _ = rows(
+        {"start": {"dev_fr": 9.0, "dev_fr_unigram": 5.5}, "trained": {"dev_fr": 3.0, "dev_fr_unigram": 5.5}}
+    )
+    assert list(found) == ["dev fr ↓"] and found["dev fr ↓"][3] == "5.500"
+
+
 def test_colour_only_beyond_two_standard_errors() -> None:
     def change(trained: float) -> str:
         # 600 test sentences at about 50 %: the difference of two accuracies has a standard error of 2.9.

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis import wordsim
 from analysis.command import stream
 from analysis.word_vectors import Lexicon
 from analysis.wordsim import Judged, Pair, Similarity, cosine, judge, main, read_sets, spearman, table
@@ -52,13 +53,16 @@ def test_cosine_of_a_zero_vector_is_zero() -> None:
     np.testing.assert_allclose(found, [24 / 25, 0.0])
 
 
-def test_unknown_words_are_left_out_and_counted(words: BagOfWords) -> None:
+def test_unknown_words_are_left_out_and_counted(words: BagOfWords, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wordsim, "LEAST_PAIRS", 4)
     pairs = [Pair("Sun", "moon", 9), Pair("sun", "car", 1), Pair("sun", "mars", 5), Pair("moon", "car", 4)]
     pairs += [Pair("rome", "sun", 0), Pair("Rome", "sun", 0.5)]
     found = judge(Lexicon(words, words.encode), {"made": pairs, "none": pairs[2:3]})
     # "Sun" is looked up in lower case, "Rome" as it is written, "rome" and "mars" are unknown.
     assert found["made"][1:] == (4, 6) and found["made"].spearman == pytest.approx(1.0)
     assert found["none"] == Similarity(None, 0, 1)
+    monkeypatch.undo()
+    assert judge(Lexicon(words, words.encode), {"made": pairs})["made"] == Similarity(None, 4, 6)  # too few
 
 
 def test_a_bag_has_the_same_words_in_its_table_and_as_sentences(words: BagOfWords) -> None:
@@ -165,12 +169,15 @@ def test_the_papers_rows_stand_below_and_qvec_is_named_as_missing() -> None:
     }
     glove = next(row for row in grid.printed if row.name == "GloVe6B")
     assert {name: cell.text for (_, name), cell in glove.cells.items()} == {"RG-65": "0.77", "QVEC": "0.47"}
-    assert len(grid.printed) == 10
+    assert len(grid.printed) == 8  # two have nothing on RG-65
     assert any(note.startswith("QVEC is missing") for note in grid.notes)
     assert grid.notes[0] == "table: a word's vector is the row in its table of word vectors (a)."
 
 
-def test_command_writes_table_and_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_writes_table_and_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wordsim, "LEAST_PAIRS", 2)
     (tmp_path / "EN-X.txt").write_text("sun moon 9\nsun car 1\nsun mars 4\n")
     file = vector_file(tmp_path / "words.txt", WORDS)
     out = tmp_path / "new" / "found.json"

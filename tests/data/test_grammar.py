@@ -225,6 +225,9 @@ def test_sentences_are_wellformed_and_many() -> None:
     lengths = [len(text.split()) for text in texts]
     assert min(lengths) <= 3 and max(lengths) >= 25
     assert {one.link for one in meant} == {None, "and", "but", "because", "while"}
+    reported = [one.first.said for one in meant if one.first.said is not None and one.first.past]
+    assert len(reported) > 30  # French has them in the imperfect, which "yesterday" does not go with
+    assert not any(said.time is not None and said.time.sort == "past" for said in reported)
 
 
 def worlds(one: Meaning, two: Meaning) -> Iterator[dict[object, object]]:

@@ -159,6 +159,31 @@ def test_too_few_held_out_documents(count: int, world: int, needed: int) -> None
         held_out(count, 8, world=world).fixed(1)
 
 
+def test_messages_name_the_units_and_how_to_get_more() -> None:
+    few = Loader(
+        UNITS,
+        [3],
+        Cut(),
+        FORMAT,
+        batch_size=8,
+        seed=3,
+        units="pairs of fr",
+        more="raise objective.synthetic_pairs",
+    )
+    with pytest.raises(UserError) as error:
+        few.batch(0)
+    assert str(error.value) == (
+        "The training part's 1 usable pairs of fr do not fill a batch of 8: lower objective.batch_size, or raise "
+        "objective.synthetic_pairs."
+    )
+    with pytest.raises(UserError) as error:
+        few.fixed(1)
+    assert str(error.value) == (
+        "The held-out part has 1 usable pairs of fr, and a measurement takes 2 at least: raise "
+        "objective.synthetic_pairs."
+    )
+
+
 def turns() -> Turns:
     """Task b takes two turns of three; its loader has other documents and larger batches than a's."""
     a = Loader(UNITS, range(6), Cut(), FORMAT, batch_size=2, seed=3)
@@ -184,3 +209,10 @@ def test_a_turn_is_a_function_of_its_step_in_any_worker() -> None:
 def test_held_out_batches_of_every_task() -> None:
     sizes = [batch.size for batch in turns().fixed(2)]
     assert sizes == [2, 2, 4, 4]
+
+
+def test_mean_tokens_weighs_tasks_by_their_turns() -> None:
+    both = turns()
+    a, b = (loader.mean_tokens(3) for loader in both.loaders.values())
+    assert a == sum(batch.n_tokens for batch in both.loaders["a"].fixed(3)) / 3
+    assert both.mean_tokens(3) == pytest.approx((334 * a + 666 * b) / 1000)  # a's turns come first

@@ -9,6 +9,7 @@ import pytest
 
 from data.batch import Batch
 from data.loader import Loader
+from data.token_format import TokenFormat
 from tests.data.samples import FORMAT, Cut
 
 LENGTHS = np.random.default_rng(0).permutation(np.repeat([3, 5, 9, 20, 40], 200))  # of a thousand units
@@ -21,8 +22,17 @@ def documents(batch: Batch) -> list[int]:
 def buckets(seed: int = 3, rank: int = 0, world: int = 1, batch_size: int = 8, count: int = 1000) -> Loader:
     units = [np.full(50, 100 * i) for i in range(count)]
     lengths = LENGTHS[:count]
-    shares = {"rank": rank, "world": world}
-    return Loader(units, range(count), Cut(), FORMAT, batch_size=batch_size, seed=seed, lengths=lengths, **shares)
+    return Loader(
+        units,
+        range(count),
+        Cut(),
+        FORMAT,
+        batch_size=batch_size,
+        seed=seed,
+        rank=rank,
+        world=world,
+        lengths=lengths,
+    )
 
 
 def test_batches_by_length_hold_every_unit_once_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,3 +67,18 @@ def test_shares_and_held_out_batches_by_length() -> None:
     taken = [documents(buckets(batch_size=7, count=20).batch(step)) for step in range(2)]
     assert len({*chain(*taken)}) == 14
     assert len(buckets().fixed(2)) == 2
+
+
+def test_mean_tokens_is_over_all_lengths() -> None:
+    """The first batches of a training are of a length each, and may all be short, or long, ones."""
+
+    class Whole(Cut):
+        def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
+            return unit[: LENGTHS[unit[0] // 100]]
+
+    units = [np.full(50, 100 * i) for i in range(1000)]
+    one = Loader(units, range(1000), Whole(), FORMAT, batch_size=50, seed=3, lengths=LENGTHS)
+    right = 50 * LENGTHS.mean()
+    assert one.mean_tokens(4) == pytest.approx(right, rel=0.15)
+    four = [sum(one.batch(step).n_tokens for step in range(first, first + 4)) / 4 for first in range(0, 20, 4)]
+    assert max(abs(found / right - 1) for found in four) > 0.2

@@ -195,7 +195,7 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"^listed\.dev_fraction must lie in \[0, 1\)\. Got 1 instead\.$"):
         Listed([], dev_fraction=1)
     store = opened(tmp_path, dev_fraction=0.0)
@@ -203,6 +203,11 @@ def test_refusals(tmp_path: Path) -> None:
         UserError, match=r"^The dev part of listed is empty: listed\.dev_fraction=0\.0 leaves none of "
     ):
         store.select("dev")
+    monkeypatch.setattr(Listed, "synthetic", True)
+    with pytest.raises(
+        UserError, match=r"^None of the 199 pairs of listed is in the dev part: raise listed\.pairs\.$"
+    ):
+        opened(tmp_path, PAIRS[1:], dev_fraction=0.0).select("dev")
     with pytest.raises(UserError, match=r"^None of the 200 train pairs of listed can be used \(200 too short\): "):
         store.select("train", min_tokens=99)
 

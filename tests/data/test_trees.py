@@ -17,7 +17,8 @@ from nltk.corpus.util import LazyCorpusLoader
 
 from data.errors import UserError
 from data.pairs import Pair
-from data.sources.trees import Tree, Trees, delinearised, linearised, pruned, read_trees, words
+from data.sources.grammar import GrammarParsing
+from data.sources.trees import DEEPEST, Tree, Trees, delinearised, linearised, pruned, read_trees, words
 from data.vocabulary import train_word_level
 from tests.support import suite_data
 
@@ -103,6 +104,11 @@ def test_traces_function_tags_and_brackets() -> None:
         ("(S (NP (NN a))\n\n", r"^a\.mrg:1: the tree that begins here is not closed\.$"),
         ("(S (NN a))\n(S (NN b)))", r"^a\.mrg:2: '\)' stands outside of a tree; brackets must match\.$"),
         ("(S (NN a) b)", r"^a\.mrg:1: 'b' stands where a bracket must\.$"),
+        (
+            "(S (NN a))\n(S (NP (NN b)\n(S (NN c))\n(S d (NN e)))",
+            r"^a\.mrg:4: 'd' stands where a bracket must, in the tree that begins in line 2\.$",
+        ),
+        ("(S (NN a))\n" + "(S " * 3000, r"^a\.mrg:2: the tree that begins here is deeper than 150 brackets\.$"),
         ("(S (NN a b))", r"^a\.mrg:1: 'b' stands where a bracket must\.$"),
         ("(S a (NN b))", r"^a\.mrg:1: 'a' stands where a bracket must\.$"),
         ("text", r"^a\.mrg:1: 'text' stands outside of a tree"),
@@ -132,7 +138,8 @@ def test_gold_repeats_beside_machine_parses_in_training_alone(tmp_path: Path) ->
     for pair, count in counts.items():
         again = pair.sources[0].startswith("gold") and source.part_of(pair) == "train"
         assert count == (3 if again else 1)
-    assert 0 < sum(source.part_of(pair) == "dev" for pair in counts) < 50
+    held_out = [pair.sources[0] for pair in counts if source.part_of(pair) == "dev"]
+    assert 0 < len(held_out) < 20 and all(text.startswith("gold") for text in held_out)
     assert len(list(Trees(gold=both["gold"], gold_repeats=3).read())) == 40
     assert source.fingerprint != Trees(**both, gold_repeats=3, dev_fraction=0.1).fingerprint
 
@@ -198,3 +205,23 @@ def test_gum() -> None:
         assert linearised(delinearised(line), tags="own") == line
         leaves = [symbol for symbol in line.split() if symbol[0] not in "()"]
         assert len(leaves) == len(pair.sources[0].split()) and "-SBJ" not in line
+
+
+def test_the_deepest_trees_are_written_and_read_back() -> None:
+    [tree] = read("(S " * (DEEPEST - 1) + "(NN a)" + ")" * (DEEPEST - 1))
+    bare = pruned(tree)
+    assert bare is not None and words(bare) == ["a"]
+    assert len(linearised(bare).split()) == 2 * DEEPEST - 1
+
+
+def test_another_way_of_writing_trees_is_another_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.mrg").write_text(JOHN)
+
+    def prints() -> list[str]:
+        return [Trees(gold=str(tmp_path / "a.mrg")).fingerprint, GrammarParsing(pairs=5).fingerprint]
+
+    before = prints()
+    assert prints() == before
+    for module in ("trees", "grammar"):
+        monkeypatch.setattr(f"data.sources.{module}.VERSION", "another")
+    assert not {*prints()} & {*before}

@@ -120,6 +120,16 @@ def test_progress_ends_at_one(tmp_path: Path) -> None:
         ("word\nb 3 4\n", r"a\.txt:1 has 0 numbers after its word; one or more are right\."),
         ("a 1 2\nb 3 x\n", r"a\.txt:2 holds something else than a word and finite numbers"),
         ("a 1 2\n\nb 3 nan\n", r"a\.txt:3 holds something else than a word and finite numbers"),
+        (
+            "a\t1\t2\nb\t3\t4\n",
+            r"a\.txt:1 has 0 numbers after its word; .* right; it has tabs, where blanks are right\.",
+        ),
+        ("a 1 2\nb 3\t4\tx\n", r"parted by blanks; it has tabs, where blanks are right\."),
+        (
+            b"2 3\n</s> \x80\x3f\xcd\xcc\x8c\x3f\x01\x02\xff\x3e\n",
+            r":2 .*; if the file is binary, save its words and",
+        ),
+        (b"2 2\nin \x00\x00\x80\x3f\x00\x00\x00\x40\n", r":2 .*; if the file is binary, save its words and"),
         ("a 1 1e99\n", r"a\.txt:1 holds something else than a word and finite numbers"),
         ("", r"a\.txt holds no word vectors\."),
         ("\n\n", r"a\.txt holds no word vectors\."),
@@ -127,7 +137,7 @@ def test_progress_ends_at_one(tmp_path: Path) -> None:
         ("2000 2\na 1 2\n", r"a\.txt: its first line says 2,000 words, but 1 follow"),
     ],
 )
-def test_faults_are_named_with_their_line(text: str, message: str, tmp_path: Path) -> None:
+def test_faults_are_named_with_their_line(text: str | bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message) as error:
         WordVectors(written(tmp_path / "a.txt", text))
     assert "\n" not in str(error.value)

@@ -149,7 +149,7 @@ def test_what_cannot_work_is_refused(mixed: list[str], tmp_path: Path) -> None:
         Concatenated(paths=mixed, weights="random")
     with pytest.raises(UserError, match="needs an output layer for masked tokens, and concatenated"):
         Concatenated(paths=mixed, require_mask_token=True)
-    with pytest.raises(UserError, match="There is no encoder's folder"):
+    with pytest.raises(UserError, match=r"^encoder\.paths: There is no encoder's folder"):
         Concatenated(paths=[*mixed, "./nowhere"])
     with pytest.raises(UserError, match="absent cannot be opened as concatenated encoders: No such file"):
         Concatenated.load(tmp_path / "absent")

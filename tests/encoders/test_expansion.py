@@ -176,3 +176,23 @@ def test_real_words_and_vectors() -> None:
     expanded, report = expand(encoder, vectors, path.name)
     assert report.shared > 1000 and report.shared + report.added > 0.95 * len(vectors.words)
     assert report.cosine > 0.8 and len(expanded.tokenizer) == len(known) + report.added
+
+
+def test_words_are_mapped_block_by_block(maker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny()
+    vectors = maker(encoder, [*KNOWN, *(f"z{number}" for number in range(50))])
+    whole, _ = expand(encoder, vectors, "v.txt")
+    sizes: list[int] = []
+    double = torch.Tensor.double
+
+    def noted(tensor: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(tensor))
+        return double(tensor)
+
+    monkeypatch.setattr(expansion, "BLOCK", 8)
+    monkeypatch.setattr(torch.Tensor, "double", noted)
+    parted, _ = expand(encoder, vectors, "v.txt")
+    assert (
+        torch.equal(parted.embedding.weight, whole.embedding.weight) and not parted.embedding.weight.isnan().any()
+    )
+    assert sorted(sizes) == [2, *[8] * 6, 60, 60]  # the file's 110 words are never doubled together

@@ -14,6 +14,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 import encoders
 from data.errors import UserError
 from encoders.export import model_card
+from encoders.gru import GRU
 from encoders.layout import atomic_folder, read_layout
 from encoders.pooling import pool
 from encoders.transformer import Transformer
@@ -190,7 +191,7 @@ def test_the_card_says_what_it_started_from_and_how_to_use_it() -> None:
         "license: apache-2.0",
         "**Weights: random.** They were once drawn at random, and no published model is behind them: "
         "random roberta, 2 layers x 32",
-        "vectors of 32, cls pooling",
+        f"vectors of 32, cls pooling; input of at most {encoder.format.max_length} tokens, the rest is cut.",
         "| name | pydocs |",
         "| objective.temperature | 0.05 |",
         "| recall@1 | 0.125 | 0.5 |",
@@ -201,6 +202,11 @@ def test_the_card_says_what_it_started_from_and_how_to_use_it() -> None:
         "@inproceedings{giorgi2021}",
     ):
         assert part in card
+
+
+def test_the_card_of_an_encoder_without_a_limit() -> None:
+    encoder = GRU(hidden=4, word_size=3, min_count=1, texts=lambda: ["a word"])
+    assert "vectors of 8, last pooling; input of any length.\n" in model_card(title="gru", encoder=encoder)
 
 
 def test_a_card_names_all_that_the_weights_went_through(tmp_path: Path) -> None:

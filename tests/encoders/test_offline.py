@@ -175,7 +175,7 @@ def _gpt2_folder(folder: Path) -> Path:
     return folder
 
 
-NO_MASK = "mlm_weight needs a mask token, and .* has none: choose another encoder or objective=contrastive_only"
+NO_MASK = "mlm_weight needs a mask token, and .* has none: choose another encoder or objective.mlm_weight=0"
 
 
 def test_a_model_without_mask_token_is_refused_before_its_weights(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +18,7 @@ from data.selection import Selection
 from encoders.concatenated import Concatenated
 from experiments import building, compose, experiment
 from experiments.building import Parts
-from objectives.base import Material
+from objectives.base import Material, Needs
 from tests.data.samples import FORMAT, Cut
 from tests.encoders.bilstms import tiny as bilstm
 from tests.experiments import tiny
@@ -31,7 +32,12 @@ def test_tasks_see_the_same_text_in_another_order_and_with_other_random_numbers(
 
     task = Cut()
     task.batch_size = 10  # type: ignore[attr-defined]
-    objective = SimpleNamespace(tasks={"a": task, "b": task}, turn=lambda step, seed: "ab"[step % 2])
+    objective = SimpleNamespace(
+        tasks={"a": task, "b": task},
+        turn=lambda step, seed: "ab"[step % 2],
+        own_data=dict,
+        needs=Needs(),
+    )
     all_of_it = Selection(np.arange(20), 0, 20, {})
     materials = dict.fromkeys("ab", Material(cast(Any, UNITS), all_of_it, all_of_it))
     encoder = SimpleNamespace(format=FORMAT)
@@ -80,3 +86,38 @@ def test_another_number_of_encoders_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"must hold 2 concatenated encoders, .* Got 3 of them instead\.$"):
         building._concatenated(str(tmp_path / "three"), 2)
     assert len(building._concatenated(str(tmp_path / "three"), 3).members) == 3
+
+
+def gensen(folder: Path, *more: str) -> list[str]:
+    """Translation alone, of made-up pairs, by a GRU; nothing of the corpus is learned from."""
+    given = ("objective.tasks=[fr]", "objective.word_size=4", "objective.synthetic_pairs=300", "budget.steps=2")
+    common = [text for text in tiny.conssent(folder, objective="gensen") if "encoder=" not in text]
+    return [*common, "encoder=gru", *given, *more]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_vocabulary_is_of_what_is_read(tmp_path: Path) -> None:
+    first = experiment.run(compose.check(gensen(tmp_path, f"run_dir={tmp_path / 'first'}")))
+    known = encoders.load(first / "encoder").tokenizer.get_vocab()
+    assert "dog" in known and not {"bad", "baf", "ked", "lig"} & {*known}  # the corpus' words
+    found = json.loads((first / "quick.json").read_text())
+    assert found["start"]["dev_fr_unigram"] == found["trained"]["dev_fr_unigram"] < found["start"]["dev_fr"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_too_few_pairs_name_their_task_and_key(tmp_path: Path) -> None:
+    (tmp_path / "fr.tsv").write_text("".join(f"dog {i}\tchien {i}\n" for i in range(20)))
+    for more, line in (
+        (["objective.synthetic_pairs=30", "objective.min_count=1"], "or raise objective.synthetic_pairs."),
+        (
+            [f"objective.fr={{tsv: {tmp_path / 'fr.tsv'}, dev_fraction: 0.2}}"],
+            "or take more pairs (objective.fr).",
+        ),
+    ):
+        with pytest.raises(UserError, match=r"usable pairs of fr do not fill a batch of 32: lower obj") as error:
+            experiment.run(compose.check(gensen(tmp_path, *more, f"run_dir={tmp_path / 'run'}")))
+        assert str(error.value).endswith(line)
+    assert (
+        building._more("objective.fr", {}, "dev")
+        == "raise objective.fr.dev_fraction, or name held-out pairs there"
+    )

@@ -12,6 +12,7 @@ from torch import nn
 from data.errors import UserError
 from experiments import checkpoint
 from experiments.optimizer import AdamW
+from objectives.base import MARK
 
 
 class Tied(nn.Module):
@@ -129,6 +130,29 @@ def test_matching_takes_parameters_and_leaves_queues(tmp_path: Path) -> None:
     assert checkpoint.load_matching(path, fresh) == ["head.weight", "head.bias"]
     torch.testing.assert_close(fresh.head.weight, objective.head.weight, rtol=0, atol=0)
     assert int(fresh.pointer) == 0
+
+
+class Worded(nn.Module):
+    """Two heads; that of ``words`` is about a vocabulary."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.other = nn.Linear(3, 2)
+        self.words = nn.Module()
+        self.words.out = nn.Linear(3, 2)
+        self.words.register_buffer(MARK, torch.tensor(vocabulary))
+
+
+def test_weights_of_another_vocabulary_are_not_taken(tmp_path: Path) -> None:
+    encoder, _, optimizer = make()
+    old = Worded(7)
+    saved = checkpoint.save(
+        tmp_path, 1, encoder=encoder, objective=old, optimizer=optimizer, state={"tokens": 0, "best": None}
+    )
+    path = saved / checkpoint.OBJECTIVE
+    assert checkpoint.load_matching(path, Worded(8)) == ["other.weight", "other.bias"]
+    assert len(checkpoint.load_matching(path, same := Worded(7))) == 4
+    assert torch.equal(same.state_dict()["words.out.weight"], old.state_dict()["words.out.weight"])
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:

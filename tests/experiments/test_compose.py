@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
             "There are ",
         ),
         ("objective.temprature=1", "objective.temprature: no such key. Did you mean objective.temperature?"),
+        ("evaluation=null", "evaluation=null: no such evaluation. There are none, quick, senteval."),
         ("temperature=1", "temperature: no such key. Did you mean objective.temperature?"),
         ("sede=3", "sede: no such key. Did you mean seed?"),
         ("+objective.tempratur=1", "objective.tempratur: no such key. Did you mean objective.temperature?"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,7 +84,8 @@ def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.
         (judging.combine if settings.ensemble else judging.judge)(settings)
 
     judge("model=random_vectors", f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", "out=a")
-    judge("ensemble=[a,a]", "out=both")
+    shutil.copytree("a", "b")
+    judge("ensemble=[a,b]", "out=both")
     alone, both = (json.loads((tmp_path / name / "senteval.json").read_text()) for name in ("a", "both"))
     assert both["model"]["name"] == "ensemble of 2" and both["protocol"] == "prototyping"
     assert [*both["tasks"]] == ["CR", "STS12"] and both["tasks"]["CR"]["weights"] == [0.5, 0.5]
@@ -91,7 +93,7 @@ def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.
     reached = {name: value for name, value in alone["averages"].items() if "_dev" not in name}
     assert {name: value for name, value in both["averages"].items() if "_dev" not in name} == reached
     assert (tmp_path / "both" / "predictions" / "CR.npz").is_file()
-    judge("ensemble=[a]", "tasks=STS12", "out=one")
+    judge("ensemble=[a,b]", "tasks=STS12", "out=one")
     assert [*json.loads((tmp_path / "one" / "senteval.json").read_text())["tasks"]] == ["STS12"]
 
 
@@ -108,7 +110,10 @@ def refusal(overrides: list[str]) -> str:
     [
         ("", "model is not set."),
         ("model=random_vectors protocol=defualt", "protocol=defualt: no such protocol."),
-        ("model=random_vectors pooling=men", "pooling must be 'mean', 'cls', 'max' or 'last'. Got 'men'"),
+        (
+            "model=random_vectors pooling=men",
+            "pooling must be 'mean', 'cls', 'max', 'last' or 'pooler'. Got 'men'",
+        ),
         ("model=random_vectors protocol=gensen", "protocol=gensen chooses among poolings"),
         (
             "model=random_vector data={data}",
@@ -130,6 +135,14 @@ def refusal(overrides: list[str]) -> str:
         ("model=nowhere/at/all data={data}", "There is no encoder's folder nowhere/at/all."),
         ("model=bag_of_words data={data}", "model=bag_of_words needs encoder.vectors="),
         (
+            "model=bag_of_words encoder.vectors={data}/words.txt encoder.weighting=sif data={data}",
+            "encoder.weighting=sif needs encoder.counts=",
+        ),
+        (
+            "model=bag_of_words encoder.vectors={data}/words.txt encoder.counts=no.txt data={data}",
+            "encoder.counts=no.txt: there is no such",
+        ),
+        (
             "model=bag_of_words encoder.vectors=no.txt data={data}",
             "encoder.vectors=no.txt: there is no such",
         ),
@@ -141,10 +154,12 @@ def refusal(overrides: list[str]) -> str:
             "tasks=CR,STS16: a list has brackets, tasks=[CR,STS16]; several values to run one by one need -m.",
         ),
         ("ensemble=[a] model=random_vectors out=x", "model= and ensemble= exclude each other: "),
-        ("ensemble=[a]", "ensemble needs out=<folder>"),
-        ("ensemble=[] out=x", "ensemble is empty: name folders of results"),
-        ("ensemble=[a] out=x pooling=cls folds=3", "pooling, folds: an ensemble is judged as its members were"),
-        ("ensemble=[none] out=x", "There is no none: name a senteval.json"),
+        ("ensemble=[a,b]", "ensemble needs out=<folder>"),
+        ("ensemble=[] out=x", "ensemble must name two or more folders of results, each once"),
+        ("ensemble=[a] out=x", "ensemble must name two or more folders of results, each once"),
+        ("ensemble=[a,b,a/] out=x", "ensemble must name two or more folders of results, each once"),
+        ("ensemble=[a,b] out=x pooling=cls folds=3", "pooling, folds: an ensemble is judged as its members were"),
+        ("ensemble=[none,a] out=x", "There is no none: name a senteval.json"),
     ],
 )
 def test_mistakes_are_told_in_a_line_and_leave_nothing(

@@ -157,7 +157,9 @@ def test_it_does_not_go_on_with_another_text_or_tokenizer(
         tokenizer["model"]["merges"].pop()
     (run / "config.yaml").write_text(yaml.safe_dump(config))
     (run / "tokenizer" / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(UserError, match=r"The run began with text and tokenizer \(store\) \w+, and here is"):
+    with pytest.raises(
+        UserError, match=r"began with other text or another tokenizer: corpus \(.*corpus\.jsonl\)\. It"
+    ):
         experiment.run(compose.check([f"resume={run}"]))
     assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
 
@@ -211,7 +213,7 @@ def test_two_processes_train_as_one(folder: Path) -> None:
     assert json.loads((folder / "two" / "environment.json").read_text())["processes"] == 2
 
 
-def test_warm_start_takes_encoder_and_fitting_parts(folder: Path) -> None:
+def test_warm_start_takes_encoder_and_fitting_parts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     head = "objective.projection={width: 8}"
     first = tiny.run(folder, head, "budget.steps=3", f"run_dir={folder / 'first'}")
     second = tiny.run(
@@ -221,6 +223,8 @@ def test_warm_start_takes_encoder_and_fitting_parts(folder: Path) -> None:
     assert json.loads((second / "quick.json").read_text())["start"] == pytest.approx(trained, rel=1e-4)
     card = (second / "encoder" / "README.md").read_text()
     assert f"continued from {first / 'encoder'}" in card
+    assert "| encoder | that of the folder it continues from |" in card and "encoder.vocab_size" not in card
+    assert "encoder as it is there, whatever encoder.* says of sizes and words" in capsys.readouterr().out
     newest = first / "checkpoints" / "step-00000003" / "objective.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1])
     with pytest.raises(UserError, match=r"step-00000003 is damaged \(objective.safetensors has"):

@@ -103,7 +103,7 @@ def test_more_is_measured_on_where_the_schedule_heeds_it(
 
     monkeypatch.setattr(Loader, "fixed", noting)
     experiment.run(compose.check(tiny.conssent(tmp_path, *given, "budget.steps=1", f"run_dir={tmp_path / 'run'}")))
-    assert asked == [expected]
+    assert asked[-1] == expected  # before that the plan looks at a few
 
 
 def test_a_rate_below_the_schedules_least_is_refused_before_anything_is_read(

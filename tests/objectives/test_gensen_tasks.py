@@ -1,4 +1,4 @@
-"""GenSen's tasks: examples, losses against loops, several processes, baselines."""
+"""GenSen's tasks: examples, data of their own, losses against loops, several processes, baselines."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import torch
 from torch import Tensor, distributed, multiprocessing
 
 from data.batch import Batch, Tokens
+from data.errors import UserError
 from data.pairs import PairUnit
 from data.randomness import generator
 from data.views.neighbours import NeighbourUnit
-from objectives.base import Loss
+from objectives.base import MARK, Loss
 from objectives.decoder import END, START
-from objectives.gensen.base import GenSenTask, Sizes, unigram_loss
+from objectives.gensen.base import GenSenTask, Sizes, surprisals
 from objectives.gensen.nli import NLI, features
 from objectives.gensen.skip_thought import SkipThought
 from objectives.gensen.translation import Translation
+from tests.objectives.test_gensen import LINES, corpus, gru, small
 from tests.tiny import FORMAT, TinyEncoder
 
 WORDS = 12
@@ -92,6 +94,43 @@ def test_a_translation_reads_the_source() -> None:
     )
     assert drawn.source.tolist() == [0, 20, 21, 2]
     assert [target.tolist() for target in drawn.targets] == [[START, 7, 8, 9, END]]
+
+
+# Data of their own
+
+
+def test_a_mark_names_the_words_of_a_decoder(tmp_path: Path) -> None:
+    marks = []
+    for french in ("un deux", "deux un", "un deux"):
+        (tmp_path / "a.tsv").write_text("".join(f"{line}\t{french} {french.split()[0]}\n" for line in LINES))
+        objective = small(tasks=["fr"], fr={"tsv": str(tmp_path / "a.tsv")})
+        objective.materials(corpus(tmp_path))
+        objective.build(gru(tmp_path))
+        marks.append(int(objective.state_dict()[f"heads.fr.{MARK}"]))
+        assert len(objective.tasks["fr"].tokenizer) == 7
+    assert marks[0] != marks[1] and marks[0] == marks[2]
+
+
+def test_problems_of_data_name_the_key_and_the_task(tmp_path: Path) -> None:
+    (tmp_path / "a.en").write_text("one\ntwo\n")
+    (tmp_path / "a.fr").write_text("un\n")
+    files = {"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.fr")}
+    with pytest.raises(UserError, match=r"^objective\.fr: /.*/a\.en has 2 lines and /.*/a\.fr has 1: they"):
+        list(small(tasks=["fr"], fr=files).texts())
+    (tmp_path / "a.fr").write_text("un\ndeux\n")
+    objective = small(tasks=["fr"], fr=files | {"dev_fraction": 0.0})
+    with pytest.raises(UserError, match=r"^objective\.fr: The dev part of parallel is empty: objective\.fr\.dev_"):
+        objective.materials(corpus(tmp_path))
+    with pytest.raises(UserError) as error:
+        small(tasks=["fr"], synthetic_pairs=1).materials(corpus(tmp_path))
+    assert str(error.value) == (
+        "objective.fr: None of the 1 pairs of grammar is in the dev part: raise objective.synthetic_pairs."
+    )
+    assert small(tasks=["fr"], fr=files).tasks["fr"].setting == "objective.fr"
+    assert [task.setting for task in small(tasks=["stn", "fr"]).tasks.values()] == [
+        "corpus",
+        "objective.synthetic_pairs",
+    ]
 
 
 # Losses
@@ -228,11 +267,11 @@ def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
 # Baselines
 
 
-def test_unigram_loss_by_hand() -> None:
-    units = [np.array([5, 5, 6]), np.array([5]), np.array([6, 7])]
-    # Counts of 5, 6 and END (2) in the first two: 3, 1, 2; one is added to each of 8.
-    expected = -np.log(np.array([2, 1, 3]) / 14).mean()
-    assert unigram_loss(units.__getitem__, np.array([0, 1]), np.array([2]), 8, 2) == pytest.approx(expected)
-    classes = [np.array([0]), np.array([1]), np.array([1])]
-    found = unigram_loss(classes.__getitem__, np.array([0, 1]), np.array([2]), 3)
-    assert found == pytest.approx(-np.log(2 / 5))
+def test_surprisals_by_hand() -> None:
+    units = [np.array([5, 5, 6]), np.array([5])]
+    # Counts of 5, 6 and END (2): 3, 1, 2; one is added to each of 8.
+    expected = -np.log(np.array([1, 1, 3, 1, 1, 4, 2, 1]) / 14)
+    np.testing.assert_allclose(surprisals(units.__getitem__, np.array([0, 1]), 8, 2), expected, rtol=1e-6)
+    classes = [np.array([0]), np.array([1])]
+    found = surprisals(classes.__getitem__, np.array([0, 1]), 3)
+    np.testing.assert_allclose(found, -np.log(np.array([2, 2, 1]) / 5), rtol=1e-6)

@@ -1,0 +1,161 @@
+"""A paper's figure from our own scores: picture, data, and whether each statement about it holds."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from analysis.figures import drawing, labelled_maps, span_lengths, style
+from analysis.figures.description import AXES, Figure, Mark, Point, Statement, figure_from
+from analysis.figures.labelled_maps import LabelledMap, labelled_map
+from analysis.figures.verdicts import Finding, Verdict, judge
+from analysis.senteval.rendering import escape_markdown
+from data.errors import UserError, readable
+from data.files import atomic_write
+
+__all__ = [
+    "Figure",
+    "LabelledMap",
+    "Mark",
+    "Point",
+    "Statement",
+    "Verdict",
+    "draw",
+    "figure_from",
+    "judge",
+    "labelled_map",
+    "read_points",
+]
+
+MOST_FINDINGS = 8  # shown of a statement
+
+
+def draw(
+    figure: Figure, points: Sequence[Point], folder: Path, note: str, maps: Sequence[LabelledMap] = ()
+) -> list[Path]:
+    """Writes ``figure`` of ``points`` into ``folder``: <name>.pdf, .png, .csv and .md, in this order.
+
+    The CSV has the points and the printed values; the Markdown has the picture and, for each of the paper's
+    statements, whether ours bears it out. ``note`` says what the scores are of (sizes, weights, tokens, protocol,
+    data) and stands in picture and text. Of kind "map", ``maps`` are drawn, their scores join ``points``, and
+    <name>-places.csv is written too. Of kind "density", lengths are sampled by the figure's settings where
+    ``points`` has none.
+
+    Raises:
+        UserError: in one line, if there is nothing to draw.
+    """
+    points = list(points)
+    if figure.kind == "density":
+        points = points or span_lengths.lengths(figure.settings)
+    elif figure.kind == "map":
+        points += labelled_maps.agreements(maps)
+    if not points or (figure.kind == "map" and not maps):
+        raise UserError(f"There is nothing to draw for figure {figure.id}: it has no {_WHAT[figure.kind]} yet.")
+    with style.look():
+        if figure.kind == "density":
+            picture = span_lengths.picture(figure, points, note)
+        elif figure.kind == "map":
+            picture = labelled_maps.picture(figure, maps, note)
+        else:
+            picture = drawing.picture(figure, points, note)
+        paths = style.save_pictures(picture, folder, figure.name)
+    paths += [folder / f"{figure.name}.csv", folder / f"{figure.name}.md"]
+    _write_points(paths[2], figure, points)
+    with atomic_write(paths[3]) as file:
+        file.write(_text(figure, judge(figure, points), note))
+    if maps:
+        paths.append(folder / f"{figure.name}-places.csv")
+        _write_places(paths[4], maps)
+    return paths
+
+
+_WHAT = {"line": "scores", "distribution": "scores", "bars": "scores", "density": "lengths", "map": "maps"}
+
+
+def read_points(path: Path) -> list[Point]:
+    """Our points of a CSV that ``draw`` wrote, without the printed ones.
+
+    Raises:
+        UserError: in one line, if it cannot be read or is not that.
+    """
+    with readable(path), path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    try:
+        return [
+            Point(
+                row["panel"],
+                row["group"],
+                row["x"],
+                int(row["seed"]),
+                float(row["score"]),
+                row["setting"],
+                row["run"],
+            )
+            for row in rows
+            if row["source"] == "ours"
+        ]
+    except (KeyError, ValueError, TypeError):
+        columns = ", ".join(("source", *Point._fields))
+        raise UserError(f"{path} is no CSV of a figure's points: it must have {columns}.") from None
+
+
+def _write_points(path: Path, figure: Figure, points: Sequence[Point]) -> None:
+    with atomic_write(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["source", *Point._fields])
+        writer.writerows(["ours", *point] for point in points)
+        for mark in figure.printed:
+            writer.writerow(["printed", *(getattr(mark, axis) for axis in AXES), "", mark.score, "", ""])
+
+
+def _write_places(path: Path, maps: Sequence[LabelledMap]) -> None:
+    with atomic_write(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["panel", "run", "seed", "label", "x", "y", "text"])
+        for one in maps:
+            for (x, y), label, text in zip(one.places, one.data.labels, one.data.texts, strict=True):
+                writer.writerow([one.panel, one.run, one.seed, label, float(x), float(y), text])
+
+
+def _text(figure: Figure, verdicts: Sequence[Verdict], note: str) -> str:
+    title = escape_markdown(figure.title)
+    lines = [f"# {title}", "", f"![{title}]({figure.name}.png)", "", escape_markdown(note), ""]
+    lines += [f"[As PDF]({figure.name}.pdf), [the data]({figure.name}.csv).", ""]
+    if not verdicts:
+        return "\n".join(lines)
+    lines += ["## What the paper states, and what ours shows", ""]
+    for verdict in verdicts:
+        says = escape_markdown(verdict.statement.says)
+        section = escape_markdown(verdict.statement.section)
+        where = f"section {section}" if section[:1].isdigit() else section
+        lines.append(f"- **{verdict.outcome}** ({where}): {says}")
+        if verdict.remark:
+            lines.append(f"  - {escape_markdown(verdict.remark)}")
+        shown = _nearest(verdict.findings)
+        lines += [f"  - {_finding(found, 'tokens' if figure.kind == 'density' else 'points')}" for found in shown]
+        if len(shown) < len(verdict.findings):
+            lines.append(f"  - and {len(verdict.findings) - len(shown)} more, whose intervals begin higher")
+    lines += [
+        "",
+        "Differences have 95 % t-intervals over seeds and settings, taken as independent, and paired where both "
+        "sides have them. A statement of several differences holds if each does; that one is contrary counts by "
+        "a wider interval (Bonferroni). The words say whether these runs, at their sizes, agree with the paper; "
+        "where they do not, that is no word on the paper's own runs.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _nearest(findings: Sequence[Finding]) -> list[Finding]:
+    """All findings, or of many those whose intervals begin lowest, as they stand."""
+    lowest = sorted(findings, key=lambda found: (found.low, found.value))[:MOST_FINDINGS]
+    return [found for found in findings if found in lowest]
+
+
+def _finding(found: Finding, unit: str) -> str:
+    unit = "%" if found.share else unit
+    value, low, high = ((f"{number:.0f}" if found.share else f"{number:+.2f}") for number in found[1:4])
+    between = f"[{low}, {high}]" if math.isfinite(found.low) else "no interval"
+    return f"{escape_markdown(found.what)}: {value} {unit} {between}, {found.n} {found.of}"

@@ -1,0 +1,90 @@
+"""DeCLUTR's figure 1C: lengths of sampled anchors and positives over the beta densities they are drawn from.
+
+    density of a length l:  Beta(a, b) at (l - lmin) / (lmax - lmin),  divided by lmax - lmin
+
+Giorgi et al. 2021, section 3.2. The lengths come from the sampler that training uses, placements included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure as Picture
+from scipy.special import beta as beta_function
+
+from analysis.figures import drawing, style
+from analysis.figures.description import Figure, Point
+from data.errors import UserError
+from data.randomness import JUDGED_SPLIT, generator
+from data.views.spans import SpanSampler
+
+DOCUMENTS = 2000
+BINS = 40
+ANCHOR, POSITIVE = "anchor", "positive"
+
+
+def sampler(settings: Mapping[str, Any]) -> SpanSampler:
+    """The sampler of a figure's ``settings``: SpanSampler's keys; its defaults are the paper's.
+
+    Raises:
+        UserError: if a key is not known, or asks for lengths that follow no single density.
+    """
+    known = [key.name for key in fields(SpanSampler) if key.name != "strategy"] + ["documents", "seed"]
+    if unknown := [key for key in settings if key not in known]:
+        raise UserError(f"A density figure has no setting {unknown[0]}; it has {', '.join(known)}.")
+    betas = {key: tuple(map(float, settings[key])) for key in ("anchor_beta", "positive_beta") if key in settings}
+    given = {key: value for key, value in settings.items() if key not in ("documents", "seed")}
+    return SpanSampler(**(given | betas))
+
+
+def lengths(settings: Mapping[str, Any]) -> list[Point]:
+    """Lengths in tokens of the spans of ``documents`` documents by ``seed``; a point's seed is its document."""
+    spans = sampler(settings)
+    rng = generator(JUDGED_SPLIT, int(settings.get("seed", 0)))
+    found = []
+    for document in range(int(settings.get("documents", DOCUMENTS))):
+        anchors, positives = spans.draw(2 * spans.min_tokens, rng)
+        for group, drawn in ((ANCHOR, anchors), (POSITIVE, [span for few in positives for span in few])):
+            found += [Point("", group, "", document, float(span.end - span.start)) for span in drawn]
+    return found
+
+
+def density(x: np.ndarray, low: float, high: float, a: float, b: float) -> np.ndarray:
+    """Beta(a, b)'s density stretched over low .. high, at ``x`` of shape (n,) inside."""
+    share = (x - low) / (high - low)
+    return share ** (a - 1) * (1 - share) ** (b - 1) / beta_function(a, b) / (high - low)
+
+
+def picture(figure: Figure, points: Sequence[Point], note: str) -> Picture:
+    """Histograms of the lengths under their densities; within ``style.look()``."""
+    spans = sampler(figure.settings)
+    low, high = spans.min_length, spans.max_length
+    whole, body = drawing.framed(
+        figure, note, drawing.TALL, ["Filled: sampled lengths; line: the density; |: means."]
+    )
+    axes = body.subplots()
+    x = np.linspace(low, high, 400)
+    edges = np.arange(low, high + (width := max(1, (high - low) // BINS)) + 1, width)  # whole lengths: even bars
+    groups = {
+        ANCHOR: (spans.anchor_beta, spans.mean_lengths()[0], "-", "declutr"),
+        POSITIVE: (spans.positive_beta, spans.mean_lengths()[1], style.DASHES[1], "mlm_only"),
+    }
+    for group, ((a, b), mean, dash, hue) in groups.items():
+        drawn = [point.score for point in points if point.group == group]
+        colour = style.colour(hue)
+        label = f"{group}: Beta({a:g}, {b:g})\n{len(drawn):,} drawn, mean {fmean(drawn):.1f}\nexpected {mean:.1f}"
+        axes.hist(
+            drawn, bins=edges.tolist(), density=True, color=colour, alpha=0.35, edgecolor="white", linewidth=0.3
+        )
+        axes.plot(x, density(x, low, high, a, b), color=colour, linestyle=dash, label=label)
+        axes.plot(
+            [fmean(drawn)], [0], "|", color=colour, markersize=12, markeredgewidth=2, clip_on=False, zorder=4
+        )
+    axes.set(xlabel=figure.x, ylabel=figure.y, xlim=(low, high))
+    axes.set_ylim(bottom=0)
+    body.legend(loc="outside right upper", labelspacing=1.2)
+    return whole

@@ -1,0 +1,255 @@
+"""Two segments of running text, and whether the second one follows the first: what NSP and SOP draw.
+
+    NSP   A B, where B follows A in its document or is from another one, each with probability 1/2
+    SOP   A B, where B follows A in its document, and which are swapped with probability 1/2
+
+Devlin et al. (2019), section 3.1 and appendix A.2; Lan et al. (2020), section 3.1. Both segments are grown
+sentence by sentence to a number of tokens, at times a small one. Content and order alone are to tell the classes
+apart:
+
+- NSP: the published examples (``published_segments``) tell them by their lengths, too. True continuations end
+  where the document does, others go on until they are long enough; and a text of one sentence never has a true
+  one. Ours (``next_segments``) have their lengths before they have a class: those of the text that stands there.
+  It is taken only where the document goes on for as long as could be asked for, and another document's B is cut
+  alike.
+- SOP: a sentence that does not fit any more is left out. Were it cut, as published, the last segment would be the
+  longer one, and the one without a full stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from data.errors import UserError
+from data.loader import Units
+from data.selection import Selection
+from data.sources.base import Part
+from data.store import TokenStore
+
+ANY_LENGTH = int(np.iinfo(np.uint32).max)  # words
+
+
+class Pair(NamedTuple):
+    """Content token ids of shapes (n,) and (m,), and whether they are one after the other in a document."""
+
+    first: np.ndarray
+    second: np.ndarray
+    follows: bool
+
+
+class RunningText:
+    """The sentences of documents one after another; its units are ``Place`` s in it.
+
+    Args:
+        sentences: token ids by number.
+        documents: number of each sentence's document, of shape (n,), ascending.
+        parts: numbers of the sentences that segments of one part of the corpus (the training part, say) may begin
+            with, ascending; no document is in two parts.
+    """
+
+    def __init__(self, sentences: Units, documents: np.ndarray, *parts: np.ndarray) -> None:
+        self.sentences = sentences
+        self.documents = documents
+        # Of each part: the places, and where in them another document begins, and where they end.
+        self._parts = [
+            (part, np.append(np.unique(documents[part], return_index=True)[1], len(part))) for part in parts
+        ]
+
+    def __getitem__(self, i: int) -> Place:
+        return Place(self, i)
+
+    def run(self, start: int, tokens: int, *, least: int = 1, skip: int = 0) -> list[np.ndarray]:
+        """Sentences of the document of sentence ``start``, from there on, until they have ``tokens`` together.
+
+        Args:
+            start: number of a sentence.
+            tokens: wanted; fewer where the document ends before.
+            least: of so many sentences, even if fewer have the tokens.
+            skip: sentences after ``start`` to begin with.
+        """
+        found: list[np.ndarray] = []
+        length = 0
+        for i in range(start + skip, len(self.documents)):
+            if self.documents[i] != self.documents[start] or (length >= tokens and len(found) >= least):
+                break
+            sentence = self.sentences[i]
+            if len(sentence):  # one of unknown words alone may have no token
+                found.append(sentence)
+                length += len(sentence)
+        return found
+
+    def elsewhere(self, start: int, rng: np.random.Generator, *, by_document: bool = False) -> int:
+        """A place of the part of ``start`` in another document, which must be there.
+
+        Args:
+            start: one of the places of a part.
+            rng: draws it.
+            by_document: draw a document and then a place in it, instead of any place.
+        """
+        places, borders = next(part for part in self._parts if _has(part[0], start))
+        own = int(np.searchsorted(borders, np.searchsorted(places, start), side="right")) - 1
+        first, end = borders[own : own + 2]
+        if by_document:
+            other = int(rng.integers(len(borders) - 2))
+            other += other >= own
+            return int(places[rng.integers(borders[other], borders[other + 1])])
+        drawn = int(rng.integers(len(places) - (end - first)))
+        return int(places[drawn if drawn < first else drawn + end - first])
+
+
+class Place(NamedTuple):
+    """Where a pair begins: a sentence in its text."""
+
+    text: RunningText
+    start: int
+
+
+def next_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
+    """A pair for NSP whose lengths say nothing of its class.
+
+    A loses tokens at its beginning and B at its end, so that they touch each other. Another document's B begins
+    as many sentences into what could have been a pair there, and has exactly the tokens that the true one would.
+
+    Args:
+        place: with at least ``room`` tokens and two sentences of its document from there on, and so has each one
+            of its part.
+        room: tokens of the pair, at least 2.
+        rng: draws all.
+        short: probability of a pair of fewer tokens, of any number from 2 on.
+    """
+    text, start = place
+    tokens = _target(room, rng, short)
+    run = text.run(start, tokens, least=2)
+    count = int(rng.integers(1, len(run)))
+    first, second = np.concatenate(run[:count]), np.concatenate(run[count:])
+    kept, wanted = fitted(len(first), len(second), tokens)
+    follows = bool(rng.random() < 0.5)
+    if not follows:
+        other = text.elsewhere(start, rng)
+        second = _joined(text.run(other, wanted, skip=count))
+        if len(second) < wanted:  # the document ends before
+            second = _joined(text.run(other, wanted))
+    return Pair(first[len(first) - kept :], second[:wanted], follows)
+
+
+def published_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
+    """A pair for NSP as the published program makes them, leaks and all (``create_instances_from_document``).
+
+    There a pair begins where the one before it ends; here any sentence may begin one.
+
+    Args:
+        place, room, rng, short: as ``next_segments`` has them, but of any document.
+    """
+    text, start = place
+    tokens = _target(room, rng, short)
+    run = text.run(start, tokens)
+    count = int(rng.integers(1, len(run))) if len(run) > 1 else 1
+    first = np.concatenate(run[:count])
+    follows = len(run) > 1 and bool(rng.random() < 0.5)
+    if follows:
+        second = np.concatenate(run[count:])
+    else:
+        other = text.elsewhere(start, rng, by_document=True)
+        second = np.concatenate(text.run(other, tokens - len(first)))
+    return Pair(*truncated(first, second, room, rng), follows)
+
+
+def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
+    """A pair for SOP: as many whole sentences as fit, two at least, parted between any two of them.
+
+    Where two do not fit, the longer segment loses tokens at either end (``truncated``).
+
+    Args:
+        place: with another sentence of its document behind it.
+        room, rng, short: as ``next_segments`` has them.
+    """
+    text, start = place
+    tokens = _target(room, rng, short)
+    run = text.run(start, tokens + 1, least=2)
+    fit = max(2, int(np.searchsorted(np.cumsum([len(sentence) for sentence in run]), tokens, side="right")))
+    count = int(rng.integers(1, fit))
+    segments = np.concatenate(run[:count]), np.concatenate(run[count:fit])
+    follows = bool(rng.random() < 0.5)
+    first, second = segments if follows else segments[::-1]
+    return Pair(*truncated(first, second, room, rng), follows)
+
+
+def fitted(first: int, second: int, room: int) -> tuple[int, int]:
+    """What is left of two lengths where the larger one (of equal ones the second) is lowered until both fit."""
+    second = min(second, max(room // 2, room - first))
+    return min(first, room - second), second
+
+
+def truncated(
+    first: np.ndarray, second: np.ndarray, room: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two segments (of shapes (n,) and (m,)) cut to ``room`` tokens, as the published program does.
+
+    The longer one loses a token until both fit, each time from the front or from the back with probability 1/2.
+    """
+
+    def cut(segment: np.ndarray, length: int) -> np.ndarray:
+        front = int(rng.binomial(len(segment) - length, 0.5))
+        return segment[front : front + length]
+
+    kept = fitted(len(first), len(second), room)
+    return cut(first, kept[0]), cut(second, kept[1])
+
+
+def select(store: TokenStore, part: Part, *, behind: int = 0, tokens: int = 0, others: bool = False) -> Selection:
+    """The sentences of ``part`` that a pair can begin with.
+
+    Text runs on whatever its sentences are like: of how many words they are, and whether they come again, which
+    decides elsewhere on sentences by themselves, is not asked here.
+
+    Args:
+        store: of sentences.
+        part: "train" or "dev".
+        behind: tokens that the document must have behind the sentence.
+        tokens: that the document must have from the sentence on.
+        others: whether places must be of two documents at least.
+
+    Raises:
+        UserError: if there are none.
+    """
+    assert store.sentences is not None, "needs.unit says so"
+    rules = replace(store.sentences, min_words=1, max_words=ANY_LENGTH, unique=False)
+    every = TokenStore(store.folder, fraction=store.fraction, dev_fraction=store.dev_fraction, sentences=rules)
+    found = every.select(part)
+    documents, ends = store.documents, np.cumsum(store.lengths)
+    left = ends[np.searchsorted(documents, documents, side="right") - 1] - ends  # behind each sentence
+    usable = (left >= behind) & (left + store.lengths >= tokens)
+    indices = found.indices[usable[found.indices]]
+    unusable = len(found.indices) - len(indices)
+    if not len(indices):
+        asked = f"a document of {tokens:,} tokens from it on" if tokens else "another one behind it"
+        raise UserError(
+            f"None of the {unusable:,} {part} sentences has {asked}: lower objective.max_length, or take longer "
+            "documents (sentences.split=true; of a .txt file each line is one, of a folder each file)."
+        )
+    if others and documents[indices[0]] == documents[indices[-1]]:
+        raise UserError(
+            f"All {part} sentences that a pair can begin with are of one document, and half of the pairs need "
+            "another one: take more documents, or raise corpus.dev_fraction."
+        )
+    left_out = {**found.left_out, **({"without continuation": unusable} if unusable else {})}
+    return Selection(indices, found.skipped + unusable, found.total, left_out)
+
+
+def _target(room: int, rng: np.random.Generator, short: float) -> int:
+    """Tokens that a pair is to have: ``room``, or now and then any number from 2 on."""
+    return int(rng.integers(2, room + 1)) if rng.random() < short else room
+
+
+def _has(numbers: np.ndarray, number: int) -> bool:
+    """Whether ``number`` is among ``numbers``, which ascend."""
+    position = int(np.searchsorted(numbers, number))
+    return position < len(numbers) and numbers[position] == number
+
+
+def _joined(run: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate(run) if run else np.zeros(0, np.int64)

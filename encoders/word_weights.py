@@ -1,0 +1,93 @@
+"""How much each word counts in a mean of word vectors: TF-IDF; SIF, with the common direction taken off.
+
+    sentence = (I - u u^T) (1 / n) sum_i c(w_i) v(w_i)        (n known words)
+    tfidf  c(w) = 1 + ln((1 + N) / (1 + N_w))     u = 0     (N sentences of a text, N_w of them with w)
+    sif    c(w) = a / (a + p(w))                  u: first right singular vector of its N weighted means
+
+A mean is linear, so both go into the word vectors, v'(w) = (I - u u^T) c(w) v(w), and nothing else changes. p(w)
+is of all running words, those without a vector too; a word that the text has not is the rarest of all.
+
+SIF: Arora, Liang and Ma (2017), "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", algorithm 1. They
+take u from the sentences that are to be judged; here it is from the text that words are counted in, so that a
+sentence's vector does not hang on what it is judged with. TF-IDF: the smoothed form of scikit-learn; the frequency
+within the sentence is n_w / n, as the mean has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+import torch
+from scipy import sparse
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from data.errors import UserError
+
+Weighting = Literal["none", "tfidf", "sif"]
+MOST = 1_000_000  # sentences that are counted, the first of the text: more change neither weights nor u
+CHUNK = 1 << 14  # of them at once
+
+
+def weigh(
+    table: Tensor, backend: Tokenizer, sentences: Iterable[str], how: Literal["tfidf", "sif"], a: float
+) -> int:
+    """Puts weights, and for SIF what is taken off, into the word vectors ``table`` (V, D), in place.
+
+    Args:
+        table: float32.
+        backend: gives the ids of a sentence's known words, and none for the others.
+        sentences: the text to count in, one after another.
+        how: "tfidf" or "sif".
+        a: of SIF.
+
+    Returns:
+        How many sentences were counted.
+
+    Raises:
+        UserError: if no word of the text has a vector.
+    """
+    counts, running = _counted(backend, sentences, len(table))
+    if counts.nnz == 0:
+        raise UserError("None of the words to count has a vector: take a text in the word vectors' language.")
+    if how == "tfidf":
+        with_word = np.bincount(counts.indices, minlength=len(table))
+        weights = 1 + np.log((1 + counts.shape[0]) / (1 + with_word))
+    else:
+        weights = a / (a + counts.sum(axis=0, dtype=np.float64) / running)
+    table *= torch.from_numpy(np.asarray(weights, np.float32))[:, None]
+    if how == "sif":
+        common = torch.from_numpy(_common_direction(counts, table.numpy()))
+        table.addr_(table @ common, common, alpha=-1)
+    return counts.shape[0]
+
+
+def _counted(backend: Tokenizer, sentences: Iterable[str], size: int) -> tuple[sparse.csr_array, int]:
+    """How often each of N sentences has each of the ``size`` known words, (N, V), and running words in all."""
+    blocks, running, some = [], 0, islice(sentences, MOST)
+    while chunk := list(islice(some, CHUNK)):
+        rows = [encoding.ids for encoding in backend.encode_batch_fast(chunk, add_special_tokens=False)]
+        ends = np.cumsum([0, *map(len, rows)])
+        ids = np.fromiter((id for row in rows for id in row), np.int32, ends[-1])
+        block = sparse.csr_array((np.ones(len(ids), np.float32), ids, ends), shape=(len(rows), size))
+        block.sum_duplicates()
+        blocks.append(block)
+        running += sum(len(sentence.split()) for sentence in chunk)
+    return sparse.vstack(blocks or [sparse.csr_array((0, size), dtype=np.float32)], format="csr"), running
+
+
+def _common_direction(counts: sparse.csr_array, table: np.ndarray) -> np.ndarray:
+    """First right singular vector, float32 of shape (D,), of the N means that ``counts`` make of ``table``."""
+    moment = np.zeros((table.shape[1], table.shape[1]))
+    for means in _means(counts, table):
+        moment += means.T @ means
+    return np.linalg.eigh(moment)[1][:, -1].astype(np.float32)
+
+
+def _means(counts: sparse.csr_array, table: np.ndarray) -> Iterator[np.ndarray]:
+    for first in range(0, counts.shape[0], CHUNK):
+        block = counts[first : first + CHUNK]
+        yield (block @ table).astype(np.float64) / np.maximum(block.sum(axis=1), 1)[:, None]

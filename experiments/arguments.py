@@ -1,0 +1,75 @@
+"""Command lines of commands that start runs: which keys are the command's own, and which are for the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from data.errors import UserError
+from experiments import signatures
+from experiments.compose import COMPONENTS
+from experiments.settings import Settings
+
+OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"}
+
+
+def key_of(override: str) -> str:
+    """The key that an override sets: "encoder.hidden" of "+encoder.hidden=8"."""
+    return override.lstrip("+~").partition("=")[0]
+
+
+def read(
+    arguments: Sequence[str],
+    schema: type[Any],
+    file: Path,
+    reserved: Mapping[str, str],
+    lists: Collection[str] = (),
+) -> tuple[dict[str, Any], list[str]]:
+    """The values of the command's own keys, and the overrides for its runs.
+
+    Args:
+        arguments: of the command line, each key=value.
+        schema: the dataclass of the command's keys; "a.b=1" sets one value of a mapping.
+        file: YAML of their defaults.
+        reserved: keys of runs that the command sets itself, and how it is asked for them.
+        lists: keys whose one value is a list of one.
+
+    Raises:
+        UserError: with one line for each fault.
+    """
+    defaults: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(file))  # type: ignore[assignment]
+    known = {*schema.__dataclass_fields__}
+    own, passed, found = [], [], []
+    for text in arguments:
+        key = key_of(text)
+        first = key.split(".")[0]
+        if "=" not in text:
+            found.append(f"{text}: not of the form key=value.")
+        elif key in known or isinstance(defaults.get(first), dict):
+            own.append(text)
+        elif first in reserved:
+            found.append(f"{key}: the command sets it for each run; {reserved[first]}.")
+        elif first in OF_RUNS:
+            passed.append(text)
+        else:
+            near = signatures.nearest(key, known | OF_RUNS)
+            found.append(f"{key}: no such key." + (f" Did you mean {near}?" if near else ""))
+    config = OmegaConf.create(defaults)
+    for text in own:
+        try:
+            config.merge_with(config, OmegaConf.from_dotlist([text]))
+        except (YAMLError, OmegaConfBaseException):
+            found.append(f"{text}: its value cannot be read; a list has brackets, as in seeds=[1,2].")
+    values: dict[str, Any] = OmegaConf.to_container(config)  # type: ignore[assignment]
+    for key in lists:
+        if isinstance(values[key], (int, str)):
+            values[key] = [values[key]]
+    found += signatures.faults(schema, values)
+    if found:
+        raise UserError("\n".join(found))
+    return values, passed

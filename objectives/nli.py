@@ -1,0 +1,101 @@
+"""Natural language inference alone: InferSent, and Sentence-BERT's form of it.
+
+    infersent      p = softmax(W_3 (W_2 (W_1 [u ; v ; |u - v| ; u * v] + b_1) + b_2) + b_3)
+    sentence_bert  p = softmax(W [u ; v ; |u - v|] + b)
+
+Conneau et al. (2017), "Supervised Learning of Universal Sentence Representations from Natural Language Inference
+Data", section 3: by its program two layers of 512 come before the classes, without a non-linearity or dropout.
+Reimers and Gurevych (2019), "Sentence-BERT", section 3. The examples are those of GenSen's task of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from data.sources.inference import Inference
+from encoders.base import Encoder
+from objectives.classifiers import Classifier
+from objectives.gensen.nli import NLI as Pairs
+from objectives.gensen.objective import GenSen
+
+Features = Literal["infersent", "sentence_bert"]
+
+CITATION = """@inproceedings{conneau-etal-2017-infersent,
+  title = {Supervised Learning of Universal Sentence Representations from Natural Language Inference Data},
+  author = {Conneau, Alexis and Kiela, Douwe and Schwenk, Holger and Barrault, Lo{\\"i}c and Bordes, Antoine},
+  booktitle = {Proceedings of EMNLP},
+  year = {2017},
+  pages = {670--680}
+}"""
+
+
+class Inferred(Pairs):
+    """GenSen's task with a classifier of another form.
+
+    Attributes:
+        form: what the classifier reads, and its layers; see the module's equations.
+    """
+
+    form: Features = "infersent"
+
+    def build(self, encoder: Encoder) -> None:
+        classes = len(self.source.classes)
+        if self.form == "infersent":
+            self.classifier = Classifier(4 * encoder.dimension, classes, width=self.sizes.classifier_width)
+        else:
+            self.classifier = nn.Linear(3 * encoder.dimension, classes)
+
+    def joined(self, premises: Tensor, hypotheses: Tensor) -> Tensor:
+        if self.form == "infersent":
+            return super().joined(premises, hypotheses)
+        return torch.cat([premises, hypotheses, (premises - hypotheses).abs()], dim=1)
+
+
+class NLI(GenSen):
+    """The class of a pair of sentences: GenSen with this task alone, and another classifier.
+
+    Args:
+        batch_size: pairs of a micro-batch over all processes.
+        features: "infersent" or "sentence_bert": what the classifier reads, and its layers.
+        classifier_width: of InferSent's two layers before the classes.
+        nli: arguments of ``data.sources.inference.Inference``; None: sentences that a small grammar makes up.
+        synthetic_pairs: how many of these.
+
+    Raises:
+        ValueError: if an argument is out of range.
+        UserError: if the data is not there.
+    """
+
+    citation = CITATION
+    inference = Inferred
+
+    def __init__(
+        self,
+        *,
+        batch_size: int = 64,
+        features: Features = "infersent",
+        classifier_width: int = 512,
+        nli: Annotated[Mapping[str, Any], Inference] | None = None,
+        synthetic_pairs: int = 20_000,
+    ) -> None:
+        if features not in get_args(Features):
+            raise ValueError(
+                f"objective.features must be one of {', '.join(get_args(Features))}. Got {features!r} instead."
+            )
+        super().__init__(
+            batch_size=batch_size,
+            tasks=("nli",),
+            classifier_width=classifier_width,
+            nli=nli,
+            synthetic_pairs=synthetic_pairs,
+        )
+        task = self.tasks["nli"]
+        assert isinstance(task, Inferred), "by the class attribute"
+        task.form = features
+
+    def facts(self) -> dict[str, Any]:
+        return super().facts() | {"features": self.tasks["nli"].form}

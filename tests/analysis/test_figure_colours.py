@@ -1,0 +1,71 @@
+"""Colours that stay apart for people who do not tell red from green (Machado et al. 2009, severity 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import combinations
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from analysis.figures import style
+
+SEEN = {
+    "all cones": np.eye(3),
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.01182, 0.04294, 0.968881],
+    ],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+WHITE = TO_XYZ.sum(axis=1)
+SINGLE_TASKS = [f"conssent_{task}" for task in "dpirnc"]
+
+
+def lab(hue: str, eyes: object) -> np.ndarray:
+    """CIE L*a*b* of ``hue`` as it is seen."""
+    encoded = np.array(to_rgb(hue))
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    x, y, z = TO_XYZ @ np.clip(np.array(eyes) @ linear, 0, 1) / WHITE
+    fx, fy, fz = (np.cbrt(t) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, y, z))
+    return np.array([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)])
+
+
+def nearest(hues: Collection[str], eyes: object) -> float:
+    seen = [lab(hue, eyes) for hue in hues]
+    return min(float(np.linalg.norm(a - b)) for a, b in combinations(seen, 2))
+
+
+@pytest.mark.parametrize("eyes", SEEN)
+@pytest.mark.parametrize(
+    "group",
+    [
+        [style.ACCENT, *(hue for name, hue in style.OBJECTIVES.items() if name not in SINGLE_TASKS)],
+        [style.OBJECTIVES[name] for name in ("conssent_mt", *SINGLE_TASKS)] + [style.OTHER],
+        style.SERIES,
+        style.ramp(5),
+    ],
+    ids=["objectives", "ConsSent's tasks", "series", "ramp"],
+)
+def test_colours_stay_apart(group: list[str], eyes: str) -> None:
+    assert nearest(group, SEEN[eyes]) > 10  # 2.3 is a just noticeable difference
+
+
+def test_a_test_that_can_fail() -> None:
+    assert (
+        nearest(["#D62728", "#7A6A00"], SEEN["protanopia"])
+        < 30
+        < nearest(["#D62728", "#7A6A00"], SEEN["all cones"])
+    )
+
+
+def test_colours_are_seen_on_white() -> None:
+    for hue in (*style.OBJECTIVES.values(), style.OTHER, *style.SERIES):
+        assert lab(hue, np.eye(3))[0] < 80

@@ -1,0 +1,211 @@
+"""Reproduced figures: files of each kind, drawn without a warning; the CSV back; what the text says; colours."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis.figures import drawing, span_lengths, style
+from analysis.figures.reproduction import Point, draw, figure_from, labelled_map, read_points
+from analysis.projection_map import Labelled
+from data.errors import UserError
+
+NOTE = "teaching size: 2 seeds, weights: random, pydocs, 10,000 tokens_a_run"
+GREATER = {"kind": "greater", "left": {"x": "2"}, "right": {"x": "1"}}
+
+
+@pytest.fixture(autouse=True)
+def no_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def described(**more: Any) -> dict[str, Any]:
+    statements = [
+        {"id": "a", "says": "two beat one", "section": "5.2", "check": GREATER},
+        {"id": "b", "says": "no P=4", "section": "caption", "check": None, "reason": "it says what was run"},
+    ]
+    return {
+        "id": "declutr/2a",
+        "paper": "declutr",
+        "title": "Figure 2a",
+        "kind": "distribution",
+        "x": "A",
+        "y": "average (%)",
+        "groups": ["small", "base"],
+        "ticks": [1, 2],
+        "colours": {"small": "declutr", "base": "declutr"},
+        "statements": statements,
+    } | more
+
+
+def scores(panels: tuple[str, ...] = ("",), seeds: int = 5) -> list[Point]:
+    return [
+        Point(
+            panel,
+            group,
+            x,
+            seed,
+            50 + 3 * int(x) + i + 0.3 * ((seed * 7 + i + int(x)) % 5),
+            "tau=0.05",
+            "a run, of",
+        )
+        for panel in panels
+        for i, group in enumerate(("small", "base"))
+        for x in ("1", "2")
+        for seed in range(seeds)
+    ]
+
+
+def names(paths: list[Path]) -> list[str]:
+    return [path.name for path in paths]
+
+
+def test_files_text_and_csv(tmp_path: Path) -> None:
+    printed = [{"group": "base", "x": 2, "score": 57.5}]
+    paths = draw(figure_from(described(printed=printed)), scores(), tmp_path / "new", NOTE)
+    assert names(paths) == [f"declutr-2a.{kind}" for kind in ("pdf", "png", "csv", "md")]
+    assert sorted(tmp_path.glob("new/*")) == sorted(paths)
+    assert paths[0].read_bytes().startswith(b"%PDF") and paths[1].read_bytes().startswith(b"\x89PNG")
+    assert read_points(paths[2]) == scores()
+    assert "printed,,base,2,,57.5,," in paths[2].read_text().splitlines()
+    text = paths[3].read_text()
+    assert "![Figure 2a](declutr-2a.png)" in text and NOTE.replace("_", r"\_") in text
+    assert "- **held** (section 5.2): two beat one\n  - 2 − 1: +3.0" in text and "10 pairs" in text
+    assert "- **not computed here** (caption): no P=4\n  - it says what was run" in text
+
+
+def test_the_same_scores_give_the_same_bytes(tmp_path: Path) -> None:
+    figure = figure_from(described())
+    first, second = (draw(figure, scores(), tmp_path / name, NOTE) for name in "ab")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+@pytest.mark.parametrize("kind", ["line", "distribution", "bars"])
+@pytest.mark.parametrize("mark", [55.0, 88.0])
+def test_kinds_with_and_without_printed_values_far_off(tmp_path: Path, kind: str, mark: float) -> None:
+    more = {
+        "kind": kind,
+        "panels": ["TREC", "MRPC"],
+        "printed": [{"panel": "MRPC", "group": "small", "x": 2, "score": mark}],
+    }
+    points = [*scores(("TREC", "MRPC")), Point("TREC", "none", "", 1, 51.0), Point("TREC", "none", "", 2, 52.0)]
+    figure = figure_from(described(**more, legend="model"))
+    with style.look():
+        picture = drawing.picture(figure, points, NOTE)
+    assert len(picture.get_axes()) == (2 if mark < 60 else 4)
+    assert [axes.get_title(loc="left") for axes in picture.get_axes()].count("MRPC") == 1
+    assert len(draw(figure, points, tmp_path, NOTE)) == 4
+
+
+def test_few_scores_and_a_linear_scale(tmp_path: Path) -> None:
+    for kind in ("line", "distribution", "bars"):
+        figure = figure_from(described(kind=kind, scale="linear", ticks=[1, 2, 50]))
+        draw(figure, [Point("", "small", "2", 1, 50.0)], tmp_path / kind, NOTE)
+
+
+def test_every_score_of_a_distribution_is_shown() -> None:
+    figure = figure_from(described())
+    with style.look():
+        [axes] = drawing.picture(figure, scores(), NOTE).get_axes()
+    shown = [y for line in axes.lines if line.get_marker() in ("o", "s") for y in np.asarray(line.get_ydata())]
+    assert sorted(shown) == sorted(point.score for point in scores())
+
+
+def test_density(tmp_path: Path) -> None:
+    check = {"kind": "greater", "left": {"group": "anchor"}, "right": {"group": "positive"}}
+    statement = {"id": "a", "says": "anchors are longer", "section": "3.2", "check": check}
+    more: dict[str, Any] = {"kind": "density", "groups": ["anchor", "positive"], "statements": [statement]}
+    figure = figure_from(described(**more, settings={"documents": 300, "min_length": 8, "max_length": 64}))
+    paths = draw(figure, [], tmp_path, NOTE)
+    points = read_points(paths[2])
+    assert len(points) == 300 * (2 + 4) and {point.group for point in points} == {"anchor", "positive"}
+    assert all(8 <= point.score <= 64 for point in points)
+    assert "**held**" in paths[3].read_text() and "tokens" in paths[3].read_text()
+    assert span_lengths.lengths(figure.settings) == points
+
+
+def test_sampled_lengths_follow_their_density() -> None:
+    drawn = np.array([p.score for p in span_lengths.lengths({"documents": 1500}) if p.group == "anchor"])
+    edges = np.linspace(32, 512, 11)
+    inner = np.linspace(32, 512, 4801)
+    density = span_lengths.density(inner, 32, 512, 4, 2)
+    assert np.trapezoid(density, inner) == pytest.approx(1, abs=1e-4)
+    expected = [np.trapezoid(np.where((inner >= a) & (inner <= b), density, 0), inner) for a, b in pairwise(edges)]
+    found = np.histogram(drawn, edges)[0] / len(drawn)
+    np.testing.assert_allclose(found, expected, atol=0.03)
+
+
+def test_unknown_settings_of_a_density_are_refused(tmp_path: Path) -> None:
+    figure = figure_from(described(kind="density", settings={"strategy": "adjacent"}))
+    with pytest.raises(UserError, match=r"^A density figure has no setting strategy; it has anchors, "):
+        draw(figure, [], tmp_path, NOTE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_map(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    kinds = np.repeat([0, 1, 2], 20)
+    maps = [
+        labelled_map(
+            panel,
+            Labelled([f"text {i}, of {panel}" for i in range(60)], [f"label{kind}" for kind in kinds]),
+            6 * np.eye(3, 8)[kinds] + rng.normal(size=(60, 8)),
+            perplexity=10,
+        )
+        for panel in ("SUBJ", "TREC", "DBpedia")
+    ]
+    check = {"kind": "greater", "left": {"group": "in the map"}, "right": {"group": "by guessing"}}
+    statement = {"id": "a", "says": "clusters", "section": "5.2", "check": check}
+    figure = figure_from(
+        {
+            "id": "gensen/1",
+            "paper": "gensen",
+            "title": "t",
+            "kind": "map",
+            "x": "",
+            "y": "",
+            "statements": [statement],
+        }
+    )
+    paths = draw(figure, [], tmp_path, NOTE, maps)
+    assert names(paths)[-1] == "gensen-1-places.csv"
+    assert len(paths[4].read_text().splitlines()) == 1 + 3 * 60
+    assert len(read_points(paths[2])) == 9
+    assert "in the map − by guessing: +6" in paths[3].read_text()
+
+
+def test_nothing_to_draw_is_said_and_nothing_written(tmp_path: Path) -> None:
+    for kind, what in (("line", "scores"), ("map", "maps")):
+        with pytest.raises(UserError, match=rf"nothing to draw for figure declutr/2a: it has no {what} yet\.$"):
+            draw(figure_from(described(kind=kind)), [], tmp_path, NOTE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_csv_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("source,panel\nours,x\n")
+    with pytest.raises(
+        UserError, match=r"a\.csv is no CSV of a figure's points: it must have source, panel, group"
+    ):
+        read_points(tmp_path / "a.csv")
+    with pytest.raises(UserError, match=r"b\.csv cannot be read: No such file"):
+        read_points(tmp_path / "b.csv")
+
+
+def test_groups_look_different() -> None:
+    figure = figure_from(described(colours={"small": "declutr", "base": "declutr", "x": "mlm_only"}))
+    looks = drawing.looks(figure, ["small", "base", "x", "ConsSent-D", "Ensemble"])
+    assert looks["small"].hue == style.OBJECTIVES["declutr"] and looks["x"].hue == style.OBJECTIVES["mlm_only"]
+    assert looks["ConsSent-D"].hue == style.OBJECTIVES["conssent_d"] and looks["Ensemble"].hue == style.OTHER
+    assert looks["base"].hue == style.lighter(looks["small"].hue) and looks["base"].dash != looks["small"].dash
+    assert len({look.marker for look in looks.values()}) == 5
+    ordered = drawing.looks(figure_from(described(colours={})), ["0.001", "0.01", "0.05"])
+    brightness = [sum(style.to_rgb(look.hue)) for look in ordered.values()]
+    assert brightness == sorted(brightness)

@@ -1,0 +1,258 @@
+"""Statements judged on hand-made scores: clear, contrary, too few; pairing, intervals, and each kind of check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.figures.description import Figure, Point, figure_from
+from analysis.figures.verdicts import Verdict, judge
+
+TICKS = ["1", "2", "3", "4", "5"]
+NOISE = (0.0, 0.3, -0.2, 0.1, -0.15)
+
+
+def figure(check: Any, **more: Any) -> Figure:
+    statement = {"id": "a", "says": "so", "section": "5", "check": check, "reason": "it needs other runs"}
+    given = {"id": "p/1", "paper": "p", "title": "t", "kind": "line", "x": "x", "y": "y", "ticks": TICKS}
+    return figure_from(given | {"statements": [statement]} | more)
+
+
+def verdict(check: Any, points: Sequence[Point]) -> Verdict:
+    [found] = judge(figure(check), points)
+    return found
+
+
+def curve(scores: Sequence[float], seeds: int = 3, group: str = "a", panel: str = "") -> list[Point]:
+    """A score a tick and seed, with small differences between seeds at each tick."""
+    return [
+        Point(panel, group, x, seed, score + seed + NOISE[(i + 2 * seed) % 5])
+        for i, (x, score) in enumerate(zip(TICKS, scores, strict=False))
+        for seed in range(seeds)
+    ]
+
+
+def sides(x: str, y: str) -> dict[str, Any]:
+    return {"left": {"x": x}, "right": {"x": y}}
+
+
+@pytest.mark.parametrize(
+    ("gain", "seeds", "outcome"),
+    [
+        (5.0, 4, "held"),
+        (-5.0, 4, "not held"),
+        (0.1, 4, "undecided at this size"),
+        (5.0, 2, "undecided at this size"),  # too few to tell at all
+        (5.0, 1, "undecided at this size"),
+    ],
+)
+def test_greater(gain: float, seeds: int, outcome: str) -> None:
+    assert verdict({"kind": "greater", **sides("2", "1")}, curve([50, 50 + gain], seeds)).outcome == outcome
+
+
+def test_the_interval_is_that_of_the_paired_differences() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(50, 10, size=6)  # settings differ far more than the two sides
+    gains = rng.normal(1, 0.5, size=6)
+    points = [
+        Point("", "a", x, i % 2, score, setting=f"tau={i // 2}")
+        for x, scores in (("1", base), ("2", base + gains))
+        for i, score in enumerate(scores)
+    ]
+    found = verdict({"kind": "greater", **sides("2", "1")}, [points[i] for i in rng.permutation(12)])
+    [finding] = found.findings
+    low, high = stats.ttest_1samp(gains, 0).confidence_interval()
+    assert finding.value == pytest.approx(gains.mean())
+    assert (finding.low, finding.high) == pytest.approx((low, high))
+    assert (finding.n, finding.of, found.outcome, finding.what) == (6, "pairs", "held", "2 − 1")
+
+
+def test_only_what_both_sides_have_is_paired() -> None:
+    points = [*curve([50, 52], seeds=3), Point("", "a", "2", 9, 90.0, "another setting")]
+    [finding] = verdict({"kind": "greater", **sides("2", "1")}, points).findings
+    assert finding.n == 3 and finding.high < 10
+
+
+def test_scores_of_one_pair_are_averaged() -> None:
+    points = [Point("", "a", "1", s, 50.0) for s in range(3)] + [
+        Point("", "a", "2", s, 52 + s / 10 + d) for s in range(3) for d in (-1, 1)
+    ]
+    [finding] = verdict({"kind": "greater", **sides("2", "1")}, points).findings
+    assert finding.n == 3 and finding.value == pytest.approx(2.1)
+    assert finding.low == pytest.approx(stats.ttest_1samp([2, 2.1, 2.2], 0).confidence_interval()[0])
+
+
+def test_sides_without_common_seeds_get_welchs_interval() -> None:
+    a, b = [50.0, 50.4, 50.1, 49.7], [51.0, 51.9, 51.2]
+    points = [Point("", "a", "1", i, score) for i, score in enumerate(a)]
+    points += [Point("", "a", "2", 10 + i, score) for i, score in enumerate(b)]
+    [finding] = verdict({"kind": "greater", **sides("2", "1")}, points).findings
+    low, high = stats.ttest_ind(b, a, equal_var=False).confidence_interval()
+    assert (finding.low, finding.high) == pytest.approx((low, high))
+    assert (finding.n, finding.of) == (3, "unpaired scores a side")
+
+
+def test_one_score_a_side_has_no_interval() -> None:
+    points = [Point("", "a", "1", 1, 50.0), Point("", "a", "2", 2, 60.0)]
+    found = verdict({"kind": "greater", **sides("2", "1")}, points)
+    assert found.outcome == "undecided at this size"
+    assert found.findings[0].value == 10 and found.findings[0].high == np.inf
+
+
+def test_a_margin_is_asked_for() -> None:
+    points = curve([50, 52], seeds=5)
+    assert verdict({"kind": "greater", **sides("2", "1"), "margin": 1}, points).outcome == "held"
+    assert verdict({"kind": "greater", **sides("2", "1"), "margin": 4}, points).outcome == "not held"
+    assert verdict({"kind": "at_most", **sides("2", "1"), "margin": 4}, points).outcome == "held"
+    assert verdict({"kind": "at_most", **sides("2", "1")}, points).outcome == "not held"
+
+
+@pytest.mark.parametrize(
+    ("gain", "margin", "outcome"),
+    [
+        (0.0, 1, "held"),
+        (0.0, 0.05, "undecided at this size"),
+        (3.0, 1, "not held"),
+        (-3.0, 1, "not held"),
+        (1.0, 1, "undecided at this size"),
+    ],
+)
+def test_about_equal(gain: float, margin: float, outcome: str) -> None:
+    check = {"kind": "about_equal", **sides("2", "1"), "margin": margin}
+    assert verdict(check, curve([50, 50 + gain], seeds=5)).outcome == outcome
+
+
+def test_all_greater_needs_each_and_one_contrary_is_enough() -> None:
+    check = {"kind": "all_greater", "left": {"x": "3"}, "right": [{"x": "1"}, {"x": "2"}]}
+    assert verdict(check, curve([50, 51, 55], seeds=5)).outcome == "held"
+    assert verdict(check, curve([50, 55, 55], seeds=5)).outcome == "undecided at this size"
+    assert verdict(check, curve([50, 60, 55], seeds=5)).outcome == "not held"
+
+
+def test_what_is_contrary_among_several_is_held_to_a_wider_interval() -> None:
+    many = {"kind": "all_greater", "left": {"x": "1"}, "right": [{"x": x} for x in TICKS[1:]]}
+    [first, *_] = verdict(many, curve([50] * 5, seeds=4)).findings
+    [alone] = verdict({"kind": "greater", **sides("1", "2")}, curve([50] * 5, seeds=4)).findings
+    assert (first.low, first.high) == (alone.low, alone.high) == (alone.lowest, alone.highest)
+    reach = stats.t.ppf(1 - 0.05 / 4 / 2, 3) / stats.t.ppf(0.975, 3) * (first.high - first.value)
+    assert first.highest == pytest.approx(first.value + reach)
+
+
+def test_each_compares_at_every_place() -> None:
+    points = curve([51, 52, 60], group="a", seeds=5) + curve([50, 50, 65], group="b", seeds=5)
+    pair = {"kind": "greater", "left": {"group": "a"}, "right": {"group": "b"}}
+    assert verdict(pair, points).findings[0].n == 15
+    each = verdict(pair | {"each": "x"}, points)
+    assert [finding.what for finding in each.findings] == ["1: a − b", "2: a − b", "3: a − b"]
+    assert each.outcome == "not held"
+
+
+def test_each_against_a_level_and_over_the_right_side() -> None:
+    level = [Point("", "none", "", seed, 49.0 + seed) for seed in range(5)]
+    points = curve([51, 52, 53], group="a", seeds=5) + level
+    against = {"kind": "greater", "left": {"group": "a"}, "right": {"group": "none", "x": ""}, "each": "x"}
+    found = verdict(against, points)
+    assert [finding.what for finding in found.findings] == ["a at 1 − none", "a at 2 − none", "a at 3 − none"]
+    assert found.outcome == "held"
+    unnamed = {"kind": "greater", "left": {"group": "a"}, "right": {"group": "none"}}
+    assert verdict(unnamed | {"each": "x"}, points).findings == found.findings
+    assert verdict(unnamed, points).findings[0].n == 5
+    turned = verdict({"kind": "at_most", "left": {"group": "none"}, "right": {"group": "a"}, "each": "x"}, points)
+    assert [finding.what for finding in turned.findings] == ["none − a at 1", "none − a at 2", "none − a at 3"]
+    assert turned.outcome == "held"
+    several = {"left": {"group": "a", "x": "3"}, "right": {"group": "a", "x": ["1", "2"]}}
+    right = {"kind": "greater", **several, "each": "x"}
+    assert [finding.what for finding in verdict(right, points).findings] == ["a: 3 − 1", "a: 3 − 2"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "seeds", "outcome"),
+    [
+        ([50, 52, 54, 56, 58], 4, "held"),
+        ([50, 52, 51.8, 56, 58], 4, "undecided at this size"),  # a step down, not a clear one
+        ([50, 56, 51, 57, 58], 4, "not held"),  # a clear step down
+        ([58, 56, 54, 52, 50], 4, "not held"),
+        ([50, 52, 54, 56, 58], 1, "undecided at this size"),
+    ],
+)
+def test_rising(scores: list[float], seeds: int, outcome: str) -> None:
+    assert verdict({"kind": "rising", "of": {"group": "a"}}, curve(scores, seeds)).outcome == outcome
+
+
+def test_peak_inside_counts_curves_against_what_none_would_give() -> None:
+    inside, edge = [50, 55, 58, 55, 50], [60, 55, 54, 53, 52]
+    check = {"kind": "peak_inside", "of": {}}
+
+    def many(shape: Sequence[float], curves: int) -> list[Point]:
+        return [point for i in range(curves) for point in curve(shape, seeds=1, group=f"g{i}")]
+
+    found = verdict(check, many(inside, 10))
+    assert found.outcome == "held"
+    low = stats.binomtest(10, 10).proportion_ci(0.95, "exact").low
+    assert found.findings[0].low == pytest.approx(100 * low) and found.findings[0].high == 100
+    assert "60 % without any trend" in found.findings[0].what
+    assert verdict(check, many(edge, 10)).outcome == "not held"
+    assert verdict(check, many(inside, 3)).outcome == "undecided at this size"
+    mixed = [*many(inside, 6), *(point._replace(group="h" + point.group) for point in many(edge, 4))]
+    [finding] = verdict(check, mixed).findings
+    interval = stats.binomtest(6, 10).proportion_ci(0.95, "exact")
+    assert (finding.low, finding.high) == pytest.approx((100 * interval.low, 100 * interval.high))
+
+
+def test_panels_of_one_encoder_are_one_curve() -> None:
+    shape = [50, 55, 58, 55, 50]
+    points = [p for i in range(4) for panel in "xy" for p in curve(shape, seeds=1, group=f"g{i}", panel=panel)]
+    assert verdict({"kind": "peak_inside", "of": {}}, points).findings[0].n == 4
+
+
+def test_best() -> None:
+    points = curve([50, 55, 51], group="a", seeds=5) + curve([48, 49, 47], group="b", seeds=5)
+    check = {"kind": "best", "of": {"group": ["a", "b"]}, "at": {"group": "a", "x": "2"}}
+    found = verdict(check, points)
+    assert found.outcome == "held" and len(found.findings) == 5
+    assert verdict(check | {"at": {"group": "b", "x": "2"}}, points).outcome == "not held"
+    whole = verdict(check | {"at": {"group": "a"}}, points)  # its mean over x against each of the others
+    assert len(whole.findings) == 3
+
+
+def test_all_joins_checks() -> None:
+    up, down = {"kind": "greater", **sides("2", "1")}, {"kind": "greater", **sides("1", "2")}
+    points = curve([50, 55], seeds=5)
+    assert verdict({"kind": "all", "of": [up, up]}, points).outcome == "held"
+    assert verdict({"kind": "all", "of": [up, down]}, points).outcome == "not held"
+
+
+@pytest.mark.parametrize(
+    ("check", "remark"),
+    [
+        (None, "it needs other runs"),
+        ({"kind": "greater", "left": {"group": "base"}, "right": {"group": "a"}}, "no scores of base"),
+        ({"kind": "rising", "of": {"x": "1"}}, "no scores of 1 at two places of the x axis"),
+        ({"kind": "peak_inside", "of": {"x": ["1", "2"]}}, "no scores of 1, 2 at three places of the x axis"),
+        ({"kind": "best", "of": {"x": "1"}, "at": {"x": "1"}}, "no scores of anything beside 1"),
+    ],
+)
+def test_what_is_not_there_is_not_computed(check: Any, remark: str) -> None:
+    found = verdict(check, curve([50, 51, 52], seeds=3))
+    assert (found.outcome, found.remark, found.findings) == ("not computed here", remark, ())
+
+
+def test_a_part_that_is_missing_is_named() -> None:
+    check = {"kind": "greater", "left": {"x": ["2", "4"]}, "right": {"x": "1"}}
+    found = verdict(check, curve([50, 55], seeds=5))
+    assert (found.outcome, found.remark) == ("held", "without 4")
+
+
+def test_pure_noise_is_rarely_called_anything() -> None:
+    rng = np.random.default_rng(1)
+
+    def noise() -> list[Point]:
+        return [Point("", "a", x, seed, rng.normal(50, 1)) for x in TICKS for seed in range(4)]
+
+    check = {"kind": "all_greater", "left": {"x": "1"}, "right": [{"x": x} for x in TICKS[1:]]}
+    words = [verdict(check, noise()).outcome for _ in range(300)]
+    assert words.count("held") <= 8 and words.count("not held") <= 30

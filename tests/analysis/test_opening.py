@@ -1,0 +1,25 @@
+"""A model by its name: what tables call a bag of words, and which one is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from analysis.opening import Named
+from encoders.bag_of_words import BagOfWords
+
+
+def test_a_weighted_bag_of_words(tmp_path: Path) -> None:
+    vectors, counts = tmp_path / "glove.txt.gz.txt", tmp_path / "news.txt"
+    vectors.write_text("the 1 2\ncat 3 4\n")
+    counts.write_text("the cat\nthe\n")
+    plain = Named("bag_of_words", vectors=vectors, counts=counts)
+    assert plain.name == "bag_of_words, glove"
+    np.testing.assert_array_equal(plain.open("cpu").encode(["the cat"]), [[2, 3]])
+    weighted = Named("bag_of_words", vectors=str(vectors), lowercase=True, weighting="tfidf", counts=str(counts))
+    assert weighted.name == "bag_of_words, glove, lower-cased, tfidf of news"
+    expected = BagOfWords(vectors=str(vectors), lowercase=True, weighting="tfidf", counts=str(counts))
+    found = weighted.open("cpu").encode(["The cat"])
+    np.testing.assert_array_equal(found, expected.encode(["the cat"]))
+    assert not np.allclose(found, [[2, 3]])

@@ -1,0 +1,290 @@
+"""Segment pairs: what is next is next, what is not is elsewhere, and lengths tell nothing; what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+from data.errors import UserError
+from data.randomness import generator
+from data.sentences import Sentences
+from data.sources.base import Document
+from data.store import TokenStore, prepare
+from data.views import segments
+from data.views.segments import Pair, Place, RunningText
+from data.vocabulary import train_word_level
+from tests.data.samples import Listed
+from tests.support import suite_data
+
+ROOM = 60
+Draw = Callable[[Place, int, np.random.Generator, float], Pair]
+DRAWS: dict[str, Draw] = {
+    "nsp": segments.next_segments,
+    "published": segments.published_segments,
+    "sop": segments.ordered_segments,
+}
+
+
+class Numbered:
+    """Documents of sentences of random lengths; the tokens of all are numbered through.
+
+    The last third of the documents is the held-out part.
+    """
+
+    def __init__(self, documents: int = 60, sentences: int = 40, longest: int = 40, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        counts = rng.integers(2, sentences, size=documents)
+        self.documents = np.repeat(np.arange(documents), counts)
+        self.lengths = rng.integers(1, longest, size=len(self.documents))
+        self.ends = np.cumsum(self.lengths)
+        self.sentences = np.split(np.arange(self.ends[-1]), self.ends[:-1])
+        self.dev = self.documents >= documents * 2 // 3
+
+    def document(self, token: int) -> int:
+        return int(self.documents[np.searchsorted(self.ends, token, side="right")])
+
+    def places(self, name: str, room: int = ROOM) -> np.ndarray:
+        last = np.append(np.flatnonzero(np.diff(self.documents)), len(self.documents) - 1)
+        left = self.ends[last][self.documents] - self.ends
+        usable = {
+            "nsp": (left > 0) & (left + self.lengths >= room),
+            "sop": left > 0,
+            "published": left >= 0,
+        }[name]
+        return np.flatnonzero(usable)
+
+    def text(self, name: str, room: int = ROOM) -> tuple[RunningText, np.ndarray]:
+        places = self.places(name, room)
+        parts = places[~self.dev[places]], places[self.dev[places]]
+        return RunningText(self.sentences, self.documents, *parts), places
+
+    def pairs(self, name: str, count: int, room: int = ROOM, short: float = 0.1) -> list[tuple[int, Pair]]:
+        """Places and their pairs."""
+        text, places = self.text(name, room)
+        chosen = np.random.default_rng(1).choice(places, count)
+        return [
+            (int(i), DRAWS[name](text[int(i)], room, generator(2, step, int(i)), short))
+            for step, i in enumerate(chosen)
+        ]
+
+
+def is_run(tokens: np.ndarray) -> bool:
+    return bool((np.diff(tokens) == 1).all())
+
+
+# What is drawn
+
+
+@given(st.integers(0, 1000), st.integers(2, 90), st.sampled_from([3, 20, 60]))
+def test_next_segments_touch_and_others_are_of_another_document_of_the_part(
+    seed: int, room: int, longest: int
+) -> None:
+    corpus = Numbered(documents=9, sentences=30, longest=longest, seed=seed)
+    text, places = corpus.text("nsp", room)
+    starts = {0, *corpus.ends.tolist()}
+    for part in (False, True):
+        here = places[corpus.dev[places] == part]
+        if len(np.unique(corpus.documents[here])) < 2:
+            continue
+        for start in here[:: max(1, len(here) // 5)].tolist():
+            first, second, follows = segments.next_segments(text[start], room, generator(seed, start), 0.3)
+            assert len(first) and len(second) and 2 <= len(first) + len(second) <= room
+            assert is_run(first) and is_run(second) and int(second[0]) in starts
+            own, other = corpus.document(first[0]), corpus.document(second[0])
+            assert own == corpus.documents[start] == corpus.document(first[-1])
+            assert other == corpus.document(second[-1])
+            if follows:
+                assert second[0] == first[-1] + 1 and own == other
+            else:
+                assert own != other and bool(corpus.dev[corpus.documents == other][0]) == part
+
+
+def test_a_pair_fills_its_room_and_is_a_short_one_in_a_tenth_of_cases() -> None:
+    lengths = np.array([len(pair.first) + len(pair.second) for _, pair in Numbered().pairs("nsp", 3000)])
+    assert (lengths == ROOM).mean() == pytest.approx(0.9 + 0.1 / 59, abs=0.02)
+    short = lengths[lengths < ROOM]
+    assert short.min() < 8 and short.mean() == pytest.approx((2 + 59) / 2, abs=3)
+    assert {len(pair.first) + len(pair.second) for _, pair in Numbered().pairs("nsp", 50, short=0.0)} == {ROOM}
+
+
+@pytest.mark.parametrize("name", ["nsp", "sop"])
+def test_half_of_the_pairs_are_of_either_class(name: str) -> None:
+    follows = [pair.follows for _, pair in Numbered().pairs(name, 3000)]
+    assert np.mean(follows) == pytest.approx(0.5, abs=0.03)  # more than 3 standard errors
+
+
+@given(st.integers(0, 1000), st.integers(2, 90), st.sampled_from([3, 20, 60]))
+def test_ordered_segments_are_neighbours_of_whole_sentences_or_cut_to_fit(
+    seed: int, room: int, longest: int
+) -> None:
+    corpus = Numbered(documents=3, sentences=8, longest=longest, seed=seed)
+    text, places = corpus.text("sop")
+    borders = {0, *corpus.ends.tolist()}
+    for start in places.tolist():
+        pair = segments.ordered_segments(text[start], room, generator(seed, start), 0.3)
+        first, second = (pair.first, pair.second) if pair.follows else (pair.second, pair.first)
+        assert is_run(first) and is_run(second) and first[-1] < second[0]
+        assert {*map(corpus.document, (first[0], second[-1]))} == {int(corpus.documents[start])}
+        assert 2 <= len(first) + len(second) <= room
+        if corpus.lengths[start] + corpus.lengths[start + 1] <= room:
+            assert first[0] == corpus.ends[start] - corpus.lengths[start] and second[0] == first[-1] + 1
+            assert {int(second[0]), int(second[-1]) + 1} <= borders
+        else:  # two sentences that do not fit
+            assert len(first) + len(second) == room
+
+
+def test_as_many_sentences_as_fit_are_parted_anywhere() -> None:
+    text = RunningText([np.full(n, n) for n in (3, 4, 5, 2, 6)], np.array([0, 0, 0, 0, 1]), np.arange(3))
+    parted = {
+        (tuple(np.unique(pair.first)), tuple(np.unique(pair.second)))
+        for pair in (segments.ordered_segments(text[0], 13, generator(seed), 0.0) for seed in range(60))
+    }
+    assert parted == {((3,), (4, 5)), ((4, 5), (3,)), ((3, 4), (5,)), ((5,), (3, 4))}
+    whole = segments.ordered_segments(text[1], 500, generator(0), 0.0)  # to the document's end, not beyond
+    assert len(whole.first) + len(whole.second) == 4 + 5 + 2
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(2, 40))
+def test_the_longer_segment_loses_tokens_until_both_fit(first: int, second: int, room: int) -> None:
+    left = [first, second]
+    while sum(left) > room:  # as the published program does
+        left[0 if left[0] > left[1] else 1] -= 1
+    assert segments.fitted(first, second, room) == tuple(left)
+    cut = segments.truncated(np.arange(first), np.arange(second), room, generator(first, second))
+    assert [len(part) for part in cut] == left and all(is_run(part) for part in cut)
+
+
+def test_tokens_are_lost_at_both_ends_alike() -> None:
+    fronts = [segments.truncated(np.arange(30), np.arange(4), 14, generator(i))[0][0] for i in range(500)]
+    assert np.mean(fronts) == pytest.approx(10, abs=0.4) and np.var(fronts) == pytest.approx(5, abs=1.5)
+
+
+def test_a_place_elsewhere_is_any_or_of_any_document() -> None:
+    documents = np.repeat([0, 1, 2, 3], [1, 6, 2, 3])
+    text = RunningText([np.array([i]) for i in range(12)], documents, np.arange(9), np.arange(9, 12))
+    for by_document, shares in ((False, {0: 1 / 3, 7: 1 / 3, 8: 1 / 3}), (True, {0: 1 / 2, 7: 1 / 4, 8: 1 / 4})):
+        drawn = [text.elsewhere(3, generator(i), by_document=by_document) for i in range(3000)]
+        assert {i: drawn.count(i) / 3000 for i in set(drawn)} == pytest.approx(shares, abs=0.04)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_pair_is_a_function_of_place_and_key(name: str) -> None:
+    drawn, again = (Numbered().pairs(name, 40) for _ in range(2))
+    assert str(drawn) == str(again)
+    text, places = Numbered().text(name)
+    place = text[int(places[7])]
+    several = {str(DRAWS[name](place, ROOM, generator(step), 0.1)) for step in range(20)}
+    assert len(several) > 4
+
+
+def test_published_pairs_are_those_of_the_published_program() -> None:
+    """Beginnings, both ways to a class, and the program's own truncation, step by step."""
+    corpus = Numbered(longest=25)
+    seen = set()
+    for start, (first, second, follows) in corpus.pairs("published", 400, short=0.0):
+        own = corpus.documents[start]
+        chunk = [i for i in range(start, len(corpus.documents)) if corpus.documents[i] == own]
+        reached = np.searchsorted(np.cumsum(corpus.lengths[chunk]), ROOM) + 1
+        chunk = chunk[:reached]
+        assert len(first) + len(second) <= ROOM
+        assert len(chunk) > 1 or not follows
+        assert corpus.document(first[0]) == own and (corpus.document(second[0]) == own) == follows
+        if follows:
+            assert second[-1] < corpus.ends[chunk[-1]]
+        seen.add((follows, len(chunk) == 1))
+    assert seen == {(True, False), (False, False), (False, True)}
+
+
+# Nothing but content and order tells the classes apart
+
+
+def accuracy_by_lengths(pairs: list[Pair]) -> float:
+    """The mean of both classes', of a classifier that is shown the lengths, and so where the separator is."""
+    lengths = np.array([(len(pair.first), len(pair.second)) for pair in pairs])
+    classes = np.array([pair.follows for pair in pairs])
+    half = len(pairs) // 2
+    judge = LogisticRegression(class_weight="balanced", max_iter=500)
+    model = make_pipeline(PolynomialFeatures(3), StandardScaler(), judge).fit(lengths[:half], classes[:half])
+    return float(balanced_accuracy_score(classes[half:], model.predict(lengths[half:])))
+
+
+def test_lengths_and_separator_tell_nothing_of_ours_and_much_of_the_published() -> None:
+    corpus = Numbered(documents=400, sentences=8, longest=30)
+    reached = {name: accuracy_by_lengths([pair for _, pair in corpus.pairs(name, 6000)]) for name in DRAWS}
+    assert reached["nsp"] == pytest.approx(0.5, abs=0.03)
+    assert reached["sop"] == pytest.approx(0.5, abs=0.03)
+    assert reached["published"] > 0.54
+
+
+@pytest.mark.slow
+def test_lengths_tell_nothing_in_books_either(tmp_path: Path) -> None:
+    corpora = suite_data("corpora")
+    path = next(iter(sorted(corpora.rglob("*.jsonl.gz"))), None)
+    if path is None:
+        pytest.skip("no books")
+    from data.sources.text import Text
+
+    source = Text(path=str(path), dev_fraction=0.2, fraction=0.3)
+    tokenizer = train_word_level(source.texts(), vocab_size=5000, min_count=1, max_length=512)
+    sentences = prepare(source, tokenizer, cache=tmp_path, sentences=Sentences())
+    for name, options in (("nsp", {"behind": 1, "tokens": 128, "others": True}), ("sop", {"behind": 1})):
+        train, dev = (segments.select(sentences, part, **options) for part in ("train", "dev"))  # type: ignore[arg-type]
+        text = RunningText(sentences, sentences.documents, train.indices, dev.indices)
+        chosen = np.random.default_rng(0).choice(train.indices, 8000)
+        pairs = [DRAWS[name](text[int(i)], 128, generator(step), 0.1) for step, i in enumerate(chosen)]
+        assert accuracy_by_lengths(pairs) == pytest.approx(0.5, abs=0.03), name
+
+
+# Which sentences a pair can begin with
+
+LINES = [f"sentence {i} has {'many ' * (i % 7)}words ." for i in range(90)]
+
+
+def store(cache: Path, documents: list[list[str]], **options: float) -> TokenStore:
+    tokenizer = train_word_level(LINES, vocab_size=500, min_count=1, max_length=64)
+    source = Listed([Document("\n\n".join(lines)) for lines in documents], **{"dev_fraction": 0.2, **options})
+    return prepare(source, tokenizer, cache=cache, sentences=Sentences(max_words=9))
+
+
+DOCUMENTS = [LINES[3 * i : 3 * i + 3] for i in range(30)]
+
+
+def test_selection_is_what_a_loop_finds(tmp_path: Path) -> None:
+    sentences = store(tmp_path, [*DOCUMENTS, DOCUMENTS[4]])  # repeated, and some longer than max_words
+    assert len(sentences) == 93
+    for behind, tokens in ((0, 0), (1, 0), (1, 20), (9, 12)):
+        found = [segments.select(sentences, part, behind=behind, tokens=tokens) for part in ("train", "dev")]
+        wanted = set()
+        for i in range(93):
+            left = sum(len(sentences[j]) for j in range(i + 1, i // 3 * 3 + 3))
+            if left >= behind and left + len(sentences[i]) >= tokens:
+                wanted.add(i)
+        assert {*found[0].indices.tolist(), *found[1].indices.tolist()} == wanted
+        assert not {i // 3 for i in found[0].indices} & {i // 3 for i in found[1].indices}
+        for one in found:
+            assert one.skipped == sum(one.left_out.values()) == one.total - len(one.indices)
+            assert {*one.left_out} <= {"without continuation"}
+
+
+def test_refusals(tmp_path: Path) -> None:
+    sentences = store(tmp_path, DOCUMENTS)
+    with pytest.raises(UserError) as error:
+        segments.select(sentences, "train", behind=1, tokens=90)
+    assert "train sentences has a document of 90 tokens from it on: lower objective.max_length" in str(error.value)
+    alone = store(tmp_path, [[line] for line in LINES])
+    with pytest.raises(UserError, match=r"None of the \d+ dev sentences has another one behind it: .*split=true"):
+        segments.select(alone, "dev", behind=1)
+    one = store(tmp_path, [LINES[:40], LINES[40:43]])
+    for part in ("train", "dev"):
+        with pytest.raises(UserError) as error:
+            segments.select(one, part, behind=1, others=True)
+        assert "\n" not in str(error.value)

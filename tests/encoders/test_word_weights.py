@@ -1,0 +1,126 @@
+"""Weighted means of word vectors against the papers' formulas, computed sentence by sentence."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import encoders
+from data.errors import UserError
+from encoders import word_weights
+from encoders.bag_of_words import BagOfWords
+from encoders.fingerprint import fingerprint
+
+WORDS = {"the": (1.0, 2.0, 0.5), "cat": (3.0, -1.0, 1.0), "dog": (0.5, 0.25, -2.0), ".": (-1.0, 0.0, 1.0)}
+LINES = ["the cat .", "the unknown dog the .", "", "cat", "unknown words", "the the cat dog"]
+SENTENCES = ["the dog .", "cat cat dog", "nothing known", "", *LINES]
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> str:
+    path = tmp_path / "words.txt"
+    path.write_text(
+        "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in {**WORDS, "rare": (4, 4, 4)}.items())
+    )
+    return str(path)
+
+
+@pytest.fixture
+def counts(tmp_path: Path) -> str:
+    path = tmp_path / "counts.txt.gz"
+    with gzip.open(path, "wt") as file:
+        file.write("\n".join(LINES) + "\n")
+    return str(path)
+
+
+def mean(sentence: str, weights: dict[str, float]) -> np.ndarray:
+    known = [word for word in sentence.split() if word in WORDS]
+    return sum((weights[word] * np.array(WORDS[word]) for word in known), np.zeros(3)) / max(1, len(known))
+
+
+def sif(a: float) -> tuple[dict[str, float], np.ndarray]:
+    """Weights, and the direction that the counted sentences have in common: Arora et al., algorithm 1."""
+    running = " ".join(LINES).split()
+    weights = {word: a / (a + running.count(word) / len(running)) for word in WORDS}
+    _, _, directions = np.linalg.svd(np.array([mean(line, weights) for line in LINES]))
+    return weights, directions[0]
+
+
+@pytest.mark.parametrize("a", [1e-3, 0.5])
+def test_sif_is_that_of_the_algorithm(a: float, vectors: str, counts: str) -> None:
+    weights, common = sif(a)
+    expected = [(v := mean(sentence, weights)) - common * (common @ v) for sentence in SENTENCES]
+    encoder = BagOfWords(vectors=vectors, weighting="sif", counts=counts, sif_a=a)
+    found = encoder.encode(SENTENCES)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(found @ common, 0, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(["rare"])[0], 4 - common * (common.sum() * 4), atol=1e-5)  # p = 0
+    assert encoder.origin.endswith(f"weighted by sif (a = {a:g}) from 5 sentences of {counts}")
+
+
+def test_tfidf_is_scikit_learns(vectors: str, counts: str) -> None:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    lines = [line for line in LINES if line]
+    counted = {word: sum(word in line.split() for line in lines) for word in WORDS}
+    weights = {word: 1 + np.log((1 + len(lines)) / (1 + count)) for word, count in counted.items()}
+    found = BagOfWords(vectors=vectors, weighting="tfidf", counts=counts).encode(SENTENCES)
+    np.testing.assert_allclose(found, [mean(sentence, weights) for sentence in SENTENCES], rtol=1e-5, atol=1e-7)
+    theirs = TfidfVectorizer(vocabulary=list(WORDS), tokenizer=str.split, token_pattern=None, norm=None).fit(lines)
+    length = np.array([max(1, sum(word in WORDS for word in sentence.split())) for sentence in SENTENCES])
+    sums = theirs.transform(SENTENCES) @ np.array(list(WORDS.values()))
+    np.testing.assert_allclose(found, sums / length[:, None], rtol=1e-5, atol=1e-7)
+
+
+def test_chunks_decide_on_nothing(vectors: str, counts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = BagOfWords(vectors=vectors, weighting="sif", counts=counts).encode(SENTENCES)
+    monkeypatch.setattr(word_weights, "CHUNK", 2)
+    np.testing.assert_allclose(
+        BagOfWords(vectors=vectors, weighting="sif", counts=counts).encode(SENTENCES), whole, atol=1e-7
+    )
+    monkeypatch.setattr(word_weights, "MOST", 3)
+    assert "from 3 sentences" in BagOfWords(vectors=vectors, weighting="sif", counts=counts).origin
+
+
+def test_without_a_file_the_corpus_is_counted(vectors: str, tmp_path: Path) -> None:
+    documents = ["The cat sat here . The dog did not .", "The cat ."]
+    (tmp_path / "sentences.txt").write_text("The cat sat here .\nThe dog did not .\nThe cat .\n")
+    given: dict[str, Any] = {"vectors": vectors, "weighting": "sif", "lowercase": True}
+    ours = BagOfWords(**given, texts=lambda: documents)
+    np.testing.assert_array_equal(
+        ours.encode(SENTENCES), BagOfWords(**given, counts=str(tmp_path / "sentences.txt")).encode(SENTENCES)
+    )
+    assert ours.origin.endswith("from 3 sentences of the corpus")
+
+
+def test_a_folder_keeps_them(vectors: str, counts: str, tmp_path: Path) -> None:
+    encoder = BagOfWords(vectors=vectors, weighting="sif", counts=counts)
+    found = encoder.encode(SENTENCES)
+    encoder.save(tmp_path / "encoder")
+    again = encoders.load(tmp_path / "encoder")
+    np.testing.assert_array_equal(again.encode(SENTENCES), found)
+    names = {fingerprint(again), fingerprint(encoder), fingerprint(BagOfWords(vectors=vectors))}
+    assert len(names) == 2 and "weighted by sif" in (tmp_path / "encoder" / "README.md").read_text()
+    opened = pytest.importorskip("sentence_transformers").SentenceTransformer(
+        str(tmp_path / "encoder"), device="cpu"
+    )
+    np.testing.assert_allclose(opened.encode(SENTENCES), found, atol=1e-6)
+
+
+def test_what_cannot_work_is_refused(vectors: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"weighting must be one of none, tfidf, sif\. Got idf instead\."):
+        BagOfWords(vectors=vectors, weighting="idf")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"encoder\.sif_a must be a positive number\. Got 0 instead\."):
+        BagOfWords(vectors=vectors, weighting="sif", sif_a=0)
+    with pytest.raises(ValueError, match=r"encoder\.counts must be a text file .* encoder\.weighting=tfidf\."):
+        BagOfWords(vectors=vectors, weighting="tfidf")
+    for text in ("nothing of it is known\n", "\n", ""):
+        (tmp_path / "strange.txt").write_text(text)
+        with pytest.raises(UserError, match="None of the words to count has a vector"):
+            BagOfWords(vectors=vectors, weighting="sif", counts=str(tmp_path / "strange.txt"))
+    with pytest.raises(UserError, match=r"absent\.txt: cannot be read"):
+        BagOfWords(vectors=vectors, weighting="sif", counts=str(tmp_path / "absent.txt"))

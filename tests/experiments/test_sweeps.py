@@ -1,0 +1,37 @@
+"""Sweeps: how jobs ended comes back, and what is told of those that ran elsewhere."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+from experiments import compose
+from experiments.sweeps import Failure, Swept, told_elsewhere
+from tests.experiments.test_command import command
+
+
+def test_a_failure_elsewhere_is_told_with_what_was_asked_of_that_job_alone() -> None:
+    other = os.getpid() + 1
+    done = [
+        Swept(["corpus=text", "seed=1"], None),
+        Swept(["corpus=text", "seed=2"], Failure(other, "It broke.")),
+        Swept(["corpus=text", "seed=3"], Failure(os.getpid(), "Told already.")),
+    ]
+    assert told_elsewhere(done) == ["seed=2: It broke."]
+    assert told_elsewhere([]) == []
+
+
+def test_the_end_of_a_command_can_be_sent_to_another_process() -> None:
+    end = pickle.loads(pickle.dumps(compose.Ended(2, "It broke.")))
+    assert isinstance(end, compose.Ended)
+    assert (end.code, end.line) == (2, "It broke.")
+
+
+def test_a_launcher_that_is_not_installed_is_told_so(tmp_path: Path) -> None:
+    found = command(tmp_path, "-m", "hydra/launcher=nowhere", "seed=1,2")
+    assert found.returncode == 2
+    assert found.stderr == (
+        "hydra/launcher=nowhere: no such launcher is installed; pip install -e '.[sweeps]' brings joblib, "
+        "submitit and Ray.\n"
+    )

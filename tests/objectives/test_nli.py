@@ -1,0 +1,93 @@
+"""Inference alone: both forms of the classifier written out, where pairs are from, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from data.batch import Tokens
+from data.pairs import PairUnit
+from data.randomness import generator
+from objectives.gensen.objective import GenSen
+from objectives.nli import NLI
+from tests.tiny import FORMAT, TinyEncoder
+
+
+def pairs(count: int = 6) -> list[PairUnit]:
+    rng = np.random.default_rng(2)
+    rows = iter(rng.integers(5, 30, size=rng.integers(1, 9)) for _ in range(2 * count))
+    return [PairUnit((next(rows), next(rows)), np.array([i % 3], np.uint8)) for i in range(count)]
+
+
+def built(features: Any) -> tuple[Any, TinyEncoder]:
+    torch.manual_seed(0)
+    objective = NLI(features=features, classifier_width=7, synthetic_pairs=3)
+    encoder = TinyEncoder().double()
+    objective.build(encoder)
+    return objective.double(), encoder
+
+
+def scores(classifier: nn.Module, u: Tensor, v: Tensor, features: str) -> Tensor:
+    layers = [layer for layer in classifier.modules() if isinstance(layer, nn.Linear)]
+    seen = torch.cat([u, v, (u - v).abs(), *([u * v] if features == "infersent" else [])])
+    for layer in layers:  # nothing stands between them
+        seen = layer.weight @ seen + layer.bias
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("features", "shapes"), [("infersent", [(7, 24), (7, 7), (3, 7)]), ("sentence_bert", [(3, 18)])]
+)
+def test_loss_and_gradient_are_those_of_the_equations(features: str, shapes: list[tuple[int, int]]) -> None:
+    objective, encoder = built(features)
+    task, units = objective.tasks["nli"], pairs()
+    assert [tuple(w.shape) for w in task.classifier.parameters() if w.ndim == 2] == shapes
+    batch = task.collate([task.draw(unit, FORMAT, generator(0)) for unit in units], FORMAT)
+    loss = objective.train().loss(encoder, batch)
+    terms, right = [], []
+    for unit in units:
+        u, v = (encoder(Tokens.pad([np.concatenate([[0], side, [2]])], 1)).sentence[0] for side in unit.sources)
+        logits = scores(task.classifier, u, v, features)
+        terms.append(-logits.log_softmax(0)[int(unit.target[0])])
+        right.append(int(logits.argmax()) == int(unit.target[0]))
+    expected = torch.stack(terms).mean()
+    torch.testing.assert_close(loss.total, expected)
+    assert float(loss.parts["nli_accuracy"]) == pytest.approx(np.mean(right))
+    weights = [*encoder.parameters(), *objective.parameters()]
+    found, wanted = (torch.autograd.grad(total, weights, retain_graph=True) for total in (loss.total, expected))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_it_is_one_task_with_gensens_examples() -> None:
+    objective = NLI(batch_size=5, synthetic_pairs=30)
+    assert {*objective.tasks} == {"nli"} and objective.tasks["nli"].batch_size == 5
+    assert [*objective.texts()] == [*GenSen(tasks=["nli"], synthetic_pairs=30).texts()]
+    assert objective.part_names == ("nli", "nli_accuracy") and "EMNLP" in objective.citation
+    facts = {"tasks": "nli", "synthetic": "nli", "features": "infersent"}
+    assert objective.facts() == facts and objective.own_data()["nli"]["synthetic"]
+
+
+def test_pairs_of_a_file(tmp_path: Path) -> None:
+    lines = [{"gold_label": "neutral", "sentence1": f"a {i}", "sentence2": f"b {i}"} for i in range(20)]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    objective = NLI(nli={"path": str(tmp_path / "pairs.jsonl"), "dev_fraction": 0.0})
+    assert {*objective.texts()} == {f"{side} {i}" for side in "ab" for i in range(20)}
+    assert "synthetic" not in objective.facts()
+
+
+def test_values_out_of_range_are_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"features must be one of infersent, sentence_bert\. Got 'sbert' instead"
+    ):
+        NLI(features="sbert")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"objective\.classifier_width must be at least 1\. Got 0 instead\."):
+        NLI(classifier_width=0)
+    with pytest.raises(ValueError, match=r"objective\.nli.*either path or dataset"):
+        NLI(nli={})

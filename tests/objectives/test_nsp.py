@@ -1,0 +1,95 @@
+"""NSP and SOP on a corpus, and with transformers: places, poolers, what is exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from data.errors import UserError
+from data.randomness import generator
+from data.sentences import Sentences
+from data.sources.base import Document
+from data.store import prepare
+from data.views.segments import RunningText
+from data.vocabulary import train_word_level
+from encoders.transformer import Transformer
+from objectives.base import Corpus
+from objectives.nsp import NSP
+from objectives.sop import SOP
+from tests.data.samples import Listed
+from tests.encoders.models import tiny
+
+LINES = [f"sentence {i} has {'many ' * (i % 5)}words ." for i in range(240)]
+
+
+def corpus(folder: Path, tokenizer: Any = None, **options: float) -> Corpus:
+    tokenizer = tokenizer or train_word_level(LINES, vocab_size=500, min_count=1, max_length=64)
+    documents = [Document("\n\n".join(LINES[8 * i : 8 * i + 8])) for i in range(30)]
+    source = Listed(documents, **{"dev_fraction": 0.2, **options})
+    store = prepare(source, tokenizer, cache=folder, sentences=Sentences(min_words=4, max_words=6))
+    return Corpus(source, store, tokenizer, folder)
+
+
+@pytest.mark.parametrize("name", ["nsp", "sop", "published"])
+def test_materials_are_places_of_either_part(name: str, tmp_path: Path) -> None:
+    found = corpus(tmp_path)
+    objective = (
+        NSP(max_length=24, published=True)
+        if name == "published"
+        else (NSP if name == "nsp" else SOP)(max_length=24)
+    )
+    (material,) = objective.materials(found).values()
+    # eight sentences a document, of any number of words; SOP asks for one more of the document, NSP for 24 tokens
+    share = {"published": 1.0, "sop": 7 / 8}.get(name)
+    places = len(material.train.indices) + len(material.dev.indices)
+    assert places == 240 * share if share else 90 < places < 200
+    assert 12 < objective.mean_length <= 24
+    for part in (material.train, material.dev):
+        documents = {int(i) // 8 for i in part.indices}
+        for i in part.indices.tolist():
+            pair = objective.pair(material.units[i], 20, generator(i))
+            numbers = [int(word) for word in found.tokenizer.decode(pair.second).split() if word.isdigit()]
+            assert {number // 8 for number in numbers} <= documents
+
+
+def test_one_document_has_no_other(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="are of one document, and half of the pairs"):
+        NSP(max_length=24).materials(corpus(tmp_path, fraction=0.02))
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
+def test_a_transformer_is_classified_by_its_first_token(family: str) -> None:
+    encoder = tiny(family, pooling="mean")
+    objective = NSP(batch_size=6, max_length=40)
+    objective.build(encoder)
+    rng = np.random.default_rng(0)
+    sentences = [rng.integers(5, 300, size=rng.integers(2, 9)) for _ in range(120)]
+    units = RunningText(sentences, np.repeat(np.arange(4), 30), np.array([0, 30, 60, 90]))
+    batch = objective.collate(
+        [objective.draw(units[30 * (i % 4)], encoder.format, generator(i)) for i in range(6)], encoder.format
+    )
+    loss = objective.loss(encoder, batch)
+    loss.total.backward()
+    assert objective.head is not None and objective.head.in_features == 32
+    states = encoder(batch.tokens["pair"]).states[:, 0]
+    if family != "distilbert":
+        pooler = encoder.backbone.pooler.dense
+        assert pooler.weight.grad is not None and pooler.weight.grad.abs().sum() > 0
+        states = torch.tanh(pooler(states))
+    expected = nn.functional.cross_entropy(objective.head(states), batch.numbers["follows"])
+    torch.testing.assert_close(loss.parts["nsp"], expected.detach())
+
+
+def test_what_nsp_trained_can_be_judged_by_its_pooler(tmp_path: Path) -> None:
+    encoder = tiny("bert")
+    NSP().build(encoder)
+    encoder.save(tmp_path / "encoder")
+    again = Transformer.load(tmp_path / "encoder")
+    NSP().build(again)  # of a run that goes on from there
+    ours, theirs = (one.backbone.pooler.dense.weight for one in (encoder, again))
+    assert torch.equal(ours, theirs)

@@ -1,0 +1,145 @@
+"""Quick-Thoughts: the loss against loops, batches of neighbours, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from data.batch import Batch
+from data.errors import UserError
+from data.loader import Loader
+from data.randomness import generator
+from data.sentences import Sentences
+from data.sources.base import Document
+from data.store import prepare
+from encoders.concatenated import Concatenated
+from objectives.base import Corpus
+from objectives.quick_thoughts import QuickThoughts, choose_neighbours
+from tests.data.samples import Listed, tokenizer
+from tests.tiny import FORMAT, TinyEncoder
+
+
+def naive(f: Tensor, g: Tensor, window: int) -> tuple[Tensor, float]:
+    """The docstring's equation, sentence by sentence."""
+    losses, right = [], 0
+    for i in range(len(f)):
+        scores = {j: f[i] @ g[j] for j in range(len(g)) if j != i}
+        total = torch.logsumexp(torch.stack(list(scores.values())), 0)
+        near = [j for j in scores if abs(i - j) <= window]
+        losses.append(total - torch.stack([scores[j] for j in near]).mean())
+        right += max(scores, key=lambda j: float(scores[j].detach())) in near
+    return torch.stack(losses).mean(), right / len(f)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 4), st.integers(0, 6), st.integers(0, 1000))
+def test_loss_and_gradient_are_those_of_a_double_loop(window: int, more: int, seed: int) -> None:
+    rng = torch.Generator().manual_seed(seed)
+    f, g = (torch.randn(2 * window + 2 + more, 3, generator=rng, dtype=torch.float64) for _ in range(2))
+    f.requires_grad_(), g.requires_grad_()
+    loss, right = choose_neighbours(f, g, window)
+    expected, share = naive(f, g, window)
+    torch.testing.assert_close(loss, expected)
+    assert float(right) == pytest.approx(share) and not right.requires_grad
+    for one, other in zip(torch.autograd.grad(loss, (f, g)), torch.autograd.grad(expected, (f, g)), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_by_hand() -> None:
+    f, g = torch.eye(4), torch.eye(4).roll(1, 0)  # f_i . g_j = 1 where j = i + 1 mod 4, else 0
+    others = float(np.log(np.e + 2))
+    # The first and third sentence have one neighbour after them that scores 1; the last one's best is the first.
+    expected = np.mean([others - 1, others - 1 / 2, others - 1 / 2, others])
+    loss, right = choose_neighbours(f, g, 1)
+    assert float(loss) == pytest.approx(expected) and float(right) == 0.75
+
+
+def test_a_sentences_score_with_itself_counts_for_nothing() -> None:
+    f, g = torch.eye(5, dtype=torch.float64), torch.randn(5, 5, dtype=torch.float64)
+    changed = g + 100 * torch.eye(5, dtype=torch.float64)
+    assert all(map(torch.equal, choose_neighbours(f, g, 1), choose_neighbours(f, changed, 1)))
+
+
+def test_half_precision_is_summed_in_float32() -> None:
+    f, g = torch.randn(8, 64), torch.randn(8, 64)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss, _ = choose_neighbours(f.bfloat16(), g.bfloat16(), 1)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, choose_neighbours(f.bfloat16().float(), g.bfloat16().float(), 1)[0])
+
+
+def pair(width: int = 6) -> Any:
+    """Two encoders side by side, as far as the objective looks at them."""
+    torch.manual_seed(0)
+    both = Concatenated.__new__(Concatenated)
+    nn.Module.__init__(both)
+    both.members = nn.ModuleList([TinyEncoder(width), TinyEncoder(width)])  # type: ignore[assignment]
+    both.format, both.dimension = FORMAT, 2 * width
+    return both.double()
+
+
+def batch(objective: QuickThoughts, lengths: list[int]) -> Batch:
+    rows = [np.arange(5 + i, 5 + i + length) for i, length in enumerate(lengths)]
+    return objective.collate([objective.draw(row, FORMAT, generator(0)) for row in rows], FORMAT)
+
+
+def test_one_encoder_reads_the_sentence_and_the_other_its_neighbours() -> None:
+    objective, encoder = QuickThoughts(batch_size=6, window=2), pair()
+    given_batch = batch(objective, [3, 1, 9, 4, 4, 2])
+    loss = objective.loss(encoder, given_batch)
+    f, g = (member(given_batch.tokens["sentence"]).sentence for member in encoder.members)
+    expected, share = naive(f, g, 2)
+    torch.testing.assert_close(loss.total, expected)
+    assert {name: float(value) for name, value in loss.parts.items()} == pytest.approx(
+        {"neighbour": float(expected.detach()), "neighbour_accuracy": share}
+    )
+    assert given_batch.size == 6 and objective.facts() == {"window": 2, "negatives per anchor": 1}
+    objective.mean_length = 4.0
+    dots = 6 * 6 * 6
+    weights = sum(member.mix.weight.numel() for member in encoder.members)
+    encoder.forward_flops = lambda tokens, length: 2.0 * weights * tokens
+    assert objective.step_flops(encoder) == 3 * (2 * weights * 6 * 6 + 2 * dots)
+
+
+def test_batches_are_runs_of_the_corpus(tmp_path: Path) -> None:
+    lines = [f"sentence {a} {b} ." for a in "abcdefgh" for b in "stuvwxyz"]
+    source = Listed([Document("\n\n".join(lines[4 * i : 4 * i + 4])) for i in range(16)], dev_fraction=0.3)
+    words = tokenizer()
+    store = prepare(source, words, cache=tmp_path, sentences=Sentences(min_words=1))
+    objective = QuickThoughts(batch_size=8)
+    [material] = objective.materials(Corpus(source, store, words, tmp_path)).values()
+    assert material.contiguous and material.units is store
+    loader = Loader(
+        store, material.train.indices, objective, FORMAT, batch_size=8, seed=1, contiguous=material.contiguous
+    )
+    for step in range(4):
+        rows = loader.batch(step).tokens["sentence"]
+        found = [str(words.decode(row[1 : n - 1])).strip() for row, n in zip(rows.ids, rows.lengths, strict=True)]
+        places = np.searchsorted(material.train.indices, [lines.index(text) for text in found])
+        assert places.tolist() == list(range(places[0], places[0] + 8))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"window": 0}, r"objective\.window must be at least 1\. Got 0 instead\."),
+        ({"batch_size": 3}, r"objective\.batch_size must be at least 4: .* has 2 neighbours.* Got 3 instead\."),
+        ({"batch_size": 7, "window": 3}, r"batch_size must be at least 8: .* has 6 neighbours"),
+    ],
+)
+def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        QuickThoughts(**arguments)
+
+
+def test_too_few_held_out_sentences_are_told() -> None:
+    objective = QuickThoughts(batch_size=6)
+    with pytest.raises(UserError, match=r"A batch of 3 sentences .* 4 are right: raise corpus\.dev_fraction"):
+        objective.loss(pair(), batch(objective, [2, 3, 4]))

@@ -1,0 +1,275 @@
+"""NSP and SOP: what their inputs are, losses against loops, several processes, what is learned, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, distributed, multiprocessing
+
+from data.batch import IGNORE, Batch, Tokens
+from data.errors import UserError
+from data.loader import Loader
+from data.randomness import generator
+from data.views.segments import RunningText
+from encoders.base import Encoding
+from objectives.nsp import NSP
+from objectives.segment_pairs import SegmentPairs
+from objectives.sop import SOP
+from tests.tiny import FORMAT, TinyEncoder
+
+PAIRS = replace(FORMAT, middle=(2, 2))
+BATCH, ROOM = 8, 14
+KINDS = {"nsp": NSP, "sop": SOP}
+
+
+def text(seed: int = 0) -> RunningText:
+    """Eight documents of twelve sentences of random content tokens; two of the documents are held out."""
+    rng = np.random.default_rng(seed)
+    sentences = [rng.integers(5, 30, size=rng.integers(2, 9)) for _ in range(96)]
+    documents = np.repeat(np.arange(8), 12)
+    begin = np.flatnonzero(np.arange(96) % 12 < 5)  # the document goes on for 14 tokens
+    return RunningText(sentences, documents, begin[begin < 72], begin[begin >= 72])
+
+
+def build(name: str, **settings: Any) -> tuple[SegmentPairs, TinyEncoder]:
+    torch.manual_seed(0)
+    encoder = TinyEncoder(dropout=settings.pop("dropout", 0.0), format=PAIRS).double()
+    objective = KINDS[name](**{"batch_size": BATCH, "max_length": ROOM + 4, "mlm_probability": 0.3, **settings})
+    objective.build(encoder)
+    return objective.double(), encoder
+
+
+def batch_of(objective: SegmentPairs, step: int = 0) -> Batch:
+    units = text()
+    places = np.random.default_rng(step).choice(np.arange(0, 72, 12), BATCH)
+    examples = [objective.draw(units[int(i)], PAIRS, generator(step, row, int(i))) for row, i in enumerate(places)]
+    return objective.collate(examples, PAIRS)
+
+
+# Inputs
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_pair_is_one_row_with_its_segments_told_apart(name: str) -> None:
+    objective, _ = build(name, mlm_weight=0)
+    units = text()
+    for seed in range(40):
+        example = objective.draw(units[12], PAIRS, generator(seed))
+        first, second, follows = objective.pair(units[12], ROOM, generator(seed))
+        assert example.ids.tolist() == [0, *first, 2, 2, *second, 2] and len(example.ids) <= ROOM + 4
+        assert example.type_ids.tolist() == [0] * (len(first) + 3) + [1] * (len(second) + 1)
+        assert example.labels is None and example.follows == follows
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_mlm_hides_tokens_of_both_segments_and_no_special_one(name: str) -> None:
+    plain, masked = build(name, mlm_weight=0)[0], build(name)[0]
+    units = text()
+    sides = set()
+    for seed in range(60):
+        before, after = (one.draw(units[12], PAIRS, generator(seed)) for one in (plain, masked))
+        assert after.labels is not None and after.type_ids.tolist() == before.type_ids.tolist()
+        selected = after.labels != IGNORE
+        assert (after.labels[selected] == before.ids[selected]).all() and (before.ids[selected] > 4).all()
+        assert (after.ids[~selected] == before.ids[~selected]).all()
+        sides |= {*after.type_ids[selected].tolist()}
+    assert sides == {0, 1}
+    assert masked.needs.mask_token and not plain.needs.mask_token and masked.needs.unit == "sentence"
+
+
+def test_the_smaller_limit_counts() -> None:
+    units = text()
+    for objective, form, longest in (
+        (NSP(max_length=12, short=0), PAIRS, 12),
+        (NSP(max_length=500, short=0), replace(PAIRS, max_length=16), 16),
+        (SOP(max_length=500, short=0), replace(PAIRS, max_length=16), 16),
+    ):
+        lengths = [len(objective.draw(units[i], form, generator(i)).ids) for i in range(0, 60, 12)]
+        assert max(lengths) <= longest and (not isinstance(objective, NSP) or min(lengths) == longest)
+
+
+# Losses
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.7])
+@pytest.mark.parametrize("name", KINDS)
+def test_the_loss_equals_its_definition(name: str, weight: float) -> None:
+    objective, encoder = build(name, mlm_weight=weight)
+    batch = batch_of(objective)
+    pairs, classes = batch.tokens["pair"], batch.numbers["follows"]
+    assert objective.head is not None and set(classes.tolist()) == {0, 1}
+    losses, right, surprise = [], [], []
+    for row in range(BATCH):
+        encoding = encoder(pairs.rows(torch.tensor([row])))
+        scores = objective.head(encoding.sentence[0])
+        losses.append(-torch.log_softmax(scores, 0)[classes[row]])
+        right.append(float(scores.argmax() == classes[row]))
+        for place in range(int(pairs.lengths[row]) if weight else 0):
+            if (label := int(pairs.labels[row, place])) != IGNORE:  # type: ignore[index]
+                scores = encoder.token_logits(encoding.states[0, place])
+                surprise.append(-torch.log_softmax(scores, 0)[label])
+    loss = objective.loss(encoder, batch)
+    mlm = weight * torch.stack(surprise).mean() if weight else 0
+    torch.testing.assert_close(loss.total, torch.stack(losses).mean() + mlm)
+    torch.testing.assert_close(loss.parts[name], torch.stack(losses).mean().detach())
+    assert float(loss.parts[f"{name}_accuracy"]) == pytest.approx(np.mean(right))
+    assert tuple(loss.parts) == objective.part_names
+    if weight:
+        torch.testing.assert_close(loss.parts["mlm"], torch.stack(surprise).mean().detach())
+        assert int(loss.counts["mlm"]) == len(surprise)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_gradcheck(name: str) -> None:
+    objective, encoder = build(name)
+    batch = batch_of(objective)
+
+    def loss(weight: Tensor) -> Tensor:
+        with torch.nn.utils.stateless._reparametrize_module(encoder, {"mix.weight": weight}):
+            return objective.loss(encoder, batch).total
+
+    assert torch.autograd.gradcheck(loss, (encoder.mix.weight.detach().clone().requires_grad_(),))
+
+
+def test_half_precision_gives_losses_in_float32() -> None:
+    objective, encoder = build("nsp")
+    objective, encoder = objective.float(), encoder.float()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = objective.loss(encoder, batch_of(objective))
+    assert {value.dtype for value in (loss.total, *loss.parts.values())} == {torch.float32}
+
+
+def test_dev_metrics_are_without_dropout() -> None:
+    objective, encoder = build("sop", dropout=0.4)
+    batches = [batch_of(objective, step) for step in range(2)]
+    measured = objective.dev_metrics(encoder, batches)
+    assert set(measured) == {"dev_sop", "dev_sop_accuracy", "dev_mlm"}
+    assert measured == objective.dev_metrics(encoder, batches)
+
+
+# Several processes
+
+
+def gradients(rank: int, world: int) -> list[dict[str, Tensor]]:
+    """Of each objective, averaged over processes, with its parts; rank takes contiguous rows."""
+    results = []
+    units, share = text(), BATCH // world
+    for name in KINDS:
+        objective, encoder = build(name)
+        rows = range(rank * share, (rank + 1) * share)
+        examples = [objective.draw(units[12 * (i % 6)], PAIRS, generator(1, i)) for i in rows]
+        loss = objective.loss(encoder, objective.collate(examples, PAIRS))
+        loss.total.backward()
+        named = [*encoder.named_parameters(), *objective.named_parameters()]
+        result = {key: weight.grad.clone() for key, weight in named if weight.grad is not None}
+        if world > 1:
+            for value in result.values():
+                distributed.all_reduce(value)
+                value /= world
+        results.append({**result, **{f"part {key}": value for key, value in loss.parts.items()}})
+    return results
+
+
+def worker(rank: int, world: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", f"file://{folder}/rendezvous", rank=rank, world_size=world)
+    torch.save(gradients(rank, world), f"{folder}/{rank}.pt")
+    distributed.destroy_process_group()
+
+
+def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
+    multiprocessing.spawn(worker, (2, str(tmp_path)), nprocs=2)
+    single = gradients(0, 1)
+    for rank in range(2):
+        for ours, expected in zip(torch.load(tmp_path / f"{rank}.pt", weights_only=True), single, strict=True):
+            assert set(ours) == set(expected)
+            for name, value in expected.items():  # sums of losses are kept in float32 by the MLM's count
+                torch.testing.assert_close(ours[name], value, rtol=1e-6, atol=1e-9)
+
+
+# What is learned
+
+
+class Matching(TinyEncoder):
+    """Products and differences of the mean word vectors of both segments."""
+
+    def __init__(self) -> None:
+        super().__init__(width=16, format=PAIRS)
+        self.dimension = 32
+
+    def forward(self, tokens: Tokens) -> Encoding:
+        assert tokens.type_ids is not None
+        states = self.embedding(tokens.ids)
+        one, other = (
+            (states * part[:, :, None]).sum(1) / part.sum(1, keepdim=True)
+            for part in (tokens.mask & (tokens.type_ids == kind) for kind in (0, 1))
+        )
+        return Encoding(states, tokens.mask, torch.cat([one * other, one - other], dim=1))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_it_is_learned(name: str) -> None:
+    """Tokens rise through a document (SOP), or are of one of six kinds, a kind to a document (NSP)."""
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    sentences, documents = [], np.repeat(np.arange(60), 12)
+    for document in range(60):
+        for sentence in range(12):
+            length = int(rng.integers(2, 6))
+            rising = 5 + 2 * sentence + rng.integers(2, size=length)
+            sentences.append(rising if name == "sop" else 5 + document % 6 + 6 * rng.integers(4, size=length))
+    begin = np.flatnonzero(np.arange(720) % 12 < 4)
+    train, dev = begin[begin < 540], begin[begin >= 540]
+    units = RunningText(sentences, documents, train, dev)
+    objective = KINDS[name](batch_size=32, max_length=18, mlm_weight=0.0)
+    encoder = Matching()
+    objective.build(encoder)
+    loader = Loader(units, train, objective, PAIRS, batch_size=32, seed=1)
+    held_out = Loader(units, dev, objective, PAIRS, batch_size=60, seed=1).fixed(1)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=2e-2)
+    for step in range(120):
+        loss = objective.loss(encoder, loader.batch(step)).total
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    # One in six other documents is of the same kind: NSP cannot be done beyond 11/12.
+    assert objective.dev_metrics(encoder, held_out)[f"dev_{name}_accuracy"] > 0.75
+
+
+# Cost and refusals
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_step_flops_follow_the_drawn_tokens(weight: float) -> None:
+    objective, encoder = build("nsp", short=0.0, mlm_weight=weight)
+    batch = batch_of(objective)
+    masked = encoder.head_flops(round(batch.n_tokens * 0.3)) if weight else 0
+    assert objective.step_flops(encoder) == 3 * (encoder.forward_flops(batch.n_tokens, 0) + masked)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch_size": 0}, "objective.batch_size must be at least 1. Got 0 instead."),
+        ({"max_length": 7}, "objective.max_length must be at least 8. Got 7 instead."),
+        ({"short": 1.1}, "objective.short must lie between 0 and 1. Got 1.1 instead."),
+        ({"mlm_weight": -1.0}, "objective.mlm_weight must not be negative. Got -1.0 instead."),
+        ({"mlm_probability": 0.0}, "objective.mlm_probability must lie between 0 and 1. Got 0.0 instead."),
+    ],
+)
+@pytest.mark.parametrize("name", KINDS)
+def test_wrong_arguments(name: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        KINDS[name](**settings)
+    assert str(error.value) == message
+
+
+def test_an_encoder_without_room_is_refused() -> None:
+    SOP().build(TinyEncoder(format=replace(PAIRS, max_length=6)))
+    with pytest.raises(UserError, match=r"An encoder of 5 positions cannot hold two segments: raise encoder"):
+        SOP().build(TinyEncoder(format=replace(PAIRS, max_length=5)))

@@ -1,0 +1,252 @@
+"""SimCSE: the loss against sentence-transformers', what it compares, dropout, several processes, refusals."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, distributed, multiprocessing
+
+from data.batch import Batch
+from data.errors import UserError
+from data.loader import Loader
+from data.randomness import generator
+from objectives.functional import nt_xent
+from objectives.simcse import SimCSE, one_directional
+from tests.tiny import FORMAT, TinyEncoder, documents
+
+BATCH = 8
+
+
+def build(dropout: float = 0.3, **arguments: Any) -> tuple[SimCSE, TinyEncoder]:
+    torch.manual_seed(0)
+    encoder = TinyEncoder(dropout=dropout).double()
+    objective = SimCSE(**{"batch_size": BATCH, **arguments})
+    objective.study(documents(50, 14), np.arange(50))
+    objective.build(encoder)
+    return objective.double(), encoder
+
+
+def batch_of(objective: SimCSE, rows: range = range(BATCH)) -> Batch:
+    units = documents(rows.stop, 14)
+    drawn = [objective.draw(units[i][: 6 + i % 9], FORMAT, generator(0, i)) for i in rows]
+    return objective.collate(drawn, FORMAT)
+
+
+def pairs(n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    draw = torch.randn(2, n, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return draw[0].requires_grad_(), draw[1].requires_grad_()
+
+
+def ranking(first: Tensor, second: Tensor, temperature: float, *directions: Any) -> Tensor:
+    """sentence-transformers' loss of vectors that are there already."""
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss  # not in processes
+
+    loss = MultipleNegativesRankingLoss(torch.nn.Identity(), scale=1 / temperature, directions=directions)  # type: ignore[arg-type]
+    return loss.compute_loss_from_embeddings([first, second], labels=torch.empty(0))
+
+
+def assert_same(ours: Tensor, theirs: Tensor, inputs: tuple[Tensor, Tensor]) -> None:
+    torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=1e-10)
+    gradients = zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(theirs, inputs), strict=True)
+    for one, other in gradients:
+        torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 12), st.sampled_from([0.01, 0.05, 0.5, 1.0]), st.integers(0, 1000))
+def test_value_and_gradient_are_sentence_transformers(n: int, temperature: float, seed: int) -> None:
+    first, second = pairs(n, seed)
+    ours, _ = one_directional(first, second, temperature=temperature)
+    assert_same(ours, ranking(first, second, temperature, "query_to_doc"), (first, second))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 12), st.sampled_from([0.01, 0.05, 0.5, 1.0]), st.integers(0, 1000))
+def test_nt_xent_is_half_the_sum_of_two_such_losses_that_look_at_their_own_side(
+    n: int, temperature: float, seed: int
+) -> None:
+    first, second = pairs(n, seed)
+    both = [
+        ranking(one, other, temperature, "query_to_doc", "query_to_query")
+        for one, other in ((first, second), (second, first))
+    ]
+    assert_same(nt_xent(first, second, temperature=temperature), (both[0] + both[1]) / 2, (first, second))
+
+
+def test_it_is_no_nt_xent() -> None:
+    first, second = pairs(5)
+    ours, _ = one_directional(first, second, temperature=0.5)
+    assert abs(float((ours - nt_xent(first, second, temperature=0.5)).detach())) > 0.1
+    back, _ = one_directional(second, first, temperature=0.5)
+    assert abs(float((ours - back).detach())) > 1e-3
+
+
+def test_by_hand() -> None:
+    first = torch.tensor([[2.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    second = torch.tensor([[0.5, 0.0], [3.0, 0.0]], dtype=torch.float64)
+    loss, right = one_directional(first, second, temperature=0.5)
+    # Of the first row both cosines are 1, of the second both 0; a draw is no choice.
+    assert loss.item() == pytest.approx(math.log(2)) and right.item() == 0
+    loss, right = one_directional(first, first, temperature=0.5)
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-2))) and right.item() == 1
+
+
+def test_the_loss_is_that_of_two_passes() -> None:
+    objective, encoder = build()
+    batch = batch_of(objective)
+    assert batch.n_tokens == 2 * int(batch.tokens["first"].lengths.sum())
+    torch.manual_seed(7)
+    loss = objective.loss(encoder, batch)
+    torch.manual_seed(7)
+    block = batch.tokens["first"].rows(torch.arange(BATCH).repeat(2))
+    linear = next(part for part in objective.modules() if isinstance(part, torch.nn.Linear))
+    vectors = torch.tanh(encoder(block).sentence @ linear.weight.T + linear.bias)
+    first, second = vectors[:BATCH], vectors[BATCH:]
+    assert not torch.allclose(first, second)
+    torch.testing.assert_close(loss.total, ranking(first, second, 0.05, "query_to_doc"))
+    torch.testing.assert_close(loss.parts["contrastive"], loss.total.detach())
+    assert tuple(loss.parts) == objective.part_names
+
+
+def test_sentences_are_cut_with_their_special_tokens() -> None:
+    objective, _ = build(max_length=9)
+    row = objective.draw(np.arange(5, 25), FORMAT, generator(0))
+    assert row.tolist() == [0, *range(5, 12), 2]
+    assert objective.draw(np.arange(5, 8), FORMAT, generator(0)).tolist() == [0, 5, 6, 7, 2]
+
+
+def test_held_out_losses_have_dropout_the_same_each_time_and_take_nobodys_random_numbers() -> None:
+    objective, encoder = build()
+    batches = [batch_of(objective)]
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    measured = objective.dev_metrics(encoder, batches)
+    assert torch.equal(torch.rand(3), expected)
+    assert measured == objective.dev_metrics(encoder, batches) and encoder.training
+    assert set(measured) == {"dev_contrastive", "dev_contrastive_accuracy"}
+    encoder.dropout.p = 0.0
+    assert measured["dev_contrastive"] > objective.dev_metrics(encoder, batches)["dev_contrastive"]
+
+
+def test_half_precision_gives_losses_in_float32() -> None:
+    objective, encoder = build()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = objective.float().loss(encoder.float(), batch_of(objective))
+    assert {value.dtype for value in (loss.total, *loss.parts.values())} == {torch.float32}
+
+
+def test_it_is_learned() -> None:
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    units = [np.arange(start, start + 6) for start in rng.integers(5, 24, size=200)]
+    objective, encoder = SimCSE(batch_size=16, temperature=0.2), TinyEncoder(width=24, dropout=0.2)
+    objective.build(encoder)
+    loader = Loader(units, range(200), objective, FORMAT, batch_size=16, seed=1)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=3e-3)
+    losses = []
+    for step in range(50):
+        loss = objective.loss(encoder, loader.batch(step))
+        optimizer.zero_grad()
+        loss.total.backward()
+        optimizer.step()
+        losses.append(float(loss.parts["contrastive"]))
+    assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.3
+
+
+# Several processes
+
+
+def gradients(rank: int, world: int) -> dict[str, Tensor]:
+    """Averaged over processes, with the loss' parts; dropout is the batch's own, whoever has the rows."""
+    objective, encoder = build()
+    share = BATCH // world
+    masks = torch.rand(2, BATCH, 6, generator=torch.Generator().manual_seed(5), dtype=torch.float64) > 0.3
+
+    def forward(tokens: Any) -> Any:
+        encoding = TinyEncoder.forward(encoder, tokens)
+        mask = masks[:, rank * share : (rank + 1) * share].flatten(0, 1)
+        return encoding._replace(sentence=encoding.sentence * mask)
+
+    encoder.dropout.p = 0.0
+    encoder.forward = forward  # type: ignore[method-assign]
+    loss = objective.loss(encoder, batch_of(objective, range(rank * share, (rank + 1) * share)))
+    loss.total.backward()
+    named = [*encoder.named_parameters(), *objective.named_parameters()]
+    result = {name: weight.grad.clone() for name, weight in named if weight.grad is not None}
+    if world > 1:
+        for value in result.values():
+            distributed.all_reduce(value)
+            value /= world
+    return {**result, **{f"part {name}": value for name, value in loss.parts.items()}}
+
+
+def worker(rank: int, world: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", f"file://{folder}/rendezvous", rank=rank, world_size=world)
+    torch.save(gradients(rank, world), f"{folder}/{rank}.pt")
+    distributed.destroy_process_group()
+
+
+def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
+    multiprocessing.spawn(worker, (2, str(tmp_path)), nprocs=2)
+    single = gradients(0, 1)
+    for rank in range(2):
+        ours = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        assert set(ours) == set(single) and len(single) == 7
+        for name, value in single.items():
+            torch.testing.assert_close(ours[name], value, rtol=1e-9, atol=1e-12)
+
+
+# Cost, facts, refusals
+
+
+def test_step_flops_follow_the_drawn_tokens() -> None:
+    objective, encoder = build(batch_size=400, max_length=12)
+    objective.study([unit[: 6 + i % 9] for i, unit in enumerate(documents(400, 14))], np.arange(400))
+    expected = 3 * (encoder.forward_flops(batch_of(objective, range(400)).n_tokens, 0) + 2 * 800 * 36)
+    assert objective.step_flops(encoder) == pytest.approx(expected, rel=0.05)
+
+
+def test_facts_and_needs() -> None:
+    objective, _ = build()
+    assert objective.facts() == {"negatives per anchor": BATCH - 1}
+    assert objective.needs.unit == "sentence" and not objective.needs.mask_token
+    assert "SimCSE" in objective.citation
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 1}, "objective.batch_size must be at least 2. Got 1 instead."),
+        ({"max_length": 2}, "objective.max_length must be at least 3. Got 2 instead."),
+        ({"temperature": 0.0}, "objective.temperature must be a positive number. Got 0.0 instead."),
+    ],
+)
+def test_refusals(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        SimCSE(**arguments)
+    assert str(error.value) == message
+
+
+def test_an_encoder_without_dropout_is_refused_in_a_line_and_any_other_left_as_it_was() -> None:
+    with pytest.raises(UserError, match=r"^objective=simcse needs dropout, .*encoder\.dropout=0\.1") as error:
+        build(dropout=0.0)
+    assert "\n" not in str(error.value)
+    encoder = TinyEncoder(dropout=0.01).eval()
+    torch.manual_seed(3)
+    SimCSE().build(encoder)
+    assert not encoder.training
+    torch.manual_seed(3)
+    head = torch.nn.Linear(6, 6)
+    objective = SimCSE()
+    torch.manual_seed(3)
+    objective.build(encoder)
+    assert torch.equal(next(iter(objective.parameters())), head.weight)  # the look took no random number

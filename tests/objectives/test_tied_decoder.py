@@ -1,0 +1,138 @@
+"""The decoder that borrows an encoder's weights: against transformers' own decoder, one prefix after another."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from data.batch import Tokens
+from data.errors import UserError
+from encoders.transformer import Transformer
+from objectives.tied_decoder import TiedDecoder
+from tests.encoders import models
+
+ROWS = [[20, 21, 22, 23, 24, 25], [40], [30, 31, 32]]
+
+
+def build(family: str = "roberta") -> tuple[TiedDecoder, Transformer]:
+    torch.manual_seed(0)
+    encoder = models.tiny(family, pooling="cls", dropout=0.0)
+    decoder = TiedDecoder(encoder)
+    for weight in (*encoder.parameters(), *decoder.parameters()):
+        torch.nn.init.normal_(weight, std=0.3)  # biases and gains too: each counts
+    return decoder.double().eval(), encoder.double().eval()
+
+
+def targets(encoder: Transformer, rows: list[list[int]] = ROWS) -> Tokens:
+    return Tokens.pad([encoder.format.wrap(np.array(row)) for row in rows], encoder.format.pad_id)
+
+
+def reference(decoder: TiedDecoder, encoder: Transformer) -> Any:
+    """The library's decoder with output layer, which gets a copy of all weights."""
+    config = copy.deepcopy(encoder.model.config)
+    config.is_decoder, config.add_cross_attention = True, True
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").double().eval()
+    weights = dict(encoder.model.state_dict())
+    name = f"{model.base_model_prefix}.encoder.layer"
+    for number, part in enumerate(decoder.cross_attention):
+        weights |= {f"{name}.{number}.crossattention.{key}": value for key, value in part.state_dict().items()}
+    model.load_state_dict(weights)
+    return model
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert", "electra"])
+def test_logits_are_those_of_the_librarys_decoder_step_by_step(family: str) -> None:
+    decoder, encoder = build(family)
+    block = targets(encoder)
+    vectors = torch.randn(len(ROWS), 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    logits = encoder.token_logits(decoder.states(encoder, vectors, block))
+    model = reference(decoder, encoder)
+    for row, length in enumerate(block.lengths.tolist()):
+        for position in range(length):
+            prefix = block.ids[row : row + 1, : position + 1]
+            seen = model(input_ids=prefix, encoder_hidden_states=vectors[row].view(1, 1, -1), use_cache=False)
+            torch.testing.assert_close(logits[row, position], seen.logits[0, -1])
+
+
+def test_a_state_sees_its_vector_and_what_came_before_alone() -> None:
+    decoder, encoder = build()
+    vectors = torch.randn(2, 32, dtype=torch.float64).requires_grad_()
+    block = targets(encoder, [[20, 21, 22, 23], [30, 31, 32, 33]])
+    before = decoder.states(encoder, vectors, block)
+    after = decoder.states(encoder, vectors, targets(encoder, [[20, 21, 99, 23], [30, 31, 32, 33]]))
+    same = (before == after).all(dim=2)
+    assert same.tolist() == [[True] * 3 + [False] * 3, [True] * 6]
+    for position in range(6):
+        [gradient] = torch.autograd.grad(before[0, position].sum(), vectors, retain_graph=True)
+        assert gradient[0].abs().sum() > 0 and (gradient[1] == 0).all()
+
+
+def test_weights_are_the_encoders_own() -> None:
+    decoder, encoder = build()
+    block = targets(encoder)
+    assert {name.split(".")[0] for name, _ in decoder.named_parameters()} == {"cross_attention"}
+    assert set(decoder.state_dict()) == {name for name, _ in decoder.named_parameters()}
+
+    def total() -> Tensor:
+        return decoder.states(encoder, encoder(block).sentence, block).square().sum()
+
+    value = total()
+    value.backward()
+    layer = encoder.backbone.encoder.layer[0]
+    query = layer.attention.self.query.weight
+    assert all(weight.grad is not None for weight in (query, encoder.backbone.embeddings.word_embeddings.weight))
+    # The gradient is that of both uses: encoder's and decoder's.
+    step, direction = 1e-6, torch.randn_like(query)
+    with torch.no_grad():
+        query += step * direction
+        up = total()
+        query -= 2 * step * direction
+        down = total()
+    assert query.grad is not None
+    slope = float((query.grad * direction).sum())
+    assert float((up - down) / (2 * step)) == pytest.approx(slope, rel=1e-5)
+
+
+def test_its_start_is_the_familys_and_its_dropout_the_encoders() -> None:
+    torch.manual_seed(0)
+    encoder = models.tiny("roberta", dropout=0.5)
+    decoder = TiedDecoder(encoder)
+    first: Any = decoder.cross_attention[0]
+    assert 0.015 < float(first.self.value.weight.detach().std()) < 0.025
+    assert (first.self.value.bias == 0).all() and (first.output.LayerNorm.weight == 1).all()
+    block = targets(encoder)
+    vectors = torch.zeros(3, 32)
+    assert torch.equal(decoder.eval().states(encoder, vectors, block), decoder.states(encoder, vectors, block))
+    once, again = (decoder.train().states(encoder, vectors, block) for _ in range(2))
+    assert not torch.allclose(once, again)
+    assert not encoder.training
+
+
+def test_cost_grows_with_rows_and_tokens() -> None:
+    decoder, encoder = build()
+    per_token = encoder.forward_flops(1, 0) + encoder.head_flops(1) + 2 * 2 * 2 * 32 * 32  # two layers
+    found = decoder.flops(encoder, 10, 100) - decoder.flops(encoder, 10, 0)
+    assert found == pytest.approx(100 * (per_token + 4 * 2 * 10 * 32))
+    assert decoder.flops(encoder, 10, 0) == 10 * 2 * 2 * 2 * 32 * 32
+
+
+@pytest.mark.parametrize("family", ["albert", "distilbert"])
+def test_a_family_without_such_a_form_is_refused_in_a_line(family: str) -> None:
+    with pytest.raises(UserError) as error:
+        TiedDecoder(models.tiny(family))
+    assert f"the family {family} has no such form: take another one (bert, roberta" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_vector_of_another_width_is_refused_in_a_line(tmp_path: Path) -> None:
+    encoder = models.tiny()
+    encoder.dimension = 8
+    with pytest.raises(UserError, match=r"as wide as its states, 32, and these have 8: take an encoder without"):
+        TiedDecoder(encoder)

@@ -1,0 +1,228 @@
+"""TSDAE: what is drawn, the loss against a loop over rows for both decoders, several processes, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, distributed, multiprocessing
+from torch.nn import functional as F
+
+from data.batch import Batch
+from data.errors import UserError
+from data.randomness import generator
+from encoders.base import Encoder
+from encoders.transformer import Transformer
+from objectives.decoder import END, START, Decoder
+from objectives.tied_decoder import TiedDecoder
+from objectives.tsdae import TSDAE
+from tests.encoders import models
+from tests.encoders.bilstms import tiny as bilstm
+
+BATCH = 4
+
+
+def build(kind: str = "transformer", **arguments: Any) -> tuple[TSDAE, Encoder]:
+    torch.manual_seed(0)
+    encoder: Encoder = models.tiny(pooling="cls", dropout=0.0) if kind == "transformer" else bilstm()
+    objective = TSDAE(**{"batch_size": BATCH, "word_size": 5, "hidden": 7, **arguments})
+    objective.study(units(encoder), np.arange(50))
+    objective.build(encoder)
+    return objective.double().eval(), encoder.double().eval()
+
+
+def units(encoder: Encoder, count: int = 50) -> list[np.ndarray]:
+    rng, size = np.random.default_rng(0), encoder.format.vocab_size
+    return [rng.integers(5, size, size=6 + i % 9) for i in range(count)]
+
+
+def batch_of(objective: TSDAE, encoder: Encoder, rows: range = range(BATCH)) -> Batch:
+    every = units(encoder)
+    return objective.collate(
+        [objective.draw(every[i], encoder.format, generator(0, i)) for i in rows], encoder.format
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 90), st.integers(0, 1000))
+def test_what_is_read_is_a_part_of_what_is_written(length: int, seed: int) -> None:
+    objective, encoder = CACHED
+    unit = np.random.default_rng(seed).integers(5, encoder.format.vocab_size, size=length).astype(np.uint16)
+    noisy, target = objective.draw(unit, encoder.format, generator(seed))
+    assert target.tolist() == encoder.format.wrap(unit).tolist() and target.dtype == noisy.dtype == np.int64
+    assert (noisy[0], noisy[-1]) == (target[0], target[-1]) == (0, 2)
+    written = iter(target[1:-1].tolist())
+    assert len(noisy) > 2 and all(token in written for token in noisy[1:-1].tolist())  # in their order
+
+
+CACHED = build()
+
+
+def test_more_than_half_of_the_words_are_gone() -> None:
+    objective, encoder = CACHED
+    unit = np.flatnonzero(objective.begins)[-50:]
+    assert len(unit) == 50 and unit.min() > 4
+    left = [len(objective.draw(unit, encoder.format, generator(seed)).noisy) - 2 for seed in range(200)]
+    assert np.mean(left) == pytest.approx(20, abs=1)
+
+
+def test_the_recurrent_decoder_has_marks_of_its_own() -> None:
+    objective, encoder = build("bilstm")
+    target = objective.draw(np.array([5, 0, 2]), encoder.format, generator(0)).target
+    assert target.tolist() == [START, 9, 4, 6, END]
+    assert isinstance(objective.decoder, Decoder) and objective.facts() == {"decoder": "GRU"}
+    assert objective.decoder.embedding.num_embeddings == encoder.format.vocab_size + 4
+
+
+@pytest.mark.parametrize("kind", ["transformer", "bilstm"])
+def test_the_loss_is_the_mean_over_tokens_row_by_row(kind: str) -> None:
+    objective, encoder = build(kind)
+    batch = batch_of(objective, encoder)
+    total, count = torch.zeros((), dtype=torch.float64), 0
+    for row in range(BATCH):
+        alone = torch.tensor([row])
+        vector = encoder(batch.tokens["noisy"].rows(alone)).sentence
+        target = batch.tokens["target"].rows(alone)
+        wanted = target.ids[0, 1:]
+        if isinstance(objective.decoder, TiedDecoder):
+            scores = encoder.token_logits(objective.decoder.states(encoder, vector, target)[0, :-1])
+        else:
+            assert objective.decoder is not None
+            states, order = objective.decoder.states(vector, target)
+            assert torch.equal(order, wanted)
+            scores = objective.decoder.output(states)
+        total = total + F.cross_entropy(scores, wanted, reduction="sum")
+        count += len(wanted)
+    loss = objective.loss(encoder, batch)
+    torch.testing.assert_close(loss.total, total / count)
+    torch.testing.assert_close(loss.parts["reconstruction"], loss.total.detach())
+    assert float(loss.counts["reconstruction"]) == count
+    assert objective.part_names == tuple(loss.parts)
+    loss.total.backward()
+    assert all(weight.grad is not None for weight in objective.parameters())
+    seen = batch.n_tokens
+    assert seen == sum(int(block.lengths.sum()) for block in batch.tokens.values())
+
+
+def test_a_transformer_without_an_output_layer_gets_one() -> None:
+    torch.manual_seed(0)
+    encoder = models.tiny()
+    encoder.model, encoder._head = encoder.model.base_model, None
+    TSDAE().build(encoder)
+    assert encoder.has_mlm_head
+
+
+def test_half_precision_gives_losses_in_float32() -> None:
+    for kind in ("transformer", "bilstm"):
+        objective, encoder = build(kind)
+        objective, encoder = objective.float(), encoder.float()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = objective.loss(encoder, batch_of(objective, encoder))
+        assert loss.total.dtype == loss.parts["reconstruction"].dtype == torch.float32
+
+
+def test_it_is_learned() -> None:
+    torch.manual_seed(0)
+    encoder = models.tiny(pooling="cls")
+    objective = TSDAE(batch_size=BATCH)
+    objective.build(encoder)
+    batch = batch_of(objective, encoder)
+    encoder.train()
+    weights = [*encoder.parameters(), *objective.parameters()]
+    optimizer = torch.optim.Adam(weights, lr=5e-3)
+    losses = []
+    for _ in range(60):
+        loss = objective.loss(encoder, batch)
+        optimizer.zero_grad()
+        loss.total.backward()
+        optimizer.step()
+        losses.append(loss.total.item())
+    assert losses[0] > 5 and losses[-1] < losses[0] / 3
+
+
+# Several processes
+
+
+def gradients(rank: int, world: int) -> list[dict[str, Tensor]]:
+    """With either decoder, averaged over processes, with the loss' parts."""
+    results, share = [], BATCH // world
+    for kind in ("transformer", "bilstm"):
+        objective, encoder = build(kind)
+        loss = objective.loss(encoder, batch_of(objective, encoder, range(rank * share, (rank + 1) * share)))
+        loss.total.backward()
+        named = [*encoder.named_parameters(), *objective.named_parameters()]
+        result = {name: weight.grad.clone() for name, weight in named if weight.grad is not None}
+        if world > 1:
+            for value in result.values():
+                distributed.all_reduce(value)
+                value /= world
+        results.append({**result, **{f"part {name}": value for name, value in loss.parts.items()}})
+    return results
+
+
+def worker(rank: int, world: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", f"file://{folder}/rendezvous", rank=rank, world_size=world)
+    torch.save(gradients(rank, world), f"{folder}/{rank}.pt")
+    distributed.destroy_process_group()
+
+
+def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
+    multiprocessing.spawn(worker, (2, str(tmp_path)), nprocs=2)
+    single = gradients(0, 1)
+    for rank in range(2):
+        for ours, expected in zip(torch.load(tmp_path / f"{rank}.pt", weights_only=True), single, strict=True):
+            assert set(ours) == set(expected)
+            for name, value in expected.items():
+                torch.testing.assert_close(ours[name], value, rtol=1e-8, atol=1e-10)
+
+
+# Cost, facts, refusals
+
+
+@pytest.mark.parametrize("kind", ["transformer", "bilstm"])
+def test_step_flops_follow_the_drawn_tokens(kind: str) -> None:
+    objective, encoder = build(kind, batch_size=50)
+    objective.study(units(encoder), np.arange(50))
+    objective.begins[:] = True
+    batch = batch_of(objective, encoder, range(50))
+    read, written = (int(batch.tokens[name].lengths.sum()) for name in ("noisy", "target"))
+    flops = encoder.forward_flops(read, read / 50)
+    if isinstance(objective.decoder, TiedDecoder):
+        flops += objective.decoder.flops(encoder, 50, written)
+    else:
+        assert objective.decoder is not None
+        flops += objective.decoder.flops(50, written - 50)
+    assert objective.step_flops(encoder) == pytest.approx(3 * flops, rel=0.05)
+
+
+def test_facts_and_needs() -> None:
+    objective, encoder = CACHED
+    assert objective.facts() == {"decoder": "the encoder's own"} and isinstance(encoder, Transformer)
+    assert objective.needs.unit == "sentence" and not objective.needs.mask_token
+    assert "TSDAE" in objective.citation
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 0}, "objective.batch_size must be at least 1. Got 0 instead."),
+        ({"word_size": 0}, "objective.word_size must be at least 1. Got 0 instead."),
+        ({"hidden": 0}, "objective.hidden must be at least 1. Got 0 instead."),
+        ({"deleted": 1.0}, "objective.deleted must be at least 0 and below 1. Got 1.0 instead."),
+    ],
+)
+def test_refusals(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        TSDAE(**arguments)
+    assert str(error.value) == message
+
+
+def test_a_family_that_cannot_decode_is_refused() -> None:
+    with pytest.raises(UserError, match="the family distilbert has no such form"):
+        TSDAE().build(models.tiny("distilbert"))

@@ -1,0 +1,131 @@
+"""The pages on adding an objective and an encoder, followed from top to bottom in a copy of the tree."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+GROUPS = {"objective": "add-an-objective.md", "encoder": "add-an-encoder.md"}
+PACKAGES = ("analysis", "data", "encoders", "experiments", "objectives", "tests")
+FILE = re.compile(r"^\*\*`([^`\n]+)`\*\*\n\n```\w+\n(.*?)^```$", re.M | re.S)
+COMMAND = re.compile(r"^    ((?:python|pytest) .+)$", re.M)
+
+
+def page(group: str) -> str:
+    return (ROOT / "docs" / GROUPS[group]).read_text(encoding="utf-8")
+
+
+def files(group: str) -> dict[str, str]:
+    """What the page has the reader write, in its order."""
+    return dict(FILE.findall(page(group)))
+
+
+def commands(group: str) -> list[str]:
+    """What it has the reader run, in its order."""
+    return COMMAND.findall(FILE.sub("", page(group)))
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout after both pages' files were written, and a corpus of sentences."""
+    tree = tmp_path_factory.mktemp("checkout")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "setup.cfg"):
+        shutil.copy(ROOT / name, tree)
+    for group in GROUPS:
+        for path, text in files(group).items():
+            assert not (tree / path).exists()
+            (tree / path).write_text(text, encoding="utf-8")
+    rng = random.Random(0)
+    words = [f"{a}{b}" for a in ("ba", "ke", "li", "mo", "nu", "ra") for b in "dfgklmnrst"]
+    with (tree / "corpus.jsonl").open("w") as lines:
+        for _ in range(80):
+            sentences = [" ".join(rng.choices(words, k=rng.randint(6, 14))).capitalize() + "." for _ in range(40)]
+            lines.write(json.dumps({"text": " ".join(sentences)}) + "\n")
+    return tree
+
+
+def follow(command: str, tree: Path, *more: str) -> str:
+    """Runs a page's command in the tree; what it printed."""
+    program, *words = shlex.split(command)
+    module = ["-m", "pytest", "-p", "no:cacheprovider"] if program == "pytest" else []
+    ran = subprocess.run(
+        [sys.executable, *module, *words, *more],
+        capture_output=True,
+        text=True,
+        cwd=tree,
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tree / "none"), "COLUMNS": "200"},
+        timeout=1800,
+    )
+    assert ran.returncode == 0, f"{command}\n{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"
+    return ran.stdout
+
+
+def test_pages_have_a_test_then_a_module_then_a_yaml_and_what_to_run() -> None:
+    for group in GROUPS:
+        assert list(files(group)) == [
+            f"tests/{group}s/test_mine.py",
+            f"{group}s/mine.py",
+            f"experiments/configs/{group}/mine.yaml",
+        ]
+        test, run, listing, *both = commands(group)
+        assert test == f"pytest tests/{group}s/test_mine.py"
+        assert run.startswith("python experiments/run.py ") and f"{group}=mine" in run
+        assert listing == "python experiments/run.py --help"
+        assert both == ["pytest tests/test_configs.py -k mine", "pytest tests/test_interchange.py -k mine"]
+
+
+def test_pages_link_to_what_there_is() -> None:
+    for group in GROUPS:
+        text = FILE.sub("", page(group))
+        named = {name for name in re.findall(r"`([\w./-]+/[\w./-]+\.\w+)`", text) if "mine" not in name}
+        named |= {f"docs/{link.split('#')[0]}" for link in re.findall(r"\]\(([^)]+)\)", text)}
+        assert named and all((ROOT / name).exists() for name in named), named
+
+
+def test_their_own_tests_pass(tree: Path) -> None:
+    """In one process, as starting it is what takes time."""
+    first, second = (commands(group)[0] for group in GROUPS)
+    assert re.search(r"\b7 passed", follow(first, tree, *shlex.split(second)[1:]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", GROUPS)
+def test_it_trains(group: str, tree: Path) -> None:
+    """The page's command, on text that is tokenised in a moment."""
+    run = tree / f"run-{group}"
+    small = ["corpus=text", f"corpus.path={tree / 'corpus.jsonl'}", "corpus.dev_fraction=0.2", "dev_batches=1"]
+    follow(commands(group)[1], tree, *small, "threads=1", "device=cpu", "cache=cache", f"run_dir={run}")
+    losses = [json.loads(line).get("loss") for line in (run / "metrics.jsonl").read_text().splitlines()]
+    steps = [loss for loss in losses if loss is not None]
+    assert len(steps) == 20 and all(map(math.isfinite, steps))
+    assert sum(steps[-5:]) < sum(steps[:5])
+    assert {"start", "trained"} <= set(json.loads((run / "quick.json").read_text()))
+    assert (run / "encoder" / "encoder.json").is_file()
+
+
+@pytest.mark.slow
+def test_help_names_both(tree: Path) -> None:
+    shown = follow(commands("encoder")[2], tree)
+    assert all(re.search(rf"^\W*{group}: .*\bmine\b", shown, re.M) for group in GROUPS), shown
+
+
+@pytest.mark.slow
+def test_the_suites_tests_find_both_by_themselves(tree: Path) -> None:
+    """Every encoder with the new objective, every objective with the new encoder, and both with each other."""
+    configs, interchange = commands("encoder")[3:]
+    assert commands("objective")[3:] == [configs, interchange]
+    assert re.search(r"\b4 passed", follow(configs, tree))
+    follow(interchange, tree, "-m", "not slow")
