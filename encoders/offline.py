@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,20 +56,34 @@ class Source:
             )
 
 
-def find(name: str | None, path: Path | str | None, weights: str, model_type: str | None) -> Source:
+def find(
+    name: str | None,
+    path: Path | str | None,
+    weights: str,
+    model_type: str | None,
+    shape: Mapping[str, Any] | None = None,
+) -> Source:
     """Looks for weights where ``name`` or ``path`` and ``weights`` ("auto" or "pretrained") say.
 
-    ``model_type`` is the architecture family, where known: what to fall back to.
+    ``model_type`` is the architecture family, where known: what to fall back to. ``shape`` is what the user asks
+    of ``name``.
 
     Raises:
-        UserError: if there is no such folder or model, or the hub is not reachable and a random start is
-            not wanted or not possible.
+        UserError: if there is no such folder or model, weights in the box have another shape, or the hub is not
+            reachable and a random start is not wanted or not possible.
     """
     if path is not None:
         return _from_folder(Path(path).expanduser())
     if name is None:
         return Source(None, "random")
     if name in bundled():
+        known = read_json(CHECKPOINTS / name / "config.json")
+        for key, value in (shape or {}).items():
+            if key in known and known[key] != value:
+                raise UserError(
+                    f"encoder.shape.{key}={value}: the weights of {name} in the box have {known[key]}. "
+                    "weights=random draws new ones."
+                )
         return Source(CHECKPOINTS / name, "bundled", f"{name}, bundled")
     if name in IN_THE_BOX:
         if weights == "pretrained":

@@ -97,7 +97,7 @@ class Transformer(Encoder):
             raise _no_mask_token(name or model_type)
         source = offline.Source(None, "random")
         if weights != "random":
-            source = offline.find(name, path, weights, model_type)
+            source = offline.find(name, path, weights, model_type, shape)
         layout = Layout(Path()) if source.folder is None else read_layout(source.folder)
         options = {} if attention is None else {"attn_implementation": attention}
         if source.folder is None:

@@ -23,6 +23,11 @@ def key_of(override: str) -> str:
     return override.lstrip("+~").partition("=")[0]
 
 
+def help_text(file: Path) -> str:
+    """What ``--help`` shows of a command: the commented YAML of its keys."""
+    return file.read_text(encoding="utf-8").rstrip()
+
+
 def read(
     arguments: Sequence[str],
     schema: type[Any],

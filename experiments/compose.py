@@ -33,6 +33,7 @@ ALONE_SECONDS = 5.0
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 Schema = type[EvaluationSettings]
 RESUME_KEYS = ("resume", "device", "threads", "workers", "trackers")  # what may differ when a run goes on
+NO_CHOICES = ("figure", "hydra")  # folders of CONFIGS whose YAMLs are no choice of a run
 
 
 def command(
@@ -223,8 +224,7 @@ def _jobs(overrides: list[str], multirun: bool) -> Iterator[list[str]]:
 
 def _sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
     """The overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
-    groups = {path.parent.relative_to(CONFIGS).as_posix() for path in CONFIGS.rglob("*.yaml")} - {"."}
-    groups = groups if name == "run" else set()
+    groups = {*_groups()} if name == "run" else set()
     good: list[str] = []
     found: list[str] = []
     for text in sorted(overrides, key=lambda text: text.split("=")[0].lstrip("+") not in groups):
@@ -235,6 +235,24 @@ def _sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
             keys = {*_dotted(OmegaConf.to_container(_ours(_compose(good, name))))}
             found.append(_explain(text, error, groups, keys))
     return good, found
+
+
+def _groups() -> dict[str, list[str]]:
+    """The groups that a run is composed of, and the names in each."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(CONFIGS.rglob("*.yaml")):
+        inside = path.relative_to(CONFIGS)
+        if len(inside.parts) > 1 and inside.parts[0] not in NO_CHOICES:
+            found.setdefault(inside.parent.as_posix(), []).append(inside.stem)
+    return found
+
+
+def _groups_told() -> str:
+    """For --help: Hydra's own $APP_CONFIG_GROUPS would name the figures too."""
+    return "".join(f"{group}: {', '.join(names)}\n" for group, names in _groups().items())
+
+
+OmegaConf.register_new_resolver("groups_of_a_run", _groups_told, replace=True)
 
 
 def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> str:

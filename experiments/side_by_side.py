@@ -1,23 +1,71 @@
-"""Runs beside each other: the commands that begin, go on with and judge one, and the progress of all."""
+"""Runs beside each other: their names, how far each is, the commands that bring it on, and the progress of all."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from analysis import runs
+from analysis.senteval.results import FILE, read_results
+from analysis.senteval.tasks import TASKS
 from experiments.arguments import key_of
-from experiments.children import Watch, Working
+from experiments.children import Job, Watch, Working, run_jobs
 from experiments.compose import RESUME_KEYS
 from experiments.judging import PLAIN_SECONDS, Clock
 from experiments.progress import Display
-from experiments.reproduction.planning import state
 from experiments.run_folder import ROOT
 
 TRAIN, EVALUATE = (str(ROOT / "experiments" / script) for script in ("run.py", "evaluate.py"))
+# What may differ between two runs that are the same experiment.
+FREE = {
+    "names", "evaluation", "run_dir", "resume", "device", "threads", "workers", "trackers", "cache", "log_every",
+}  # fmt: skip
+
+State = Literal["finished", "begun", "missing", "broken"]
+
+
+def name_of(config: Mapping[str, Any]) -> str:
+    """Of a run's folder: what it trains, and the fingerprint of all of its configuration that is not FREE."""
+    kept = {key: value for key, value in config.items() if key not in FREE}
+    digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:10]
+    chosen = (config["names"][key] for key in ("objective", "encoder", "corpus"))
+    return "-".join(map(str, (*chosen, config["seed"], digest)))
+
+
+def state(folder: Path) -> State:
+    """How far the run in ``folder`` is."""
+    if not (folder / "config.yaml").exists():
+        return "missing"
+    found = runs.read(folder)["state"]
+    return "begun" if found == "unfinished" else found
+
+
+def how_far(states: Sequence[State], folder: str | Path, at_once: int) -> str:
+    """How many runs there are in ``folder``, and how far they are."""
+    counts = ", ".join(f"{states.count(kind)} {kind}" for kind in dict.fromkeys(states))
+    return f"{len(states)} in {folder}: {counts}; {at_once} at a time"
+
+
+def results_folder(folder: Path, protocol: str) -> Path:
+    """Where SentEval's results of the run in ``folder`` lie."""
+    return folder if protocol == "default" else folder / f"senteval-{protocol}"
+
+
+def complete(out: Path, data: Path, tasks: Sequence[str] | None) -> bool:
+    """Whether ``out`` has results of all ``tasks`` (None: all whose files are there) on the data in ``data``."""
+    if not (out / FILE).exists():
+        return False
+    results = read_results(out)
+    same = isinstance(results.data, Mapping) and results.data.get("downstream") == str(data / "downstream")
+    absent = {task for task, path in results.missing.items() if not Path(path).exists()}
+    return same and {*(tasks or TASKS)} <= results.tasks.keys() | absent
 
 
 def training(folder: Path, overrides: Sequence[str], passed: Sequence[str], threads: int) -> list[str] | None:
@@ -43,13 +91,15 @@ def evaluation(
     *,
     data: Path,
     protocol: str,
-    out: Path,
     passed: Sequence[str],
     threads: int,
     tasks: Sequence[str] | None = None,
     probing: str | None = None,
-) -> list[str]:
-    """Python's arguments to judge the run in ``folder`` on SentEval's ``data``, with results in ``out``."""
+) -> list[str] | None:
+    """Python's arguments to judge the run in ``folder`` on SentEval's ``data``; None where all is judged."""
+    out = results_folder(folder, protocol)
+    if complete(out, data, tasks):
+        return None
     given = [text for text in passed if key_of(text) in ("device", "cache")]
     if probing is not None:
         given.append(f"probing={probing}")
@@ -57,6 +107,24 @@ def evaluation(
         given.append(f"tasks=[{','.join(tasks)}]")
     judging = [f"data={data}", f"protocol={protocol}", f"out={out}", f"threads={threads}"]
     return [EVALUATE, f"model={folder}", *judging, *given]
+
+
+def log_of(folder: Path) -> Path:
+    """The file that gets what the commands of the run in ``folder`` say."""
+    return folder.parent / "logs" / f"{folder.name}.log"
+
+
+def bring_to_end(jobs: Sequence[Job], *, at_once: int, threads: int, display: Display) -> dict[str, str]:
+    """``run_jobs`` with its progress shown; the last line of each job that failed.
+
+    Raises:
+        KeyboardInterrupt: with what the user is told, after all runs have stopped.
+    """
+    try:
+        with watched(display) as watch:
+            return run_jobs(jobs, at_once=at_once, threads=threads, watch=watch)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("Stopped; the runs keep what they have. The same command goes on.") from None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 from analysis.figures import drawing, labelled_maps, span_lengths, style
 from analysis.figures.description import AXES, Figure, Mark, Point, Statement, figure_from
 from analysis.figures.labelled_maps import LabelledMap, labelled_map
-from analysis.figures.verdicts import Finding, Verdict, judge
+from analysis.figures.verdicts import LEAST, Finding, Verdict, judge
 from analysis.senteval.rendering import escape_markdown
 from data.errors import UserError, readable
 from data.files import atomic_write
@@ -139,10 +139,12 @@ def _text(figure: Figure, verdicts: Sequence[Verdict], note: str) -> str:
             lines.append(f"  - and {len(verdict.findings) - len(shown)} more, whose intervals begin higher")
     lines += [
         "",
-        "Differences have 95 % t-intervals over seeds and settings, taken as independent, and paired where both "
-        "sides have them. A statement of several differences holds if each does; that one is contrary counts by "
-        "a wider interval (Bonferroni). The words say whether these runs, at their sizes, agree with the paper; "
-        "where they do not, that is no word on the paper's own runs.",
+        "Differences have 95 % t-intervals, paired where both sides have the same seeds and settings. From "
+        f"{LEAST} seeds on they are over seeds, of means over settings; with fewer they are over both, as if "
+        "settings of one seed, which share its start and data order, were independent: such intervals are too "
+        "narrow. A statement of several differences holds if each does; that one is contrary counts by a wider "
+        "interval (Bonferroni). The words say whether these runs, at their sizes, agree with the paper; where "
+        "they do not, that is no word on the paper's own runs.",
         "",
     ]
     return "\n".join(lines)

@@ -3,11 +3,15 @@
     d_k = score(left, k) - score(right, k),    mean(d) ± t(n - 1) sd(d) / sqrt(n)
 
 k runs over what the two sides have in common: every seed and setting, and every panel, group or x that neither
-names; scores of one k are averaged first, and the n differences count as independent. Sides with fewer than two k
-in common are compared by Welch's interval. Fewer than LEAST pairs, or scores a side, decide nothing.
+names; scores of one k are averaged first. Runs of one seed share their start and the order of their data, so that
+their differences are no independent evidence: where LEAST seeds or more are in common, the differences of each
+seed are averaged, and n counts seeds. With fewer, every k counts as independent, and intervals over large grids
+are too narrow. Sides with fewer than two k in common are compared by Welch's interval, of means over each seed
+likewise. Fewer than LEAST differences, or scores a side, decide nothing.
 
 A statement of m differences holds if each does by its 95 % interval; that one of them is contrary counts by its
-interval at 1 - 0.05 / m alone (Bonferroni). So either word is wrong in at most about 5 % of the cases.
+interval at 1 - 0.05 / m alone (Bonferroni). Of independent and normal differences "held" is wrong in at most
+2.5 % of the cases, and so is "not held" (of about_equal, which can be contrary in two directions, in 5 %).
 
 Kinds of checks (left, right, of, at: selectors, as in analysis.figures.description):
 
@@ -47,7 +51,7 @@ class Finding(NamedTuple):
     """A mean difference in points (or a ``share`` in percent) with its interval, from ``n`` of ``of``.
 
     ``low`` and ``high`` are infinite where there are too few for an interval. ``lowest`` and ``highest`` are the
-    ends at the level that a contrary difference of several is held to.
+    ends at the level that a contrary difference of several is held to. ``of`` says what n counts.
     """
 
     what: str
@@ -106,7 +110,7 @@ class _Judge:
         if kind == "rising":
             return self._rising(check["of"], tests)
         if kind == "peak_inside":
-            return self._peak_inside(check["of"])
+            return self._peak_inside(check["of"], tests)
         pairs = self._pairs(check)
         findings = [self._difference(*sides, tests * len(pairs)) for sides in pairs]
         margin = float(check.get("margin", 0.0))
@@ -160,15 +164,16 @@ class _Judge:
             free.remove("x")
         a, b = (_by_key(self._chosen(side), [*free, "setting", "seed"]) for side in (left, right))
         what = _contrast(left, right)
-        common = [key for key in a if key in b]
+        common = {key: a[key] - b[key] for key in a if key in b}
         if len(common) < 2 <= min(len(a), len(b)):
-            return _welch(what, list(a.values()), list(b.values()), tests)
+            return _welch(what, _independent(a)[0], _independent(b)[0], tests)
         if not common:
             return _finding(what, fmean(a.values()) - fmean(b.values()), math.nan, math.nan, 0, tests)
-        differences = [a[key] - b[key] for key in common]
+        differences, by_seed = _independent(common)
         n = len(differences)
         error = stdev(differences) / math.sqrt(n) if n > 1 else math.nan
-        return _finding(what, fmean(differences), error, n - 1, n, tests)
+        of = "pairs" if not by_seed else "documents" if self.figure.kind == "density" else "seeds"
+        return _finding(what, fmean(differences), error, n - 1, n, tests, of)
 
     def _rising(self, of: Selector, tests: int) -> tuple[Outcome, list[Finding]]:
         places = self._values(of, "x")
@@ -187,11 +192,8 @@ class _Judge:
         up = word == "held" and all(part.value >= 0 for part in parts)
         return "held" if up else "undecided at this size", [whole, *parts]
 
-    def _peak_inside(self, of: Selector) -> tuple[Outcome, list[Finding]]:
-        """A curve is a trained method (group, setting, seed); with several panels it counts by its mean over them.
-
-        The interval is Clopper and Pearson's (1934).
-        """
+    def _peak_inside(self, of: Selector, tests: int) -> tuple[Outcome, list[Finding]]:
+        """A curve is a trained method (group, setting, seed), which counts by its mean over panels."""
         places = self._values(of, "x")
         if len(places) < 3:
             raise _NoScoresError(f"{_name(of)} at three places of the x axis")
@@ -205,13 +207,19 @@ class _Judge:
         if not curves:
             raise _NoScoresError(f"a whole curve of {_name(of)}")
         n, hits = len(curves), sum(fmean(inside) for inside in curves.values())
-        low = float(betaincinv(hits, n - hits + 1, ERROR / 2)) if hits else 0.0
-        high = float(betaincinv(hits + 1, n - hits, 1 - ERROR / 2)) if hits < n else 1.0
-        chance = (len(places) - 2) / len(places)
-        what = f"{_name(of)}: share of curves that peak inside ({100 * chance:.0f} % without any trend)"
-        ends = (100 * low, 100 * high)
-        found = Finding(what, 100 * hits / n, *ends, *ends, n, "curves", True)
-        return "held" if low > chance else "not held" if high < chance else "undecided at this size", [found]
+        low, high = _clopper_pearson(hits, n, ERROR)
+        lowest, highest = _clopper_pearson(hits, n, ERROR / tests)
+        chance = 100 * (len(places) - 2) / len(places)
+        what = f"{_name(of)}: share of curves that peak inside ({chance:.0f} % without any trend)"
+        found = Finding(what, 100 * hits / n, low, high, lowest, highest, n, "curves", True)
+        return "held" if low > chance else "not held" if highest < chance else "undecided at this size", [found]
+
+
+def _clopper_pearson(hits: float, n: int, error: float) -> tuple[float, float]:
+    """The interval of a share in percent (Clopper and Pearson 1934)."""
+    low = float(betaincinv(hits, n - hits + 1, error / 2)) if hits else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 1 - error / 2)) if hits < n else 1.0
+    return 100 * low, 100 * high
 
 
 def _by_key(points: Iterable[Point], axes: Sequence[str]) -> dict[tuple[str, ...], float]:
@@ -220,6 +228,16 @@ def _by_key(points: Iterable[Point], axes: Sequence[str]) -> dict[tuple[str, ...
     for point in points:
         groups.setdefault(tuple(str(getattr(point, axis)) for axis in axes), []).append(point.score)
     return {key: fmean(scores) for key, scores in groups.items()}
+
+
+def _independent(scores: Mapping[tuple[str, ...], float]) -> tuple[list[float], bool]:
+    """What counts as independent of scores by key, whose last part is the seed; whether these are seeds' means."""
+    seeds: dict[str, list[float]] = {}
+    for key, score in scores.items():
+        seeds.setdefault(key[-1], []).append(score)
+    if len(seeds) < LEAST:
+        return list(scores.values()), False
+    return [fmean(own) for own in seeds.values()], True
 
 
 def _finding(

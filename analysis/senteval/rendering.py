@@ -125,8 +125,7 @@ def as_markdown(grid: Grid) -> str:
 
     lines = [["model", *map(heading, grid.columns)], [":--", *["--:"] * len(grid.columns)]]
     lines += [
-        [escape_markdown(row.label), *(cell(row, key) for key in grid.columns)]
-        for row in grid.ours + grid.printed
+        [escape_markdown(row.label), *(cell(row, key) for key in grid.columns)] for row in grid.ours + grid.printed
     ]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return "\n\n".join([table, *map(escape_markdown, grid.notes)])

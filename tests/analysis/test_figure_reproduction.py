@@ -78,7 +78,7 @@ def test_files_text_and_csv(tmp_path: Path) -> None:
     assert "printed,,base,2,,57.5,," in paths[2].read_text().splitlines()
     text = paths[3].read_text()
     assert "![Figure 2a](declutr-2a.png)" in text and NOTE.replace("_", r"\_") in text
-    assert "- **held** (section 5.2): two beat one\n  - 2 − 1: +3.0" in text and "10 pairs" in text
+    assert "- **held** (section 5.2): two beat one\n  - 2 − 1: +3.0" in text and "5 seeds" in text
     assert "- **not computed here** (caption): no P=4\n  - it says what was run" in text
 
 

@@ -35,7 +35,10 @@ def _small_hub_model(**arguments: Any) -> Transformer:
     return Transformer(name="FacebookAI/roberta-base", texts=texts, vocab_size=400, **arguments)
 
 
-def test_auto_falls_back_to_a_small_random_model_and_says_so(unplugged: None) -> None:
+def test_auto_falls_back_to_a_small_random_model_and_says_so(
+    unplugged: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offline, "CHECKPOINTS", tmp_path)
     encoder = _small_hub_model(shape=shape("roberta", hidden_size=768, num_attention_heads=12))
     assert encoder.weights == "random"
     assert encoder.origin.startswith("random roberta, 4 layers x 256, vocabulary of ")
@@ -213,6 +216,10 @@ def test_the_box_comes_before_the_hub(tmp_path: Path, monkeypatch: pytest.Monkey
     original.save(tmp_path / "roberta-mini")
     encoder = Transformer(name="roberta-mini", shape=shape())
     assert (encoder.weights, encoder.origin) == ("bundled", "roberta-mini, bundled")
+    with pytest.raises(
+        UserError, match=r"encoder.shape.hidden_size=64: the weights of roberta-mini .* have 32\. "
+    ):
+        Transformer(name="roberta-mini", shape=shape(hidden_size=64))
     stand_in = _small_hub_model()
     assert stand_in.weights == "bundled" and stand_in.fallback is not None
     assert stand_in.fallback.endswith("the encoder starts from the bundled roberta-mini instead.")

@@ -190,5 +190,6 @@ def test_help_names_the_groups(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "experiments" / "run.py"), "--help"]
     found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
     assert "objective: conssent, " in found.stdout
+    assert "experiment/declutr: " in found.stdout and "figure/" not in found.stdout
     assert "resume=runs/<folder>" in found.stdout
     assert "temperature: 0.05" in found.stdout

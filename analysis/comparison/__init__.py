@@ -1,0 +1,1 @@
+"""A comparison of objectives and encoders as one page: pure builders, from what runs left behind to HTML."""

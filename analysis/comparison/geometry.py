@@ -1,0 +1,144 @@
+"""The same held-out sentences under each encoder: places on a map, and the nearest neighbours of a few queries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.neighbours import Neighbour, neighbours, same
+from analysis.projection_map import PERPLEXITY, Agreement, agreement, project
+from analysis.quick import LENGTH_BINS, Encodes, normalise
+from data.errors import UserError
+from data.randomness import JUDGED_SPLIT, generator
+from data.sentences import splitter
+
+SENTENCES, SEARCHED = 500, 2000  # on the map; that neighbours are looked for among, those of the map included
+QUERIES, NEAREST = 5, 3
+GROUPS = 10  # documents on a map: as many as can be told apart by colour and shape
+LEAST_MAPPED = 20
+WORDS = LENGTH_BINS[0][0], LENGTH_BINS[-1][1]  # of a sentence that is shown
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sentences that are shown.
+
+    Attributes:
+        sentences: on the map.
+        groups: number of each one's label, an index of ``labels``.
+        labels: what they have in common: their document, by how it begins; of short documents, a length.
+        searched: that neighbours are looked for among.
+        queries: whose neighbours are shown.
+    """
+
+    sentences: tuple[str, ...]
+    groups: tuple[int, ...]
+    labels: tuple[str, ...]
+    searched: tuple[str, ...]
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What an encoder makes of a sample.
+
+    Attributes:
+        dimension: of its vectors.
+        places: of the sentences in a map, of shape (n, 2); None where there are too few.
+        scores: how often neighbours name a sentence's label.
+        nearest: neighbours of each query.
+    """
+
+    dimension: int
+    places: np.ndarray | None
+    scores: Agreement | None
+    nearest: tuple[tuple[Neighbour, ...], ...]
+
+
+def sample(texts: Sequence[str], queries: Sequence[str] | None = None, *, size: int = SENTENCES) -> Sample:
+    """Draws from held-out documents: the same sentences whatever the encoder and the seed of training.
+
+    Args:
+        texts: whole documents.
+        queries: None: sentences of documents that are on no map, as far as there are such.
+        size: sentences on the map.
+
+    Raises:
+        UserError: if there are not two documents with a sentence of WORDS words.
+    """
+    rng = generator(JUDGED_SPLIT, size)
+    split = splitter(lambda: texts)
+    taken: set[str] = set()
+    documents: list[tuple[str, list[str]]] = []
+    for number in rng.permutation(len(texts)).tolist():
+        own = {
+            same(sentence): " ".join(sentence.split())
+            for sentence in split(texts[number])
+            if WORDS[0] <= len(sentence.split()) <= WORDS[1]
+        }
+        if fresh := [sentence for key, sentence in own.items() if key not in taken]:
+            taken.update(own)
+            documents.append((texts[number], fresh))
+    if len(documents) < 2:
+        raise UserError(
+            f"Held-out text has sentences of {WORDS[0]} to {WORDS[1]} words in {len(documents)} documents, and a "
+            "comparison takes 2 at least: take more text, or raise corpus.dev_fraction."
+        )
+    each = -(-size // GROUPS)
+    # Long documents first, so that as few as GROUPS give enough; equal ones in the order drawn.
+    documents.sort(key=lambda document: -min(len(document[1]), each))
+    mapped, others = documents[:GROUPS], documents[GROUPS:]
+    sentences, groups, labels = _by_document(mapped, each)
+    if len(sentences) < size / 2 and others:
+        sentences, groups, labels = _by_length([sentence for _, own in documents for sentence in own][:size])
+    if queries is None:
+        queries = [own[-1] for _, own in [*others, *reversed(mapped)][:QUERIES]]
+    asked = {same(query) for query in queries}
+    rest = [sentence for _, own in documents for sentence in own if sentence not in {*sentences}]
+    drawn = [rest[i] for i in rng.permutation(len(rest))[: max(0, SEARCHED - len(sentences))].tolist()]
+    searched = [sentence for sentence in [*sentences, *drawn] if same(sentence) not in asked]
+    return Sample(tuple(sentences[:size]), tuple(groups[:size]), tuple(labels), tuple(searched), tuple(queries))
+
+
+def _by_document(documents: Sequence[tuple[str, list[str]]], each: int) -> tuple[list[str], list[int], list[str]]:
+    """The first ``each`` sentences of every document, the document's number for each, and how they begin."""
+    chosen = [(number, sentence) for number, (_, own) in enumerate(documents) for sentence in own[:each]]
+    labels = [" ".join(text.split()[:8]) for text, _ in documents]
+    return [sentence for _, sentence in chosen], [number for number, _ in chosen], labels
+
+
+def _by_length(sentences: list[str]) -> tuple[list[str], list[int], list[str]]:
+    """``sentences``, the number of the bin of LENGTH_BINS that each falls into, and the bins."""
+    ends = [high for _, high in LENGTH_BINS]
+    groups = [int(np.searchsorted(ends, len(sentence.split()))) for sentence in sentences]
+    return sentences, groups, [f"{low} to {high} words" for low, high in LENGTH_BINS]
+
+
+def look(encoder: Encodes, shown: Sample, *, seed: int = 0) -> Geometry:
+    """Embeds a sample and works out map (t-SNE) and neighbours (cosine).
+
+    Args:
+        encoder: anything with ``encode``.
+        shown: the sample.
+        seed: of the map.
+    """
+    everything = list(dict.fromkeys([*shown.sentences, *shown.searched, *shown.queries]))
+    vectors = np.asarray(encoder.encode(everything), dtype=np.float32)
+    place = {sentence: number for number, sentence in enumerate(everything)}
+
+    def rows(sentences: Sequence[str]) -> np.ndarray:
+        return vectors[[place[sentence] for sentence in sentences]]
+
+    found = neighbours(shown.queries, list(enumerate(shown.searched, start=1)), rows, NEAREST)
+    nearest = tuple(map(tuple, found))
+    unit = normalise(rows(shown.sentences))
+    if len(unit) < LEAST_MAPPED or not np.ptp(unit, axis=0).any():
+        return Geometry(vectors.shape[1], None, None, nearest)
+    places = project(unit, perplexity=min(PERPLEXITY, (len(unit) - 1) / 4), seed=seed)
+    labels = [str(group) for group in shown.groups]
+    guess = 100.0 * Counter(labels).most_common(1)[0][1] / len(labels)
+    scores = Agreement(agreement(unit, labels), agreement(places, labels), guess)
+    return Geometry(vectors.shape[1], places, scores, nearest)

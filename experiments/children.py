@@ -1,0 +1,170 @@
+"""Commands as child processes, several at a time: watched, interrupted with care, told of when they fail."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+POLL_SECONDS = 0.5
+TAIL_BYTES = 4000
+_STEP = re.compile(r"training ([\d,]+) of ([\d,]+)")
+
+
+@dataclass(frozen=True)
+class Job:
+    """Commands of Python that are run one after another.
+
+    Attributes:
+        name: what it is called when it is spoken of.
+        commands: give the arguments of Python (a script and its own) when their turn comes, or None where nothing
+            is to be done.
+        log: file that gets what they say.
+        weight: of its share in the time that all take.
+    """
+
+    name: str
+    commands: Sequence[Callable[[], Sequence[str] | None]]
+    log: Path
+    weight: float = 1.0
+
+
+@dataclass
+class Working:
+    """A job while it is at work: the place of its command, its process, and the share of its training done."""
+
+    job: Job
+    process: subprocess.Popen[bytes] | None = None
+    place: int = -1
+    share: float = 0.0
+    begun: float = field(default_factory=time.monotonic)
+
+
+Watch = Callable[[Sequence[Working], float], None]  # those at work, and the share of all that is done
+
+
+def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -> dict[str, str]:
+    """Runs ``jobs``, ``at_once`` at the same time; a job whose command fails ends, the others go on.
+
+    An interrupt goes to the children once, so that runs in training end with a checkpoint; a second kills them.
+
+    Args:
+        jobs: in the order in which they begin.
+        at_once: children at a time.
+        threads: of each child on a CPU.
+        watch: is told now and then.
+
+    Returns:
+        The last line that each failed job said, by its name.
+
+    Raises:
+        KeyboardInterrupt: when all children have ended after an interrupt.
+    """
+    waiting = list(jobs)
+    at_work: list[Working] = []
+    failed: dict[str, str] = {}
+    whole = sum(job.weight for job in jobs) or 1.0
+    done = 0.0
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    with _terminations():
+        try:
+            while waiting or at_work:
+                while waiting and len(at_work) < at_once:
+                    at_work.append(Working(waiting.pop(0)))
+                for one in list(at_work):
+                    if not _advance(one, environment, failed):
+                        at_work.remove(one)
+                        done += one.job.weight
+                watch(at_work, (done + sum(one.job.weight * one.share for one in at_work)) / whole)
+                if at_work:
+                    time.sleep(POLL_SECONDS)
+        except BaseException:
+            _end([one.process for one in at_work if one.process is not None])
+            raise
+    return failed
+
+
+def _advance(one: Working, environment: Mapping[str, str], failed: dict[str, str]) -> bool:
+    """Looks after a job: begins its next command where the last one has ended; False when nothing is left."""
+    if one.process is not None:
+        one.share = max(one.share, _share(one.job.log))
+        if (status := one.process.poll()) is None:
+            return True
+        one.process = None
+        if status != 0:
+            failed[one.job.name] = last_line(one.job.log) or f"ended with status {status}"
+            return False
+    while one.place + 1 < len(one.job.commands):
+        one.place += 1
+        if (arguments := one.job.commands[one.place]()) is not None:
+            one.process = _begin(arguments, one.job.log, environment)
+            return True
+    return False
+
+
+def _begin(arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Starts a child in a process group of its own: an interrupt of the terminal is passed on, once."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            process_group=0,
+        )
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Asks the children to stop and waits for them; at a second interrupt kills them."""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+        with suppress(KeyboardInterrupt):
+            for process in processes:
+                process.wait()
+            return
+
+
+@contextmanager
+def _terminations() -> Iterator[None]:
+    """Makes of a request to terminate what Ctrl-C is."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def last_line(log: Path) -> str:
+    """What a log ends with, without colour; "" where it says nothing."""
+    lines = [line.strip() for line in _tail(log).splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _share(log: Path) -> float:
+    """The share of the steps that a run's log tells to be done."""
+    steps = _STEP.findall(_tail(log))
+    if not steps:
+        return 0.0
+    done, of = (int(text.replace(",", "")) for text in steps[-1])
+    return done / max(1, of)
+
+
+def _tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - TAIL_BYTES))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""

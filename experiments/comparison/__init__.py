@@ -1,0 +1,1 @@
+"""What ``experiments/compare.py`` does: a grid of runs, and the page that shows them."""

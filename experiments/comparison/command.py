@@ -1,0 +1,162 @@
+"""What ``compare.py`` does: trains what is not there, judges it, looks at it, and writes the page."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from rich.table import Table
+
+import encoders
+from analysis.comparison import geometry, reading
+from analysis.comparison.contents import Comparison, ObjectiveView
+from analysis.comparison.geometry import Geometry, Sample
+from analysis.comparison.page import render
+from analysis.comparison.reading import Run
+from analysis.opening import EXPORT
+from data.errors import UserError, reason
+from data.files import atomic_write
+from experiments import side_by_side
+from experiments.children import Job
+from experiments.comparison.drawing import Example, drawn
+from experiments.comparison.planning import Planned, equality, folder_of, plan
+from experiments.comparison.settings import ComparisonSettings
+from experiments.judging import DOWNLOADED
+from experiments.progress import Display
+from experiments.run_folder import ROOT
+from experiments.side_by_side import results_folder, state
+
+# How the last line begins of a run that broke, other than of one that refused.
+_BROKE = re.compile(r"[\w.]*(Error|Exception)\b|Out of memory|Cannot read or write|ended with status")
+
+
+def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
+    """Makes the page; returns the exit status: 1 where a run failed that could have been there.
+
+    Raises:
+        UserError: for what the user can mend; where no run is finished at all.
+        KeyboardInterrupt: if it was interrupted, after all runs have stopped; the same command goes on.
+    """
+    display = Display()
+    planned = plan(wanted, passed)
+    states = [state(folder_of(wanted, run)) for run in planned]
+    display.fact("runs", side_by_side.how_far(states, wanted.runs, wanted.jobs))
+    display.fact("budget", equality(wanted))
+    if wanted.dry_run:
+        table = Table("run", "state", header_style="bold")
+        for run, kind in zip(planned, states, strict=True):
+            table.add_row(run.name, kind)
+        display.console.print(table)
+        return 0
+    failed = _train(wanted, planned, passed, display)
+    runs = [_result(wanted, run, failed.get(run.name)) for run in planned]
+    for one in runs:
+        if one.problem:
+            display.say(f"{'failed' if one.possible else 'impossible':<11} {one.name}: {one.problem}", style="red")
+    if not reading.finished(runs):
+        raise UserError(f"None of the {len(runs)} runs is finished, and there is nothing to compare.")
+    out = _write(wanted, _page(wanted, runs, display))
+    display.fact("page", f"{out}  ({out.stat().st_size / 2**20:.1f} MiB)")
+    return 1 if any(one.problem and one.possible for one in runs) else 0
+
+
+def _train(
+    wanted: ComparisonSettings, planned: Sequence[Planned], passed: Sequence[str], display: Display
+) -> dict[str, str]:
+    """Brings all runs to their end; the last line of each one that failed."""
+    threads = wanted.threads or max(1, len(os.sched_getaffinity(0)) // wanted.jobs)
+    senteval = Path(wanted.data) if wanted.data else ROOT / DOWNLOADED
+    jobs = []
+    for run in planned:
+        folder = folder_of(wanted, run)
+        commands = [partial(side_by_side.training, folder, run.overrides, passed, threads)]
+        if senteval.is_dir():
+            judging = partial(
+                side_by_side.evaluation,
+                folder,
+                data=senteval,
+                protocol=wanted.protocol,
+                passed=passed,
+                threads=threads,
+                tasks=wanted.tasks,
+            )
+            commands.append(judging)
+        jobs.append(Job(run.name, commands, side_by_side.log_of(folder)))
+    return side_by_side.bring_to_end(jobs, at_once=wanted.jobs, threads=threads, display=display)
+
+
+def _result(wanted: ComparisonSettings, run: Planned, problem: str | None) -> Run:
+    """What a run left behind. One that ended of itself before its first step, with a line, was impossible."""
+    folder = folder_of(wanted, run)
+    if state(folder) == "missing":
+        line = problem or "The run was not begun."
+        possible = problem is None or _BROKE.match(line) is not None
+        return Run(run.objective, run.encoder, run.seed, run.command, possible=possible, problem=line)
+    judged = results_folder(folder, wanted.protocol)
+    found = reading.read(run.objective, run.encoder, run.seed, run.command, folder, judged)
+    if found.problem and problem:
+        return Run(run.objective, run.encoder, run.seed, run.command, folder, problem=problem)
+    return found
+
+
+def _page(wanted: ComparisonSettings, runs: Sequence[Run], display: Display) -> Comparison:
+    problems: list[str] = []
+    example, views, texts = Example(), list[ObjectiveView](), list[str]()
+    for objective in wanted.objectives:
+        done = [run for run in reading.finished(runs) if run.objective == objective]
+        if not done:
+            views.append(ObjectiveView(objective, problem="no run of it is finished"))
+            continue
+        display.say(f"Drawing an example of {objective} ...", style="dim")
+        assert done[0].folder is not None
+        try:
+            view, held_out = drawn(done[0].folder, example)
+        except Exception as error:  # a page without one picture is better than none
+            views.append(ObjectiveView(objective, problem=f"{type(error).__name__}: {reason(error)}"))
+            continue
+        views.append(view)
+        texts = texts or held_out
+    sample, found = None, dict[str, Geometry]()
+    try:
+        sample = geometry.sample(texts, wanted.queries)
+        found = _geometry(reading.leading(runs), sample, display)
+    except UserError as error:
+        problems.append(f"Maps and neighbours: {error}")
+    return Comparison(
+        objectives=tuple(wanted.objectives),
+        encoders=tuple(wanted.encoders),
+        budget=wanted.budget,
+        equal=equality(wanted),
+        command=shlex.join(["python", "experiments/compare.py", *sys.argv[1:]]),
+        runs=tuple(runs),
+        views=tuple(views),
+        sample=sample,
+        geometry=found,
+        problems=tuple(problems),
+    )
+
+
+def _geometry(runs: Sequence[Run], sample: Sample, display: Display) -> dict[str, Geometry]:
+    """By pair, what the encoder of its first seed makes of the sample."""
+    found = {}
+    for run in runs:
+        display.say(f"Looking at the vectors of {run.name} ...", style="dim")
+        assert run.folder is not None
+        found[run.name] = geometry.look(encoders.load(run.folder / EXPORT).eval(), sample)
+    return found
+
+
+def _write(wanted: ComparisonSettings, page: Comparison) -> Path:
+    out = Path(wanted.out)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(out) as file:
+            file.write(render(page))
+    except OSError as error:
+        raise UserError(f"{out} cannot be written ({reason(error)}): out=<file> names another.") from error
+    return out

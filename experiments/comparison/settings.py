@@ -1,0 +1,94 @@
+"""The keys of ``compare.yaml``: types and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.tasks import find
+from data.errors import UserError
+from experiments import arguments
+from experiments.compose import CONFIGS
+
+FILE = CONFIGS / "compare.yaml"
+# What the command sets for each run, and how it is asked for here.
+RESERVED = {
+    "objective": "objectives=[..] names them, settings.<objective>=[objective.k=3] sets their keys",
+    "encoder": "encoders=[..] names them, settings.<encoder>=[encoder.hidden=512] sets their keys",
+    "seed": "seeds=[..] is for all runs",
+    "evaluation": "data=<folder> is for all runs",
+    "run_dir": "runs=<folder> is for all runs",
+    "resume": "the same command goes on with what was begun",
+}
+TOKENS = {"teaching": 400_000, "laptop": 8_000_000}  # that a run is planned for, by budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonSettings:
+    """What ``compare.py`` is asked for; ``configs/compare.yaml`` says what each key means."""
+
+    objectives: Sequence[str]
+    encoders: Sequence[str]
+    budget: str = "teaching"
+    equal: Literal["tokens", "compute"] = "tokens"
+    tokens: int | None = None
+    seeds: Sequence[int] = (1,)
+    settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    queries: Sequence[str] | None = None
+    data: str | None = None
+    tasks: Sequence[str] | None = None
+    protocol: str = "default"
+    jobs: int = 1
+    threads: int | None = None
+    runs: str = "runs/compared"
+    out: str = "outputs/comparison.html"
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("objectives", "encoders", "seeds"):
+            values = getattr(self, name)
+            if not values or len({*values}) < len(values):
+                raise ValueError(f"{name} must be one or more, each once. Got {[*values]} instead.")
+        if min(self.seeds) < 0:
+            raise ValueError(f"seeds must be numbers of at least 0. Got {[*self.seeds]} instead.")
+        for name in ("tokens", "jobs", "threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1. Got {value} instead.")
+        if self.equal == "compute" and self.tokens is not None:
+            raise ValueError("tokens= goes with equal=tokens: where compute is equal, tokens are not.")
+        if self.equal == "tokens" and self.tokens is None and self.budget not in TOKENS:
+            raise ValueError(f"budget={self.budget} says no number of tokens: tokens=<number>, or equal=compute.")
+        if self.protocol not in PROTOCOLS:
+            raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
+        if self.tasks is not None:
+            find(list(self.tasks))
+        if self.data is not None and not Path(self.data).is_dir():
+            raise ValueError(f"data={self.data}: there is no such folder.")
+        if self.queries is not None and not all(query.strip() for query in self.queries):
+            raise ValueError("queries must be sentences. Got an empty one.")
+
+    @property
+    def tokens_each(self) -> int | None:
+        """Tokens that every run is planned for; None where compute is equal instead."""
+        return None if self.equal == "compute" else self.tokens or TOKENS[self.budget]
+
+
+def read(given: Sequence[str]) -> tuple[ComparisonSettings, list[str]]:
+    """What is asked for, and the overrides for all runs.
+
+    Raises:
+        UserError: with one line for each fault.
+    """
+    lists = ("objectives", "encoders", "seeds", "tasks", "queries")
+    values, passed = arguments.read(given, ComparisonSettings, FILE, RESERVED, lists)
+    keys = {arguments.key_of(text) for text in passed}
+    if taken := [key for key in ("budget.tokens", "budget.steps", "budget.epochs", "budget.flops") if key in keys]:
+        raise UserError(f"{taken[0]}: all runs get the same: tokens=<number>, or equal=compute and budget=<name>.")
+    try:
+        return ComparisonSettings(**values), passed
+    except ValueError as error:
+        raise UserError(str(error)) from None

@@ -1,0 +1,331 @@
+"""What ``reproduce.py`` does: lists, plans, trains several runs at a time, judges them, draws or tabulates."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from analysis.figures import reproduction
+from analysis.senteval.best import rank
+from analysis.senteval.ensemble import ensemble
+from analysis.senteval.rendering import as_text
+from analysis.senteval.results import Results
+from data.errors import UserError
+from experiments import budget, compose, side_by_side
+from experiments.children import Job
+from experiments.judging import DOWNLOADED
+from experiments.progress import Display
+from experiments.reproduction import judged, maps, planning, tables
+from experiments.reproduction.judged import Judged
+from experiments.reproduction.planning import Run
+from experiments.reproduction.settings import Reproduction
+from experiments.reproduction.specification import Specification, find, names, read
+from experiments.run_folder import ROOT
+from experiments.side_by_side import results_folder
+
+
+@dataclass(frozen=True)
+class Work:
+    """A figure and how it is made here.
+
+    Attributes:
+        senteval: SentEval's folder, None where scores are of the quick judgement.
+        at_once: runs at a time.
+        passed: overrides of the runs.
+    """
+
+    specification: Specification
+    wanted: Reproduction
+    passed: Sequence[str]
+    planned: Sequence[Run]
+    senteval: Path | None
+    at_once: int
+    display: Display
+
+    @property
+    def runs(self) -> Path:
+        return Path(self.wanted.runs)
+
+    @property
+    def protocol(self) -> str | None:
+        if self.senteval is None:
+            return None
+        return self.wanted.protocol or self.specification.scores.protocol
+
+    @property
+    def tasks(self) -> tuple[str, ...] | None:
+        if self.wanted.tasks is not None or self.wanted.budget == "paper":
+            return self.wanted.tasks
+        return self.specification.scores.tasks
+
+
+def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
+    """Does what is asked for; returns the exit status, 1 where something is missing in the end.
+
+    Raises:
+        UserError: for what the user can mend.
+        KeyboardInterrupt: if it was interrupted, after all runs have stopped; the same command goes on.
+    """
+    display = Display()
+    if wanted.list:
+        _print(catalogue())
+        for name in names():
+            for line in read(name).cannot:
+                display.say(f"{name}: {line}", style="dim")
+        return 0
+    specification = read(find(str(wanted.figure)))
+    planned = planning.plan(specification, wanted, passed)
+    at_once = wanted.jobs or room(wanted.threads)
+    work = Work(specification, wanted, passed, planned, _senteval(specification, wanted), at_once, display)
+    _tell(work)
+    if wanted.dry_run:
+        if planned:
+            _print(table_of_runs(work))
+        return 0
+    return _show(work, _train_and_judge(work))
+
+
+def _print(table: RichTable) -> None:
+    """As wide as it is: a name that is cut cannot be copied."""
+    Console(width=Console(width=1000).measure(table).maximum).print(table)
+
+
+def room(threads: int) -> int:
+    """How many runs go at the same time: one on a GPU, else one for each ``threads`` cores."""
+    if torch.cuda.is_available():
+        return 1
+    return max(1, len(os.sched_getaffinity(0)) // threads)
+
+
+def catalogue() -> RichTable:
+    """All that can be reproduced: runs, and what they cost here, at both sizes."""
+    speed = _speed(1)
+    table = RichTable(title="What can be reproduced (figure=<name>)", title_justify="left", header_style="bold")
+    for name in ("name", "what", "runs, teaching", "here", "runs, paper", "here"):
+        numbers = name.startswith(("runs", "here"))
+        table.add_column(name, justify="right" if numbers else "left", no_wrap=name == "name")
+    for name in names():
+        specification = read(name)
+        cells = []
+        for size in ("teaching", "paper"):
+            grid = specification.grids.get(size)
+            if grid is None:
+                cells += ["–", ""]
+                continue
+            flops = []
+            combinations = list(planning.combinations(specification, grid))
+            for values in combinations:
+                share = 1.0
+                for value in values:
+                    share *= value.share
+                flops += [share * grid.flops] * len(grid.seeds)
+            cores = room(1)
+            seconds = sum(one / speed + grid.judged for one in flops) / cores
+            unknown = not grid.flops and any(value.share for values in combinations for value in values)
+            cells += [str(len(flops)), "?" if unknown else budget.about(seconds)]
+        table.add_row(name, specification.title, *cells)
+    return table
+
+
+def table_of_runs(work: Work) -> RichTable:
+    """The runs of a figure: where they stand in it, how long each takes here, and how far it is."""
+    grid = planning.grid_of(work.specification, work.wanted)
+    speed = _speed(work.wanted.threads)
+    table = RichTable(header_style="bold", title_justify="left")
+    varied = [axis for axis in grid.axes if len({run.labels[axis] for run in work.planned}) > 1]
+    for name in (*varied, "seed"):
+        table.add_column(name)
+    table.add_column("here", justify="right")
+    table.add_column("state")
+    table.add_column("run", no_wrap=True)
+    styles = {"finished": "green", "begun": "yellow", "broken": "red", "missing": "dim"}
+    for run in work.planned:
+        state = side_by_side.state(work.runs / run.name)
+        seconds = run.flops / speed + grid.judged if grid.flops else 0.0
+        table.add_row(
+            *(run.labels[axis] for axis in varied),
+            str(run.seed),
+            budget.about(seconds) if seconds else "?",
+            f"[{styles[state]}]{state}[/{styles[state]}]",
+            run.name,
+        )
+    return table
+
+
+def _tell(work: Work) -> None:
+    """What is going to be done, in a few lines."""
+    display, specification = work.display, work.specification
+    display.fact("figure" if specification.figure else "table", f"{specification.id}: {specification.title}")
+    for line in specification.cannot:
+        display.warn(f"not here     {line}")
+    if not work.planned:
+        display.fact("runs", "none is needed")
+        return
+    states = [side_by_side.state(work.runs / run.name) for run in work.planned]
+    grid = planning.grid_of(specification, work.wanted)
+    left = [run for run, state in zip(work.planned, states, strict=True) if state != "finished"]
+    speed = _speed(work.wanted.threads)
+    seconds = planning.core_seconds(left, grid, speed) / work.at_once
+    time_left = f"about {budget.about(seconds)}" if grid.flops else "unknown"
+    display.fact("runs", side_by_side.how_far(states, work.runs, work.at_once))
+    display.fact("time", f"{time_left} here, for what is not finished")
+    if specification.table is None or specification.table.kind == "senteval":
+        if work.senteval is None:
+            display.fact("scores", "quick judgement on held-out text; data=<SentEval folder> judges on SentEval")
+        else:
+            tasks = ", ".join(work.tasks) if work.tasks else "all whose files are there"
+            display.fact("scores", f"SentEval in {work.senteval}, protocol {work.protocol}: {tasks}")
+    for label in planning.left_out(specification, work.wanted):
+        display.warn(f"left out    {label}: needs vectors=<file of word vectors>")
+
+
+def _senteval(specification: Specification, wanted: Reproduction) -> Path | None:
+    """SentEval's folder, where the figure is judged on it and it is there."""
+    if specification.table is not None and specification.table.kind != "senteval":
+        return None
+    if specification.figure is not None and specification.figure.kind in ("map", "density"):
+        return None
+    if wanted.data is not None:
+        return Path(wanted.data)
+    return ROOT / DOWNLOADED if (ROOT / DOWNLOADED).is_dir() else None
+
+
+@cache
+def _speed(threads: int) -> float:
+    """Floating-point operations a second of one run here, for estimates that are shown; it never decides."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return budget.flops_per_second(device, torch.float32) * budget.EFFICIENCY
+    finally:
+        torch.set_num_threads(before)
+
+
+def _train_and_judge(work: Work) -> dict[str, str]:
+    """Brings all runs to their end; the last line of each one that failed."""
+    if not work.planned:
+        return {}
+    grid = planning.grid_of(work.specification, work.wanted)
+    jobs = []
+    for run in work.planned:
+        folder = work.runs / run.name
+        training = partial(side_by_side.training, folder, run.overrides, work.passed, work.wanted.threads)
+        commands = [training, partial(_evaluation, work, run)]
+        weight = planning.core_seconds([run], grid)
+        jobs.append(Job(run.name, commands, side_by_side.log_of(folder), weight))
+    failed = side_by_side.bring_to_end(
+        jobs, at_once=work.at_once, threads=work.wanted.threads, display=work.display
+    )
+    for name, line in failed.items():
+        work.display.say(f"failed      {name}: {line}", style="red")
+    return failed
+
+
+def _evaluation(work: Work, run: Run) -> list[str] | None:
+    """The command that judges a run on SentEval; None where all is judged, or SentEval is not asked."""
+    if work.senteval is None or work.protocol is None:
+        return None
+    return side_by_side.evaluation(
+        work.runs / run.name,
+        data=work.senteval,
+        protocol=work.protocol,
+        passed=work.passed,
+        threads=work.wanted.threads,
+        tasks=work.tasks,
+        probing=work.wanted.probing,
+    )
+
+
+def _show(work: Work, failed: dict[str, str]) -> int:
+    """Draws or tabulates what there is; 1 where something is missing."""
+    specification, display = work.specification, work.display
+    found = judged.collect(work.planned, work.runs, work.protocol)
+    missing = [run.name for run in work.planned if run not in found.facts]
+    notes = [judged.sizes(found, work.wanted.budget) + "."] if work.planned else []
+    if work.planned and missing:
+        notes.append(f"{len(missing)} of {len(work.planned)} runs are missing.")
+    finish = _draw if specification.table is None else _tabulate
+    for path in finish(work, found, notes):
+        display.fact(path.suffix.lstrip("."), str(path))
+    for name in missing:
+        display.say(f"missing     {name}: {failed.get(name, 'not finished')}", style="red")
+    return 1 if missing or failed else 0
+
+
+def _draw(work: Work, found: Judged, notes: list[str]) -> list[Path]:
+    specification, out = work.specification, Path(work.wanted.out)
+    figure = specification.figure
+    assert figure is not None
+    if figure.kind == "map":
+        drawn = maps.labelled(work.planned, work.runs, work.wanted.data, figure.settings)
+        return reproduction.draw(figure, [], out, " ".join(notes), drawn)
+    if not work.planned:
+        return reproduction.draw(figure, [], out, "Nothing is trained for it.")
+    senteval = work.senteval is not None
+    if not (found.senteval if senteval else found.quick):
+        raise UserError(f"None of the {len(work.planned)} runs is finished and judged: there is nothing to draw.")
+    ensembles = _ensembles(work, found) if senteval else {}
+    figure, points, more = judged.shown(specification, found, ensembles, senteval=senteval)
+    return reproduction.draw(figure, points, out, " ".join([*notes, *more]))
+
+
+def _tabulate(work: Work, found: Judged, notes: list[str]) -> list[Path]:
+    specification, out = work.specification, Path(work.wanted.out)
+    table = specification.table
+    assert table is not None
+    if not work.planned:
+        config = partial(compose.check, [*specification.base, *work.passed])
+        return tables.write(specification, tables.untrained(table, config), out, notes)
+    if not found.facts:
+        raise UserError(f"None of the {len(work.planned)} runs is finished: there is nothing to tabulate.")
+    if table.kind == "command":
+        if work.wanted.data is None:
+            raise UserError(f"data is not set: {specification.id} needs {table.needs}.")
+        models = {
+            f"{tables.row_of(specification, run)}, seed {run.seed}": work.runs / run.name for run in found.facts
+        }
+        text = tables.command_text(table, models, work.wanted.data)
+        work.display.say(text)
+        return tables.write(specification, text, out, notes)
+    if work.senteval is None:
+        grid = tables.quick_table(specification, found)
+    elif not found.senteval:
+        raise UserError("None of the runs is judged on SentEval: there is nothing to tabulate.")
+    else:
+        grid, more = tables.senteval_table(specification, found, _ensembles(work, found))
+        notes += more
+    work.display.say(as_text(grid, work.display.console.width))
+    return tables.write(specification, grid, out, notes)
+
+
+def _ensembles(work: Work, found: Judged) -> dict[int, Results]:
+    """By seed, the ensemble of the best member of each group by mean dev score (ConsSent, section 5)."""
+    wanted = work.specification.ensemble
+    result: dict[int, Results] = {}
+    if wanted is None:
+        return result
+    for seed in dict.fromkeys(run.seed for run in found.senteval):
+        groups: dict[str, list[Path]] = {}
+        for run in found.senteval:
+            if run.seed == seed and run.labels[wanted["by"]].startswith(tuple(wanted["of"])):
+                groups.setdefault(run.labels[wanted["by"]], []).append(
+                    results_folder(work.runs / run.name, str(work.protocol))
+                )
+        if len(groups) < len(wanted["of"]):
+            continue  # a member is missing: it would be another ensemble
+        best = [rank(folders, ()).groups["all"][0].folder for folders in groups.values()]
+        out = Path(work.wanted.out) / f"{work.specification.name}-ensemble-{seed}"
+        out.mkdir(parents=True, exist_ok=True)
+        try:
+            result[seed] = ensemble(best, out)
+        except UserError as error:
+            work.display.warn(f"left out    {wanted['group']}, seed {seed}: {error}")
+    return result

@@ -1,0 +1,119 @@
+"""Examples of what objectives draw from a run's corpus: DeCLUTR's spans, ConsSent's sequences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from data.errors import UserError
+from data.randomness import JUDGED_SPLIT, generator
+from data.sentences import split_sentences
+from data.sources.base import Source
+from data.views.perturbations import Noise, delete, insert, part_at_random, permute, replace, split_in_two
+from data.views.spans import Span, SpanSampler
+from experiments import signatures
+
+READ = 400  # documents looked at
+TRIES = 2000
+SENTENCE_WORDS = (8, 14)
+VIEWS = ("overlapping", "adjacent", "subsumed")
+
+
+def spans(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """An anchor with a positive of each kind of view, a hard and an easy negative, as Markdown.
+
+    Args:
+        config: a run's, for its corpus.
+        settings: min_length, max_length of spans in white-space words, seed.
+
+    Raises:
+        UserError: if the corpus has too few documents that are long enough.
+    """
+    rng = generator(JUDGED_SPLIT, int(settings.get("seed", 0)))
+    sampler = SpanSampler(
+        anchors=2,
+        positives=1,
+        min_length=int(settings.get("min_length", 16)),
+        max_length=int(settings.get("max_length", 64)),
+    )
+    source: Source = signatures.build(config["corpus"])
+    documents = [text.split() for text in islice(source.texts(), READ)]
+    usable = [words for words in documents if len(words) >= sampler.min_tokens]
+    if len(usable) < 2:
+        raise UserError(
+            f"Of the first {READ} documents {len(usable)} have {sampler.min_tokens} words; two are needed for "
+            "examples of spans: corpus= names another corpus."
+        )
+    rows = []
+    for view in VIEWS:
+        for _ in range(TRIES):
+            one, other = rng.choice(len(usable), size=2, replace=False)
+            words = usable[one]
+            anchors, positives = sampler.draw(len(words), rng)
+            if view_of(anchors[0], positives[0][0]) == view:
+                break
+        easy, _ = sampler.draw(len(usable[other]), rng)
+        shown = [(words, anchors[0]), (words, positives[0][0]), (words, anchors[1]), (usable[other], easy[0])]
+        rows.append([view, *(_text(text[span.start : span.end]) for text, span in shown)])
+    head = ["view", "anchor", "positive", "hard negative", "easy negative"]
+    note = (
+        f"Drawn by the sampler that training uses, from {source.name}; spans of {sampler.min_length} to "
+        f"{sampler.max_length} words here, at most 512 tokens in the paper. Hard: of the anchor's document; "
+        "easy: of another one."
+    )
+    return f"{_markdown(head, rows)}\n\n{note}"
+
+
+def view_of(anchor: Span, positive: Span) -> str:
+    """How ``positive`` lies to ``anchor``: one of VIEWS."""
+    if positive.end <= anchor.start or positive.start >= anchor.end:
+        return "adjacent"
+    return "subsumed" if anchor.start <= positive.start and positive.end <= anchor.end else "overlapping"
+
+
+def sequences(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """A sentence as each of ConsSent's tasks changes or divides it, as Markdown; arguments as of ``spans``."""
+    rng = generator(JUDGED_SPLIT, int(settings.get("seed", 0)))
+    source: Source = signatures.build(config["corpus"])
+    low, high = SENTENCE_WORDS
+    texts = list(islice(source.texts(), READ))
+    divided = split_sentences(texts) if config["sentences"]["split"] else texts
+    fit = [words for words in (text.split() for text in divided) if low <= len(words) <= high]
+    counts = Counter(word for words in fit for word in words)
+    if len(fit) < 2 or len(counts) <= 2 * high:
+        raise UserError(
+            f"{source.name} has too few sentences of {low} to {high} words for examples: corpus= names another."
+        )
+    vocabulary = sorted(counts)
+    ids = {word: number for number, word in enumerate(vocabulary)}
+    noise = Noise(np.array([counts[word] for word in vocabulary]))
+    first, second = (np.array([ids[word] for word in fit[i]]) for i in rng.choice(len(fit), 2, replace=False))
+
+    def text(tokens: np.ndarray) -> str:
+        return _text([vocabulary[token] for token in tokens])
+
+    rows = [
+        ["D(1)", text(first), text(delete(first, 1, rng))],
+        ["P(2)", text(first), text(permute(first, 2, rng))],
+        ["I(1)", text(first), text(insert(first, 1, rng, noise))],
+        ["R(1)", text(first), text(replace(first, 1, rng, noise))],
+    ]
+    for name, divide in (("C(2)", split_in_two), ("N(2)", part_at_random)):
+        (a, b), (c, d) = divide(first, rng), divide(second, rng)
+        rows += [[name, f"{text(a)} // {text(b)}", f"{text(a)} // {text(d)}"]]
+        rows += [["", f"{text(c)} // {text(d)}", f"{text(c)} // {text(b)}"]]
+    note = f"Drawn as in training, from {source.name}; // stands between the two parts of a pair."
+    return f"{_markdown(['task', 'positive', 'negative'], rows)}\n\n{note}"
+
+
+def _text(words: Sequence[str]) -> str:
+    return " ".join(words).replace("|", "\\|")
+
+
+def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, [":--"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,200 @@
+"""From the run folders of a figure to its points: which scores, over which tasks, and what to say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from analysis import runs
+from analysis.figures.reproduction import Figure, Mark, Point
+from analysis.senteval.averages import RULES, Rule, Scores, average
+from analysis.senteval.printed import paper_rows
+from analysis.senteval.records import incomparable, measure
+from analysis.senteval.results import FILE, Results, read_results
+from experiments.reproduction.planning import Run
+from experiments.reproduction.specification import Specification
+from experiments.side_by_side import results_folder
+
+QUICK = "on held-out text, % (quick judgement, not SentEval)"
+
+
+@dataclass
+class Judged:
+    """What the finished runs of a figure scored.
+
+    Attributes:
+        quick: the quick judgement, by run.
+        senteval: results, by run; empty where SentEval is not judged.
+        facts: what each run says of itself: weights, steps, tokens.
+    """
+
+    quick: dict[Run, Mapping[str, Any]] = field(default_factory=dict)
+    senteval: dict[Run, Results] = field(default_factory=dict)
+    facts: dict[Run, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def collect(planned: Sequence[Run], folder: Path, protocol: str | None) -> Judged:
+    """What there is of ``planned`` below ``folder``; of SentEval only where a protocol is named."""
+    judged = Judged()
+    for run in planned:
+        path = folder / run.name
+        row = runs.read(path)
+        if row["state"] != "finished":
+            continue
+        judged.quick[run] = row["trained"]
+        judged.facts[run] = row
+        if protocol is not None and (results_folder(path, protocol) / FILE).exists():
+            judged.senteval[run] = read_results(results_folder(path, protocol))
+    return judged
+
+
+def shown(
+    specification: Specification, judged: Judged, ensembles: Mapping[int, Results], *, senteval: bool
+) -> tuple[Figure, list[Point], list[str]]:
+    """The figure as it is to be drawn, its points, and what must be said of its scores.
+
+    Printed values stand beside complete and comparable scores alone, and averages that are not over all tasks say
+    over which they are.
+    """
+    figure = specification.figure
+    assert figure is not None
+    found: dict[str, set[str]] = {}
+    for run in judged.facts:
+        for axis, label in run.labels.items():
+            found.setdefault(axis, set()).add(label)
+    varied = [axis for axis, values in found.items() if len(values) > 1]
+    if not senteval:
+        points = [
+            _point(specification, run, varied, panel, value)
+            for run, scores in judged.quick.items()
+            for panel, metric in specification.scores.quick.items()
+            if (value := scores.get(metric)) is not None
+        ]
+        measured = list(dict.fromkeys(specification.scores.quick.values()))
+        what = measured[0] if len(measured) == 1 else "score"
+        panels = tuple(specification.scores.quick) if len(specification.scores.quick) > 1 else figure.panels
+        return (
+            replace(figure, y=f"{what} {QUICK}", printed=(), panels=panels),
+            points,
+            [f"Scores: {', '.join(measured)} {QUICK}; there is no SentEval data here (data=<folder>)."],
+        )
+    points, marks, notes, labels = [], list(figure.printed), [], []
+    for panel, metric in specification.scores.senteval.items():
+        over, label, whole = _over(metric, list(judged.senteval.values()))
+        labels.append(label)
+        for run, results in judged.senteval.items():
+            if (value := _value(metric, results, over)) is not None:
+                points.append(_point(specification, run, varied, panel, value))
+        for seed, results in ensembles.items():
+            if (value := _value(metric, results, over)) is not None and specification.ensemble:
+                points.append(Point(panel, specification.ensemble["group"], "", seed, value))
+        if whole:
+            marks += _marks(specification, panel, metric)
+        elif specification.marks is not None:
+            notes.append(f"{label} may not stand beside the printed values, which are left out.")
+    rule = ", ".join(dict.fromkeys(labels))
+    notes.insert(0, f"Scores: {rule}, SentEval, protocol {_protocols(judged)}.")
+    return replace(figure, printed=tuple(marks), y=f"{figure.y} [{rule}]"), points, notes
+
+
+def _point(specification: Specification, run: Run, varied: Sequence[str], panel: str, score: float) -> Point:
+    axes = specification.point
+    place = {key: run.labels.get(axis, "") for key, axis in axes.items()}
+    others = [f"{axis}={run.labels[axis]}" for axis in varied if axis not in axes.values()]
+    return Point(
+        panel=place.get("panel", panel),
+        group=place.get("group", ""),
+        x=place.get("x", ""),
+        seed=run.seed,
+        score=score,
+        setting=", ".join(others),
+        run=run.name,
+    )
+
+
+def _over(metric: str, results: Sequence[Results]) -> tuple[set[str] | None, str, bool]:
+    """The tasks that all ``results`` have, the average's label, and whether it is complete and comparable."""
+    rule = RULES.get(metric)
+    if rule is None:
+        task = metric.partition(".")[0]
+        apart = any(task in one.tasks and incomparable(task, one.tasks[task]) for one in results)
+        return None, f"{metric} (not comparable)" if apart else metric, not apart
+    tasks = {task for task in rule.tasks if all(_has(rule, task, one) for one in results)}
+    apart_tasks = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
+    found = average(rule, _scores(results[0]), apart_tasks, tasks) if results and tasks else None
+    if found is None:
+        return tasks, f"{metric} (no task in common)", False
+    return tasks, found.label, found.complete
+
+
+def _value(metric: str, results: Results, over: set[str] | None) -> float | None:
+    if over is None:
+        task, _, name = metric.partition(".")
+        return _scores(results)(task, name)
+    found = average(RULES[metric], _scores(results), (), over) if over else None
+    return None if found is None else found.value
+
+
+def _has(rule: Rule, task: str, results: Results) -> bool:
+    metrics = [group[task] for group in rule.groups if task in group]
+    return all(_scores(results)(task, metric) is not None for metric in metrics)
+
+
+def _scores(results: Results) -> Scores:
+    return lambda task, metric: measure(results.tasks[task], metric) if task in results.tasks else None
+
+
+def _marks(specification: Specification, panel: str, metric: str) -> list[Mark]:
+    """The paper's own values of this score, where it prints them."""
+    marks = specification.marks
+    if marks is None:
+        return []
+    found = []
+    for row in paper_rows(marks.paper, marks.split):
+        place = marks.rows.get(row.model)
+        if place is None:
+            continue
+        if metric in RULES:
+            cell = row.cells.get(("", metric))
+            mean = average(RULES[metric], row.score, (), set(RULES[metric].tasks))
+            value = cell.value if cell else mean.value if mean else None
+        else:
+            task, _, name = metric.partition(".")
+            value = row.score(task, name)
+        if value is not None:
+            found.append(Mark(place.get("panel", panel), place.get("group", ""), place.get("x", ""), value))
+    return found
+
+
+def _protocols(judged: Judged) -> str:
+    return ", ".join(dict.fromkeys(one.protocol for one in judged.senteval.values())) or "none"
+
+
+def sizes(judged: Judged, budget: str) -> str:
+    """One line on what stands behind a picture or table: sizes, weights, tokens, negatives, seeds."""
+    rows = list(judged.facts.values())
+
+    def told(values: Sequence[Any], form: str = "") -> str:
+        known = sorted({value for value in values if value is not None}, key=str)
+        if not known:
+            return "–"
+        if form:
+            low, high = min(known), max(known)
+            return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"
+        return ", ".join(map(str, known))
+
+    size = "the paper's sizes" if budget == "paper" else "teaching sizes, not the paper's"
+    facts = [row.get("facts") or {} for row in rows]
+    return "; ".join(
+        [
+            f"{len(rows)} runs at {size}",
+            f"encoder {told([row.get('encoder') for row in rows])}",
+            f"weights {told([row.get('weights') for row in rows])}",
+            f"corpus {told([row.get('corpus') for row in rows])}",
+            f"tokens {told([row.get('tokens') for row in rows], ',')}",
+            f"negatives per anchor {told([fact.get('negatives per anchor') for fact in facts])}",
+            f"seeds {told([row.get('seed') for row in rows])}",
+        ]
+    )

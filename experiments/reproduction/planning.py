@@ -1,0 +1,172 @@
+"""The runs behind a figure: a pure function of its YAML and the command line; equal names are the same run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from data.errors import UserError
+from experiments import compose
+from experiments.arguments import key_of
+from experiments.reproduction.settings import Reproduction
+from experiments.reproduction.specification import MODEL, Grid, Specification, Value
+from experiments.side_by_side import name_of
+
+HOUR = 2 * 3600.0  # seconds of a core
+# Floating-point operations that a core does in a second of training, for the shares of the hour: budget=teaching's
+# 2.5e13 are about 5 minutes of 2 cores. Estimates that are shown are measured instead.
+CORE = 2.5e13 / (2 * 300)
+
+Check = Callable[[list[str]], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a figure.
+
+    Attributes:
+        labels: axis to label.
+        seed: its seed.
+        overrides: of experiments/run.py, without a folder.
+        flops: its training, where the budget counts in them; else an estimate, 0 where there is none.
+        name: of its folder: what it trains, and the fingerprint of its configuration.
+    """
+
+    labels: Mapping[str, str] = field(hash=False)
+    seed: int
+    overrides: tuple[str, ...]
+    flops: float
+    name: str = ""
+
+
+def grid_of(specification: Specification, wanted: Reproduction) -> Grid:
+    """The grid that ``wanted`` asks for: of grid=paper at another budget, only its values are the paper's."""
+    size = wanted.grid or wanted.budget
+    if size == wanted.budget:
+        return specification.grids[wanted.budget]
+    ours, values = specification.grids[wanted.budget], specification.grids[size]
+    axes = dict(values.axes) | ({MODEL: ours.axes[MODEL]} if MODEL in ours.axes else {})
+    return Grid(axes, values.without, ours.seeds, ours.base, ours.flops, ours.epochs, ours.documents, ours.judged)
+
+
+def combinations(specification: Specification, grid: Grid, passed: Sequence[str] = ()) -> Iterator[list[Value]]:
+    """The values of all axes, in the order of the axes, one list for each setting of the grid.
+
+    Raises:
+        UserError: where ``passed`` sets what the grid varies; encoder= instead takes the place of the models.
+    """
+    given = {key_of(text): text.partition("=")[2] for text in passed}
+    values = []
+    for axis, labels in grid.axes.items():
+        chosen = [specification.axes[axis][label] for label in labels]
+        if axis == MODEL and "encoder" in given:
+            chosen = [Value(given["encoder"])]
+        for value in chosen:
+            own = [
+                *value.overrides,
+                *(text for part in value.by.values() for more in part.values() for text in more),
+            ]
+            for key in (key_of(text) for text in own):
+                if key in given and axis != MODEL:
+                    raise UserError(f"{key}: {specification.id} sets it itself ({axis}: {', '.join(labels)}).")
+        values.append(chosen)
+    for combination in itertools.product(*values):
+        at = {axis: value.label for axis, value in zip(grid.axes, combination, strict=True)}
+        if not any(all(at.get(axis) in labels for axis, labels in part.items()) for part in grid.without):
+            yield list(combination)
+
+
+def plan(
+    specification: Specification, wanted: Reproduction, passed: Sequence[str] = (), check: Check = compose.check
+) -> list[Run]:
+    """All runs of the figure, each once, in the order of its axes and then of the seeds.
+
+    Raises:
+        UserError: if ``passed`` does not fit the figure or a run.
+    """
+    if not specification.grids:
+        return []
+    grid = grid_of(specification, wanted)
+    seeds = wanted.seeds or grid.seeds
+    found: dict[str, Run] = {}
+    for combination in combinations(specification, grid, passed):
+        labels = dict(zip(grid.axes, (value.label for value in combination), strict=True))
+        overrides, flops = _overrides(specification, grid, wanted, combination, labels, passed)
+        if overrides is None:
+            continue
+        config = check(list(overrides))
+        for seed in seeds:
+            name = name_of(config | {"seed": seed})
+            if name not in found:
+                found[name] = Run(labels, seed, (*overrides, f"seed={seed}"), flops, name)
+    return list(found.values())
+
+
+def left_out(specification: Specification, wanted: Reproduction) -> list[str]:
+    """Rows or groups that are not trained because they need vectors=."""
+    if not specification.grids or wanted.vectors is not None:
+        return []
+    grid = grid_of(specification, wanted)
+    values = (specification.axes[axis][label] for axis, labels in grid.axes.items() for label in labels)
+    return [value.label for value in values if any("{vectors}" in text for text in value.overrides)]
+
+
+def _overrides(
+    specification: Specification,
+    grid: Grid,
+    wanted: Reproduction,
+    combination: Sequence[Value],
+    labels: Mapping[str, str],
+    passed: Sequence[str],
+) -> tuple[tuple[str, ...] | None, float]:
+    """What experiments/run.py gets but the seed (None: a file is needed that is not given), and its compute."""
+    given = {key_of(text): text.partition("=")[2] for text in passed}
+    own = []
+    for axis, value in zip(labels, combination, strict=True):
+        more = (text for other, part in value.by.items() for text in part.get(labels[other], ()))
+        texts = (*value.overrides, *more)
+        own += [text for text in texts if axis != MODEL or not _replaced(key_of(text), given)]
+    if any("{vectors}" in text for text in own):
+        if wanted.vectors is None:
+            return None, 0.0
+        own = [text.replace("{vectors}", wanted.vectors) for text in own]
+
+    share = epochs = documents = 1.0
+    for value in combination:
+        share, epochs, documents = share * value.share, epochs * value.epochs, documents * value.documents
+    scaled: list[str] = []
+    flops = share * _number(given, "budget.flops", grid.flops)
+    if flops and (wanted.budget == "teaching" or "budget.flops" in given):
+        scaled.append(f"budget.flops={flops:.4g}")
+    passes = epochs * _number(given, "budget.epochs", grid.epochs)
+    if passes and (wanted.budget == "paper" or "budget.epochs" in given):
+        scaled.append(f"budget.epochs={passes:g}")
+    size = documents * _number(given, "budget.documents", grid.documents)
+    if size and size != Grid.documents:
+        scaled.append(f"budget.documents={size:g}")
+    again = {key_of(text) for text in scaled}
+    base = [text for text in (*specification.base, *grid.base) if not _replaced(key_of(text), given)]
+    rest = [text for text in passed if key_of(text) not in again]
+    return (*base, f"budget={wanted.budget}", *own, *scaled, *rest), flops
+
+
+def _replaced(key: str, given: Mapping[str, str]) -> bool:
+    """Whether the command line sets ``key`` itself, or another choice of the group that it belongs to."""
+    return key in given or ("." in key and key.split(".")[0] in given)
+
+
+def _number(given: Mapping[str, str], key: str, default: float) -> float:
+    """The number given for ``key``; what is none is the run's to refuse (or, as null, to take)."""
+    if key not in given:
+        return default
+    try:
+        return float(given[key])
+    except ValueError:
+        return 0.0
+
+
+def core_seconds(planned: Sequence[Run], grid: Grid, speed: float = CORE) -> float:
+    """What training, starting and judging ``planned`` takes of a core that does ``speed`` operations a second."""
+    return sum(run.flops / speed + grid.judged for run in planned)

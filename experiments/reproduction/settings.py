@@ -1,0 +1,77 @@
+"""The keys of ``reproduce.yaml``: types, limits, and what a command line says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.tasks import find
+from data.errors import UserError
+from experiments import arguments
+from experiments.compose import CONFIGS
+
+FILE = CONFIGS / "reproduce.yaml"
+Size = Literal["teaching", "paper"]
+OURS = {  # what the command sets for each run, and how it is asked for
+    "seed": "seeds=[..] gives all of them",
+    "run_dir": "runs=<folder> is for all of them",
+    "resume": "those that are begun go on by themselves",
+    "evaluation": "data=<SentEval folder> judges them",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """What ``reproduce.py`` is asked for; ``configs/reproduce.yaml`` says what each key means."""
+
+    figure: str | None = None
+    list: bool = False
+    dry_run: bool = False
+    budget: Size = "teaching"
+    grid: Size | None = None
+    seeds: tuple[int, ...] | None = None
+    data: str | None = None
+    probing: str | None = None
+    tasks: tuple[str, ...] | None = None
+    protocol: str | None = None
+    vectors: str | None = None
+    jobs: int | None = None
+    threads: int = 1
+    runs: str = "runs/reproduced"
+    out: str = "outputs"
+
+    def __post_init__(self) -> None:
+        if self.figure is None and not self.list:
+            raise ValueError("figure is not set: figure=<paper>/<name>; list=true names all.")
+        for name, value in (("jobs", self.jobs), ("threads", self.threads)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1. Got {value} instead.")
+        if self.seeds is not None and (not self.seeds or min(self.seeds) < 0):
+            raise ValueError(f"seeds must be numbers of at least 0. Got {[*self.seeds]} instead.")
+        if self.protocol is not None and self.protocol not in PROTOCOLS:
+            raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
+        if self.tasks is not None:
+            find(self.tasks)
+        for name, path in (("data", self.data), ("probing", self.probing), ("vectors", self.vectors)):
+            if path is not None and not Path(path).exists():
+                raise ValueError(f"{name}={path}: there is no such file or folder.")
+
+
+def read(given: Sequence[str]) -> tuple[Reproduction, list[str]]:
+    """What is asked for, and the overrides for the runs.
+
+    Raises:
+        UserError: with one line for each fault.
+    """
+    values, passed = arguments.read(given, Reproduction, FILE, OURS, lists=("seeds", "tasks"))
+    try:
+        return Reproduction(**{key: _frozen(value) for key, value in values.items()}), passed
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,62 @@
+"""The sentences that are shown, their map and neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.comparison import geometry
+from analysis.neighbours import same
+from data.errors import UserError
+from tests.analysis.comparison.made_up import Hashing, texts
+
+
+def test_the_same_sentences_from_documents_of_their_labels() -> None:
+    shown = geometry.sample(texts(16), size=120)
+    assert shown == geometry.sample(texts(16), size=120)
+    assert len(shown.sentences) == 120 and len({*shown.groups}) == geometry.GROUPS == len(shown.labels)
+    for sentence, group in zip(shown.sentences, shown.groups, strict=True):
+        assert sentence.split()[3] == shown.labels[group].split()[3]  # "Sentence 3 of <document>"
+    assert {*shown.sentences} <= {*shown.searched} and len(shown.queries) == geometry.QUERIES
+    asked = {same(query) for query in shown.queries}
+    assert not asked & {same(sentence) for sentence in shown.searched}
+
+
+def test_own_queries_are_asked_and_not_found() -> None:
+    first = geometry.sample(texts(), size=40).sentences[0]
+    shown = geometry.sample(texts(), [first, "Quite another one."], size=40)
+    assert shown.queries == (first, "Quite another one.") and first not in shown.searched
+    found = geometry.look(Hashing(0), shown)
+    assert [len(near) for near in found.nearest] == [geometry.NEAREST] * 2
+
+
+def test_short_documents_are_labelled_by_length() -> None:
+    rng = np.random.default_rng(0)
+    lines = [" ".join(f"w{i}" for i in rng.integers(0, 900, size)) for size in rng.integers(5, 28, 300)]
+    shown = geometry.sample(lines, size=100)
+    assert len(shown.sentences) == 100 and shown.labels[0] == "5 to 8 words"
+    for sentence, group in zip(shown.sentences, shown.groups, strict=True):
+        low, _, high, _ = shown.labels[group].split()
+        assert int(low) <= len(sentence.split()) <= int(high)
+
+
+def test_too_little_text() -> None:
+    with pytest.raises(UserError, match=r"5 to 28 words in 1 documents, .* takes 2 at least"):
+        geometry.sample(["One document of some few words in it.", "Two."])
+
+
+def test_a_map_shows_who_is_alike() -> None:
+    """Documents have words of their own, so that neighbours share labels; of equal vectors there is no map."""
+    shown = geometry.sample(texts(), size=200)
+    found = geometry.look(Hashing(0), shown)
+    assert found.places is not None and found.scores is not None
+    assert found.places.shape == (200, 2) and found.dimension == 12
+    assert found.scores.vectors > 4 * found.scores.guess
+    near = found.nearest[0]
+    assert [one.cosine for one in near] == sorted((one.cosine for one in near), reverse=True)
+
+    class Flat:
+        def encode(self, sentences: list[str]) -> np.ndarray:
+            return np.ones((len(sentences), 3), np.float32)
+
+    assert geometry.look(Flat(), shown).places is None  # type: ignore[arg-type]

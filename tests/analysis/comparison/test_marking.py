@@ -1,0 +1,137 @@
+"""What is read off the token ids, on cases solved by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.comparison import marking
+from analysis.comparison.marking import Drawn, Piece
+from data.batch import IGNORE, Tokens
+from tests.analysis.comparison.made_up import END, MASK, SPECIAL, START, WORDS, spell, tokens
+
+TEXT = np.arange(3, 15)
+
+
+def pieces(drawn: Drawn, unit: object = TEXT) -> list[tuple[str, str]]:
+    """Tokens of the only row and their marks, without the special ones."""
+    [row] = marking.view(unit, {"row": drawn}, {}).rows
+    return [
+        (piece.text.strip(), piece.mark) for part in row.parts for piece in part.pieces if piece.mark != "special"
+    ]
+
+
+def words(*numbers: int) -> list[str]:
+    return [WORDS[number] for number in numbers]
+
+
+def test_a_stretch_is_found_where_it_stands() -> None:
+    view = marking.view(TEXT, {"anchor": tokens(TEXT[3:7]), "positive": tokens(TEXT[5:8], TEXT[0:2])}, {})
+    spans = {row.role: [part.span for part in row.parts if part.span] for row in view.rows}
+    assert spans == {"anchor": [(3, 7)], "positive 1": [(5, 8)], "positive 2": [(0, 2)]}
+    assert [text.strip() for text in view.originals[0]] == words(*TEXT)  # up to 12 tokens behind the last stretch
+
+
+def test_a_long_text_ends_behind_the_last_stretch() -> None:
+    text = np.tile(TEXT, 20) + 0
+    text[30:34] = 15
+    [shown] = marking.view(text, {"a": tokens(text[30:34])}, {}).originals.values()
+    assert len(shown) == 34 + marking.BEYOND + 1 and shown[-1] == " …"
+
+
+def test_deleted() -> None:
+    kept = np.delete(TEXT, [2, 7])
+    found = pieces(tokens(kept))
+    assert [text for text, mark in found if mark == "deleted"] == words(5, 10)
+    assert [text for text, mark in found if mark == "kept"] == words(*kept)
+    assert [text for text, _ in found] == words(*TEXT)  # each where it stood
+
+
+def test_put_in() -> None:
+    found = pieces(tokens(np.insert(TEXT, 4, 16)))
+    assert [text for text, mark in found if mark == "added"] == words(16)
+    assert len(found) == len(TEXT) + 1
+
+
+def test_replaced_says_what_was_there() -> None:
+    changed = TEXT.copy()
+    changed[5] = 16
+    [row] = marking.view(TEXT, {"row": tokens(changed)}, {}).rows
+    assert Piece(" " + WORDS[16], "replaced", WORDS[8]) in [piece for part in row.parts for piece in part.pieces]
+
+
+def test_moved_tokens_are_neither_deleted_nor_put_in() -> None:
+    found = pieces(tokens([*TEXT[:2], TEXT[9], *TEXT[2:9], *TEXT[10:]]))
+    assert [text for text, mark in found if mark == "moved"] == words(TEXT[9])
+    assert {mark for _, mark in found} == {"kept", "moved"}
+
+
+def test_hidden_tokens() -> None:
+    """The mask, another token, and the same one; all are to be guessed."""
+    row = [TEXT[0], MASK, 16, TEXT[3]]
+    [drawn] = marking.view(TEXT, {"a": tokens(row, labels=[[IGNORE, TEXT[1], TEXT[2], TEXT[3]]])}, {}).rows
+    content = drawn.parts[1]
+    assert [piece.mark for piece in content.pieces] == ["kept", "hidden", "exchanged", "asked"]
+    assert content.pieces[1].was == WORDS[TEXT[1]] and content.span == (0, 4)
+
+
+def test_what_a_decoder_predicts_is_not_hidden() -> None:
+    row = np.array([START, *TEXT, END])
+    block = Tokens.pad([row], 1, labels=[np.append(row[1:], IGNORE)])
+    assert {mark for _, mark in pieces(Drawn(block, spell, SPECIAL))} == {"kept"}
+
+
+def test_segments_are_looked_up_apart() -> None:
+    """A swapped pair: either part is a stretch; a part from elsewhere is said to be."""
+    ids = np.array([START, *TEXT[6:9], END, *TEXT[3:6], END, 16, 16, END])
+    [row] = marking.view(TEXT, {"pair": Drawn(Tokens.pad([ids], 1), spell, SPECIAL)}, {}).rows
+    content = [part for part in row.parts if part.pieces[0].mark != "special"]
+    assert [part.span for part in content] == [(6, 9), (3, 6), None]
+    assert {piece.mark for piece in content[2].pieces} == {"other"}
+
+
+def test_a_text_as_it_is_and_equal_rows() -> None:
+    @dataclass
+    class Unit:
+        source: np.ndarray
+        targets: tuple[np.ndarray, ...]
+
+    view = marking.view(Unit(TEXT, (TEXT[2:4],)), {"one": tokens(TEXT), "two": tokens(TEXT)}, {})
+    assert view.originals == {} and [row.same_as for row in view.rows] == ["", "one"]
+
+
+@given(
+    st.lists(st.integers(3, 16), min_size=1, max_size=20), st.lists(st.integers(3, 16), min_size=1, max_size=20)
+)
+def test_nothing_is_lost_or_made_up(old: list[int], new: list[int]) -> None:
+    """Without deleted tokens the pieces are the row; those kept, moved or put in come from where they must."""
+    found = pieces(tokens(new), np.array(old))
+    assert [text for text, mark in found if mark != "deleted"] == words(*new)
+    if "other" not in {mark for _, mark in found}:
+        shown = [text for text, mark in found if mark in ("kept", "moved", "deleted")]
+        replaced = sum(mark == "replaced" for _, mark in found)
+        assert len(shown) + replaced == len(old) or (len(new) < len(old) and len(shown) == len(new))
+
+
+@pytest.mark.parametrize(
+    ("names", "joined"),
+    [(["Ġa", "b"], " ab"), (["▁a", "▁b"], " a b"), (["a", "##b"], " ab"), (["a", "b"], " a b")],
+)
+def test_spelling(names: list[str], joined: str) -> None:
+    class Tokenizer:
+        all_special_ids: tuple[int, ...] = ()
+
+        def get_vocab(self) -> dict[str, int]:
+            return {name: number for number, name in enumerate(names)}
+
+        def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+            return [names[i] for i in ids]
+
+        def decode(self, ids: list[int], clean_up_tokenization_spaces: bool) -> str:
+            return names[ids[0]].replace("Ġ", " ").replace("▁", " ")
+
+    assert "".join(marking.speller(Tokenizer())([0, 1])) == joined

@@ -1,0 +1,91 @@
+"""Tables over seeds, and whose lead is more than noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.comparison import scores
+from analysis.comparison.reading import Run, leading
+from tests.analysis.comparison import made_up
+from tests.analysis.senteval import made_up as senteval
+
+
+def runs(folder: Path, first: list[float], second: list[float]) -> list[Run]:
+    """recall@1 of two pairs, by seed."""
+    return [
+        made_up.run(folder, objective, "gru", seed, **{"recall@1": score})
+        for objective, found in (("declutr", first), ("nsp", second))
+        for seed, score in enumerate(found)
+    ]
+
+
+def lead(folder: Path, first: list[float], second: list[float]) -> scores.Winner:
+    found = runs(folder, first, second)
+    grid = scores.quick_grid(found)
+    assert grid is not None
+    winners = {one.task: one for one in scores.winners(grid, found, scores.questions(found))}
+    assert not {"alignment", "uniformity"} & winners.keys()
+    return winners["recall@1"]
+
+
+def test_means_and_spread_over_seeds(tmp_path: Path) -> None:
+    grid = scores.quick_grid(runs(tmp_path, [20.0, 24.0], [10.0, 10.0]))
+    assert grid is not None
+    assert [row.cells["", "recall@1"].text for row in grid.ours] == ["22.00 ± 2.83", "10.00 ± 0.00"]
+    assert [row.label for row in grid.printed] == ["before training: gru"]
+    assert any(note.startswith("By guessing, %: recall@1 0.25") for note in grid.notes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        ([20.0, 24.0], [10.0, 10.0], "clear"),  # a lead of 12, its standard error 2
+        ([20.0, 24.0], [19.0, 19.5], "within the noise"),
+        ([30.0], [20.0], "clear"),  # of 400 questions each: standard error 3.0
+        ([24.0], [20.0], "within the noise"),
+    ],
+)
+def test_verdicts(tmp_path: Path, first: list[float], second: list[float], verdict: str) -> None:
+    found = lead(tmp_path, first, second)
+    assert found.name == "declutr · gru" and found.second == "nsp · gru" and found.verdict == verdict
+
+
+def test_the_error_of_one_seed_is_that_of_two_shares(tmp_path: Path) -> None:
+    found = lead(tmp_path, [30.0], [20.0])
+    assert found.error == pytest.approx(((30 * 70 + 20 * 80) / 400) ** 0.5)
+    assert found.lead == pytest.approx(10.0)
+
+
+def test_no_counts_no_verdict(tmp_path: Path) -> None:
+    found = runs(tmp_path, [30.0], [20.0])
+    grid = scores.quick_grid(found)
+    assert grid is not None
+    assert {one.verdict for one in scores.winners(grid, found, {})} == {"one seed: no spread known"}
+
+
+def test_senteval_beside_it(tmp_path: Path) -> None:
+    """Of shares the error is known, of correlations not; rows are called by their pairs."""
+    first, second = runs(tmp_path, [30.0], [20.0])
+    tasks = ("CR", "STSBenchmark")
+    judged = [
+        replace(run, results=senteval.results("any", senteval.records(tasks, score)))
+        for run, score in ((first, 70.0), (second, 80.0))
+    ]
+    grid = scores.senteval_grid([*judged, first])
+    assert grid is not None and [row.name for row in grid.ours] == ["declutr · gru", "nsp · gru"]
+    found = {one.task: one for one in scores.winners(grid, judged, scores.questions(judged))}
+    assert found["CR"].name == "nsp · gru" and found["CR"].verdict == "clear"
+    assert found["STS-B ρ"].error is None
+
+
+def test_without_runs_there_is_no_table() -> None:
+    lost = [Run("a", "b", 1, "c", problem="gone")]
+    assert scores.quick_grid(lost) is None and scores.senteval_grid(lost) is None
+
+
+def test_the_first_seed_leads(tmp_path: Path) -> None:
+    found = runs(tmp_path, [1.0, 2.0], [3.0])
+    assert [(run.name, run.seed) for run in leading(reversed(found))] == [("nsp · gru", 0), ("declutr · gru", 0)]

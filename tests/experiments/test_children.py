@@ -1,0 +1,93 @@
+"""Child processes: in order, several at a time, failures told, interrupts passed on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from experiments.children import Job, Working, last_line, run_jobs
+
+
+def script(text: str) -> list[str]:
+    return ["-c", text]
+
+
+def job(folder: Path, name: str, *texts: str | None) -> Job:
+    commands = [lambda text=text: None if text is None else script(text) for text in texts]
+    return Job(name, commands, folder / "logs" / f"{name}.log")
+
+
+def nothing(at_work: Sequence[Working], share: float) -> None:
+    pass
+
+
+def test_commands_of_a_job_follow_each_other_and_a_failed_one_ends_it(tmp_path: Path) -> None:
+    touch = "import pathlib; pathlib.Path({!r}).touch()"
+    good = job(tmp_path, "good", touch.format(str(tmp_path / "a")), None, touch.format(str(tmp_path / "b")))
+    bad = job(tmp_path, "bad", "print('so far'); raise SystemExit('it broke')", touch.format(str(tmp_path / "c")))
+    none = job(tmp_path, "none", None)
+    shares: list[float] = []
+    failed = run_jobs([bad, good, none], at_once=1, threads=1, watch=lambda at_work, share: shares.append(share))
+    assert failed == {"bad": "it broke"}
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "logs"}
+    assert shares[-1] == pytest.approx(1)
+    assert shares == sorted(shares)
+
+
+def test_as_many_run_at_once_as_are_asked_for(tmp_path: Path) -> None:
+    most = [0]
+
+    def watch(at_work: Sequence[Working], share: float) -> None:
+        most[0] = max(most[0], sum(one.process is not None for one in at_work))
+
+    jobs = [job(tmp_path, str(number), "import time; time.sleep(0.3)") for number in range(4)]
+    assert run_jobs(jobs, at_once=2, threads=1, watch=watch) == {}
+    assert most == [2]
+
+
+def test_threads_are_limited_and_progress_is_read_from_the_log(tmp_path: Path) -> None:
+    text = "import os, time; print('threads', os.environ['OMP_NUM_THREADS'])\n"
+    text += "print('training 1,500 of 6,000  loss', flush=True); time.sleep(1.5)"
+    seen: list[float] = []
+    run_jobs(
+        [job(tmp_path, "one", text)],
+        at_once=1,
+        threads=3,
+        watch=lambda at_work, share: seen.extend(one.share for one in at_work),
+    )
+    assert "threads 3" in (tmp_path / "logs" / "one.log").read_text()
+    assert 0.25 in seen
+
+
+def test_an_interrupt_reaches_the_children_once_and_waits_for_them(tmp_path: Path) -> None:
+    done, begun = tmp_path / "done", tmp_path / "begun"
+    text = (
+        "import pathlib, signal, time\n"
+        "def stop(number, frame):\n"
+        f"    time.sleep(0.5); pathlib.Path({str(done)!r}).write_text('saved'); raise SystemExit(130)\n"
+        "signal.signal(signal.SIGINT, stop)\n"
+        f"pathlib.Path({str(begun)!r}).touch()\n"
+        "time.sleep(60)"
+    )
+
+    def interrupt() -> None:
+        while not begun.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs([job(tmp_path, "long", text)], at_once=1, threads=1, watch=nothing)
+    assert done.read_text() == "saved"
+
+
+def test_the_last_line_of_a_log(tmp_path: Path) -> None:
+    assert last_line(tmp_path / "none.log") == ""
+    (tmp_path / "a.log").write_text("first\nlast one \n\n")
+    assert last_line(tmp_path / "a.log") == "last one"

@@ -1,0 +1,189 @@
+"""compare.py: what is asked for, the runs that follow, and a page from real runs, one pair being impossible."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.errors import UserError
+from experiments import compose, experiment, side_by_side
+from experiments.children import Job
+from experiments.comparison import command, drawing
+from experiments.comparison.planning import equality, plan
+from experiments.comparison.settings import TOKENS, read
+
+LINES = {
+    "objectivs=[a]": "objectivs: no such key. Did you mean objectives?",
+    "tokens": "tokens: not of the form key=value.",
+    "tokens=0": "tokens must be at least 1. Got 0 instead.",
+    "tokens=many": "tokens must be a valid integer. Got 'many' instead.",
+    "seeds=[1,1]": "seeds must be one or more, each once. Got [1, 1] instead.",
+    "objectives=[]": "objectives must be one or more, each once. Got [] instead.",
+    "equal=compute tokens=5": "tokens= goes with equal=tokens: where compute is equal, tokens are not.",
+    "budget=paper": "budget=paper says no number of tokens: tokens=<number>, or equal=compute.",
+    "budget.steps=3": "budget.steps: all runs get the same: tokens=<number>, or equal=compute and budget=<name>.",
+    "protocol=fast": "protocol=fast: no such protocol. There are ",
+    "data=/no/such": "data=/no/such: there is no such folder.",
+    "seed=3": "seed: the command sets it for each run; seeds=[..] is for all runs.",
+    "encoder.hidden=3": "encoder.hidden: the command sets it for each run; encoders=[..] names them",
+}
+
+
+@pytest.mark.parametrize(("given", "line"), LINES.items())
+def test_refusals_are_one_line(given: str, line: str) -> None:
+    with pytest.raises(UserError) as refused:
+        read(given.split())
+    assert str(refused.value).startswith(line) and "\n" not in str(refused.value)
+
+
+def test_all_faults_at_once() -> None:
+    with pytest.raises(UserError) as refused:
+        read(["tokens=many", "jbs=2"])
+    assert len(str(refused.value).split("\n")) == 2
+
+
+def test_own_keys_and_those_of_runs() -> None:
+    wanted, passed = read(["seeds=3", "corpus=text", "corpus.path=a", "settings.gru=[encoder.hidden=8]", "jobs=2"])
+    assert [*wanted.seeds] == [3] and wanted.jobs == 2 and passed == ["corpus=text", "corpus.path=a"]
+    assert [*wanted.settings["gru"]] == ["encoder.hidden=8"] and "bilstm_max" in wanted.settings
+    assert wanted.tokens_each == TOKENS["teaching"]
+
+
+def fake_check(overrides: list[str]) -> dict[str, Any]:
+    """A configuration of what is given; the encoder "none" is unknown."""
+    values: dict[str, Any] = dict(text.split("=", 1) for text in overrides)
+    if values["encoder"] == "none":
+        raise UserError("encoder=none: no such encoder.")
+    values = {"corpus": "pydocs"} | values
+    return values | {"names": {key: values[key] for key in ("objective", "encoder", "corpus")}, "seed": 1}
+
+
+def test_every_pair_and_seed_under_one_budget() -> None:
+    given = (
+        "objectives=[a,b]",
+        "encoders=[gru,lstm]",
+        "seeds=[1,2]",
+        "tokens=50",
+        "settings.lstm=[]",
+        "corpus=text",
+    )
+    wanted, passed = read(given)
+    planned = plan(wanted, passed, fake_check)
+    assert [(run.objective, run.encoder, run.seed) for run in planned] == [
+        (objective, encoder, seed) for objective in "ab" for encoder in ("gru", "lstm") for seed in (1, 2)
+    ]
+    assert all("budget.tokens=50" in run.overrides for run in planned)
+    assert [("encoder.hidden=256" in run.overrides) for run in planned] == [
+        run.encoder == "gru" for run in planned
+    ]
+    assert "50 each" in equality(wanted)
+    assert len({run.name for run in planned}) == 8 and planned[0].name.startswith("a-gru-text-1-")
+    assert planned[1].command.startswith("python experiments/run.py objective=a encoder=gru ")
+
+
+def test_names_follow_from_what_is_trained_alone() -> None:
+    def name(*given: str) -> str:
+        wanted, passed = read(["objectives=[a]", "encoders=[gru]", *given])
+        return plan(wanted, passed, fake_check)[0].name
+
+    assert name() == name("device=cpu", "jobs=2", "cache=elsewhere")
+    assert len({name(), name("tokens=7"), name("equal=compute"), name("weights=random")}) == 4
+
+
+def test_unknown_ones_are_told_once() -> None:
+    wanted, passed = read(["objectives=[a,b]", "encoders=[none]"])
+    with pytest.raises(UserError, match=r"^encoder=none: no such encoder\.$"):
+        plan(wanted, passed, fake_check)
+
+
+def test_an_objective_says_what_it_is() -> None:
+    from objectives.declutr import Declutr
+
+    headline, equation = drawing.told(Declutr)
+    assert headline.startswith("DeCLUTR: span-contrastive learning") and headline.endswith("2021).")
+    assert equation == "L = contrastive_weight * L_contrastive + mlm_weight * L_MLM"
+
+
+def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
+    """``run_jobs`` without children."""
+    failed = {}
+    for job in jobs:
+        for get in job.commands:
+            if (arguments := get()) is not None:
+                assert arguments[0] == side_by_side.TRAIN
+                try:
+                    experiment.run(compose.check([*arguments[1:]]))
+                except UserError as error:
+                    failed[job.name] = str(error)
+    return failed
+
+
+def test_a_page_of_real_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """declutr and conssent with a GRU and a bag of words, which has nothing to say of hidden tokens."""
+    words = [f"{a}{b}" for a in ("ba", "ke", "li", "mo") for b in "dfgk"]
+    rng = random.Random(0)
+    with (tmp_path / "corpus.jsonl").open("w") as file:
+        for _ in range(40):
+            sentences = [" ".join(rng.choices(words, k=rng.randint(6, 12))).capitalize() + "." for _ in range(12)]
+            file.write(json.dumps({"text": " ".join(sentences)}) + "\n")
+    (tmp_path / "vectors.txt").write_text("".join(f"{word} {i} 1 {i % 3}\n" for i, word in enumerate(words)))
+    monkeypatch.setattr(side_by_side, "run_jobs", in_this_process)
+    monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
+    wanted, passed = read(
+        [
+            "objectives=[declutr,conssent]",
+            "encoders=[gru,bag_of_words]",
+            "tokens=600",
+            "settings.gru=[encoder.hidden=4,encoder.word_size=4,encoder.min_count=1]",
+            f"settings.bag_of_words=[encoder.vectors={tmp_path / 'vectors.txt'}]",
+            "settings.declutr=[objective.length_groups=2,objective.mlm_probability=0.6]",
+            "settings.conssent=[objective.task=P,objective.k=3,objective.classifier_width=4]",
+            "corpus=text",
+            f"corpus.path={tmp_path / 'corpus.jsonl'}",
+            "corpus.dev_fraction=0.3",
+            "budget.min_span=4",
+            "budget.max_span=8",
+            "budget.documents=4",
+            "budget.sentences=8",
+            "budget.min_tokens=null",
+            "dev_batches=1",
+            "device=cpu",
+            "threads=1",
+            f"cache={tmp_path / 'cache'}",
+            f"runs={tmp_path / 'runs'}",
+            f"out={tmp_path / 'out' / 'page.html'}",
+        ]
+    )
+    assert command.compare(wanted, passed) == 0  # what is impossible has not failed
+    page = (tmp_path / "out" / "page.html").read_text(encoding="utf-8")
+    said = capsys.readouterr().out
+    assert said.count("impossible") == 1 and "mask" in said
+    assert page.count("not possible") == 1 and page.count('class="map"') == 3
+    assert "Not shown" not in page and "Maps and neighbours:" not in page
+    assert "<b>anchor 1</b>" in page and "moved here" in page and "hidden, to be guessed" in page
+
+    # A second time nothing is trained, and but for the command the page is the same.
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
+    assert command.compare(wanted, passed) == 0
+    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
+    assert (tmp_path / "out" / "page.html").read_text(encoding="utf-8") == page
+
+
+def test_nothing_finished_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, fake_check))
+    monkeypatch.setattr(
+        side_by_side, "run_jobs", lambda jobs, **options: {job.name: "Out of luck." for job in jobs}
+    )
+    wanted, passed = read(
+        ["objectives=[a]", "encoders=[gru]", f"runs={tmp_path}", f"out={tmp_path / 'page.html'}"]
+    )
+    with pytest.raises(UserError, match=r"^None of the 1 runs is finished, and there is nothing to compare\.$"):
+        command.compare(wanted, passed)
+    assert not (tmp_path / "page.html").exists()

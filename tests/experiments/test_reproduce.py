@@ -1,0 +1,282 @@
+"""Figures and tables as runs: planning, controls, the hour, and what a wrong command is told."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.errors import UserError
+from experiments import arguments, compose, signatures
+from experiments.arguments import key_of
+from experiments.reproduction import planning, settings, specification
+from experiments.reproduction.planning import Run, core_seconds, plan
+from experiments.reproduction.settings import Reproduction
+from experiments.reproduction.specification import Grid, Specification, Value
+from tests.tiny import TinyEncoder
+
+NAMES = specification.names()
+TRAINED = [name for name in NAMES if specification.read(name).grids]
+# What a table or figure at the paper's sizes needs besides.
+GIVEN = {"gensen": ["corpus.path=.", "objective.parse.gold=.", "objective.nli.path=."]}
+
+
+def flat(overrides: list[str]) -> dict[str, Any]:
+    """A stand-in for composing: the overrides themselves, the last of a key."""
+    names = {"objective": "o", "encoder": "e", "corpus": "c"}
+    return {key_of(text): text.partition("=")[2] for text in overrides} | {"names": names}
+
+
+def small(**changes: Any) -> Specification:
+    """Two axes of two values, two seeds."""
+    axes = {
+        "A": {"1": Value("1", ("objective.a=1",), documents=2, epochs=2), "2": Value("2", ("objective.a=2",))},
+        "B": {
+            "x": Value("x", ("objective.b=1",), {"A": {"1": ("objective.c=7",)}}),
+            "y": Value("y", ("objective.b=2",), share=0.5),
+        },
+    }
+    grid = Grid({"A": ("1", "2"), "B": ("x", "y")}, seeds=(1, 2), flops=1e12)
+    known: dict[str, Any] = {
+        "id": "paper/1", "figure": None, "table": None, "base": ("objective=declutr",), "axes": axes,
+        "grids": {"teaching": grid, "paper": grid}, "point": {}, "scores": specification.Scores(), "marks": None,
+        "ensemble": None, "cannot": (),
+    }  # fmt: skip
+    return Specification(**known | changes)
+
+
+def wanted(**keys: Any) -> Reproduction:
+    return Reproduction(figure="paper/1", **keys)
+
+
+def test_planning_is_a_pure_function_of_its_arguments() -> None:
+    once, again = (plan(small(), wanted(), check=flat) for _ in range(2))
+    assert once == again
+    assert len({run.name for run in once}) == len(once) == 2 * 2 * 2
+    assert [run.labels for run in once[:3]] == [{"A": "1", "B": "x"}] * 2 + [{"A": "1", "B": "y"}]
+    assert [run.seed for run in once[:3]] == [1, 2, 1]
+
+
+def test_a_run_has_its_part_of_the_compute_and_what_two_values_decide_together() -> None:
+    one, _, other, *_ = plan(small(), wanted(), check=flat)
+    assert {"objective.a=1", "objective.b=1", "objective.c=7", "budget.flops=1e+12", "budget.documents=32"} <= {
+        *one.overrides
+    }
+    assert (one.flops, other.flops) == (1e12, 5e11)
+    assert "objective.c=7" not in plan(small(), wanted(), check=flat)[-1].overrides
+
+
+def test_what_the_user_says_of_compute_is_scaled_as_the_figure_needs_it() -> None:
+    passed = ["budget.documents=4", "budget.epochs=3", "budget.flops=2e12"]
+    runs = plan(small(), wanted(), passed, flat)
+    assert {"budget.documents=8", "budget.epochs=6", "budget.flops=2e+12"} <= {*runs[0].overrides}
+    assert {"budget.documents=4", "budget.epochs=3", "budget.flops=1e+12"} <= {*runs[-1].overrides}
+    assert all(sum(text.startswith("budget.epochs") for text in run.overrides) == 1 for run in runs)
+
+
+def test_seeds_and_settings_that_are_added_leave_the_runs_that_are_there() -> None:
+    few = {run.name for run in plan(small(), wanted(), check=flat)}
+    more = plan(small(), wanted(seeds=(1, 2, 3)), check=flat)
+    assert few < {run.name for run in more}
+    grids = {"teaching": Grid({"A": ("2",), "B": ("x",)}, flops=1e12), "paper": small().grids["paper"]}
+    full = plan(small(grids=grids), wanted(grid="paper"), check=flat)
+    teaching = plan(small(grids=grids), wanted(), check=flat)
+    assert {run.name for run in teaching} < {run.name for run in full}
+    assert len(full) == 4
+
+
+def test_what_is_no_part_of_an_experiment_does_not_change_its_name() -> None:
+    plain, *_ = plan(small(), wanted(), check=flat)
+    other, *_ = plan(small(), wanted(), ["device=cpu", "cache=elsewhere", "workers=2"], flat)
+    changed, *_ = plan(small(), wanted(), ["corpus=text"], flat)
+    assert plain.name == other.name != changed.name
+
+
+def test_settings_of_no_difference_are_one_run() -> None:
+    axes = dict(small().axes) | {"B": {"x": Value("x"), "y": Value("y")}}
+    assert len(plan(small(axes=axes), wanted(), check=flat)) == 2 * 2
+
+
+def test_left_out_combinations_are_not_run() -> None:
+    grid = Grid({"A": ("1", "2"), "B": ("x", "y")}, ({"A": ("1",), "B": ("x", "y")},), flops=1.0)
+    runs = plan(small(grids={"teaching": grid}), wanted(), check=flat)
+    assert [run.labels for run in runs] == [{"A": "2", "B": "x"}, {"A": "2", "B": "y"}]
+
+
+def test_a_given_encoder_takes_the_place_of_the_figures() -> None:
+    model = {"large": Value("large", ("encoder=roberta-base", "weights=pretrained")), "two": Value("two")}
+    grid = Grid({"model": ("large", "two")}, base=("encoder.vocab_size=9", "corpus=lm1b", "corpus.fraction=0.1"))
+    given = small(axes={"model": model}, grids={"teaching": grid})
+    [run] = plan(given, wanted(), ["encoder=gru", "corpus=text"], flat)
+    assert run.labels == {"model": "gru"}
+    assert run.overrides == ("objective=declutr", "budget=teaching", "encoder=gru", "corpus=text", "seed=1")
+
+
+def test_what_the_figure_varies_is_its_own() -> None:
+    with pytest.raises(UserError, match=r"objective\.b: paper/1 sets it itself \(B: x, y\)\."):
+        plan(small(), wanted(), ["objective.b=3"], flat)
+
+
+def test_rows_that_need_a_file_wait_for_it(tmp_path: Path) -> None:
+    axes = {"row": {"bag": Value("bag", ("encoder.vectors={vectors}",)), "other": Value("other")}}
+    given = small(axes=axes, grids={"teaching": Grid({"row": ("bag", "other")})})
+    assert [run.labels["row"] for run in plan(given, wanted(), check=flat)] == ["other"]
+    assert planning.left_out(given, wanted()) == ["bag"]
+    (tmp_path / "v.txt").touch()
+    vectors = str(tmp_path / "v.txt")
+    found = plan(given, wanted(vectors=vectors), check=flat)
+    assert f"encoder.vectors={vectors}" in found[0].overrides
+    assert planning.left_out(given, wanted(vectors=vectors)) == []
+
+
+# Every figure and table that there is
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_yaml_says_all_that_it_needs(name: str) -> None:
+    given = specification.read(name)
+    assert given.title
+    for size, grid in given.grids.items():
+        assert {*grid.axes} <= {*given.axes}
+        assert {axis for axis in given.point.values()} <= {*grid.axes}, size
+        for values in planning.combinations(given, grid):
+            assert {other for value in values for other in value.by} <= {*grid.axes}
+    if given.figure is not None:
+        assert given.figure.id == name
+        labels = {key: {*given.axes[axis]} for key, axis in given.point.items()}
+        known = {"panel": given.figure.panels, "group": given.figure.groups, "x": given.figure.ticks}
+        for key, found in labels.items():
+            on_axis = {label for grid in given.grids.values() for label in grid.axes[given.point[key]]}
+            assert on_axis - {""} <= {*known[key]}, f"{key} of a point must have a place"
+            assert on_axis <= found
+    elif given.grids:
+        assert all(given.point.get("row", "row") in grid.axes for grid in given.grids.values())
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_at_teaching_size_it_takes_an_hour_of_two_cores(name: str) -> None:
+    given = specification.read(name)
+    grid = given.grids["teaching"]
+    runs = []
+    for values in planning.combinations(given, grid):
+        share = 1.0
+        for value in values:
+            share *= value.share
+        runs += [Run({}, seed, (), share * grid.flops) for seed in grid.seeds]
+    assert core_seconds(runs, grid) <= planning.HOUR
+    assert len(runs) <= 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["teaching", "paper"])
+@pytest.mark.parametrize("name", TRAINED)
+def test_all_its_runs_can_be_composed(
+    name: str, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v.txt").touch()
+    keys: dict[str, Any] = {"figure": name, "budget": size, "vectors": "v.txt"}
+    passed = GIVEN.get(name.split("/")[0], []) if size == "paper" else []
+    runs = plan(specification.read(name), Reproduction(**keys), passed)
+    assert len({run.name for run in runs}) == len(runs) > 0
+
+
+@pytest.mark.parametrize(("size", "documents"), [("teaching", 16), ("teaching", 6), ("paper", 16)])
+def test_one_and_two_anchors_see_equal_spans_in_equal_effective_batches(size: Any, documents: int) -> None:
+    """Section 5.2 of DeCLUTR, on the configurations that the runs are really given."""
+    given = specification.read("declutr/2a")
+    narrow = {"P": ("1", "4"), "tau": ("0.05",), "model": given.grids[size].axes["model"][:1]}
+    grid = replace(given.grids[size], axes={**given.grids[size].axes, **narrow}, without=(), seeds=(1,))
+    asked = Reproduction(figure="declutr/2a", budget=size)
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for run in plan(replace(given, grids={size: grid}), asked, [f"budget.documents={documents}"]):
+        config = compose.check(list(run.overrides))
+        found.setdefault((run.labels["P"], run.labels["lr"]), {})[run.labels["A"]] = config
+    for configs in found.values():
+        one, two = configs["1"], configs["2"]
+        batches, spans = [], []
+        for config in (one, two):
+            objective = signatures.build(config["objective"])
+            length = signatures.build(config["budget"]).plan(
+                step_flops=objective.step_flops(TinyEncoder()),
+                step_tokens=1.0,
+                steps_per_epoch=960 / objective.batch_size,  # of a corpus of 960 documents
+            )
+            batches.append(objective.batch_size * objective.sampler.anchors)
+            spans.append(length.steps * batches[-1])
+        assert batches == [2 * documents] * 2  # anchors, and as many mean positives: 4N embeddings
+        assert spans[0] == spans[1]
+        differing = {key for key in one["objective"] if one["objective"][key] != two["objective"][key]}
+        assert differing == {"anchors_per_document", "batch_size"}
+    assert len(found) == 2 * len(grid.axes["lr"])
+
+
+# The command line
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("declutr/s1b", "declutr_v1/s1b"),
+        ("DeCLUTR/S1a", "declutr_v1/s1a"),
+        ("declutr/fig2a", "declutr/2a"),
+        ("conssent/1", "conssent/fig1"),
+        ("conssent/figure_3", "conssent/fig3"),
+        ("gensen/table3", "gensen/table3"),
+    ],
+)
+def test_names_that_people_write(given: str, found: str) -> None:
+    assert specification.find(given) == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([], "figure is not set: figure=<paper>/<name>; list=true names all."),
+        (["figur=declutr/2a"], "figur: no such key. Did you mean figure?"),
+        (["figure=declutr/2a", "budget=laptop"], "budget must be 'teaching' or 'paper'. Got 'laptop' instead."),
+        (["figure=declutr/2a", "seed=3"], "seed: the command sets it for each run; seeds=[..] gives all of them."),
+        (
+            ["figure=declutr/2a", "evaluation.data=x"],
+            "evaluation.data: the command sets it for each run; data=<SentEval",
+        ),
+        (["figure=declutr/2a", "seeds=[-1]"], "seeds must be numbers of at least 0. Got [-1] instead."),
+        (["figure=declutr/2a", "jobs=0"], "jobs must be at least 1. Got 0 instead."),
+        (["figure=declutr/2a", "data=nowhere"], "data=nowhere: there is no such file or folder."),
+        (["figure=declutr/2a", "tasks=[TREK]"], "tasks: there is no task 'TREK'; did you mean TREC?"),
+        (["figure=declutr/2a", "protocol=x"], "protocol=x: no such protocol. There are default,"),
+        (["declutr/2a"], "declutr/2a: not of the form key=value."),
+    ],
+)
+def test_refusals_are_a_line_each(arguments: list[str], line: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        settings.read(arguments)
+    assert str(refusal.value).splitlines()[0].startswith(line)
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+def test_all_faults_are_told_at_once() -> None:
+    with pytest.raises(UserError) as refusal:
+        settings.read(["figur=1", "jobs=none", "run_dir=x"])
+    assert len(str(refusal.value).splitlines()) == 3
+
+
+def test_an_unknown_figure_is_told_with_the_nearest_one() -> None:
+    with pytest.raises(UserError, match=r"figure=declutr/2d: no such figure or table\. Did you mean declutr/2"):
+        specification.find("declutr/2d")
+
+
+def test_other_keys_go_to_the_runs() -> None:
+    given, passed = settings.read(
+        ["figure=declutr/2a", "seeds=3", "encoder=gru", "+clipping=norm_5", "dry_run=true"]
+    )
+    assert (given.seeds, given.dry_run) == ((3,), True)
+    assert passed == ["encoder=gru", "+clipping=norm_5"]
+
+
+def test_help_names_every_key() -> None:
+    text = arguments.help_text(settings.FILE)
+    assert all(re.search(rf"^{key}: ", text, re.MULTILINE) for key in Reproduction.__dataclass_fields__)

@@ -1,0 +1,183 @@
+"""The whole way: runs trained, reused, resumed, judged and drawn; what fails is told and the rest goes on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.errors import UserError
+from experiments import side_by_side
+from experiments.progress import Display
+from experiments.reproduction import command, planning, settings, specification
+from tests.experiments import tiny
+
+FIGURE = """
+# A figure of two runs, and of a third that cannot be trained.
+figure:
+  id: some/fig
+  paper: some
+  title: "Two temperatures"
+  kind: line
+  x: tau
+  y: averaged score, %
+  groups: [roberta-mini]
+  ticks: ["0.05", "0.5", "long"]
+  printed: [{group: roberta-mini, x: "0.5", score: 50.0}]
+  statements:
+    - {id: a, says: "warmer is worse", section: "1", check: {kind: greater, left: {x: "0.05"}, right: {x: "0.5"}}}
+cannot: ["The rest of it."]
+base: [objective=contrastive_only]
+axes:
+  model: {roberta-mini: [encoder=roberta-mini]}
+  tau:
+    0.05: [objective.temperature=0.05]
+    0.5: [objective.temperature=0.5]
+    long: [budget.max_span=900]
+grids:
+  teaching: {axes: {model: [roberta-mini], tau: [0.05, 0.5]}, seeds: [1], flops: 1.0e+8}
+  paper: {axes: {model: [roberta-mini], tau: [0.05, 0.5, long]}, seeds: [1], flops: 1.0e+8}
+point: {group: model, x: tau}
+scores: {senteval: {"": declutr_downstream_dev}}
+"""
+
+
+@pytest.fixture
+def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The figure "some/fig" in place of the papers', and a corpus with enough held-out text."""
+    (tmp_path / "figures" / "some").mkdir(parents=True)
+    (tmp_path / "figures" / "some" / "fig.yaml").write_text(FIGURE)
+    monkeypatch.setattr(specification, "FOLDER", tmp_path / "figures")
+    monkeypatch.setattr(command, "DOWNLOADED", "no such folder")
+    monkeypatch.chdir(tmp_path)
+    tiny.corpus(tmp_path, documents=160, words=300)
+    return tmp_path
+
+
+def reproduce(folder: Path, *more: str) -> int:
+    left_out = ("encoder=", "weights=", "evaluation=", "budget.max_span=", "budget.steps=")
+    passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
+    asked = [*passed, "figure=some/fig", "budget.steps=6", "runs=runs", "out=out", *more]
+    return command.reproduce(*settings.read(asked))
+
+
+def planned(folder: Path, **keys: Any) -> list[planning.Run]:
+    left_out = ("encoder=", "weights=", "evaluation=", "budget.max_span=", "budget.steps=")
+    passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
+    asked = settings.Reproduction(figure="some/fig", **keys)
+    return planning.plan(specification.read("some/fig"), asked, [*passed, "budget.steps=6"])
+
+
+def test_a_dry_run_lists_runs_time_and_state_and_does_nothing(
+    figure: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce(figure, "dry_run=true") == 0
+    shown = capsys.readouterr().out
+    first, second = planned(figure)
+    assert first.name in shown
+    assert second.name in shown
+    assert "2 in runs: 2 missing" in shown
+    assert "not here     The rest of it." in shown
+    assert "quick judgement on held-out text" in shown
+    assert not (figure / "runs").exists()
+    assert not (figure / "out").exists()
+
+
+def test_the_list_has_everything_with_its_cost(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.reproduce(*settings.read(["list=true"])) == 0
+    shown = capsys.readouterr().out
+    assert "some/fig" in shown
+    assert "Two temperatures" in shown
+    assert "some/fig: The rest of it." in shown
+
+
+def test_where_no_run_ends_there_is_one_line_and_no_picture(
+    figure: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "run_jobs", lambda jobs, **settings: {job.name: "it broke" for job in jobs})
+    with pytest.raises(UserError, match="None of the 2 runs is finished and judged: there is nothing to draw"):
+        reproduce(figure)
+    assert capsys.readouterr().out.count(": it broke") == 2
+    assert not (figure / "out").exists()
+
+
+def test_a_stop_says_that_the_same_command_goes_on(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(jobs: object, **settings: object) -> dict[str, str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(side_by_side, "run_jobs", stopped)
+    with pytest.raises(KeyboardInterrupt, match="The same command goes on"):
+        reproduce(figure)
+
+
+def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
+    [run, _] = planned(figure)
+    (figure / "senteval").mkdir()
+    asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
+    work = command.Work(
+        specification.read("some/fig"),
+        asked,
+        ["device=cpu", "dev_batches=2"],
+        [run],
+        Path("senteval"),
+        1,
+        Display(),
+    )
+    folder = Path("runs") / run.name
+
+    def training() -> list[str] | None:
+        return side_by_side.training(folder, run.overrides, work.passed, 1)
+
+    begun = training()
+    assert begun is not None
+    assert begun[1:] == [*run.overrides, "evaluation=quick", "threads=1", f"run_dir=runs/{run.name}"]
+    evaluation = command._evaluation(work, run)
+    assert evaluation is not None
+    assert f"model=runs/{run.name}" in evaluation
+    assert f"out=runs/{run.name}" in evaluation
+    assert "device=cpu" in evaluation
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("seed: 1\n")
+    assert training() == [side_by_side.TRAIN, f"resume=runs/{run.name}", "threads=1", "device=cpu"]
+    (folder / "encoder").mkdir()
+    assert training() is None
+
+
+@pytest.mark.slow
+def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_told(
+    figure: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # One of three cannot be trained: it is told, and the figure is drawn of the others.
+    assert reproduce(figure, "grid=paper", "jobs=2") == 1
+    shown = capsys.readouterr().out
+    bad = next(run for run in planned(figure, grid="paper") if run.labels["tau"] == "long")
+    assert f"failed      {bad.name}: None of the " in shown
+    out = figure / "out"
+    assert {path.name for path in out.iterdir()} == {f"some-fig.{kind}" for kind in ("pdf", "png", "csv", "md")}
+    text = (out / "some-fig.md").read_text()
+    assert "1 of 3 runs are missing" in text
+    assert "teaching sizes, not the paper's" in text
+    assert "quick judgement, not SentEval" in text
+    points = list(csv.DictReader((out / "some-fig.csv").open()))
+    assert [(point["source"], point["x"], point["run"]) for point in points] == [
+        ("ours", run.labels["tau"], run.name) for run in planned(figure)
+    ]  # and no printed value, which is of another measure
+
+    # Both that are there are reused by the smaller grid, one of them after it was stopped before its end.
+    first, second = (figure / "runs" / run.name for run in planned(figure))
+    before = (second / "metrics.jsonl").read_bytes()
+    begun = {path: path.stat().st_mtime_ns for path in first.rglob("*") if path.is_file()}
+    shutil.rmtree(second / "encoder")
+    newest = sorted((second / "checkpoints").iterdir())[-1]
+    shutil.rmtree(newest)
+    assert reproduce(figure) == 0
+    shown = capsys.readouterr().out
+    assert "1 finished, 1 begun" in shown
+    assert (second / "encoder").is_dir()
+    assert (second / "metrics.jsonl").read_bytes() == before
+    assert {path: path.stat().st_mtime_ns for path in first.rglob("*") if path.is_file()} == begun
+    assert json.loads((second / "quick.json").read_text())["trained"]["recall@1"] is not None

@@ -1,0 +1,158 @@
+"""From run folders to points, marks and tables: what is said of scores, and what may stand beside them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.figures.reproduction import figure_from
+from analysis.senteval.rendering import as_markdown
+from experiments.reproduction import judged, specification, tables
+from experiments.reproduction.planning import Run
+from experiments.reproduction.specification import Marks, Scores, Specification, Table
+
+FIGURE = {
+    "id": "some/fig", "paper": "conssent", "title": "t", "kind": "line", "x": "k", "y": "accuracy, %",
+    "panels": ["TREC"], "groups": ["D", "R"], "ticks": ["1", "2"],
+}  # fmt: skip
+
+
+def record(score: float, **changes: Any) -> dict[str, Any]:
+    """TREC as SentEval has it."""
+    return {
+        "kind": "kfold", "protocol": "default", "dev": score - 1, "test": score, "n_train": 5452, "n_dev": 5452,
+        "n_test": 500, "l2": 1e-5, "seconds": 1.0, "files": "f",
+    } | changes  # fmt: skip
+
+
+def finished(folder: Path, run: Run, quick: float, tasks: dict[str, Any] | None = None) -> None:
+    path = folder / run.name
+    (path / "encoder").mkdir(parents=True)
+    names = {"objective": "conssent", "encoder": "bilstm_max", "corpus": "text", "budget": "teaching"}
+    (path / "config.yaml").write_text(json.dumps({"names": names, "seed": run.seed}))
+    (path / "metrics.jsonl").write_text(json.dumps({"step": 9, "loss": 1.0, "tokens": 1000 * run.seed}) + "\n")
+    facts = {"negatives per anchor": 62}
+    scores = {"start": {}, "trained": {"recall@1": quick}, "weights": "random", "facts": facts}
+    (path / "quick.json").write_text(json.dumps(scores))
+    if tasks is not None:
+        places = {"downstream": "data/downstream"}
+        (path / "senteval.json").write_text(
+            json.dumps({"tasks": tasks, "model": {"name": run.name}, "protocol": "default", "data": places})
+        )
+
+
+@pytest.fixture
+def planned() -> list[Run]:
+    return [
+        Run({"task": group, "k": x, "lr": lr}, seed, (), 1.0, f"{group}{x}{lr}{seed}")
+        for group in "DR"
+        for x in "12"
+        for lr in ("low", "high")
+        for seed in (1, 2)
+    ]
+
+
+def figure(**scores: Any) -> Specification:
+    return Specification(
+        "some/fig", figure_from(FIGURE), None, (), {}, {}, {"group": "task", "x": "k"}, Scores(**scores),
+        Marks("conssent", {"ConsSent-D(5)": {"group": "D", "x": "1"}}), None, (),
+    )  # fmt: skip
+
+
+def test_quick_scores_say_so_and_stand_beside_nothing_printed(tmp_path: Path, planned: list[Run]) -> None:
+    for run in planned[:3]:
+        finished(tmp_path, run, 10.0 + run.seed)
+    found = judged.collect(planned, tmp_path, None)
+    assert [run.name for run in found.facts] == ["D1low1", "D1low2", "D1high1"]
+    shown, points, [note] = judged.shown(figure(senteval={"TREC": "TREC.test"}), found, {}, senteval=False)
+    assert shown.y == "recall@1 on held-out text, % (quick judgement, not SentEval)"
+    assert shown.printed == ()
+    assert "there is no SentEval data here" in note
+    assert [(one.group, one.x, one.seed, one.score, one.setting, one.run) for one in points] == [
+        ("D", "1", 1, 11.0, "lr=low", "D1low1"),
+        ("D", "1", 2, 12.0, "lr=low", "D1low2"),
+        ("D", "1", 1, 11.0, "lr=high", "D1high1"),
+    ]
+    line = judged.sizes(found, "teaching")
+    for part in (
+        "3 runs at teaching sizes, not the paper's",
+        "weights random",
+        "1,000 to 2,000",
+        "anchor 62",
+        "1, 2",
+    ):
+        assert part in line
+
+
+def test_complete_scores_of_whole_data_stand_beside_the_printed_ones(tmp_path: Path, planned: list[Run]) -> None:
+    for run in planned:
+        finished(tmp_path, run, 1.0, {"TREC": record(80.0 + run.seed)})
+    found = judged.collect(planned, tmp_path, "default")
+    given = figure(senteval={"TREC": "TREC.test"})
+    shown, points, notes = judged.shown(given, found, {}, senteval=True)
+    assert len(points) == len(planned)
+    assert {(one.panel, one.score) for one in points} == {("TREC", 81.0), ("TREC", 82.0)}
+    assert [(mark.panel, mark.group, mark.x, mark.score) for mark in shown.printed] == [("TREC", "D", "1", 91.2)]
+    assert shown.y == "accuracy, % [TREC.test]"
+    assert notes == ["Scores: TREC.test, SentEval, protocol default."]
+
+
+def test_scores_of_other_data_say_so_and_printed_ones_are_left_out(tmp_path: Path, planned: list[Run]) -> None:
+    for run in planned[:2]:
+        finished(tmp_path, run, 1.0, {"TREC": record(80.0, n_train=100)})
+    found = judged.collect(planned, tmp_path, "default")
+    shown, _, notes = judged.shown(figure(senteval={"TREC": "TREC.test"}), found, {}, senteval=True)
+    assert shown.printed == ()
+    assert "TREC.test (not comparable)" in shown.y
+    assert any("may not stand beside the printed values" in note for note in notes)
+
+
+def test_an_average_is_over_the_tasks_that_all_have(tmp_path: Path, planned: list[Run]) -> None:
+    first, second = planned[:2]
+    cr = record(60.0, kind="nested", n_train=3775, n_test=3775)
+    finished(tmp_path, first, 1.0, {"TREC": record(80.0), "CR": cr})
+    finished(tmp_path, second, 1.0, {"TREC": record(90.0)})
+    found = judged.collect(planned, tmp_path, "default")
+    shown, points, _ = judged.shown(figure(senteval={"": "declutr_downstream"}), found, {}, senteval=True)
+    assert [one.score for one in points] == [80.0, 90.0]
+    assert "declutr_downstream (1 of 17)" in shown.y
+    assert shown.printed == ()
+
+
+def table(**changes: Any) -> Specification:
+    given = Table(title="ConsSent, table 2", paper="conssent", tasks=("TREC",))
+    return replace(figure(), figure=None, table=replace(given, **changes), point={"row": "task"})
+
+
+def test_a_table_has_a_row_of_means_for_each_label_above_the_papers(tmp_path: Path, planned: list[Run]) -> None:
+    for run in planned[:2]:
+        finished(tmp_path, run, 1.0, {"TREC": record(80.0 + run.seed)})
+    found = judged.collect(planned, tmp_path, "default")
+    grid, notes = tables.senteval_table(table(), found, {})
+    assert [(row.name, row.cells["TREC", "test"].text) for row in grid.ours] == [("D", "81.50 ± 0.71")]
+    assert "ConsSent-D(5)" in {row.name for row in grid.printed}
+    assert notes == []
+    [path, other] = tables.write(table(), grid, tmp_path / "out", ["A note."])
+    assert "A note." in path.read_text()
+    assert other.read_text().startswith("model,source,protocol,TREC")
+
+
+def test_a_table_by_the_quick_judgement_has_no_printed_rows(tmp_path: Path, planned: list[Run]) -> None:
+    for run in planned[:3]:
+        finished(tmp_path, run, 10.0 + run.seed)
+    grid = tables.quick_table(table(), judged.collect(planned, tmp_path, None))
+    assert [row.name for row in grid.ours] == ["D"]
+    assert grid.printed == []
+    assert "none of the paper's scores may stand beside" in as_markdown(grid)
+
+
+def test_tables_for_which_nothing_is_trained(tmp_path: Path) -> None:
+    sizes = specification.read("declutr/table1").table
+    assert sizes is not None
+    shown = as_markdown(tables.untrained(sizes, dict))  # type: ignore[arg-type]
+    assert "| DeCLUTR-small | 82.2M | 768 |" in shown
+    assert "| declutr: DeCLUTR-base | 125M | 768 |" in shown

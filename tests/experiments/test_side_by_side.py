@@ -1,0 +1,69 @@
+"""Runs beside each other: what names them, how far they are, and what is judged already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from experiments import side_by_side
+from experiments.side_by_side import complete, name_of, state
+
+CONFIG = {
+    "names": {"objective": "declutr", "encoder": "gru", "corpus": "text", "budget": "teaching"},
+    "seed": 2, "budget": {"tokens": 5}, "device": "auto", "cache": "a",
+}  # fmt: skip
+
+
+def test_a_name_follows_from_what_is_trained_alone() -> None:
+    name = name_of(CONFIG)
+    assert name.startswith("declutr-gru-text-2-")
+    assert name == name_of(CONFIG | {"device": "cpu", "cache": "b", "log_every": 3})
+    changes: list[dict[str, Any]] = [{"seed": 3}, {"budget": {"tokens": 6}}, {"weights": "random"}]
+    assert len({name, *(name_of(CONFIG | changed) for changed in changes)}) == 4
+
+
+def test_the_state_of_a_run(tmp_path: Path) -> None:
+    assert state(tmp_path) == "missing"
+    (tmp_path / "config.yaml").write_text("seed: 1\n")
+    assert state(tmp_path) == "begun"
+    (tmp_path / "encoder").mkdir()
+    assert state(tmp_path) == "finished"
+    (tmp_path / "config.yaml").write_text("[")
+    assert state(tmp_path) == "broken"
+
+
+def test_how_far_all_are() -> None:
+    shown = side_by_side.how_far(["missing", "finished", "missing"], "runs", 2)
+    assert shown == "3 in runs: 2 missing, 1 finished; 2 at a time"
+
+
+def test_what_is_judged_is_not_judged_again(tmp_path: Path) -> None:
+    data, absent = tmp_path / "data", tmp_path / "data" / "CR"
+    record = {
+        "kind": "kfold", "protocol": "default", "dev": 79.0, "test": 80.0, "n_train": 5452, "n_dev": 5452,
+        "n_test": 500, "l2": 1e-5, "seconds": 1.0, "files": "f",
+    }  # fmt: skip
+    results: dict[str, Any] = {"tasks": {"TREC": record}, "model": {"name": "a"}, "protocol": "default"}
+    results |= {"data": {"downstream": str(data / "downstream")}, "missing": {"CR": str(absent)}}
+    assert not complete(tmp_path, data, ["TREC"])
+    (tmp_path / "senteval.json").write_text(json.dumps(results))
+    assert complete(tmp_path, data, ["TREC"])
+    assert complete(tmp_path, data, ["TREC", "CR"])
+    assert not complete(tmp_path, data, ["TREC", "MR"])
+    assert not complete(tmp_path, Path("other"), ["TREC"])
+    assert not complete(tmp_path, data, None)
+    asked: dict[str, Any] = {"data": data, "protocol": "default", "passed": ["device=cpu", "seed=1"], "threads": 1}
+    assert side_by_side.evaluation(tmp_path, **asked, tasks=["TREC"]) is None
+    absent.mkdir(parents=True)  # fetched since
+    assert not complete(tmp_path, data, ["TREC", "CR"])
+    assert side_by_side.evaluation(tmp_path, **asked, tasks=["TREC", "CR"]) == [
+        side_by_side.EVALUATE,
+        f"model={tmp_path}",
+        f"data={data}",
+        "protocol=default",
+        f"out={tmp_path}",
+        "threads=1",
+        "device=cpu",
+        "tasks=[TREC,CR]",
+    ]
