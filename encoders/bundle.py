@@ -1,6 +1,6 @@
 """Puts a run's encoder into the box: half precision, with card, recipe and log, small enough to ship.
 
-python -m encoders.bundle runs/<folder> roberta-mini
+python -m encoders.bundle runs/<folder> roberta-mini --licence "..." --note "..."
 """
 
 from __future__ import annotations
@@ -47,8 +47,17 @@ CLOZE = (
 )
 
 
-def bundle(run: Path, name: str, *, into: Path = CHECKPOINTS) -> Path:
+def bundle(
+    run: Path, name: str, *, licence: str | None = None, note: str | None = None, into: Path = CHECKPOINTS
+) -> Path:
     """Writes the encoder of the finished ``run`` to ``into/name``; returns that folder.
+
+    Args:
+        run: its folder.
+        name: of the checkpoint.
+        licence: of the weights and of what they were trained on, for the card.
+        note: what else the card should say of the training, in Markdown.
+        into: folder of all checkpoints.
 
     Raises:
         UserError: if the run has no encoder, or a file would be too large for the repository.
@@ -75,10 +84,12 @@ def bundle(run: Path, name: str, *, into: Path = CHECKPOINTS) -> Path:
             key: config[key] for key in ("objective", "optimizer", "schedule", "budget", "precision", "seed")
         },
         scores={key: quick[key] for key in ("start", "trained") if quick.get(key)},
-        licence=None,
+        licence=licence,
     )
     extra = _curve(lines) + (_cloze(encoder) if encoder.has_mlm_head else "")
     card = card.replace("## Use\n", f"{extra}## Use\n", 1)
+    if note:
+        card = card.replace("## Scores\n", f"{note}\n\n## Scores\n", 1)
     with atomic_folder(into / name) as unfinished:
         encoder.save(unfinished / "encoder", card=card, dtype=torch.float16)  # type: ignore[call-arg]
         for path in (unfinished / "encoder").iterdir():
@@ -166,9 +177,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m encoders.bundle", description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path, help="a finished run's folder")
     parser.add_argument("name", help="of the checkpoint")
+    parser.add_argument("--licence", help="of the weights, and of the text")
+    parser.add_argument("--note", help="more about the training, for the card")
     given = parser.parse_args(arguments)
     try:
-        print(bundle(given.run, given.name))
+        print(bundle(given.run, given.name, licence=given.licence, note=given.note))
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

@@ -372,10 +372,11 @@ def _check(
         raise ValueError(f"encoder.pooling must be one of {', '.join(POOLINGS)}. Got {pooling} instead.")
     if weights not in ("auto", "pretrained", "random"):
         raise ValueError(f"encoder.weights must be one of auto, pretrained, random. Got {weights} instead.")
-    if words not in ("random", "cooccurrence"):
-        raise ValueError(f"encoder.words must be random or cooccurrence. Got {words} instead.")
-    if heads not in ("random", "neighbours"):
-        raise ValueError(f"encoder.heads must be random or neighbours. Got {heads} instead.")
+    for key, begin, other in (("words", words, "cooccurrence"), ("heads", heads, "neighbours")):
+        if begin not in ("random", other):
+            raise ValueError(f"encoder.{key} must be random or {other}. Got {begin} instead.")
+        if begin == other and weights != "random":
+            raise ValueError(f"encoder.{key}={other} is how a random start begins: say weights=random too.")
     if max_length is not None and max_length < 8:
         raise ValueError(f"encoder.max_length must be at least 8. Got {max_length} instead.")
     if dropout is not None and not 0 <= dropout < 1:

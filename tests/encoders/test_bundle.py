@@ -40,7 +40,9 @@ def test_it_opens_by_name_in_half_precision(run: Path, tmp_path: Path, monkeypat
 
 
 def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> None:
-    card = (bundle.bundle(run, "roberta-mini", into=tmp_path) / "README.md").read_text()
+    told = {"licence": "None at all.", "note": "The rate was raised by hand."}
+    card = (bundle.bundle(run, "roberta-mini", into=tmp_path, **told) / "README.md").read_text()
+    assert all(card.count(text) == 1 for text in told.values())
     assert card.count("## Held-out loss") == card.count("## Cloze") == 1
     assert all(sentence.replace("[MASK]", "___") in card for sentence in bundle.CLOZE)
     assert re.search(r"then declutr on [\d,]+ tokens", card) and "corpus.jsonl" in card

@@ -74,3 +74,28 @@ def test_a_random_start_takes_them(tokenizer, tmp_path: Path) -> None:  # type: 
 def test_too_little_text_is_refused(tokenizer) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(UserError, match=r"encoder.words=cooccurrence needs a corpus of more than 64 different"):
         cooccurrence.vectors(TEXTS[:2], tokenizer, 64)
+
+
+def test_places_of_heads_that_look_at_neighbours_hold_no_words(tokenizer) -> None:  # type: ignore[no-untyped-def]
+    shape: Any = {
+        "model_type": "roberta", "num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2,
+        "intermediate_size": 8, "initializer_range": 0.1,
+    }  # fmt: skip
+    texts: Any = {"texts": lambda: TEXTS}
+    given: Any = {"weights": "random", "shape": shape, "vocab_size": 300, **texts}
+    table = Transformer(words="cooccurrence", heads="neighbours", **given).model.get_input_embeddings().weight
+    assert (table[:, -4:] == 0).all()
+    assert np.allclose(
+        table[5:, :-4].detach().numpy(), 0.1 * cooccurrence.vectors(TEXTS, tokenizer, 4)[5:], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("key", ["words", "heads"])
+def test_a_start_is_asked_of_random_weights_alone(key: str) -> None:
+    with pytest.raises(ValueError, match=f"encoder.{key} must be random or .*. Got learned instead"):
+        Transformer(name="roberta-mini", weights="random", shape={"model_type": "roberta"}, **{key: "learned"})  # type: ignore[arg-type]
+    other = {"words": "cooccurrence", "heads": "neighbours"}[key]
+    with pytest.raises(
+        ValueError, match=f"encoder.{key}={other} is how a random start begins: say weights=random"
+    ):
+        Transformer(name="roberta-mini", **{key: other})  # type: ignore[arg-type]
