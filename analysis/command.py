@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from rich.console import Console
@@ -23,7 +23,10 @@ from data.files import write_json
 from data.sources.reading import lines
 from encoders.base import Encoder
 from encoders.fingerprint import fingerprint
+from encoders.pooler import POOLER
+from encoders.pooling import POOLINGS
 from encoders.random_vectors import RandomVectors
+from encoders.word_weights import Weighting
 
 FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "vectors"
@@ -87,7 +90,9 @@ def parser(module: str, description: str, *, several: bool) -> argparse.Argument
     group = made.add_argument_group("models")
     group.add_argument("--word-vectors", type=Path, metavar="FILE", help="of bag_of_words: a text file, .gz too")
     group.add_argument("--lowercase", action="store_true", help="of bag_of_words: look words up in lower case")
-    group.add_argument("--pooling", choices=("mean", "cls", "max", "last"), help="default: the model's own")
+    group.add_argument("--weighting", choices=get_args(Weighting), default="none", help="of bag_of_words' words")
+    group.add_argument("--counts", type=Path, metavar="FILE", help="of --weighting: text to count words in")
+    group.add_argument("--pooling", choices=(*POOLINGS, POOLER), help="default: the model's own")
     group.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     group.add_argument("--cache", type=Path, default=CACHE, metavar="FOLDER", help="keeps vectors (%(default)s)")
     group.add_argument("--no-cache", dest="cache", action="store_const", const=None, help="keep no vectors")
@@ -123,8 +128,10 @@ def opened(name: str, given: argparse.Namespace) -> Model:
     """
     if name == "bag_of_words" and given.word_vectors is None:
         raise UserError("bag_of_words needs --word-vectors: a text file, a word and its numbers a line.")
+    if name == "bag_of_words" and given.weighting != "none" and given.counts is None:
+        raise UserError(f"--weighting {given.weighting} needs --counts: a text file, a sentence a line.")
     pooling = None if name in FIXED else given.pooling
-    named = Named(name, pooling, given.word_vectors, given.lowercase)
+    named = Named(name, pooling, given.word_vectors, given.lowercase, given.weighting, given.counts)
     return Model(named.name, named.open(device(given.device)), given.cache)
 
 

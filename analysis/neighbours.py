@@ -23,6 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from analysis import command
+from analysis.quick import normalise
+from analysis.senteval.rendering import escape_markdown
 from data.errors import UserError
 
 BLOCK = 16_384  # sentences at a time
@@ -58,12 +60,12 @@ def neighbours(
         k: how many.
         block: sentences in memory at a time.
     """
-    asked = _unit(rows(queries))
+    asked = normalise(rows(queries))
     own = [same(query) for query in queries]
     best: list[dict[str, Neighbour]] = [{} for _ in queries]
     lines = iter(sentences)
     while part := list(islice(lines, block)):
-        cosines = asked @ _unit(rows([text for _, text in part])).T  # (q, b)
+        cosines = asked @ normalise(rows([text for _, text in part])).T  # (q, b)
         for place, query in enumerate(own):
             best[place] = _nearest([*best[place].values(), *_candidates(cosines[place], part, query, k)], k)
     return [list(found.values()) for found in best]
@@ -90,12 +92,6 @@ def _nearest(found: Iterable[Neighbour], k: int) -> dict[str, Neighbour]:
     return best
 
 
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    """``vectors`` of shape (n, D) at length 1, float32; a zero vector stays zero."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(norms == 0, 1, norms)
-
-
 def as_text(found: Mapping[str, Sequence[Neighbour]]) -> str:
     """A paragraph a query, its neighbours indented below."""
     return "\n\n".join(
@@ -108,9 +104,9 @@ def as_markdown(found: Mapping[str, Sequence[Neighbour]]) -> str:
     """A table a query."""
     parts = []
     for query, near in found.items():
-        lines = [f"**{_escape(query)}**", "", "| cosine | sentence | line |", "| --: | :-- | --: |"]
+        lines = [f"**{escape_markdown(query)}**", "", "| cosine | sentence | line |", "| --: | :-- | --: |"]
         parts.append(
-            "\n".join(lines + [f"| {one.cosine:.3f} | {_escape(one.text)} | {one.line} |" for one in near])
+            "\n".join(lines + [f"| {one.cosine:.3f} | {escape_markdown(one.text)} | {one.line} |" for one in near])
         )
     return "\n\n".join(parts)
 
@@ -125,10 +121,6 @@ def as_csv(found: Mapping[str, Sequence[Neighbour]]) -> str:
             [query, rank, f"{one.cosine:.6f}", one.line, one.text] for rank, one in enumerate(near, start=1)
         )
     return file.getvalue().rstrip("\n")
-
-
-def _escape(text: str) -> str:
-    return "".join(f"\\{sign}" if sign in "\\`*_|<>[]" else sign for sign in text)
 
 
 _FORMATS = {"text": as_text, "md": as_markdown, "csv": as_csv}

@@ -28,6 +28,7 @@ from matplotlib.figure import Figure
 
 from analysis import command
 from analysis.figures import style
+from analysis.quick import normalise
 from data.errors import UserError, reason
 from data.randomness import JUDGED_SPLIT, generator
 
@@ -136,8 +137,7 @@ def placed(
     vectors: np.ndarray, labels: Sequence[str], *, perplexity: float = PERPLEXITY, seed: int = 0
 ) -> tuple[np.ndarray, Agreement]:
     """Places in the map, (n, 2), of ``vectors`` (n, D) of any length, and how well neighbours name ``labels``."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = vectors / np.where(norms == 0, 1, norms)
+    vectors = normalise(vectors)
     points = project(vectors, perplexity=perplexity, seed=seed)
     guess = 100.0 * Counter(labels).most_common(1)[0][1] / len(labels)
     return points, Agreement(agreement(vectors, labels), agreement(points, labels), guess)

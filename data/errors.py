@@ -10,6 +10,14 @@ from pathlib import Path
 class UserError(Exception):
     """One line that says what was wrong and what would be right; commands exit with status 2."""
 
+    status = 2
+
+
+class UnfitError(UserError):
+    """An objective that cannot train this encoder as the two are set."""
+
+    status = 3  # of a process that a command begins which tries many pairs
+
 
 def reason(error: BaseException) -> str:
     """Why, in one line without a full stop: what the system says, else the first line, else the kind of error."""

@@ -144,7 +144,8 @@ class Loader(Batches):
             into batches, and these are shuffled: what stands together is still random among its likes, and short
             and long batches follow each other at random.
         contiguous: whether the documents of a batch are neighbours, in the order of ``indices``, and only the
-            batches are shuffled; where the first one begins is random too.
+            batches are shuffled. Where the first one begins is random too, so that their borders move; after the
+            last document comes the first, once in an epoch at most.
         units: what messages call the documents.
         more: how messages advise to get more of them; None: as documents of a corpus.
 
@@ -228,14 +229,14 @@ class Loader(Batches):
                 f"{self.more or 'raise corpus.dev_fraction, or name a corpus.dev_path'}."
             )
         rng = generator(FIXED, 0, 0, *self.stream)
-        order = self._runs(rng, size) if self.contiguous else rng.permutation(self.indices)
+        order = self._runs(rng, size, 0) if self.contiguous else rng.permutation(self.indices)
         count = min(n_batches, len(self.indices) // size)
         return [self._draw(order, position, size, (FIXED, position + 1)) for position in range(count)]
 
     def _shuffled(self, rng: np.random.Generator) -> np.ndarray:
         """An epoch's documents in their order; those beyond the last whole batch may be left out."""
         if self.contiguous:
-            return self._runs(rng, self.batch_size)
+            return self._runs(rng, self.batch_size, int(rng.integers(self.batch_size)))
         if self.lengths is None:
             return rng.permutation(self.indices)
         places = rng.permutation(len(self.indices))[: self.batches_per_epoch * self.batch_size]
@@ -246,11 +247,10 @@ class Loader(Batches):
             batches.append(rng.permutation(pool.reshape(-1, self.batch_size)))
         return self.indices[np.concatenate(batches).ravel()]
 
-    def _runs(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """The documents in runs of ``size`` neighbours, which follow each other at random."""
-        first = rng.integers(len(self.indices) % size + 1)
+    def _runs(self, rng: np.random.Generator, size: int, first: int) -> np.ndarray:
+        """The documents from number ``first`` on in runs of ``size`` neighbours, which come at random."""
         count = len(self.indices) // size * size
-        return rng.permutation(self.indices[first : first + count].reshape(-1, size)).ravel()
+        return rng.permutation(np.roll(self.indices, -first)[:count].reshape(-1, size)).ravel()
 
     def _draw(self, order: np.ndarray, position: int, size: int, key: tuple[int, ...]) -> Batch:
         first = position * size

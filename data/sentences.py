@@ -42,6 +42,13 @@ class Sentences:
                 f"Got {self.max_words} instead."
             )
 
+    @property
+    def advice(self) -> str:
+        """How a document comes to have several sentences, for messages."""
+        if not self.split:
+            return "sentences.split=true"
+        return "of a .txt file each line is one; of a folder, corpus.path=<folder>, each .txt file is"
+
 
 def splitter_kind() -> Literal["nltk-english", "trained"]:
     """Which Punkt ``splitter`` takes here: NLTK's English one where it is installed; nothing is downloaded."""

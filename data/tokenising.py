@@ -104,6 +104,11 @@ def plain_tokenise(tokenizer: PreTrainedTokenizerFast) -> tuple[Tokenise, int]:
 Tokenised = tuple[Chunk, Rows]
 
 
+def cores() -> int:
+    """How many cores this process may use, as far as the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def tokenised(chunks: Iterable[Chunk], tokenise: Tokenise, workers: int | None) -> Iterator[Tokenised]:
     """Each of ``chunks`` with its rows, in order.
 
@@ -114,8 +119,7 @@ def tokenised(chunks: Iterable[Chunk], tokenise: Tokenise, workers: int | None) 
     if workers is None:
         small = SMALL_CHUNKS if tokenise.split is None else SMALL_CHUNKS_SPLIT
         head = [chunk for _, chunk in zip(range(small), stream, strict=False)]
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        workers = min(cores, MOST_PROCESSES) if len(head) == small and cores > 1 else 0
+        workers = min(cores(), MOST_PROCESSES) if len(head) == small and cores() > 1 else 0
         stream = chain(head, stream)
     if workers:
         yield from _in_processes(stream, tokenise, workers)

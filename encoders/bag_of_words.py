@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from data.batch import Tokens
-from data.errors import UserError
+from data.errors import UnfitError, UserError
 from data.files import read_json, write_json
 from data.sentences import splitter
 from data.sources.reading import lines
@@ -89,7 +89,7 @@ class BagOfWords(Encoder):
         if sif_a <= 0:
             raise ValueError(f"encoder.sif_a must be a positive number. Got {sif_a} instead.")
         if require_mask_token:
-            raise UserError(
+            raise UnfitError(
                 "objective.mlm_weight needs a mask token, and bag_of_words has none: "
                 "choose another encoder or objective.mlm_weight=0."
             )

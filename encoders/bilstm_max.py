@@ -27,22 +27,8 @@ class BiLSTMMax(Recurrent):
         hidden: per direction; a sentence vector has twice as many components.
         layers: one above the other.
         word_size: E, of a word vector; a file of ``vectors`` has its own.
-        vocab_size: most words of the vocabulary made from ``texts``, five special tokens included.
-        min_count: how often a word must occur in ``texts`` to be in it.
-        lowercase: whether the vocabulary is of lower-cased words.
-        vectors: file of word vectors to begin with (see ``data.vectors``): a word's own, else that of its lower
-            case; words without one begin at random, as long as the others.
-        train_vectors: whether word vectors change in training. InferSent's do not; ConsSent does not say.
-        dropout: of word vectors and of the states between layers (Zaremba et al. 2014). InferSent has none.
-        weights: "auto" (random unless ``path``), "random" or "pretrained" (``path`` must be given).
-        path: a folder that ``save`` wrote; sizes, words and weights are those in it.
-        max_length: most words of an input, the rest is cut; None: no limit, or the folder's.
-        texts: makes the texts whose words a random start takes.
-        texts_key: makes a name for the texts, so that a kept vocabulary is found without reading them.
-        cache: folder that keeps such vocabularies.
-        tokenizer: folder of the tokenizer that a random start takes, instead of making a vocabulary.
-        require_mask_token: give a random start an MLM head, tied to the word vectors.
-        device: where to put it.
+        vocab_size .. device: as ``LSTM`` has them. InferSent does not train word vectors (ConsSent does not
+            say), and has no dropout.
 
     Attributes:
         coverage: how many words ``vectors`` has, else None. (Of running words nothing is known here.)

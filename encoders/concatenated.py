@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from data.batch import Tokens
-from data.errors import UserError
+from data.errors import UnfitError, UserError
 from data.files import read_json, write_json
 from encoders import load, offline
 from encoders.base import Encoder, Encoding
@@ -81,7 +81,7 @@ class Concatenated(Encoder):
                 f"encoder.weights must be auto or pretrained for encoders that are there. Got {weights} instead."
             )
         if require_mask_token:
-            raise UserError(
+            raise UnfitError(
                 "objective.mlm_weight needs an output layer for masked tokens, and concatenated encoders have "
                 "none: choose another encoder or objective.mlm_weight=0."
             )

@@ -34,23 +34,8 @@ class GRU(Recurrent):
         bidirectional: whether each layer reads in both directions.
         summary: "last" (states) or "max" (over real positions); None: the folder's, or "last".
         word_size: E, of a word vector; a file of ``vectors`` has its own.
-        vocab_size: most words of the vocabulary made from ``texts``, five special tokens included.
-        min_count: how often a word must occur in ``texts`` to be in it.
-        lowercase: whether the vocabulary is of lower-cased words.
-        vectors: file of word vectors to begin with (see ``data.vectors``): a word's own, else that of its lower
-            case; words without one begin at random, as long as the others. GenSen begins without.
-        train_vectors: whether word vectors change in training.
-        dropout: of the states between layers; one layer has none.
-        weights: "auto" (random unless ``path``), "random" or "pretrained" (``path`` must be given).
-        path: a folder that ``save`` wrote; sizes, words and weights are those in it.
-        max_length: most words of an input, "<s>" and "</s>" included, the rest is cut; None: no limit, or the
-            folder's.
-        texts: makes the texts whose words a random start takes.
-        texts_key: makes a name for the texts, so that a kept vocabulary is found without reading them.
-        cache: folder that keeps such vocabularies.
-        tokenizer: folder of the tokenizer that a random start takes, instead of making a vocabulary.
-        require_mask_token: give a random start an MLM head, tied to the word vectors.
-        device: where to put it.
+        vocab_size .. device: as ``LSTM`` has them. But dropout is of the states between layers
+            alone, and one layer has none. GenSen begins without ``vectors``.
 
     Attributes:
         pooling: "last" or "max".

@@ -62,7 +62,7 @@ class Shape:
 
 
 class Recurrent(Encoder):
-    """Base of the encoders that read word vectors one after the other; their constructors say what this one takes.
+    """Base of the encoders that read word vectors one after the other; ``LSTM`` says what this one takes.
 
     A subclass names itself, its cell and the folder of its layers, and says how states become a vector, and
     whether word vectors are dropped out as the states between layers are.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from yaml import YAMLError
 
 from data.errors import UserError
 from experiments import signatures
-from experiments.compose import COMPONENTS
+from experiments.compose import COMPONENTS, one_line_errors
 from experiments.settings import Settings
 
 OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"}
@@ -23,9 +24,13 @@ def key_of(override: str) -> str:
     return override.lstrip("+~").partition("=")[0]
 
 
-def help_text(file: Path) -> str:
-    """What ``--help`` shows of a command: the commented YAML of its keys."""
-    return file.read_text(encoding="utf-8").rstrip()
+def run(command: Callable[[list[str]], int], file: Path) -> int:
+    """The status of ``command`` on the command line; ``--help`` shows ``file``, the commented YAML of its keys."""
+    if {"--help", "-h"} & {*sys.argv[1:]}:
+        print(file.read_text(encoding="utf-8").rstrip())
+        return 0
+    with one_line_errors():
+        return command(sys.argv[1:])
 
 
 def read(

@@ -12,9 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
+
+from data.errors import UnfitError, UserError
 
 POLL_SECONDS = 0.5
 TAIL_BYTES = 4000
+# Set for processes that are begun here: a pair that cannot work then has a status of its own, not a person's 2.
+BEGUN_HERE = "SENTENCE_OBJECTIVES_BEGUN"
+# Python's and this suite's own: a log that ends with one of these says why.
+TELLING = (1, UserError.status, UnfitError.status, 130)
 _STEP = re.compile(r"training ([\d,]+) of ([\d,]+)")
 
 
@@ -38,19 +45,30 @@ class Job:
 
 @dataclass
 class Working:
-    """A job while it is at work: the place of its command, its process, and the share of its training done."""
+    """A job while it is at work: the place of its command, its process, and the share of its training done.
+
+    ``since`` is where its log begins to be of this process: above stands what earlier ones said.
+    """
 
     job: Job
     process: subprocess.Popen[bytes] | None = None
     place: int = -1
+    since: int = 0
     share: float = 0.0
     begun: float = field(default_factory=time.monotonic)
+
+
+class Failure(NamedTuple):
+    """Why a job failed, in a line, and the status of its process, which is negative where a signal ended it."""
+
+    line: str
+    status: int
 
 
 Watch = Callable[[Sequence[Working], float], None]  # those at work, and the share of all that is done
 
 
-def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -> dict[str, str]:
+def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -> dict[str, Failure]:
     """Runs ``jobs``, ``at_once`` at the same time; a job whose command fails ends, the others go on.
 
     An interrupt goes to the children once, so that runs in training end with a checkpoint; a second kills them.
@@ -62,17 +80,17 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
         watch: is told now and then.
 
     Returns:
-        The last line that each failed job said, by its name.
+        What failed, by the job's name.
 
     Raises:
         KeyboardInterrupt: when all children have ended after an interrupt.
     """
     waiting = list(jobs)
     at_work: list[Working] = []
-    failed: dict[str, str] = {}
+    failed: dict[str, Failure] = {}
     whole = sum(job.weight for job in jobs) or 1.0
     done = 0.0
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), BEGUN_HERE: "1"}
     with _terminations():
         try:
             while waiting or at_work:
@@ -91,22 +109,37 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
     return failed
 
 
-def _advance(one: Working, environment: Mapping[str, str], failed: dict[str, str]) -> bool:
+def _advance(one: Working, environment: Mapping[str, str], failed: dict[str, Failure]) -> bool:
     """Looks after a job: begins its next command where the last one has ended; False when nothing is left."""
     if one.process is not None:
-        one.share = max(one.share, _share(one.job.log))
+        one.share = max(one.share, _share(one.job.log, one.since))
         if (status := one.process.poll()) is None:
             return True
         one.process = None
         if status != 0:
-            failed[one.job.name] = last_line(one.job.log) or f"ended with status {status}"
+            failed[one.job.name] = Failure(_why(status, last_line(one.job.log, one.since)), status)
             return False
     while one.place + 1 < len(one.job.commands):
         one.place += 1
-        if (arguments := one.job.commands[one.place]()) is not None:
+        try:
+            arguments = one.job.commands[one.place]()
+        except UserError as error:
+            failed[one.job.name] = Failure(str(error), error.status)
+            return False
+        if arguments is not None:
+            one.since = one.job.log.stat().st_size if one.job.log.exists() else 0
             one.process = _begin(arguments, one.job.log, environment)
             return True
     return False
+
+
+def _why(status: int, line: str) -> str:
+    """Why a child ended with ``status``, whose log ends with ``line``: who is killed tells nothing of it."""
+    if status in TELLING and line:
+        return line
+    memory = " (out of memory?)" if status == -signal.SIGKILL else ""
+    ended = f"killed by signal {-status}{memory}" if status < 0 else f"ended with status {status}"
+    return f"{ended}; its last line: {line}" if line else ended
 
 
 def _begin(arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -145,26 +178,26 @@ def _terminations() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def last_line(log: Path) -> str:
-    """What a log ends with, without colour; "" where it says nothing."""
-    lines = [line.strip() for line in _tail(log).splitlines() if line.strip()]
+def last_line(log: Path, since: int = 0) -> str:
+    """What a log ends with, without colour; "" where it says nothing from byte ``since`` on."""
+    lines = [line.strip() for line in _tail(log, since).splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
 
-def _share(log: Path) -> float:
+def _share(log: Path, since: int) -> float:
     """The share of the steps that a run's log tells to be done."""
-    steps = _STEP.findall(_tail(log))
+    steps = _STEP.findall(_tail(log, since))
     if not steps:
         return 0.0
     done, of = (int(text.replace(",", "")) for text in steps[-1])
     return done / max(1, of)
 
 
-def _tail(log: Path) -> str:
+def _tail(log: Path, since: int) -> str:
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - TAIL_BYTES))
+            file.seek(max(since, file.tell() - TAIL_BYTES))
             return file.read().decode("utf-8", errors="replace")
     except OSError:
         return ""

@@ -23,6 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
 from experiments import signatures
+from experiments.children import BEGUN_HERE
 from experiments.settings import EvaluationSettings, Settings
 from experiments.sweeps import Failure, run_sweep, told_elsewhere
 
@@ -57,7 +58,7 @@ def command(
                 with one_line_errors():
                     task(_checked(config, dict(hydra_config.runtime.choices), overrides, schema))
             except Ended as end:
-                if end.code != 2 or hydra_config.mode != RunMode.MULTIRUN:
+                if end.code != UserError.status or hydra_config.mode != RunMode.MULTIRUN:
                     raise
                 return Failure(os.getpid(), end.line)
             return None
@@ -162,7 +163,8 @@ def one_line_errors() -> Iterator[None]:
         # the others. One that is still there after a while is alone with it.
         if not first:
             time.sleep(ALONE_SECONDS)
-        first, status, message = True, 2, str(error)
+        first, message = True, str(error)
+        status = error.status if BEGUN_HERE in os.environ else UserError.status
     except KeyboardInterrupt as error:
         status, message = 130, str(error) or "Interrupted."
     except (MemoryError, RuntimeError) as error:
@@ -264,7 +266,8 @@ def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> s
         return f"{text}: an experiment is added; write +{text}."
     if key == "hydra/launcher":
         return (
-            f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib, submitit and Ray."
+            f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and submitit, and "
+            "docs/at-scale.md says where Ray's is from."
         )
     if key in groups:
         files = sorted((CONFIGS / key).rglob("*.yaml"))
@@ -314,7 +317,7 @@ def _faults(config: dict[str, Any]) -> Iterator[str]:
             continue
         try:
             target = signatures.locate(node["_target_"])
-        except (KeyError, ValueError) as error:
+        except (KeyError, UserError) as error:
             yield f"{name}: {error}"
             continue
         found = list(signatures.faults(target, node, name))

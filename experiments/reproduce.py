@@ -8,21 +8,17 @@ from pathlib import Path
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments import arguments, compose
+from experiments import arguments
 from experiments.reproduction import settings
 
 
-def main() -> int:
-    if {"--help", "-h"} & {*sys.argv[1:]}:
-        print(arguments.help_text(settings.FILE))
-        return 0
-    with compose.one_line_errors():
-        wanted, passed = settings.read(sys.argv[1:])
-        # Late: what it imports takes seconds, and mistakes are told before.
-        from experiments.reproduction import command
+def main(given: list[str]) -> int:
+    wanted, passed = settings.read(given)
+    # Late: what it imports takes seconds, and mistakes are told before.
+    from experiments.reproduction import command
 
-        return command.reproduce(wanted, passed)
+    return command.reproduce(wanted, passed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(arguments.run(main, settings.FILE))

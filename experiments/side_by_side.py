@@ -6,17 +6,20 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from analysis import runs
 from analysis.senteval.results import FILE, read_results
 from analysis.senteval.tasks import TASKS
+from data.errors import UserError
+from data.files import read_json
 from experiments.arguments import key_of
-from experiments.children import Job, Watch, Working, run_jobs
+from experiments.children import Failure, Job, Watch, Working, run_jobs
 from experiments.compose import RESUME_KEYS
 from experiments.judging import PLAIN_SECONDS, Clock
 from experiments.progress import Display
@@ -76,10 +79,18 @@ def training(folder: Path, overrides: Sequence[str], passed: Sequence[str], thre
         overrides: that the run begins with.
         passed: what the user gave for all runs; what a run that goes on may be given, it gets anew.
         threads: of a CPU.
+
+    Raises:
+        UserError: if what is in ``folder`` cannot be read.
     """
     match state(folder):
         case "finished":
             return None
+        case "broken":
+            problem = runs.read(folder)["problem"]
+            raise UserError(
+                f"{folder} cannot be read ({problem}): delete it, and the same command trains it again."
+            )
         case "begun":
             kept = [text for text in passed if key_of(text) in RESUME_KEYS]
             return [TRAIN, f"resume={folder}", f"threads={threads}", *kept]
@@ -109,13 +120,34 @@ def evaluation(
     return [EVALUATE, f"model={folder}", *judging, *given]
 
 
+def differences(folders: Sequence[Path]) -> list[str]:
+    """A line for each thing in which the finished runs differ that their names do not tell: code, and the start.
+
+    A run goes by its configuration; with weights=auto the same one begins elsewhere once the hub can be reached.
+    """
+    commits: dict[str, None] = {}
+    starts: dict[tuple[str, str], dict[str, None]] = {}
+    for folder in (folder for folder in folders if state(folder) == "finished"):
+        with suppress(*runs.UNREADABLE):  # which is told where the run is shown
+            config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+            commits[read_json(folder / "environment.json").get("commit") or "no commit"] = None
+            same = json.dumps([config.get(key) for key in ("encoder", "weights", "corpus")], sort_keys=True)
+            pair = f"{config['names']['objective']} with {config['names']['encoder']}"
+            starts.setdefault((pair, same), {})[str(config["names"].get("origin"))] = None
+    found = [f"runs are of different code: {', '.join(commits)}"] if len(commits) > 1 else []
+    for (pair, _), origins in starts.items():
+        if len(origins) > 1:
+            found.append(f"runs of {pair} began from {' and from '.join(origins)}")
+    return found
+
+
 def log_of(folder: Path) -> Path:
     """The file that gets what the commands of the run in ``folder`` say."""
     return folder.parent / "logs" / f"{folder.name}.log"
 
 
-def bring_to_end(jobs: Sequence[Job], *, at_once: int, threads: int, display: Display) -> dict[str, str]:
-    """``run_jobs`` with its progress shown; the last line of each job that failed.
+def bring_to_end(jobs: Sequence[Job], *, at_once: int, threads: int, display: Display) -> dict[str, Failure]:
+    """``run_jobs`` with its progress shown: what failed, by the job's name.
 
     Raises:
         KeyboardInterrupt: with what the user is told, after all runs have stopped.

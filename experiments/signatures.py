@@ -13,20 +13,35 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from data.errors import UserError
+
+PACKAGES = ("data", "encoders", "objectives", "experiments", "analysis")
 MISSING = "???"  # OmegaConf's sign for a value that the user must give
 
 
 def locate(target: str) -> Callable[..., Any]:
     """What a ``_target_`` names, e.g. ``objectives.declutr.Declutr``.
 
+    Run folders are passed on, and what their config.yaml names is called: nothing but the suite's own is taken,
+    not even what one of its modules has imported.
+
     Raises:
-        ValueError: if there is no such thing.
+        UserError: if there is no such class or function in the suite.
     """
     module, _, name = target.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"_target_ must name a class or function. Got {target!r} instead ({error}).") from None
+    found, why = None, f"there is none in {', '.join(PACKAGES)}"
+    if _ours(module):
+        try:
+            found = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            why = str(error)
+    if not callable(found) or not _ours(getattr(found, "__module__", "")):
+        raise UserError(f"_target_ must name a class or function of the suite. Got {target!r} instead ({why}).")
+    return found
+
+
+def _ours(module: str) -> bool:
+    return module.partition(".")[0] in PACKAGES
 
 
 def build(node: Mapping[str, Any], **extra: Any) -> Any:

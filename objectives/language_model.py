@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from data.batch import IGNORE, Batch, Tokens
-from data.errors import UserError
+from data.errors import UnfitError
 from data.loader import Units
 from data.token_format import TokenFormat
 from data.views.perturbations import count_tokens
@@ -76,10 +76,10 @@ class LanguageModel(Objective):
         """Makes the output layer.
 
         Raises:
-            UserError: if the encoder's states know the words that are to be predicted.
+            UnfitError: if the encoder's states know the words that are to be predicted.
         """
         if sees_ahead(encoder):
-            raise UserError(
+            raise UnfitError(
                 "objective=language_model predicts each word from those before it, and this encoder's states know "
                 "those after it too: take one that reads in one direction (encoder=lstm, or encoder=gru "
                 "encoder.bidirectional=false)."

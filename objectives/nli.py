@@ -24,13 +24,22 @@ from objectives.gensen.objective import GenSen
 
 Features = Literal["infersent", "sentence_bert"]
 
-CITATION = """@inproceedings{conneau-etal-2017-infersent,
+CITATIONS: dict[Features, str] = {
+    "infersent": """@inproceedings{conneau-etal-2017-infersent,
   title = {Supervised Learning of Universal Sentence Representations from Natural Language Inference Data},
   author = {Conneau, Alexis and Kiela, Douwe and Schwenk, Holger and Barrault, Lo{\\"i}c and Bordes, Antoine},
   booktitle = {Proceedings of EMNLP},
   year = {2017},
   pages = {670--680}
-}"""
+}""",
+    "sentence_bert": """@inproceedings{reimers-gurevych-2019-sentence-bert,
+  title = {Sentence-{BERT}: Sentence Embeddings using {S}iamese {BERT}-Networks},
+  author = {Reimers, Nils and Gurevych, Iryna},
+  booktitle = {Proceedings of EMNLP-IJCNLP},
+  year = {2019},
+  pages = {3982--3992}
+}""",
+}
 
 
 class Inferred(Pairs):
@@ -61,7 +70,7 @@ class NLI(GenSen):
     Args:
         batch_size: pairs of a micro-batch over all processes.
         features: "infersent" or "sentence_bert": what the classifier reads, and its layers.
-        classifier_width: of InferSent's two layers before the classes.
+        classifier_width: of InferSent's two layers before the classes; Sentence-BERT's form has none.
         nli: arguments of ``data.sources.inference.Inference``; None: sentences that a small grammar makes up.
         synthetic_pairs: how many of these.
 
@@ -70,7 +79,6 @@ class NLI(GenSen):
         UserError: if the data is not there.
     """
 
-    citation = CITATION
     inference = Inferred
 
     def __init__(
@@ -93,6 +101,7 @@ class NLI(GenSen):
             nli=nli,
             synthetic_pairs=synthetic_pairs,
         )
+        self.citation = CITATIONS[features]
         task = self.tasks["nli"]
         assert isinstance(task, Inferred), "by the class attribute"
         task.form = features

@@ -11,7 +11,7 @@ import numpy as np
 from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
-from data.views.segments import Pair, Place, next_segments, published_segments, select
+from data.views.segments import Pair, Place, least_second, next_segments, published_segments, select
 from objectives.segment_pairs import SegmentPairs
 
 
@@ -57,7 +57,7 @@ class NSP(SegmentPairs):
     def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
         if self.published:
             return select(store, part, others=True)
-        return select(store, part, behind=1, tokens=tokens, others=True)
+        return select(store, part, behind=least_second(tokens), tokens=tokens, others=True)
 
     def pair(self, place: Place, room: int, rng: np.random.Generator) -> Pair:
         draw = published_segments if self.published else next_segments

@@ -121,7 +121,8 @@ class QuickThoughts(Objective):
         if len(sources) < self._least:
             raise UserError(
                 f"A batch of {len(sources)} sentences has none to choose among besides neighbours; "
-                f"{self._least} are right: raise corpus.dev_fraction, as it is the held-out part that is so small."
+                f"{self._least} are right: raise corpus.dev_fraction, or name a larger corpus.dev_path, as it "
+                "is the held-out part that is so small."
             )
         loss, right = choose_neighbours(sources, candidates, self.window)
         return Loss(loss, dict(zip(self.part_names, (loss.detach(), right), strict=True)))

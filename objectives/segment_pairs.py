@@ -66,7 +66,13 @@ class SegmentPairs(Objective):
     name: ClassVar[str]  # of its loss
 
     def __init__(
-        self, *, batch_size: int, max_length: int, short: float, mlm_weight: float, mlm_probability: float
+        self,
+        *,
+        batch_size: int = 64,
+        max_length: int = 128,
+        short: float = 0.1,
+        mlm_weight: float = 1.0,
+        mlm_probability: float = 0.15,
     ) -> None:
         super().__init__()
         for name, value, least in (("batch_size", batch_size, 1), ("max_length", max_length, 8)):

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from data.batch import Batch, Tokens
-from data.errors import UserError
+from data.errors import UnfitError
 from data.loader import Units
 from data.token_format import TokenFormat
 from data.views.perturbations import STUDIED
@@ -101,10 +101,10 @@ class SimCSE(Objective):
         """Makes the map W.
 
         Raises:
-            UserError: if the encoder has no dropout.
+            UnfitError: if the encoder has no dropout.
         """
         if _repeats_itself(encoder):
-            raise UserError(
+            raise UnfitError(
                 "objective=simcse needs dropout, or both passes of a sentence are the same, and this encoder has "
                 "none: set encoder.dropout=0.1 (a gru drops between layers: encoder.layers=2), or take an encoder "
                 "that has it."
@@ -143,7 +143,8 @@ class SimCSE(Objective):
 def _dropout(encoder: Encoder) -> Iterator[None]:
     """Within it the encoder has dropout, as in training.
 
-    Where it is measured the masks are the same each time, and the random numbers of others stay as they are.
+    Where it is measured the masks are the same each time. Dropout draws from torch's global generator, as it takes
+    no other: that is seeded in here, and afterwards is as it was.
     """
     if encoder.training:
         yield

@@ -32,23 +32,6 @@ class SOP(SegmentPairs):
   year = {2020}
 }"""  # noqa: E501
 
-    def __init__(
-        self,
-        *,
-        batch_size: int = 64,
-        max_length: int = 128,
-        short: float = 0.1,
-        mlm_weight: float = 1.0,
-        mlm_probability: float = 0.15,
-    ) -> None:
-        super().__init__(
-            batch_size=batch_size,
-            max_length=max_length,
-            short=short,
-            mlm_weight=mlm_weight,
-            mlm_probability=mlm_probability,
-        )
-
     def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
         return select(store, part, behind=1)
 

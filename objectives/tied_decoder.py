@@ -9,7 +9,6 @@ s, whose weights are the only own ones. Wang, Reimers and Gurevych (2021), "TSDA
 from __future__ import annotations
 
 import copy
-import inspect
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from data.batch import Tokens
-from data.errors import UserError
+from data.errors import UnfitError
 from encoders.base import Encoder
+from encoders.pooler import has_place
 
 if TYPE_CHECKING:
     from encoders.transformer import Transformer
@@ -30,32 +30,32 @@ CROSS = "crossattention"  # what the families that have one call the layer's par
 class TiedDecoder(nn.Module):
     """The decoder of one transformer, whose weights it borrows at each call.
 
-    Its cross-attention begins as the family initialises it, from torch's global generator.
+    Its cross-attention begins as the family initialises it, from torch's global generator, as its initialisers
+    take no other.
 
     Args:
         encoder: gives the architecture, which must have a form as a decoder (BERT, RoBERTa and their kin do).
 
     Raises:
-        UserError: if it has none, or its sentence vector is not as wide as its states.
+        UnfitError: if it has none, or its sentence vector is not as wide as its states.
     """
 
     def __init__(self, encoder: Transformer) -> None:
         super().__init__()
         backbone, config = encoder.backbone, copy.deepcopy(encoder.model.config)
         if encoder.dimension != encoder.state_dimension:
-            raise UserError(
+            raise UnfitError(
                 f"objective=tsdae: a tied decoder reads vectors as wide as its states, {encoder.state_dimension}, "
                 f"and these have {encoder.dimension}: take an encoder without linear maps after its pooling."
             )
         config.is_decoder, config.add_cross_attention, config.use_cache = True, True, False
-        has_pooler = "add_pooling_layer" in inspect.signature(type(backbone).__init__).parameters
         with torch.device("meta"):
-            body: Any = type(backbone)(config, **({"add_pooling_layer": False} if has_pooler else {}))
+            body: Any = type(backbone)(config, **({"add_pooling_layer": False} if has_place(backbone) else {}))
         self.cross_attention = nn.ModuleList(
             part for name, part in body.named_modules() if name.endswith(f".{CROSS}")
         )
         if not len(self.cross_attention):
-            raise UserError(
+            raise UnfitError(
                 f"objective=tsdae ties a decoder to the encoder, and the family {config.model_type} has no such "
                 "form: take another one (bert, roberta, xlm-roberta, camembert, electra), or an encoder that is "
                 "no transformer."

@@ -55,7 +55,7 @@ def short(value: float) -> str:
 
 
 def panel(title: str, curves: Sequence[Curve], *, x: str) -> Html:
-    """One panel of curves; those without a finite point are left out.
+    """One panel of curves, each of which has a point at least.
 
     Args:
         title: said to who cannot see it.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from analysis.neighbours import Neighbour, neighbours, same
-from analysis.projection_map import PERPLEXITY, Agreement, agreement, project
+from analysis.projection_map import PERPLEXITY, Agreement, placed
 from analysis.quick import LENGTH_BINS, Encodes, normalise
 from data.errors import UserError
 from data.randomness import JUDGED_SPLIT, generator
@@ -97,7 +96,8 @@ def sample(texts: Sequence[str], queries: Sequence[str] | None = None, *, size: 
     if queries is None:
         queries = [own[-1] for _, own in [*others, *reversed(mapped)][:QUERIES]]
     asked = {same(query) for query in queries}
-    rest = [sentence for _, own in documents for sentence in own if sentence not in {*sentences}]
+    shown = {*sentences}
+    rest = [sentence for _, own in documents for sentence in own if sentence not in shown]
     drawn = [rest[i] for i in rng.permutation(len(rest))[: max(0, SEARCHED - len(sentences))].tolist()]
     searched = [sentence for sentence in [*sentences, *drawn] if same(sentence) not in asked]
     return Sample(tuple(sentences[:size]), tuple(groups[:size]), tuple(labels), tuple(searched), tuple(queries))
@@ -134,11 +134,10 @@ def look(encoder: Encodes, shown: Sample, *, seed: int = 0) -> Geometry:
 
     found = neighbours(shown.queries, list(enumerate(shown.searched, start=1)), rows, NEAREST)
     nearest = tuple(map(tuple, found))
-    unit = normalise(rows(shown.sentences))
-    if len(unit) < LEAST_MAPPED or not np.ptp(unit, axis=0).any():
+    mapped = rows(shown.sentences)
+    if len(mapped) < LEAST_MAPPED or not np.ptp(normalise(mapped), axis=0).any():
         return Geometry(vectors.shape[1], None, None, nearest)
-    places = project(unit, perplexity=min(PERPLEXITY, (len(unit) - 1) / 4), seed=seed)
     labels = [str(group) for group in shown.groups]
-    guess = 100.0 * Counter(labels).most_common(1)[0][1] / len(labels)
-    scores = Agreement(agreement(unit, labels), agreement(places, labels), guess)
+    perplexity = min(PERPLEXITY, (len(mapped) - 1) / 4)
+    places, scores = placed(mapped, labels, perplexity=perplexity, seed=seed)
     return Geometry(vectors.shape[1], places, scores, nearest)

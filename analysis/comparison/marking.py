@@ -60,11 +60,13 @@ class Drawn(NamedTuple):
         tokens: of shape (B, T).
         spell: how their ids are written.
         special: ids that begin, end or part rows; what hides a token or stands for an unknown one is none of them.
+        mask: id of what hides a token, where there is such.
     """
 
     tokens: Tokens
     spell: Spell
     special: Collection[int]
+    mask: int | None = None
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,13 @@ def view(unit: Any, roles: Mapping[str, Drawn], numbers: Mapping[str, str]) -> V
     spelt: dict[int, Spell] = {}
     rows: list[Row] = []
     seen: dict[tuple[Any, ...], str] = {}
-    for role, (block, spell, special) in roles.items():
+    for role, (block, spell, special, mask) in roles.items():
         for number, length in enumerate(block.lengths.tolist()):
             name = role if len(block) == 1 else f"{role} {number + 1}"
             ids = block.ids[number, :length].numpy()
             labels = _hidden(ids, None if block.labels is None else block.labels[number, :length].numpy())
             key = (id(spell), ids.tobytes(), labels.tobytes())
-            parts = tuple(_parts(ids, labels, texts, special, spell))
+            parts = tuple(_parts(ids, labels, texts, special, mask, spell))
             rows.append(Row(name, parts, seen.get(key, "")))
             seen.setdefault(key, name)
             for part in parts:
@@ -167,28 +169,36 @@ def _hidden(ids: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
 
 
 def _parts(
-    ids: np.ndarray, labels: np.ndarray, texts: Sequence[np.ndarray], special: Collection[int], spell: Spell
+    ids: np.ndarray,
+    labels: np.ndarray,
+    texts: Sequence[np.ndarray],
+    special: Collection[int],
+    mask: int | None,
+    spell: Spell,
 ) -> Iterator[Part]:
     bounds = np.isin(ids, list(special)) & (labels == IGNORE)
     start = 0
     for end in [*np.flatnonzero(bounds).tolist(), len(ids)]:
         if start < end:
-            yield _part(ids[start:end], labels[start:end], texts, spell)
+            yield _part(ids[start:end], labels[start:end], texts, mask, spell)
         if end < len(ids):
             yield Part((Piece(spell([int(ids[end])])[0], "special"),))
         start = end + 1
 
 
-def _part(ids: np.ndarray, labels: np.ndarray, texts: Sequence[np.ndarray], spell: Spell) -> Part:
+def _part(
+    ids: np.ndarray, labels: np.ndarray, texts: Sequence[np.ndarray], mask: int | None, spell: Spell
+) -> Part:
     before = np.where(labels == IGNORE, ids, labels)  # as it was, before tokens were hidden
     written = spell(ids.tolist())
     guessed = labels != IGNORE
+    fates = [_fate(i, old, mask) if asked else None for i, old, asked in zip(ids, before, guessed, strict=True)]
 
     def pieces(marks: Sequence[Mark]) -> tuple[Piece, ...]:
         was = spell(before.tolist()) if guessed.any() else written
         return tuple(
-            Piece(text, _fate(text, old), old.strip()) if hidden else Piece(text, mark)
-            for text, mark, old, hidden in zip(written, marks, was, guessed.tolist(), strict=True)
+            Piece(text, fate, old.strip()) if fate else Piece(text, mark)
+            for text, mark, old, fate in zip(written, marks, was, fates, strict=True)
         )
 
     for number, text in sorted(enumerate(texts), key=lambda item: len(item[1]) != len(before)):
@@ -204,11 +214,11 @@ def _part(ids: np.ndarray, labels: np.ndarray, texts: Sequence[np.ndarray], spel
     return Part(tuple(_changes(texts[number].tolist(), before.tolist(), matchers[number], spell)), number)
 
 
-def _fate(text: str, was: str) -> Mark:
+def _fate(token: int, was: int, mask: int | None) -> Mark:
     """Of a token that is to be guessed (Devlin et al. 2019): hidden, exchanged for another, or left as it is."""
-    if text == was:
+    if token == was:
         return "asked"
-    return "hidden" if "mask" in text.lower() else "exchanged"
+    return "hidden" if token == mask else "exchanged"
 
 
 def _find(text: np.ndarray, stretch: np.ndarray) -> int | None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from analysis.comparison.reading import Run, finished
+from analysis.figures.verdicts import LEAST, reach, welch
 from analysis.quick import chance
 from analysis.senteval.printed import Cell, Key
 from analysis.senteval.records import headlines
@@ -25,7 +26,6 @@ QUICK = {  # scores of quick.json, in percent
 }
 GEOMETRY = ("alignment", "uniformity")  # both better when smaller, and at each other's expense: neither is ranked
 UNRANKED = frozenset(("", name) for name in GEOMETRY)
-ERRORS = 2.0  # standard errors that a lead must have
 CLEAR = "clear"
 CLASSIFIED = ("nested", "kfold", "split", "snli")  # kinds of SentEval's tasks whose score is a share
 
@@ -39,7 +39,7 @@ class Winner(NamedTuple):
         score: its mean, in percent.
         second: the pair behind it.
         lead: percentage points before that.
-        error: standard error of the lead, over seeds or else over questions; None where neither is known.
+        reach: half of the lead's 95 % interval, over seeds or else over questions; None where neither is known.
     """
 
     task: str
@@ -47,13 +47,13 @@ class Winner(NamedTuple):
     score: float
     second: str
     lead: float
-    error: float | None
+    reach: float | None
 
     @property
     def verdict(self) -> str:
-        if self.error is None:
-            return "one seed: no spread known"
-        return CLEAR if self.lead > ERRORS * self.error else "within the noise"
+        if self.reach is None:
+            return f"fewer than {LEAST} seeds: no spread known"
+        return CLEAR if self.lead > self.reach else "within the noise"
 
 
 def quick_grid(runs: Sequence[Run]) -> Grid | None:
@@ -110,22 +110,25 @@ def senteval_grid(runs: Sequence[Run]) -> Grid | None:
 def winners(grid: Grid, runs: Sequence[Run], counts: Mapping[Key, int]) -> list[Winner]:
     """Who is best in each column that is ranked, and whether the lead is more than noise.
 
-    The standard error of a lead is that over seeds where both pairs have two or more, else that of two shares of
-    ``counts`` questions each, by column.
+    The interval of a lead is Welch's over seeds where both pairs have LEAST or more results, else that of two
+    shares of ``counts`` questions each, by column, whatever the number of seeds that were asked them.
     """
-    seeds = Counter(run.name for run in finished(runs))
+    done = finished(runs)
+    trained = Counter(run.name for run in done)
+    judged = Counter(run.name for run in done if run.results is not None and run.results.tasks)
     found = []
     for key in (key for key in grid.columns if key not in UNRANKED):
         ranked = sorted((row for row in grid.ours if key in row.cells), key=lambda row: -row.cells[key].value)
         if len(ranked) < 2:
             continue
         best, second = ranked[:2]
-        error = None
-        if all(key in row.deviations and seeds[row.name] > 1 for row in (best, second)):
-            error = math.sqrt(sum(row.deviations[key] ** 2 / seeds[row.name] for row in (best, second)))
+        seeds = judged if key[0] else trained
+        far = None
+        if all(key in row.deviations and seeds[row.name] >= LEAST for row in (best, second)):
+            far = reach(*welch(*((row.deviations[key], seeds[row.name]) for row in (best, second))))
         elif key in counts:
             shares = [row.cells[key].value for row in (best, second)]
-            error = math.sqrt(sum(share * (100 - share) / counts[key] for share in shares))
+            far = reach(math.sqrt(sum(share * (100 - share) / counts[key] for share in shares)), math.inf)
         score = best.cells[key].value
-        found.append(Winner(heading(key), best.name, score, second.name, score - second.cells[key].value, error))
+        found.append(Winner(heading(key), best.name, score, second.name, score - second.cells[key].value, far))
     return found

@@ -16,6 +16,7 @@ from analysis.comparison.geometry import Geometry
 from analysis.comparison.markup import Html, element, joined, score_table, table, text
 from analysis.comparison.reading import Run, finished, leading
 from analysis.figures.training import smooth
+from analysis.figures.verdicts import LEAST
 from analysis.projection_map import COLOURS, NEIGHBOURS
 
 SMOOTHING, POINTS = 0.08, 150  # of a curve: its running mean's share of the run, and the points that are drawn
@@ -141,9 +142,9 @@ def judgement(page: Comparison) -> Html:
             wins = Counter(one.name for one in best if one.verdict == scores.CLEAR)
             told = ", ".join(f"{name} {count}" for name, count in wins.most_common()) or "none"
             note = (
-                f"Clear leads: {told}, of {len(best)} tasks. A lead is clear from {scores.ERRORS:g} standard "
-                "errors on: over seeds, or, of one seed, of as many questions as were asked. Where many pairs "
-                "and tasks are compared, some leads are clear by chance."
+                f"Clear leads: {told}, of {len(best)} tasks. A lead is clear beyond its 95 % interval: Welch's "
+                f"over seeds from {LEAST} of them on, else that of as many questions as were asked, which knows "
+                "nothing of seeds. Where many pairs and tasks are compared, some leads are clear by chance."
             )
             parts.append(element("p", text(note), class_="note"))
     return joined(parts) if parts else element("p", text("There is no score: no run was judged."))

@@ -71,7 +71,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: ``id`` as "declutr/s1b", ``paper`` as "declutr_v1".
+    """A figure of a paper, ``id`` as "declutr/s1b".
 
     Attributes:
         x, y: labels of the axes; y says which average and split.
@@ -85,7 +85,6 @@ class Figure:
     """
 
     id: str
-    paper: str
     title: str
     kind: Kind
     x: str
@@ -131,7 +130,7 @@ def figure_from(given: Any) -> Figure:
     values["statements"] = tuple(_statement(item, where) for item in statements)
     figure = Figure(**values)
     for statement in figure.statements:
-        for selector in _selectors(statement.check or {}):
+        for selector in selectors(statement.check or {}):
             _known(selector, figure, f"{where}, statement {statement.id}")
     return figure
 
@@ -161,7 +160,7 @@ def _checked(kind: type[Described], given: Any, where: str) -> dict[str, Any]:
     allowed = [key.name for key in fields(kind)]
     needed = [key.name for key in fields(kind) if key.default is MISSING and key.default_factory is MISSING]
     _keys(given, needed, allowed, where)
-    texts = {"id", "paper", "title", "x", "y", "legend", "says", "section", "reason"}
+    texts = {"id", "title", "x", "y", "legend", "says", "section", "reason"}
     return {key: str(value) if key in texts else value for key, value in given.items()}
 
 
@@ -219,11 +218,12 @@ def _selector(given: Any, where: str) -> dict[str, tuple[str, ...]]:
     return {axis: _texts(value, f"{where}: {axis}") for axis, value in given.items()}
 
 
-def _selectors(check: Mapping[str, Any]) -> Iterable[Selector]:
+def selectors(check: Mapping[str, Any]) -> Iterable[Selector]:
+    """All selectors of a check, those of its parts included."""
     for key in ("left", "right", "of", "at"):
         for part in check[key] if isinstance(check.get(key), list) else [check.get(key, {})]:
             if "kind" in part:
-                yield from _selectors(part)
+                yield from selectors(part)
             else:
                 yield part
 

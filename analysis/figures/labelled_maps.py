@@ -29,21 +29,13 @@ class LabelledMap(NamedTuple):
     run: str = ""
 
 
-def labelled_map(
-    panel: str,
-    data: Labelled,
-    vectors: np.ndarray,
-    *,
-    perplexity: float = projection_map.PERPLEXITY,
-    seed: int = 0,
-    run: str = "",
-) -> LabelledMap:
+def labelled_map(panel: str, data: Labelled, vectors: np.ndarray, *, seed: int = 0, run: str = "") -> LabelledMap:
     """The map of ``vectors`` of shape (n, D); ``seed`` is t-SNE's.
 
     Raises:
-        UserError: if there are too few sentences for the perplexity.
+        UserError: if there are too few sentences for t-SNE's perplexity.
     """
-    places, scores = projection_map.placed(vectors, data.labels, perplexity=perplexity, seed=seed)
+    places, scores = projection_map.placed(vectors, data.labels, seed=seed)
     return LabelledMap(panel, data, places, scores, seed, run)
 
 

@@ -12,7 +12,7 @@ from analysis.figures.description import AXES, Figure, Mark, Point, Statement, f
 from analysis.figures.labelled_maps import LabelledMap, labelled_map
 from analysis.figures.verdicts import LEAST, Finding, Verdict, judge
 from analysis.senteval.rendering import escape_markdown
-from data.errors import UserError, readable
+from data.errors import UserError
 from data.files import atomic_write
 
 __all__ = [
@@ -21,12 +21,9 @@ __all__ = [
     "Mark",
     "Point",
     "Statement",
-    "Verdict",
     "draw",
     "figure_from",
-    "judge",
     "labelled_map",
-    "read_points",
 ]
 
 MOST_FINDINGS = 8  # shown of a statement
@@ -72,33 +69,6 @@ def draw(
 
 
 _WHAT = {"line": "scores", "distribution": "scores", "bars": "scores", "density": "lengths", "map": "maps"}
-
-
-def read_points(path: Path) -> list[Point]:
-    """Our points of a CSV that ``draw`` wrote, without the printed ones.
-
-    Raises:
-        UserError: in one line, if it cannot be read or is not that.
-    """
-    with readable(path), path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    try:
-        return [
-            Point(
-                row["panel"],
-                row["group"],
-                row["x"],
-                int(row["seed"]),
-                float(row["score"]),
-                row["setting"],
-                row["run"],
-            )
-            for row in rows
-            if row["source"] == "ours"
-        ]
-    except (KeyError, ValueError, TypeError):
-        columns = ", ".join(("source", *Point._fields))
-        raise UserError(f"{path} is no CSV of a figure's points: it must have {columns}.") from None
 
 
 def _write_points(path: Path, figure: Figure, points: Sequence[Point]) -> None:

@@ -57,6 +57,7 @@ _LOOK: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that a picture is the same everywhere
     "font.size": 8,
     "text.color": INK,
+    "text.parse_math": False,  # a dollar sign in a label is one
     "axes.titlesize": 8.5,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",

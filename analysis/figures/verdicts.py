@@ -40,7 +40,7 @@ from typing import Any, Literal, NamedTuple
 
 from scipy.special import betaincinv, stdtrit
 
-from analysis.figures.description import AXES, Figure, Point, Selector, Statement, in_order
+from analysis.figures.description import AXES, Figure, Point, Selector, Statement, in_order, selectors
 
 Outcome = Literal["held", "not held", "undecided at this size", "not computed here"]
 ERROR = 0.05  # what an interval may miss
@@ -92,7 +92,13 @@ def _verdict(figure: Figure, statement: Statement, points: Sequence[Point]) -> V
     except _NoScoresError as none:
         return Verdict(statement, "not computed here", (), f"no scores of {none}")
     there = {(axis, getattr(point, axis)) for point in points for axis in AXES}
-    without = dict.fromkeys(value for axis, value in _named(statement.check) if (axis, value) not in there)
+    without = dict.fromkeys(
+        value
+        for selector in selectors(statement.check)
+        for axis, values in selector.items()
+        for value in values
+        if (axis, value) not in there
+    )
     return Verdict(statement, outcome, tuple(findings), f"without {', '.join(without)}" if without else "")
 
 
@@ -244,20 +250,27 @@ def _finding(
     what: str, value: float, error: float, freedom: float, n: int, tests: int, of: str = "pairs"
 ) -> Finding:
     """``error`` is the standard error of ``value``, not a number where there is none."""
-    reaches = [
-        math.inf if math.isnan(error) else float(stdtrit(freedom, 1 - share / 2)) * error if error else 0.0
-        for share in (ERROR, ERROR / tests)
-    ]
-    low, high, lowest, highest = (value + sign * reach for reach in reaches for sign in (-1, 1))
+    reaches = [math.inf if math.isnan(error) else reach(error, freedom, miss) for miss in (ERROR, ERROR / tests)]
+    low, high, lowest, highest = (value + sign * far for far in reaches for sign in (-1, 1))
     return Finding(what, value, low, high, lowest, highest, n, of)
 
 
 def _welch(what: str, a: Sequence[float], b: Sequence[float], tests: int) -> Finding:
-    of_a, of_b = (stdev(scores) ** 2 / len(scores) for scores in (a, b))
-    parts = of_a**2 / (len(a) - 1) + of_b**2 / (len(b) - 1)
-    freedom = (of_a + of_b) ** 2 / parts if parts else 1.0
+    error, freedom = welch((stdev(a), len(a)), (stdev(b), len(b)))
     difference, n = fmean(a) - fmean(b), min(len(a), len(b))
-    return _finding(what, difference, math.sqrt(of_a + of_b), freedom, n, tests, "unpaired scores a side")
+    return _finding(what, difference, error, freedom, n, tests, "unpaired scores a side")
+
+
+def welch(*sides: tuple[float, int]) -> tuple[float, float]:
+    """Standard error of a difference of means and its degrees of freedom, of deviations and numbers of scores."""
+    squares = [(deviation**2 / n, n - 1) for deviation, n in sides]
+    whole, parts = sum(square for square, _ in squares), sum(square**2 / free for square, free in squares)
+    return math.sqrt(whole), whole**2 / parts if parts else 1.0
+
+
+def reach(error: float, freedom: float, miss: float = ERROR) -> float:
+    """Half of a t-interval that misses in a share of ``miss``; a ``freedom`` without end gives the normal one."""
+    return float(stdtrit(freedom, 1 - miss / 2)) * error if error else 0.0
 
 
 def _word(kind: str, found: Finding, margin: float = 0.0) -> Outcome:
@@ -295,12 +308,3 @@ def _contrast(left: Selector, right: Selector) -> str:
     ]
     both = _name({axis: left[axis] for axis in shared}) + ": " if shared else ""
     return f"{both}{sides[0]} − {sides[1]}"
-
-
-def _named(check: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    for key in ("left", "right", "of", "at"):
-        for part in check[key] if isinstance(check.get(key), list) else [check.get(key, {})]:
-            if "kind" in part:
-                yield from _named(part)
-            else:
-                yield from ((axis, value) for axis, values in part.items() for value in values)

@@ -94,12 +94,9 @@ def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
     indices = found.indices[beside(store.documents, usable, offsets)[found.indices]]
     alone = len(found.indices) - len(indices)
     if not len(indices):
-        hint = "sentences.split=true"
-        if rules.split:
-            hint = "of a .txt file each line is one; of a folder, corpus.path=<folder>, each .txt file is"
         raise UserError(
             f"None of the {alone:,} {part} sentences has one beside it in its document: skip-thought needs "
-            f"documents of several sentences ({hint})."
+            f"documents of several sentences ({rules.advice})."
         )
     left_out = {**found.left_out, **({"without neighbours": alone} if alone else {})}
     return Selection(indices, found.skipped + alone, found.total, left_out)

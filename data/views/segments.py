@@ -9,9 +9,10 @@ apart:
 
 - NSP: the published examples (``published_segments``) tell them by their lengths, too. True continuations end
   where the document does, others go on until they are long enough; and a text of one sentence never has a true
-  one. Ours (``next_segments``) have their lengths before they have a class: those of the text that stands there.
-  It is taken only where the document goes on for as long as could be asked for, and another document's B is cut
-  alike.
+  one. Ours (``next_segments``) have their lengths before they have a class: A is the text that stands there, and
+  either B is cut to what is left, in the middle of a sentence or not. Places are taken only where the document
+  goes on for as long as could be asked for. What remains is a corpus' own: of few documents of unlike sizes, a
+  large one's text is the true B more often than another's, as it is never another's of its own.
 - SOP: a sentence that does not fit any more is left out. Were it cut, as published, the last segment would be the
   longer one, and the one without a full stop.
 """
@@ -30,6 +31,7 @@ from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
 
+TRIES = 20  # places that are drawn for another document's B
 ANY_LENGTH = int(np.iinfo(np.uint32).max)  # words
 
 
@@ -108,30 +110,45 @@ class Place(NamedTuple):
     start: int
 
 
-def next_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
-    """A pair for NSP whose lengths say nothing of its class.
+def least_second(tokens: int) -> int:
+    """Tokens of a pair of ``tokens`` that are its second segment's at least, in ``next_segments``: a quarter."""
+    return max(1, tokens // 4)
 
-    A loses tokens at its beginning and B at its end, so that they touch each other. Another document's B begins
-    as many sentences into what could have been a pair there, and has exactly the tokens that the true one would.
+
+def next_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
+    """A pair for NSP whose lengths and ends say nothing of its class.
+
+    A is of whole sentences, as many as leave B its share; one that is too long alone loses tokens at its
+    beginning, so that they touch each other. B has exactly the tokens that are left, wherever its last sentence
+    then ends. Another document's B begins as many sentences into what could have been a pair there; so neither
+    begins a document, unless of ``TRIES`` places none has as many tokens there.
 
     Args:
-        place: with at least ``room`` tokens and two sentences of its document from there on, and so has each one
-            of its part.
+        place: with at least ``room`` tokens of its document from there on, ``least_second(room)`` of them behind
+            its sentence, and so has each one of its part.
         room: tokens of the pair, at least 2.
         rng: draws all.
         short: probability of a pair of fewer tokens, of any number from 2 on.
     """
     text, start = place
     tokens = _target(room, rng, short)
-    run = text.run(start, tokens, least=2)
-    count = int(rng.integers(1, len(run)))
-    first, second = np.concatenate(run[:count]), np.concatenate(run[count:])
-    kept, wanted = fitted(len(first), len(second), tokens)
+    most = tokens - least_second(tokens)  # of A
+    run = text.run(start, most)
+    fit = int(np.searchsorted(np.cumsum([len(sentence) for sentence in run]), most, side="right"))
+    count = int(rng.integers(1, max(1, fit) + 1))
+    first = np.concatenate(run[:count])
+    kept = min(len(first), most)
+    wanted = tokens - kept
     follows = bool(rng.random() < 0.5)
-    if not follows:
-        other = text.elsewhere(start, rng)
-        second = _joined(text.run(other, wanted, skip=count))
-        if len(second) < wanted:  # the document ends before
+    if follows:
+        second = np.concatenate(text.run(start, len(first) + wanted))[len(first) :]
+    else:
+        for _ in range(TRIES):
+            other = text.elsewhere(start, rng)
+            second = _joined(text.run(other, wanted, skip=count))
+            if len(second) >= wanted:
+                break
+        else:
             second = _joined(text.run(other, wanted))
     return Pair(first[len(first) - kept :], second[:wanted], follows)
 
@@ -226,15 +243,20 @@ def select(store: TokenStore, part: Part, *, behind: int = 0, tokens: int = 0, o
     indices = found.indices[usable[found.indices]]
     unusable = len(found.indices) - len(indices)
     if not len(indices):
-        asked = f"a document of {tokens:,} tokens from it on" if tokens else "another one behind it"
-        raise UserError(
-            f"None of the {unusable:,} {part} sentences has {asked}: lower objective.max_length, or take longer "
-            "documents (sentences.split=true; of a .txt file each line is one, of a folder each file)."
-        )
+        asked, mend = "another one behind it in its document", "take documents of several sentences"
+        if tokens:
+            asked = f"a document of {tokens:,} tokens from it on"
+            mend = "lower objective.max_length, or take longer documents"
+        raise UserError(f"None of the {unusable:,} {part} sentences has {asked}: {mend} ({rules.advice}).")
     if others and documents[indices[0]] == documents[indices[-1]]:
+        mend = (
+            "lower corpus.dev_fraction"
+            if part == "train"
+            else "raise corpus.dev_fraction (name a larger corpus.dev_path)"
+        )
         raise UserError(
             f"All {part} sentences that a pair can begin with are of one document, and half of the pairs need "
-            "another one: take more documents, or raise corpus.dev_fraction."
+            f"another one: take more documents, or {mend}."
         )
     left_out = {**found.left_out, **({"without continuation": unusable} if unusable else {})}
     return Selection(indices, found.skipped + unusable, found.total, left_out)

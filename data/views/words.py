@@ -8,34 +8,47 @@ Wang, Reimers and Gurevych (2021), "TSDAE", section 3: words are deleted, each w
 from __future__ import annotations
 
 import string
+import unicodedata
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tokenizers import models
+from tokenizers import decoders, models, pre_tokenizers
 
 from data.tokenizer import is_byte_level
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-BLANKS = ("Ġ", "▁", " ")  # what stands for the blank before a word: byte-level BPE, SentencePiece, a bag of words
+BLANKS = ("▁", " ")  # what stands for the blank before a word: SentencePiece; byte-level BPE, when it is read
+# Typographic marks are several bytes, and a small vocabulary may have them in parts. Next to nothing that begins
+# as these two do (U+2000 and following, and what Latin-1 has without letters) is a letter.
+SPLIT_MARKS = ("“", "»")
 
 
 def beginnings(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
     """Which tokens of the vocabulary begin a word, of shape (V,), bool.
 
-    A word is what stands between blanks, and a punctuation mark after it is one of its own; in a vocabulary of
-    whole words every token is one. (The Treebank's words, which the published program deletes, cannot be told
-    from token ids.)
+    A word is what stands between blanks, and a punctuation mark in or after it begins another, whichever letters
+    then follow; in a vocabulary of whole words every token is one. (The Treebank's words, which the published
+    program deletes, cannot be told from token ids.)
     """
     backend = tokenizer.backend_tokenizer
     tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     if isinstance(backend.model, models.WordPiece):
         inside = backend.model.continuing_subword_prefix
         return np.array([not token.startswith(inside) for token in tokens])
-    if is_byte_level(backend) or "Metaspace" in f"{backend.pre_tokenizer}{backend.decoder}":
-        return np.array([token.startswith((*BLANKS, *string.punctuation)) for token in tokens])
+    if is_byte_level(backend):
+        marks = [pre_tokenizers.ByteLevel(False).pre_tokenize_str(mark)[0][0] for mark in SPLIT_MARKS]
+        parts = {mark[:end] for mark in marks for end in range(1, len(mark))}
+        read = [decoders.ByteLevel().decode([token]) for token in tokens]
+        return np.array([_begins(text) or token in parts for token, text in zip(tokens, read, strict=True)])
+    if "Metaspace" in f"{backend.pre_tokenizer}{backend.decoder}":
+        return np.array([_begins(token) for token in tokens])
     return np.ones(len(tokens), dtype=bool)
+
+
+def _begins(text: str) -> bool:
+    return text.startswith((*BLANKS, *string.punctuation)) or unicodedata.category(text[:1] or "a")[0] == "P"
 
 
 def delete_words(tokens: np.ndarray, begins: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -19,10 +17,11 @@ from analysis.comparison.geometry import Geometry, Sample
 from analysis.comparison.page import render
 from analysis.comparison.reading import Run
 from analysis.opening import EXPORT
-from data.errors import UserError, reason
+from data.errors import UnfitError, UserError, reason
 from data.files import atomic_write
+from data.tokenising import cores
 from experiments import side_by_side
-from experiments.children import Job
+from experiments.children import Failure, Job
 from experiments.comparison.drawing import Example, drawn
 from experiments.comparison.planning import Planned, equality, folder_of, plan
 from experiments.comparison.settings import ComparisonSettings
@@ -30,9 +29,6 @@ from experiments.judging import DOWNLOADED
 from experiments.progress import Display
 from experiments.run_folder import ROOT
 from experiments.side_by_side import results_folder, state
-
-# How the last line begins of a run that broke, other than of one that refused.
-_BROKE = re.compile(r"[\w.]*(Error|Exception)\b|Out of memory|Cannot read or write|ended with status")
 
 
 def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
@@ -58,6 +54,8 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
     for one in runs:
         if one.problem:
             display.say(f"{'failed' if one.possible else 'impossible':<11} {one.name}: {one.problem}", style="red")
+    for line in side_by_side.differences([folder_of(wanted, run) for run in planned]):
+        display.warn(line)
     if not reading.finished(runs):
         raise UserError(f"None of the {len(runs)} runs is finished, and there is nothing to compare.")
     out = _write(wanted, _page(wanted, runs, display))
@@ -67,9 +65,9 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
 
 def _train(
     wanted: ComparisonSettings, planned: Sequence[Planned], passed: Sequence[str], display: Display
-) -> dict[str, str]:
-    """Brings all runs to their end; the last line of each one that failed."""
-    threads = wanted.threads or max(1, len(os.sched_getaffinity(0)) // wanted.jobs)
+) -> dict[str, Failure]:
+    """Brings all runs to their end; what failed, by the run's name."""
+    threads = wanted.threads or max(1, cores() // wanted.jobs)
     senteval = Path(wanted.data) if wanted.data else ROOT / DOWNLOADED
     jobs = []
     for run in planned:
@@ -90,12 +88,13 @@ def _train(
     return side_by_side.bring_to_end(jobs, at_once=wanted.jobs, threads=threads, display=display)
 
 
-def _result(wanted: ComparisonSettings, run: Planned, problem: str | None) -> Run:
-    """What a run left behind. One that ended of itself before its first step, with a line, was impossible."""
+def _result(wanted: ComparisonSettings, run: Planned, failure: Failure | None) -> Run:
+    """What a run left behind; one whose objective refused its encoder was impossible."""
     folder = folder_of(wanted, run)
+    problem = failure.line if failure else ""
     if state(folder) == "missing":
+        possible = failure is None or failure.status != UnfitError.status
         line = problem or "The run was not begun."
-        possible = problem is None or _BROKE.match(line) is not None
         return Run(run.objective, run.encoder, run.seed, run.command, possible=possible, problem=line)
     judged = results_folder(folder, wanted.protocol)
     found = reading.read(run.objective, run.encoder, run.seed, run.command, folder, judged)

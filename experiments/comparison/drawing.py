@@ -154,12 +154,13 @@ def _roles(task: Any, batch: Batch, encoder: Encoder) -> Mapping[str, Drawn]:
     """The rows by role; those that a decoder writes are spelt by its own tokenizer, where the task has one."""
     own = getattr(task, "tokenizer", None)
     written: Sequence[str] = getattr(task, "part_names", ()) if own is not None else ()
-    spellers: dict[int, tuple[Spell, frozenset[int]]] = {}
+    spellers: dict[int, tuple[Spell, frozenset[int], int | None]] = {}
 
-    def spelt(tokenizer: Any) -> tuple[Spell, frozenset[int]]:
+    def spelt(tokenizer: Any) -> tuple[Spell, frozenset[int], int | None]:
         if id(tokenizer) not in spellers:
-            content = {tokenizer.mask_token_id, tokenizer.unk_token_id}
-            spellers[id(tokenizer)] = speller(tokenizer), frozenset({*tokenizer.all_special_ids} - content)
+            mask = tokenizer.mask_token_id
+            special = {*tokenizer.all_special_ids} - {mask, tokenizer.unk_token_id}
+            spellers[id(tokenizer)] = speller(tokenizer), frozenset(special), mask
         return spellers[id(tokenizer)]
 
     return {

@@ -10,7 +10,7 @@ from typing import Literal
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from data.errors import UserError
-from experiments import arguments
+from experiments import arguments, signatures
 from experiments.compose import CONFIGS
 
 FILE = CONFIGS / "compare.yaml"
@@ -89,6 +89,14 @@ def read(given: Sequence[str]) -> tuple[ComparisonSettings, list[str]]:
     if taken := [key for key in ("budget.tokens", "budget.steps", "budget.epochs", "budget.flops") if key in keys]:
         raise UserError(f"{taken[0]}: all runs get the same: tokens=<number>, or equal=compute and budget=<name>.")
     try:
-        return ComparisonSettings(**values), passed
+        wanted = ComparisonSettings(**values)
     except ValueError as error:
         raise UserError(str(error)) from None
+    compared = [*wanted.objectives, *wanted.encoders]
+    for key in (arguments.key_of(text) for text in given):  # the file's own are for whichever is compared
+        group, _, name = key.partition(".")
+        if group == "settings" and name and name not in compared:
+            near = signatures.nearest(name, compared)
+            hint = f"Did you mean settings.{near}?" if near else f"There are {', '.join(compared)}."
+            raise UserError(f"{key}: nothing of this name is compared. {hint}")
+    return wanted, passed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -18,8 +17,9 @@ from analysis.senteval.ensemble import ensemble
 from analysis.senteval.rendering import as_text
 from analysis.senteval.results import Results
 from data.errors import UserError
+from data.tokenising import cores
 from experiments import budget, compose, side_by_side
-from experiments.children import Job
+from experiments.children import Failure, Job
 from experiments.judging import DOWNLOADED
 from experiments.progress import Display
 from experiments.reproduction import judged, maps, planning, tables
@@ -101,7 +101,7 @@ def room(threads: int) -> int:
     """How many runs go at the same time: one on a GPU, else one for each ``threads`` cores."""
     if torch.cuda.is_available():
         return 1
-    return max(1, len(os.sched_getaffinity(0)) // threads)
+    return max(1, cores() // threads)
 
 
 def catalogue() -> RichTable:
@@ -209,8 +209,8 @@ def _speed(threads: int) -> float:
         torch.set_num_threads(before)
 
 
-def _train_and_judge(work: Work) -> dict[str, str]:
-    """Brings all runs to their end; the last line of each one that failed."""
+def _train_and_judge(work: Work) -> dict[str, Failure]:
+    """Brings all runs to their end; what failed, by the run's name."""
     if not work.planned:
         return {}
     grid = planning.grid_of(work.specification, work.wanted)
@@ -224,8 +224,10 @@ def _train_and_judge(work: Work) -> dict[str, str]:
     failed = side_by_side.bring_to_end(
         jobs, at_once=work.at_once, threads=work.wanted.threads, display=work.display
     )
-    for name, line in failed.items():
-        work.display.say(f"failed      {name}: {line}", style="red")
+    for name, failure in failed.items():
+        work.display.say(f"failed      {name}: {failure.line}", style="red")
+    for line in side_by_side.differences([work.runs / run.name for run in work.planned]):
+        work.display.warn(line)
     return failed
 
 
@@ -244,7 +246,7 @@ def _evaluation(work: Work, run: Run) -> list[str] | None:
     )
 
 
-def _show(work: Work, failed: dict[str, str]) -> int:
+def _show(work: Work, failed: dict[str, Failure]) -> int:
     """Draws or tabulates what there is; 1 where something is missing."""
     specification, display = work.specification, work.display
     found = judged.collect(work.planned, work.runs, work.protocol)
@@ -256,7 +258,8 @@ def _show(work: Work, failed: dict[str, str]) -> int:
     for path in finish(work, found, notes):
         display.fact(path.suffix.lstrip("."), str(path))
     for name in missing:
-        display.say(f"missing     {name}: {failed.get(name, 'not finished')}", style="red")
+        why = failed[name].line if name in failed else "not finished"
+        display.say(f"missing     {name}: {why}", style="red")
     return 1 if missing or failed else 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.senteval.rendering import escape_markdown
 from data.errors import UserError
 from data.randomness import JUDGED_SPLIT, generator
 from data.sentences import split_sentences
@@ -56,6 +57,8 @@ def spans(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
             anchors, positives = sampler.draw(len(words), rng)
             if view_of(anchors[0], positives[0][0]) == view:
                 break
+        else:
+            continue  # none of this kind was drawn: no row is better than one with another's name
         easy, _ = sampler.draw(len(usable[other]), rng)
         shown = [(words, anchors[0]), (words, positives[0][0]), (words, anchors[1]), (usable[other], easy[0])]
         rows.append([view, *(_text(text[span.start : span.end]) for text, span in shown)])
@@ -72,7 +75,8 @@ def view_of(anchor: Span, positive: Span) -> str:
     """How ``positive`` lies to ``anchor``: one of VIEWS."""
     if positive.end <= anchor.start or positive.start >= anchor.end:
         return "adjacent"
-    return "subsumed" if anchor.start <= positive.start and positive.end <= anchor.end else "overlapping"
+    ends = (anchor.start - positive.start) * (anchor.end - positive.end)
+    return "subsumed" if ends <= 0 else "overlapping"  # of nested spans one begins no later and ends no earlier
 
 
 def sequences(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
@@ -111,7 +115,7 @@ def sequences(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
 
 
 def _text(words: Sequence[str]) -> str:
-    return " ".join(words).replace("|", "\\|")
+    return escape_markdown(" ".join(words))
 
 
 def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -14,7 +14,6 @@ from experiments.reproduction.settings import Reproduction
 from experiments.reproduction.specification import MODEL, Grid, Specification, Value
 from experiments.side_by_side import name_of
 
-HOUR = 2 * 3600.0  # seconds of a core
 # Floating-point operations that a core does in a second of training, for the shares of the hour: budget=teaching's
 # 2.5e13 are about 5 minutes of 2 cores. Estimates that are shown are measured instead.
 CORE = 2.5e13 / (2 * 300)

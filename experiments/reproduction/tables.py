@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from experiments.reproduction import examples
 from experiments.reproduction.judged import Judged
 from experiments.reproduction.planning import Run
 from experiments.reproduction.specification import Specification, Table
+from experiments.run_folder import ROOT
 
 ROW = "row"
 QUICK_COLUMNS = ("recall@1", "recall@5", "probe_length", "probe_word_content", "probe_bigram_shift")
@@ -88,23 +90,27 @@ def _text_cell(text: str) -> Cell:
 def size_rows(table: Table) -> list[Row]:
     """Parameters and dimension of encoders, from their shapes; no weights are made.
 
-    ``table.settings`` has by row {encoder: its YAML's name, vocab_size: .., positions: ..}.
+    ``table.settings`` has by row {encoder: its YAML's name, vocab_size: .., positions: ..}, or {checkpoint: the
+    name of one in the box}, whose own sizes count.
     """
     import torch
     from transformers import AutoConfig, AutoModelForMaskedLM
 
+    from encoders.offline import CHECKPOINTS
     from experiments import compose
 
     rows = []
     for name, given in table.settings.items():
-        shape = compose.check([f"encoder={given['encoder']}"])["encoder"]["shape"]
-        config = AutoConfig.for_model(
-            **shape, vocab_size=given["vocab_size"], max_position_embeddings=given["positions"], type_vocab_size=1
-        )
+        if "checkpoint" in given:
+            config = AutoConfig.from_pretrained(CHECKPOINTS / given["checkpoint"])
+        else:
+            shape = compose.check([f"encoder={given['encoder']}"])["encoder"]["shape"]
+            sizes = {"vocab_size": given["vocab_size"], "max_position_embeddings": given["positions"]}
+            config = AutoConfig.for_model(**shape, **sizes, type_vocab_size=1)
         with torch.device("meta"):
             model = AutoModelForMaskedLM.from_config(config)
         count = sum(parameter.numel() for parameter in model.parameters())
-        dimension = shape["hidden_size"]
+        dimension = config.hidden_size
         rows.append(
             Row(
                 name,
@@ -128,7 +134,9 @@ def command_text(table: Table, models: Mapping[str, Path], data: str) -> str:
     parts = []
     for group in [[folder] for folder in models.values()] if alone else [[*models.values()]]:
         found = subprocess.run(
-            [sys.executable, "-m", module, *map(str, group), *arguments, "--format", "md"],
+            # -P: of this checkout, whatever lies in the current folder or is installed.
+            [sys.executable, "-P", "-m", module, *map(str, group), *arguments, "--format", "md"],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             check=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentTypeError
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from analysis import command
 from analysis.command import Model, opened, parser, positive, seed, write
 from data.errors import UserError
 from encoders.random_vectors import RandomVectors
+from experiments.settings import EvaluationSettings
 from tests.encoders.models import tiny
 
 
@@ -31,6 +33,24 @@ def test_models_are_opened_and_named(tmp_path: Path) -> None:
     assert alone.facts()["fingerprint"] == model.facts()["fingerprint"]
     maximum = parser("x", "", several=True).parse_args(["a", "--no-cache", "--pooling", "max"])
     assert opened(str(run / "encoder"), maximum).name == "declutr-1/encoder, max"
+
+
+def test_what_evaluate_takes_is_taken(tmp_path: Path) -> None:
+    texts, vectors = tmp_path / "texts.txt", tmp_path / "vectors.txt"
+    texts.write_text("the cat\nthe dog\nthe the dog\n")
+    vectors.write_text("the 1 2\ncat 3 4\ndog -1 1\n")
+    words = ["bag_of_words", "--no-cache", "--word-vectors", str(vectors)]
+    plain = opened("bag_of_words", parser("x", "", several=True).parse_args(words))
+    given = parser("x", "", several=True).parse_args([*words, "--weighting", "tfidf", "--counts", str(texts)])
+    weighted = opened("bag_of_words", given)
+    assert weighted.name == "bag_of_words, vectors, tfidf of texts"
+    assert not np.allclose(weighted.rows(["the cat"]), plain.rows(["the cat"]))
+    given.counts = None
+    with pytest.raises(UserError, match=r"^--weighting tfidf needs --counts: a text file, a sentence a line\.$"):
+        opened("bag_of_words", given)
+    own = next(action for action in parser("x", "", several=True)._actions if action.dest == "pooling")
+    [asked, _] = get_args(get_type_hints(EvaluationSettings)["pooling"])
+    assert own.choices == get_args(asked)
 
 
 def test_vectors_are_kept(tmp_path: Path) -> None:

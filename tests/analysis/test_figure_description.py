@@ -11,7 +11,6 @@ from data.errors import UserError
 
 FIGURE: dict[str, Any] = {
     "id": "declutr_v1/s1b",
-    "paper": "declutr_v1",
     "title": "A memory bank",
     "kind": "line",
     "x": "queue size",
@@ -44,8 +43,8 @@ def test_order_is_the_figures_then_as_found() -> None:
     ("given", "line"),
     [
         (None, "A figure must be a mapping of keys. Got None instead."),
-        ({"id": "a"}, "figure a lacks paper, title, kind, x, y."),
-        (FIGURE | {"group": []}, "figure declutr_v1/s1b has no key group; it has id, paper"),
+        ({"id": "a"}, "figure a lacks title, kind, x, y."),
+        (FIGURE | {"group": []}, "figure declutr_v1/s1b has no key group; it has id, title"),
         (
             FIGURE | {"kind": "pie"},
             "kind must be one of line, distribution, bars, density, map. Got 'pie' instead.",

@@ -18,7 +18,7 @@ NOISE = (0.0, 0.3, -0.2, 0.1, -0.15)
 
 def figure(check: Any, **more: Any) -> Figure:
     statement = {"id": "a", "says": "so", "section": "5", "check": check, "reason": "it needs other runs"}
-    given = {"id": "p/1", "paper": "p", "title": "t", "kind": "line", "x": "x", "y": "y", "ticks": TICKS}
+    given = {"id": "p/1", "title": "t", "kind": "line", "x": "x", "y": "y", "ticks": TICKS}
     return figure_from(given | {"statements": [statement]} | more)
 
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from data.errors import UserError
 from data.randomness import generator
 from data.sentences import Sentences
-from data.sources.base import Document
+from data.sources.base import Document, Part
 from data.store import TokenStore, prepare
 from data.views import segments
 from data.views.segments import Pair, Place, RunningText
@@ -56,7 +56,7 @@ class Numbered:
         last = np.append(np.flatnonzero(np.diff(self.documents)), len(self.documents) - 1)
         left = self.ends[last][self.documents] - self.ends
         usable = {
-            "nsp": (left > 0) & (left + self.lengths >= room),
+            "nsp": (left >= segments.least_second(room)) & (left + self.lengths >= room),
             "sop": left > 0,
             "published": left >= 0,
         }[name]
@@ -79,6 +79,14 @@ class Numbered:
 
 def is_run(tokens: np.ndarray) -> bool:
     return bool((np.diff(tokens) == 1).all())
+
+
+def of_whole_sentences(corpus: Numbered, pair: Pair) -> tuple[bool, ...]:
+    """Whether each segment begins with a sentence, ends with one, and whether the second one begins a document."""
+    borders = {0, *corpus.ends.tolist()}
+    ends = [int(end) in borders for part in pair[:2] for end in (part[0], part[-1] + 1)]
+    begins = int(pair.second[0])
+    return *ends, begins == 0 or corpus.document(begins) != corpus.document(begins - 1)
 
 
 # What is drawn
@@ -208,13 +216,17 @@ def test_published_pairs_are_those_of_the_published_program() -> None:
 
 
 def accuracy_by_lengths(pairs: list[Pair]) -> float:
-    """The mean of both classes', of a classifier that is shown the lengths, and so where the separator is."""
-    lengths = np.array([(len(pair.first), len(pair.second)) for pair in pairs])
+    """Of a classifier that is shown the lengths, and so where the separator is."""
+    return accuracy(np.array([(len(pair.first), len(pair.second)) for pair in pairs]), pairs)
+
+
+def accuracy(shown: np.ndarray, pairs: list[Pair]) -> float:
+    """The mean of both classes', of a classifier that is shown some numbers of each pair."""
     classes = np.array([pair.follows for pair in pairs])
     half = len(pairs) // 2
     judge = LogisticRegression(class_weight="balanced", max_iter=500)
-    model = make_pipeline(PolynomialFeatures(3), StandardScaler(), judge).fit(lengths[:half], classes[:half])
-    return float(balanced_accuracy_score(classes[half:], model.predict(lengths[half:])))
+    model = make_pipeline(PolynomialFeatures(3), StandardScaler(), judge).fit(shown[:half], classes[:half])
+    return float(balanced_accuracy_score(classes[half:], model.predict(shown[half:])))
 
 
 def test_lengths_and_separator_tell_nothing_of_ours_and_much_of_the_published() -> None:
@@ -223,6 +235,16 @@ def test_lengths_and_separator_tell_nothing_of_ours_and_much_of_the_published() 
     assert reached["nsp"] == pytest.approx(0.5, abs=0.03)
     assert reached["sop"] == pytest.approx(0.5, abs=0.03)
     assert reached["published"] > 0.54
+
+
+@pytest.mark.parametrize(("sentences", "name"), [(8, "nsp"), (40, "nsp"), (8, "sop"), (40, "sop")])
+def test_nor_does_where_sentences_and_documents_begin_and_end(sentences: int, name: str) -> None:
+    corpus = Numbered(documents=400, sentences=sentences, longest=30)
+    pairs = [pair for _, pair in corpus.pairs(name, 6000)]
+    marks = np.array([of_whole_sentences(corpus, pair) for pair in pairs])
+    if name == "sop":  # that nothing comes before a document's beginning is order itself
+        marks = marks[:, :4]
+    assert accuracy(marks, pairs) == pytest.approx(0.5, abs=0.03)
 
 
 @pytest.mark.slow
@@ -236,7 +258,7 @@ def test_lengths_tell_nothing_in_books_either(tmp_path: Path) -> None:
     source = Text(path=str(path), dev_fraction=0.2, fraction=0.3)
     tokenizer = train_word_level(source.texts(), vocab_size=5000, min_count=1, max_length=512)
     sentences = prepare(source, tokenizer, cache=tmp_path, sentences=Sentences())
-    for name, options in (("nsp", {"behind": 1, "tokens": 128, "others": True}), ("sop", {"behind": 1})):
+    for name, options in (("nsp", {"behind": 32, "tokens": 128, "others": True}), ("sop", {"behind": 1})):
         train, dev = (segments.select(sentences, part, **options) for part in ("train", "dev"))  # type: ignore[arg-type]
         text = RunningText(sentences, sentences.documents, train.indices, dev.indices)
         chosen = np.random.default_rng(0).choice(train.indices, 8000)
@@ -281,10 +303,16 @@ def test_refusals(tmp_path: Path) -> None:
         segments.select(sentences, "train", behind=1, tokens=90)
     assert "train sentences has a document of 90 tokens from it on: lower objective.max_length" in str(error.value)
     alone = store(tmp_path, [[line] for line in LINES])
-    with pytest.raises(UserError, match=r"None of the \d+ dev sentences has another one behind it: .*split=true"):
-        segments.select(alone, "dev", behind=1)
+    for split, hint in ((False, r"\(sentences\.split=true\)"), (True, r"\(of a \.txt file each line is one;")):
+        alone.sentences = Sentences(split=split, min_words=1)
+        asked = (
+            r"None of the \d+ dev sentences has another one behind it in its document: take documents of several"
+        )
+        with pytest.raises(UserError, match=f"{asked} sentences {hint}"):
+            segments.select(alone, "dev", behind=1)
     one = store(tmp_path, [LINES[:40], LINES[40:43]])
-    for part in ("train", "dev"):
+    hints: dict[Part, str] = {"train": "lower corpus.dev_fraction.", "dev": "raise corpus.dev_fraction (name a "}
+    for part, mend in hints.items():
         with pytest.raises(UserError) as error:
             segments.select(one, part, behind=1, others=True)
-        assert "\n" not in str(error.value)
+        assert f"take more documents, or {mend}" in str(error.value) and "\n" not in str(error.value)

@@ -68,6 +68,30 @@ def test_words_of_each_kind_of_vocabulary() -> None:
     assert words_of(word_piece()) == [*apart, "!"]
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_typographic_marks_begin_a_word(whole: bool) -> None:
+    text = "“Hello” he said—well, isn’t it «yes»"
+    tokenizer = train_bpe([text] * 9 if whole else [TEXT] * 9, vocab_size=400)
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    begins = beginnings(tokenizer)[ids]
+    begins[0] = True
+    cuts = [*np.flatnonzero(begins), len(ids)]
+    words = [str(tokenizer.decode(ids[a:b])).strip() for a, b in pairwise(cuts)]
+    assert [word for word in words if word] == [
+        "“Hello",
+        "”",
+        "he",
+        "said",
+        "—well",
+        ",",
+        "isn",
+        "’t",
+        "it",
+        "«yes",
+        "»",
+    ]
+
+
 def test_whole_words_are_all_beginnings() -> None:
     words = train_word_level([TEXT], vocab_size=99, min_count=1, max_length=50)
     assert beginnings(words).all() and len(beginnings(words)) == len(words)

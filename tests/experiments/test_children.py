@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.children import Job, Working, last_line, run_jobs
+from data.errors import UserError
+from experiments.children import Failure, Job, Working, last_line, run_jobs
 
 
 def script(text: str) -> list[str]:
@@ -34,10 +35,30 @@ def test_commands_of_a_job_follow_each_other_and_a_failed_one_ends_it(tmp_path: 
     none = job(tmp_path, "none", None)
     shares: list[float] = []
     failed = run_jobs([bad, good, none], at_once=1, threads=1, watch=lambda at_work, share: shares.append(share))
-    assert failed == {"bad": "it broke"}
+    assert failed == {"bad": Failure("it broke", 1)}
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "logs"}
     assert shares[-1] == pytest.approx(1)
     assert shares == sorted(shares)
+
+
+def test_why_a_child_ended_is_told_by_what_this_one_said(tmp_path: Path) -> None:
+    killed = job(tmp_path, "killed", "import os; print('run  a', flush=True); os.kill(os.getpid(), 9)")
+    silent = job(tmp_path, "silent", "raise SystemExit(2)")
+    odd = job(tmp_path, "odd", "print('step'); raise SystemExit(7)")
+
+    def refused() -> None:
+        raise UserError("It cannot be read.")
+
+    never = Job("never", [refused], tmp_path / "logs" / "never.log")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "silent.log").write_text("training 5 of 5\nwhat an earlier one said\n")
+    failed = run_jobs([killed, silent, odd, never], at_once=4, threads=1, watch=nothing)
+    assert failed == {
+        "killed": Failure("killed by signal 9 (out of memory?); its last line: run  a", -9),
+        "silent": Failure("ended with status 2", 2),
+        "odd": Failure("ended with status 7; its last line: step", 7),
+        "never": Failure("It cannot be read.", 2),
+    }
 
 
 def test_as_many_run_at_once_as_are_asked_for(tmp_path: Path) -> None:

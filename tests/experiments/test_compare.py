@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from data.errors import UserError
+from data.errors import UnfitError, UserError
 from experiments import compose, experiment, side_by_side
-from experiments.children import Job
+from experiments.children import BEGUN_HERE, Failure, Job
 from experiments.comparison import command, drawing
 from experiments.comparison.planning import equality, plan
 from experiments.comparison.settings import TOKENS, read
@@ -29,6 +29,8 @@ LINES = {
     "budget.steps=3": "budget.steps: all runs get the same: tokens=<number>, or equal=compute and budget=<name>.",
     "protocol=fast": "protocol=fast: no such protocol. There are ",
     "data=/no/such": "data=/no/such: there is no such folder.",
+    "settings.grru=[encoder.hiden=8]": "settings.grru: nothing of this name is compared. Did you mean settings.gr",
+    "settings.lstm=[encoder.hidden=8]": "settings.lstm: nothing of this name is compared. ",
     "seed=3": "seed: the command sets it for each run; seeds=[..] is for all runs.",
     "encoder.hidden=3": "encoder.hidden: the command sets it for each run; encoders=[..] names them",
 }
@@ -109,7 +111,7 @@ def test_an_objective_says_what_it_is() -> None:
     assert equation == "L = contrastive_weight * L_contrastive + mlm_weight * L_MLM"
 
 
-def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
+def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, Failure]:
     """``run_jobs`` without children."""
     failed = {}
     for job in jobs:
@@ -119,7 +121,7 @@ def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
                 try:
                     experiment.run(compose.check([*arguments[1:]]))
                 except UserError as error:
-                    failed[job.name] = str(error)
+                    failed[job.name] = Failure(str(error), error.status)
     return failed
 
 
@@ -176,10 +178,42 @@ def test_a_page_of_real_runs(
     assert (tmp_path / "out" / "page.html").read_text(encoding="utf-8") == page
 
 
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(UnfitError.status, "impossible"), (UserError.status, "failed"), (-9, "failed"), (1, "failed")],
+)
+def test_impossible_is_what_the_objective_refused_alone(
+    status: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, fake_check))
+    monkeypatch.setattr(
+        side_by_side, "run_jobs", lambda jobs, **_: {job.name: Failure("It says why.", status) for job in jobs}
+    )
+    wanted, passed = read(["objectives=[a]", "encoders=[gru]", f"runs={tmp_path}"])
+    with pytest.raises(UserError, match="None of the 1 runs is finished"):
+        command.compare(wanted, passed)
+    assert f"{told:<11} a · gru: It says why." in capsys.readouterr().out
+
+
+def test_a_child_tells_by_its_status_that_the_pair_is_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a person the status is the same as of any other fault."""
+    for error, status, begun in (
+        (UnfitError("no"), 3, True),
+        (UserError("no"), 2, True),
+        (UnfitError("no"), 2, False),
+    ):
+        monkeypatch.delenv(BEGUN_HERE, raising=False)
+        if begun:
+            monkeypatch.setenv(BEGUN_HERE, "1")
+        with pytest.raises(compose.Ended) as ended, compose.one_line_errors():
+            raise error
+        assert ended.value.code == status
+
+
 def test_nothing_finished_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, fake_check))
     monkeypatch.setattr(
-        side_by_side, "run_jobs", lambda jobs, **options: {job.name: "Out of luck." for job in jobs}
+        side_by_side, "run_jobs", lambda jobs, **options: {job.name: Failure("Out of luck.", 2) for job in jobs}
     )
     wanted, passed = read(
         ["objectives=[a]", "encoders=[gru]", f"runs={tmp_path}", f"out={tmp_path / 'page.html'}"]

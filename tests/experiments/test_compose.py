@@ -46,7 +46,10 @@ ROOT = Path(__file__).resolve().parents[2]
         ("checkpoint.metric=dev_acc", "checkpoint.metric=dev_acc: this run measures dev_contrastive, dev_mlm."),
         ("corpus=nltk", "corpus.corpus is not set."),
         ("~optimizer", "optimizer is not set."),
-        ("objective._target_=objectives.declutr.Declut", "objective: _target_ must name a class or function."),
+        ("objective._target_=objectives.declutr.Declut", "objective: _target_ must name a class or function of"),
+        ("objective._target_=os.system", "objective: _target_ must name a class or function of the suite."),
+        ("objective._target_=data.files.os.system", "objective: _target_ must name a class or function of the"),
+        ("objective._target_=data.loader.Callable", "objective: _target_ must name a class or function of the"),
         ("seed=${sead}", "Interpolation key 'sead' not found"),
     ],
 )  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 
 from data.errors import UserError
 from experiments import side_by_side
+from experiments.children import Failure
 from experiments.progress import Display
 from experiments.reproduction import command, planning, settings, specification
 from tests.experiments import tiny
@@ -20,7 +21,6 @@ FIGURE = """
 # A figure of two runs, and of a third that cannot be trained.
 figure:
   id: some/fig
-  paper: some
   title: "Two temperatures"
   kind: line
   x: tau
@@ -98,7 +98,9 @@ def test_the_list_has_everything_with_its_cost(figure: Path, capsys: pytest.Capt
 def test_where_no_run_ends_there_is_one_line_and_no_picture(
     figure: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "run_jobs", lambda jobs, **settings: {job.name: "it broke" for job in jobs})
+    monkeypatch.setattr(
+        side_by_side, "run_jobs", lambda jobs, **_: {job.name: Failure("it broke", 1) for job in jobs}
+    )
     with pytest.raises(UserError, match="None of the 2 runs is finished and judged: there is nothing to draw"):
         reproduce(figure)
     assert capsys.readouterr().out.count(": it broke") == 2
@@ -106,7 +108,7 @@ def test_where_no_run_ends_there_is_one_line_and_no_picture(
 
 
 def test_a_stop_says_that_the_same_command_goes_on(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(jobs: object, **settings: object) -> dict[str, str]:
+    def stopped(jobs: object, **settings: object) -> dict[str, Failure]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(side_by_side, "run_jobs", stopped)

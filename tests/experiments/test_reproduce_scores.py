@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ import pytest
 
 from analysis.figures.reproduction import figure_from
 from analysis.senteval.rendering import as_markdown
+from data.errors import UserError
+from encoders.offline import CHECKPOINTS
 from experiments.reproduction import judged, specification, tables
 from experiments.reproduction.planning import Run
 from experiments.reproduction.specification import Marks, Scores, Specification, Table
 
 FIGURE = {
-    "id": "some/fig", "paper": "conssent", "title": "t", "kind": "line", "x": "k", "y": "accuracy, %",
+    "id": "some/fig", "title": "t", "kind": "line", "x": "k", "y": "accuracy, %",
     "panels": ["TREC"], "groups": ["D", "R"], "ticks": ["1", "2"],
 }  # fmt: skip
 
@@ -155,4 +158,18 @@ def test_tables_for_which_nothing_is_trained(tmp_path: Path) -> None:
     assert sizes is not None
     shown = as_markdown(tables.untrained(sizes, dict))  # type: ignore[arg-type]
     assert "| DeCLUTR-small | 82.2M | 768 |" in shown
+    card = (CHECKPOINTS / "roberta-mini" / "README.md").read_text(encoding="utf-8")
+    count = int(re.findall(r"([\d,]+) parameters", card)[0].replace(",", ""))
+    assert f"| roberta-mini | {count / 1e6:.1f}M | 256 |" in shown
     assert "| declutr: DeCLUTR-base | 125M | 768 |" in shown
+
+
+def test_other_evaluations_are_this_checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever lies in the folder that the command is started in."""
+    (tmp_path / "analysis").mkdir()
+    (tmp_path / "analysis" / "__init__.py").write_text("raise SystemExit('another one')")
+    monkeypatch.chdir(tmp_path)
+    asked = Table(title="t", paper="gensen", kind="command", command=("analysis.quora", "--data", "{data}"))
+    with pytest.raises(UserError) as refused:
+        tables.command_text(asked, {"row": Path("no-such-model")}, "no-such-folder")
+    assert str(refused.value).startswith("analysis.quora: ") and "another one" not in str(refused.value)

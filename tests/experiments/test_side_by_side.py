@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from data.errors import UserError
 from experiments import side_by_side
 from experiments.side_by_side import complete, name_of, state
 
@@ -31,6 +34,28 @@ def test_the_state_of_a_run(tmp_path: Path) -> None:
     assert state(tmp_path) == "finished"
     (tmp_path / "config.yaml").write_text("[")
     assert state(tmp_path) == "broken"
+    line = rf"^{tmp_path} cannot be read \(.+\): delete it, and the same command trains it again\.$"
+    with pytest.raises(UserError, match=line):
+        side_by_side.training(tmp_path, [], [], 1)
+
+
+def test_what_names_do_not_tell_is_told(tmp_path: Path) -> None:
+    def finished(seed: int, origin: str, commit: str, encoder: str = "roberta-mini") -> Path:
+        folder = tmp_path / f"{encoder}-{seed}"
+        (folder / "encoder").mkdir(parents=True)
+        names = {"objective": "declutr", "encoder": encoder, "origin": origin}
+        config = {"names": names, "seed": seed, "encoder": {"name": encoder}, "weights": "auto"}
+        (folder / "config.yaml").write_text(json.dumps(config))
+        (folder / "environment.json").write_text(json.dumps({"commit": commit}))
+        return folder
+
+    folders = [finished(1, "the hub's", "a"), finished(2, "the hub's", "a"), finished(1, "random", "a", "gru")]
+    assert side_by_side.differences([*folders, tmp_path / "missing"]) == []
+    folders.append(finished(3, "the stand-in", "b"))
+    assert side_by_side.differences(folders) == [
+        "runs are of different code: a, b",
+        "runs of declutr with roberta-mini began from the hub's and from the stand-in",
+    ]
 
 
 def test_how_far_all_are() -> None:

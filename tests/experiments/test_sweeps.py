@@ -32,6 +32,6 @@ def test_a_launcher_that_is_not_installed_is_told_so(tmp_path: Path) -> None:
     found = command(tmp_path, "-m", "hydra/launcher=nowhere", "seed=1,2")
     assert found.returncode == 2
     assert found.stderr == (
-        "hydra/launcher=nowhere: no such launcher is installed; pip install -e '.[sweeps]' brings joblib, "
-        "submitit and Ray.\n"
+        "hydra/launcher=nowhere: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and "
+        "submitit, and docs/at-scale.md says where Ray's is from.\n"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from data.batch import Tokens
 from data.pairs import PairUnit
 from data.randomness import generator
 from objectives.gensen.objective import GenSen
-from objectives.nli import NLI
+from objectives.nli import NLI, Features
 from tests.tiny import FORMAT, TinyEncoder
 
 
@@ -69,9 +69,15 @@ def test_it_is_one_task_with_gensens_examples() -> None:
     objective = NLI(batch_size=5, synthetic_pairs=30)
     assert {*objective.tasks} == {"nli"} and objective.tasks["nli"].batch_size == 5
     assert [*objective.texts()] == [*GenSen(tasks=["nli"], synthetic_pairs=30).texts()]
-    assert objective.part_names == ("nli", "nli_accuracy") and "EMNLP" in objective.citation
+    assert objective.part_names == ("nli", "nli_accuracy")
     facts = {"tasks": "nli", "synthetic": "nli", "features": "infersent"}
     assert objective.facts() == facts and objective.own_data()["nli"]["synthetic"]
+
+
+def test_the_paper_is_that_of_the_form() -> None:
+    authors = {"infersent": "Conneau, Alexis", "sentence_bert": "Reimers, Nils"}
+    for features in get_args(Features):
+        assert f"author = {{{authors[features]}" in NLI(features=features, synthetic_pairs=3).citation
 
 
 def test_pairs_of_a_file(tmp_path: Path) -> None:

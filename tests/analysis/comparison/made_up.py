@@ -32,7 +32,7 @@ def tokens(*rows: Sequence[int] | np.ndarray, labels: Sequence[Sequence[int]] | 
     """A block of rows between START and END."""
     wrapped = [np.array([START, *row, END]) for row in rows]
     hidden = None if labels is None else [np.array([IGNORE, *row, IGNORE]) for row in labels]
-    return Drawn(Tokens.pad(wrapped, 1, labels=hidden), spell, SPECIAL)
+    return Drawn(Tokens.pad(wrapped, 1, labels=hidden), spell, SPECIAL, MASK)
 
 
 def run(folder: Path, objective: str, encoder: str, seed: int = 1, **changed: float) -> Run:
@@ -104,7 +104,7 @@ def comparison(folder: Path, **changed: Any) -> Comparison:
         *(run(folder, "declutr", "gru", seed, **{"recall@1": 20.0 + seed}) for seed in (1, 2)),
         Run("declutr", "bag_of_words", 1, "python a", possible=False, problem=f"It has no mask token {NASTY}."),
         *(run(folder, "conssent", "gru", seed, **{"recall@1": 10.0 + seed}) for seed in (1, 2)),
-        Run("conssent", "bag_of_words", 1, "python b", problem="ended with status -9"),
+        Run("conssent", "bag_of_words", 1, "python b", problem="killed by signal 9 (out of memory?)"),
     ]
     sample = geometry.sample(texts(), size=120)
     found = {run.name: geometry.look(Hashing(number), sample) for number, run in enumerate(reading.leading(runs))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,6 +78,15 @@ def test_hidden_tokens() -> None:
     content = drawn.parts[1]
     assert [piece.mark for piece in content.pieces] == ["kept", "hidden", "exchanged", "asked"]
     assert content.pieces[1].was == WORDS[TEXT[1]] and content.span == (0, 4)
+
+
+def test_a_word_with_mask_in_it_hides_nothing() -> None:
+    def spelt(ids: Sequence[int]) -> list[str]:
+        return [" unmasked" if i == 16 else f" {WORDS[i]}" for i in ids]
+
+    ids, labels = np.array([TEXT[0], 16, MASK]), np.array([IGNORE, TEXT[1], TEXT[2]])
+    drawn = Drawn(Tokens.pad([ids], 1, labels=[labels]), spelt, SPECIAL, MASK)
+    assert [mark for _, mark in pieces(drawn)] == ["kept", "exchanged", "hidden"]
 
 
 def test_what_a_decoder_predicts_is_not_hidden() -> None:

@@ -105,7 +105,7 @@ def test_all_parts_are_there(whole: Comparison, text: str, parsed: Parsed) -> No
     points = sum(name.startswith("label") for tag, name in classes if tag in ("circle", "rect"))
     assert points == 2 * len(whole.sample.sentences)
     assert "It has no mask token" in text and "not possible" in text
-    assert "ended with status -9" in text and ">failed<" in text
+    assert "killed by signal 9 (out of memory?)" in text and ">failed<" in text
     assert "20,000 each" in text and "never with a paper" in text
     for run in whole.runs:
         if run.finished:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scipy.stats import ttest_ind
 
 from analysis.comparison import scores
 from analysis.comparison.reading import Run, leading
@@ -42,8 +43,10 @@ def test_means_and_spread_over_seeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "verdict"),
     [
-        ([20.0, 24.0], [10.0, 10.0], "clear"),  # a lead of 12, its standard error 2
-        ([20.0, 24.0], [19.0, 19.5], "within the noise"),
+        ([20.0, 22.0, 24.0], [10.0, 10.0, 10.0], "clear"),  # a lead of 12, and 5.0 either side at df 2
+        ([20.0, 22.0, 24.0], [18.0, 18.0, 18.0], "within the noise"),  # 4, more than 2 standard errors of 1.15
+        ([20.0, 24.0], [10.0, 10.0], "clear"),  # two seeds: by the questions, as of one
+        ([22.0, 22.0], [18.0, 18.0], "within the noise"),  # two that happen to be equal are no evidence
         ([30.0], [20.0], "clear"),  # of 400 questions each: standard error 3.0
         ([24.0], [20.0], "within the noise"),
     ],
@@ -53,17 +56,40 @@ def test_verdicts(tmp_path: Path, first: list[float], second: list[float], verdi
     assert found.name == "declutr · gru" and found.second == "nsp · gru" and found.verdict == verdict
 
 
-def test_the_error_of_one_seed_is_that_of_two_shares(tmp_path: Path) -> None:
-    found = lead(tmp_path, [30.0], [20.0])
-    assert found.error == pytest.approx(((30 * 70 + 20 * 80) / 400) ** 0.5)
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_below_three_seeds_the_interval_is_that_of_two_shares(tmp_path: Path, seeds: int) -> None:
+    found = lead(tmp_path, [30.0] * seeds, [20.0] * seeds)
+    assert found.reach == pytest.approx(1.959964 * ((30 * 70 + 20 * 80) / 400) ** 0.5)
     assert found.lead == pytest.approx(10.0)
+
+
+def test_from_three_seeds_on_it_is_welchs(tmp_path: Path) -> None:
+    first, second = [20.0, 23.0, 24.0], [10.0, 11.0, 10.5, 13.0]
+    low, high = ttest_ind(first, second, equal_var=False).confidence_interval()
+    found = lead(tmp_path, first, second)
+    assert (found.lead - found.reach, found.lead + found.reach) == pytest.approx((low, high))  # type: ignore[operator]
+
+
+def test_only_runs_that_were_judged_count(tmp_path: Path) -> None:
+    """Three seeds are finished, two of them judged on SentEval: too few for an interval over seeds."""
+    found = runs(tmp_path, [30.0, 31.0, 32.0], [20.0, 21.0, 22.0])
+    judged = [
+        replace(run, results=senteval.results("any", senteval.records(("STSBenchmark",), run.seed)))
+        if run.seed < 2
+        else run
+        for run in found
+    ]
+    grid = scores.senteval_grid(judged)
+    assert grid is not None
+    [best] = scores.winners(grid, judged, {})
+    assert best.reach is None
 
 
 def test_no_counts_no_verdict(tmp_path: Path) -> None:
     found = runs(tmp_path, [30.0], [20.0])
     grid = scores.quick_grid(found)
     assert grid is not None
-    assert {one.verdict for one in scores.winners(grid, found, {})} == {"one seed: no spread known"}
+    assert {one.verdict for one in scores.winners(grid, found, {})} == {"fewer than 3 seeds: no spread known"}
 
 
 def test_senteval_beside_it(tmp_path: Path) -> None:
@@ -78,7 +104,7 @@ def test_senteval_beside_it(tmp_path: Path) -> None:
     assert grid is not None and [row.name for row in grid.ours] == ["declutr · gru", "nsp · gru"]
     found = {one.task: one for one in scores.winners(grid, judged, scores.questions(judged))}
     assert found["CR"].name == "nsp · gru" and found["CR"].verdict == "clear"
-    assert found["STS-B ρ"].error is None
+    assert found["STS-B ρ"].reach is None
 
 
 def test_without_runs_there_is_no_table() -> None:
