@@ -96,8 +96,8 @@ def begin_with_neighbours(model: PreTrainedModel) -> None:
     The last dimensions of its embeddings, as many as a head has, hold a token's place as waves, and no words. The
     heads of the first layer begin as rotations of these waves: the first looks at the token before, the second
     at the one after, the next two at those beyond, each with most of its attention. Masked words are guessed from
-    their neighbours above all, and heads that begin at random are long in finding them: of little text, in small
-    batches, they never do. Everything else begins as the family has it, and all of it is trained.
+    their neighbours above all, and heads that begin at random are long in finding them. Everything else begins as
+    the family has it, and all of it is trained.
 
     Raises:
         ValueError: if the family has no learned position embeddings or other attention than BERT's, or an odd
