@@ -222,6 +222,31 @@ class Objective(nn.Module, ABC):
         return {f"dev_{name}": value / sizes[name] for name, value in sums.items()}
 
 
+class Multitask(Objective):
+    """Base of objectives of several tasks, each of which draws batches of its own."""
+
+    @property
+    @abstractmethod
+    def tasks(self) -> Mapping[str, Task]:
+        """What is trained in turns, by name."""
+
+    def draw(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any:
+        """Nothing: each of ``tasks`` draws its own examples.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("Each task draws its own examples.")
+
+    def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
+        """Nothing: each of ``tasks`` collates its own examples.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("Each task collates its own examples.")
+
+
 @contextmanager
 def evaluating(*modules: nn.Module) -> Iterator[None]:
     """Without dropout or gradient; afterwards ``modules`` are as they were."""

@@ -28,10 +28,9 @@ from torch import nn
 
 from data.batch import Batch
 from data.loader import Units
-from data.token_format import TokenFormat
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
-from objectives.base import Loss, Needs, Objective
+from objectives.base import Loss, Multitask, Needs
 from objectives.classifiers import Nonlinearity
 from objectives.conssent import CITATION, PAIRS, ConsSent, NoiseName, TaskName
 
@@ -39,7 +38,7 @@ TASKS: tuple[TaskName, ...] = ("D", "P", "I", "R", "N", "C")
 TURNS: tuple[TaskName, ...] = ("D", "N", "P", "C", "I", "N", "R", "C")
 
 
-class ConsSentMT(Objective):
+class ConsSentMT(Multitask):
     """All six tasks of ``ConsSent``, over two encoders.
 
     Args:
@@ -109,22 +108,6 @@ class ConsSentMT(Objective):
     def build(self, encoder: Encoder) -> None:
         for name, task in self._tasks.items():
             task.build(member(encoder, name))
-
-    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Any:
-        """Nothing: each of ``tasks`` draws its own batches.
-
-        Raises:
-            TypeError: always.
-        """
-        raise TypeError("Each task draws its own examples.")
-
-    def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
-        """Nothing: each of ``tasks`` collates its own batches.
-
-        Raises:
-            TypeError: always.
-        """
-        raise TypeError("Each task collates its own examples.")
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         return self._tasks[batch.task].loss(member(encoder, batch.task), batch)

@@ -216,28 +216,6 @@ def linearised(tree: Tree, *, tags: Literal["normalised", "own"] = "normalised")
     return f"({tree.label} {inside} ){tree.label}"
 
 
-def delinearised(line: str) -> Tree:
-    """The tree without words that ``line`` stands for.
-
-    Raises:
-        ValueError: if its brackets do not match.
-    """
-    stack: list[tuple[str, list[Tree]]] = [("", [])]
-    for symbol in line.split():
-        if symbol.startswith("(") and len(symbol) > 1:
-            stack.append((symbol[1:], []))
-        elif symbol.startswith(")") and len(symbol) > 1:
-            label, children = stack.pop()
-            if not stack or label != symbol[1:] or not children:
-                raise ValueError(f"{symbol!r} closes nothing in {line!r}.")
-            stack[-1][1].append(Tree(label, tuple(children)))
-        else:
-            stack[-1][1].append(Tree(symbol))
-    if len(stack) > 1 or len(stack[0][1]) != 1:
-        raise ValueError(f"{line!r} is not one tree.")
-    return stack[0][1][0]
-
-
 def _files(paths: str | Sequence[str] | None, key: str) -> list[Path]:
     return list(dict.fromkeys(path for pattern in listed(paths) for path in located(pattern, KINDS, key)))
 

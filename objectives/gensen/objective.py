@@ -30,9 +30,8 @@ from data.randomness import TURN, generator
 from data.sources.inference import Inference
 from data.sources.parallel import Parallel
 from data.sources.trees import Trees
-from data.token_format import TokenFormat
 from encoders.base import Encoder
-from objectives.base import Corpus, Loss, Material, Needs, Objective, evaluating
+from objectives.base import Corpus, Loss, Material, Multitask, Needs, evaluating
 from objectives.gensen.base import GenSenTask, Sizes, blamed
 from objectives.gensen.nli import NLI
 from objectives.gensen.parsing import Parsing
@@ -51,7 +50,7 @@ CITATION = """@inproceedings{subramanian-etal-2018-gensen,
 }"""
 
 
-class GenSen(Objective):
+class GenSen(Multitask):
     """Any of the six tasks.
 
     Args:
@@ -213,22 +212,6 @@ class GenSen(Objective):
     def build(self, encoder: Encoder) -> None:
         for task in self._tasks.values():
             task.build(encoder)
-
-    def draw(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any:
-        """Nothing: each of ``tasks`` draws its own batches.
-
-        Raises:
-            TypeError: always.
-        """
-        raise TypeError("Each task draws its own examples.")
-
-    def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
-        """Nothing: each of ``tasks`` collates its own batches.
-
-        Raises:
-            TypeError: always.
-        """
-        raise TypeError("Each task collates its own examples.")
 
     # Loss
 

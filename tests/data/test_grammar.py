@@ -22,8 +22,9 @@ from data.grammar.meaning import Clause, Draw, Phrase, Sentence, sentence, wellf
 from data.pairs import prepare_pairs
 from data.randomness import generator
 from data.sources.grammar import Grammar, GrammarInference, GrammarParsing, GrammarTranslation, in_english, written
-from data.sources.trees import delinearised, linearised, words
+from data.sources.trees import linearised, words
 from data.vocabulary import train_word_level
+from tests.data.brackets import delinearised
 
 NOUN = {noun.english[0]: noun for noun in NOUNS}
 VERB = {verb.english[0]: verb for verb in (*VERBS, *SAYING)}

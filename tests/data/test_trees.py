@@ -18,8 +18,9 @@ from nltk.corpus.util import LazyCorpusLoader
 from data.errors import UserError
 from data.pairs import Pair
 from data.sources.grammar import GrammarParsing
-from data.sources.trees import DEEPEST, Tree, Trees, delinearised, linearised, pruned, read_trees, words
+from data.sources.trees import DEEPEST, Tree, Trees, linearised, pruned, read_trees, words
 from data.vocabulary import train_word_level
+from tests.data.brackets import delinearised
 from tests.support import suite_data
 
 JOHN = "(ROOT (S (NP-SBJ (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .)))"
@@ -117,12 +118,6 @@ def test_traces_function_tags_and_brackets() -> None:
 def test_brackets_that_do_not_match(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read(text)
-
-
-@pytest.mark.parametrize("line", ["", "(S XX", "(S XX )NP", "XX )S", "(S )S", "XX XX", "(S XX )S XX"])
-def test_lines_that_are_no_tree(line: str) -> None:
-    with pytest.raises(ValueError, match=r"closes nothing|is not one tree"):
-        delinearised(line)
 
 
 def test_gold_repeats_beside_machine_parses_in_training_alone(tmp_path: Path) -> None:

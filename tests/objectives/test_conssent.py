@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, distributed, multiprocessing
+from torch import Tensor
 from torch.nn import functional as F
 
 from data.batch import Batch, Tokens
@@ -18,6 +18,7 @@ from data.errors import UserError
 from data.loader import Loader
 from data.randomness import generator
 from objectives.conssent import ConsSent, Parts, Single
+from tests.objectives.two_processes import Found, backward, check
 from tests.tiny import FORMAT, TinyEncoder, documents
 
 TASKS = ("D", "P", "I", "R", "C", "N")
@@ -297,9 +298,9 @@ def test_it_is_learned(task: str) -> None:
 # Several processes
 
 
-def gradients(rank: int, world: int) -> list[dict[str, Tensor]]:
-    """Of each task, averaged over processes, with its parts; rank takes contiguous rows."""
-    results = []
+def gradients(rank: int, world: int) -> Found:
+    """Of each task; rank takes contiguous rows."""
+    results = {}
     for task in TASKS:
         objective, encoder = build(task)
         units, share = documents(BATCH, 14), BATCH // world
@@ -307,34 +308,13 @@ def gradients(rank: int, world: int) -> list[dict[str, Tensor]]:
             units = [np.append(unit[:2], 5 + i % 2) for i, unit in enumerate(units)]
         rows = range(rank * share, (rank + 1) * share)
         batch = objective.collate([objective.draw(units[i], FORMAT, generator(1, i)) for i in rows], FORMAT)
-        loss = objective.loss(encoder, batch)
-        loss.total.backward()
-        named = [*encoder.named_parameters(), *objective.named_parameters()]
-        result = {name: weight.grad.clone() for name, weight in named if weight.grad is not None}
-        if world > 1:
-            for value in result.values():
-                distributed.all_reduce(value)
-                value /= world
-        results.append({**result, **{f"part {name}": value for name, value in loss.parts.items()}})
+        results[task] = backward(objective.loss(encoder, batch), world, encoder, objective)
     return results
-
-
-def worker(rank: int, world: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    distributed.init_process_group("gloo", f"file://{folder}/rendezvous", rank=rank, world_size=world)
-    torch.save(gradients(rank, world), f"{folder}/{rank}.pt")
-    distributed.destroy_process_group()
 
 
 def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
     """k = 3 of 8: some rows' candidates are the other process'."""
-    multiprocessing.spawn(worker, (2, str(tmp_path)), nprocs=2)
-    single = gradients(0, 1)
-    for rank in range(2):
-        for ours, expected in zip(torch.load(tmp_path / f"{rank}.pt", weights_only=True), single, strict=True):
-            assert set(ours) == set(expected)
-            for name, value in expected.items():
-                torch.testing.assert_close(ours[name], value, rtol=1e-9, atol=1e-12)
+    check(gradients, tmp_path)
 
 
 # Cost, facts, refusals

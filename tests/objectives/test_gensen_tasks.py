@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, distributed, multiprocessing
+from torch import Tensor
 
 from data.batch import Batch, Tokens
 from data.errors import UserError
@@ -23,6 +23,7 @@ from objectives.gensen.nli import NLI, features
 from objectives.gensen.skip_thought import SkipThought
 from objectives.gensen.translation import Translation
 from tests.objectives.test_gensen import LINES, corpus, gru, small
+from tests.objectives.two_processes import Found, backward, check
 from tests.tiny import FORMAT, TinyEncoder
 
 WORDS = 12
@@ -229,39 +230,19 @@ def tasks() -> dict[str, tuple[GenSenTask, list[Any]]]:
     }
 
 
-def gradients(kind: str, rank: int, world: int) -> dict[str, Tensor]:
-    task, units = tasks()[kind]
-    task, encoder = built(task)
-    share = len(units) // world
-    loss: Loss = task.loss(encoder, collated(task, units, slice(rank * share, (rank + 1) * share)))
-    loss.total.backward()
-    weights = {**dict(encoder.named_parameters()), **dict(task.named_parameters())}
-    found = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
-    if world > 1:
-        for gradient in found.values():
-            distributed.all_reduce(gradient)
-            gradient /= world
-    parts = {f"part {name}": value for name, value in loss.parts.items()}
-    return found | parts | {f"count {name}": value for name, value in loss.counts.items()}
-
-
-def worker(rank: int, world: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    distributed.init_process_group("gloo", f"file://{folder}/rendezvous", rank=rank, world_size=world)
-    for kind in tasks():
-        torch.save(gradients(kind, rank, world), f"{folder}/{kind}-{rank}.pt")
-    distributed.destroy_process_group()
+def gradients(rank: int, world: int) -> Found:
+    results = {}
+    for kind, (task, units) in tasks().items():
+        task, encoder = built(task)
+        share = len(units) // world
+        loss: Loss = task.loss(encoder, collated(task, units, slice(rank * share, (rank + 1) * share)))
+        counts = {f"count {name}": value for name, value in loss.counts.items()}
+        results[kind] = backward(loss, world, encoder, task) | counts
+    return results
 
 
 def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
-    multiprocessing.spawn(worker, (2, str(tmp_path)), nprocs=2)
-    for kind in tasks():
-        expected = gradients(kind, 0, 1)
-        for rank in range(2):
-            found = torch.load(tmp_path / f"{kind}-{rank}.pt", weights_only=True)
-            assert set(found) == set(expected)
-            for name, value in expected.items():
-                torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-12)
+    check(gradients, tmp_path)
 
 
 # Baselines

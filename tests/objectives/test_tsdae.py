@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, distributed, multiprocessing
 from torch.nn import functional as F
 
 from data.batch import Batch
@@ -23,6 +22,7 @@ from objectives.tied_decoder import TiedDecoder
 from objectives.tsdae import TSDAE
 from tests.encoders import models
 from tests.encoders.bilstms import tiny as bilstm
+from tests.objectives.two_processes import Found, backward, check
 
 BATCH = 4
 
@@ -148,38 +148,18 @@ def test_it_is_learned() -> None:
 # Several processes
 
 
-def gradients(rank: int, world: int) -> list[dict[str, Tensor]]:
-    """With either decoder, averaged over processes, with the loss' parts."""
-    results, share = [], BATCH // world
+def gradients(rank: int, world: int) -> Found:
+    """With either decoder."""
+    results, share = {}, BATCH // world
     for kind in ("transformer", "bilstm"):
         objective, encoder = build(kind)
-        loss = objective.loss(encoder, batch_of(objective, encoder, range(rank * share, (rank + 1) * share)))
-        loss.total.backward()
-        named = [*encoder.named_parameters(), *objective.named_parameters()]
-        result = {name: weight.grad.clone() for name, weight in named if weight.grad is not None}
-        if world > 1:
-            for value in result.values():
-                distributed.all_reduce(value)
-                value /= world
-        results.append({**result, **{f"part {name}": value for name, value in loss.parts.items()}})
+        batch = batch_of(objective, encoder, range(rank * share, (rank + 1) * share))
+        results[kind] = backward(objective.loss(encoder, batch), world, encoder, objective)
     return results
 
 
-def worker(rank: int, world: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    distributed.init_process_group("gloo", f"file://{folder}/rendezvous", rank=rank, world_size=world)
-    torch.save(gradients(rank, world), f"{folder}/{rank}.pt")
-    distributed.destroy_process_group()
-
-
 def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
-    multiprocessing.spawn(worker, (2, str(tmp_path)), nprocs=2)
-    single = gradients(0, 1)
-    for rank in range(2):
-        for ours, expected in zip(torch.load(tmp_path / f"{rank}.pt", weights_only=True), single, strict=True):
-            assert set(ours) == set(expected)
-            for name, value in expected.items():
-                torch.testing.assert_close(ours[name], value, rtol=1e-8, atol=1e-10)
+    check(gradients, tmp_path, rtol=1e-8, atol=1e-10)
 
 
 # Cost, facts, refusals

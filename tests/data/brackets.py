@@ -1,0 +1,22 @@
+"""Reads linearised brackets back, to see that nothing was lost."""
+
+from __future__ import annotations
+
+from data.sources.trees import Tree
+
+
+def delinearised(line: str) -> Tree:
+    """The tree without words that ``line`` stands for."""
+    stack: list[tuple[str, list[Tree]]] = [("", [])]
+    for symbol in line.split():
+        if symbol.startswith("(") and len(symbol) > 1:
+            stack.append((symbol[1:], []))
+        elif symbol.startswith(")") and len(symbol) > 1:
+            label, children = stack.pop()
+            assert label == symbol[1:] and children, f"{symbol!r} closes nothing in {line!r}."
+            stack[-1][1].append(Tree(label, tuple(children)))
+        else:
+            stack[-1][1].append(Tree(symbol))
+    ((_, trees),) = stack
+    (tree,) = trees
+    return tree
