@@ -93,6 +93,7 @@ def parser(module: str, description: str, *, several: bool) -> argparse.Argument
     group.add_argument("--weighting", choices=get_args(Weighting), default="none", help="of bag_of_words' words")
     group.add_argument("--counts", type=Path, metavar="FILE", help="of --weighting: text to count words in")
     group.add_argument("--pooling", choices=(*POOLINGS, POOLER), help="default: the model's own")
+    group.add_argument("--layers", type=whole, metavar="K", help="of a transformer: keep its first K layers alone")
     group.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     group.add_argument("--cache", type=Path, default=CACHE, metavar="FOLDER", help="keeps vectors (%(default)s)")
     group.add_argument("--no-cache", dest="cache", action="store_const", const=None, help="keep no vectors")
@@ -113,7 +114,7 @@ def positive(text: str) -> int:
     return value
 
 
-def seed(text: str) -> int:
+def whole(text: str) -> int:
     """A whole number of at least 0, for argparse."""
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 0. Got {text} instead")
@@ -131,7 +132,8 @@ def opened(name: str, given: argparse.Namespace) -> Model:
     if name == "bag_of_words" and given.weighting != "none" and given.counts is None:
         raise UserError(f"--weighting {given.weighting} needs --counts: a text file, a sentence a line.")
     pooling = None if name in FIXED else given.pooling
-    named = Named(name, pooling, given.word_vectors, given.lowercase, given.weighting, given.counts)
+    layers = None if name in FIXED else given.layers
+    named = Named(name, pooling, given.word_vectors, given.lowercase, given.weighting, given.counts, layers)
     return Model(named.name, named.open(device(given.device)), given.cache)
 
 

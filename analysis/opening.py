@@ -28,6 +28,7 @@ class Named:
         vectors: file of word vectors, of a bag of words.
         lowercase: whether it looks words up in lower case.
         weighting, counts: how much each word counts in it (see BagOfWords).
+        layers: of a transformer, how many of its layers are kept; None: all.
     """
 
     model: str
@@ -36,6 +37,7 @@ class Named:
     lowercase: bool = False
     weighting: Weighting = "none"
     counts: str | Path | None = None
+    layers: int | None = None
 
     @property
     def path(self) -> Path:
@@ -59,6 +61,8 @@ class Named:
             name += f", {_stem(self.vectors)}" + ", lower-cased" * self.lowercase
             if self.counts is not None and self.weighting != "none":
                 name += f", {self.weighting} of {_stem(self.counts)}"
+        if self.layers is not None:
+            name += f", layers {self.layers}"
         return name + (f", {self.pooling}" if self.pooling else "")
 
     def open(self, device: str, pooling: str | None = None) -> Encoder | RandomVectors:
@@ -82,7 +86,10 @@ class Named:
         folder = self.path if self.run is None else self.run / EXPORT
         with models.readable(folder):  # of a sweep, one that is broken must not end the others
             return encoders.load(
-                folder if folder.is_dir() else self.model, pooling=pooling or self.pooling, device=device
+                folder if folder.is_dir() else self.model,
+                pooling=pooling or self.pooling,
+                layers=self.layers,
+                device=device,
             ).eval()
 
 

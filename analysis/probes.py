@@ -252,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--probes", nargs="+", choices=PROBES, default=list(PROBES), help="default: all six")
     parser.add_argument("--vectors", choices=KINDS, help="of words; default: table where there is one")
     parser.add_argument("--limit", type=command.positive, metavar="N", help="sentences of each part at most")
-    parser.add_argument("--seed", type=command.seed, default=0, help="of words asked and perceptrons; default: 0")
+    parser.add_argument("--seed", type=command.whole, default=0, help="of words asked and perceptrons; default: 0")
     given = parser.parse_args(arguments)
 
     def work() -> None:

@@ -215,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--sample", type=command.positive, default=SAMPLE, metavar="N", help="default: %(default)s"
     )
     parser.add_argument("--perplexity", type=float, default=PERPLEXITY, help="default: %(default)g")
-    parser.add_argument("--seed", type=command.seed, default=0, help="of sample and map; default: 0")
+    parser.add_argument("--seed", type=command.whole, default=0, help="of sample and map; default: 0")
     given = parser.parse_args(arguments)
     if not given.perplexity >= 1:
         parser.error(f"argument --perplexity: must be at least 1. Got {given.perplexity:g} instead")

@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="of the three files")
     parser.add_argument("--sizes", nargs="+", type=_size, default=list(SIZES), metavar="N", help="or all")
     parser.add_argument("--classifiers", nargs="+", choices=CLASSIFIERS, default=list(CLASSIFIERS))
-    parser.add_argument("--seed", type=command.seed, default=0, help="of the permutation and the MLP; default: 0")
+    parser.add_argument("--seed", type=command.whole, default=0, help="of the permutation and the MLP; default: 0")
     given = parser.parse_args(arguments)
 
     def work() -> None:

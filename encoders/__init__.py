@@ -15,19 +15,22 @@ from encoders.base import Encoder
 __all__ = ["Encoder", "load"]
 
 
-def load(name: str | Path, *, pooling: str | None = None, device: str | None = None) -> Encoder:
+def load(
+    name: str | Path, *, pooling: str | None = None, layers: int | None = None, device: str | None = None
+) -> Encoder:
     """Opens an encoder for use.
 
     Args:
         name: a name in ``encoders/checkpoints``, a folder (ours, of sentence-transformers or of
             transformers), or a model of the Hugging Face hub; looked for in this order.
         pooling: overrides the folder's own ("mean", "cls", "max" or "last"; "pooler" where weights have BERT's).
+        layers: of a transformer, how many of its layers, from the first on, are kept; 0: its embeddings alone.
         device: where to put it; None leaves it on the CPU.
 
     Raises:
         UserError: if there is no such encoder, or it cannot be opened.
     """
-    from encoders import offline, pooler, transformer  # here, as transformers takes seconds to import
+    from encoders import models, offline, pooler, transformer  # here, as transformers takes seconds to import
 
     folder = offline.CHECKPOINTS / str(name) if str(name) in offline.bundled() else Path(name).expanduser()
     by_pooler = pooling == pooler.POOLER
@@ -45,6 +48,10 @@ def load(name: str | Path, *, pooling: str | None = None, device: str | None = N
     if isinstance(encoder, transformer.Transformer):
         if by_pooler:
             encoder.pool_by(pooler.POOLER)
+        if layers is not None:
+            models.keep_layers(encoder.model, layers)
+    elif layers is not None:
+        raise UserError(f"{folder} holds a {type(encoder).__name__}: layers= is of transformers.")
     elif pooling is not None:
         if not encoder.poolings:
             raise UserError(f"{folder} holds a {type(encoder).__name__}, whose pooling is fixed.")

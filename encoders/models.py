@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from tokenizers import normalizers
+from torch import nn
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -111,6 +112,23 @@ def head_parts(model: PreTrainedModel) -> tuple[str, ...] | None:
     if model.base_model is model:
         return None
     return next((parts for parts in _HEADS if all(hasattr(model, part) for part in parts)), None)
+
+
+def keep_layers(model: PreTrainedModel, layers: int) -> None:
+    """Cuts ``model`` down to its embeddings and its first ``layers`` layers; a head stays.
+
+    Raises:
+        ValueError: if it has fewer.
+    """
+    backbone, config = model.base_model, model.config
+    depth = config.num_hidden_layers
+    if not 0 <= layers <= depth:
+        raise ValueError(f"layers must be from 0, the embeddings alone, to {depth}. Got {layers} instead.")
+    for parent in list(backbone.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, nn.ModuleList) and len(child) == depth:
+                setattr(parent, name, child[:layers])
+    config.num_hidden_layers = layers  # ALBERT has no list of them: one is applied again and again
 
 
 def positions(config: PretrainedConfig) -> int:

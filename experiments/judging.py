@@ -63,10 +63,10 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
         out = Path(settings.out) / own if several else Path(settings.out)
     else:
         # One judgement finds room in the run's own folder; others have a folder of their own.
-        plain = protocol.name == "default" and settings.pooling is None
+        plain = protocol.name == "default" and settings.pooling is None and settings.layers is None
         out = run if run is not None and plain else Path("evaluations") / own
     display = Display()
-    display.fact("model", settings.model + (f" ({settings.pooling})" if settings.pooling else ""))
+    display.fact("model", name)
     _judge(
         lambda pooling: named.open(device(settings.device), pooling),
         {"name": name, "path": settings.model, "pooling": settings.pooling, "vectors": settings.encoder.vectors},
@@ -83,7 +83,7 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
 
 
 def _named(settings: EvaluationSettings) -> Named:
-    return Named(settings.model, settings.pooling, **vars(settings.encoder))
+    return Named(settings.model, settings.pooling, layers=settings.layers, **vars(settings.encoder))
 
 
 def judge_run(wanted: SentEval, folder: Path, settings: Settings, display: Display) -> None:

@@ -98,6 +98,7 @@ class EvaluationSettings:
     model: str = ""
     ensemble: list[str] | None = None
     pooling: Literal["mean", "cls", "max", "last", "pooler"] | None = None
+    layers: int | None = None
     encoder: WordVectorSettings = field(default_factory=WordVectorSettings)
     data: str | None = None
     probing: str | None = None
@@ -117,6 +118,7 @@ class EvaluationSettings:
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
         _at_least("hidden", self.hidden, 0)
+        _at_least("layers", self.layers, 0)
         _at_least("folds", self.folds, 2)
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1. Got {self.dropout} instead.")
@@ -141,6 +143,8 @@ class EvaluationSettings:
             )
         if self.pooling is not None and self.model in FIXED:
             raise ValueError(f"pooling={self.pooling}: {self.model} has no other pooling than its own.")
+        if self.layers is not None and self.model in FIXED:
+            raise ValueError(f"layers={self.layers}: {self.model} has no layers.")
 
     def _check_what(self) -> None:
         """One model, or an ensemble of results, for which all is decided that concerns a model."""
@@ -159,7 +163,7 @@ class EvaluationSettings:
             )
         if self.out is None:
             raise ValueError("ensemble needs out=<folder>, where its results go.")
-        alone = ("pooling", "data", "probing", "hidden", "dropout", "folds", "embed")
+        alone = ("pooling", "layers", "data", "probing", "hidden", "dropout", "folds", "embed")
         if given := [key for key in alone if getattr(self, key) is not None]:
             raise ValueError(
                 f"{', '.join(given)}: an ensemble is judged as its members were; only tasks= goes with it."

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from analysis import command
-from analysis.command import Model, opened, parser, positive, seed, write
+from analysis.command import Model, opened, parser, positive, whole, write
 from data.errors import UserError
 from encoders.random_vectors import RandomVectors
 from experiments.settings import EvaluationSettings
@@ -78,8 +78,8 @@ def test_results_are_whole_or_not_there(tmp_path: Path) -> None:
 
 
 def test_numbers_are_checked() -> None:
-    assert positive("3") == 3 and seed("0") == 0
-    for check, text in ((positive, "0"), (positive, "1.5"), (seed, "-1"), (seed, "x")):
+    assert positive("3") == 3 and whole("0") == 0
+    for check, text in ((positive, "0"), (positive, "1.5"), (whole, "-1"), (whole, "x")):
         with pytest.raises(
             ArgumentTypeError, match=rf"must be a whole number of at least \d\. Got {text} instead"
         ):

@@ -10,6 +10,12 @@ from analysis.opening import Named
 from encoders.bag_of_words import BagOfWords
 
 
+def test_the_first_layers_of_a_transformer(tmp_path: Path) -> None:
+    cut = Named("roberta-mini", layers=0, pooling="max")
+    assert cut.name == "roberta-mini, layers 0, max"
+    assert cut.open("cpu").model.config.num_hidden_layers == 0  # type: ignore[union-attr]
+
+
 def test_a_weighted_bag_of_words(tmp_path: Path) -> None:
     vectors, counts = tmp_path / "glove.txt.gz.txt", tmp_path / "news.txt"
     vectors.write_text("the 1 2\ncat 3 4\n")

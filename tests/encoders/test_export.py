@@ -14,11 +14,12 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 import encoders
 from data.errors import UserError
 from encoders.export import model_card
+from encoders.fingerprint import fingerprint
 from encoders.gru import GRU
 from encoders.layout import atomic_folder, read_layout
 from encoders.pooling import pool
 from encoders.transformer import Transformer
-from tests.encoders.models import SENTENCES, minilm, tiny
+from tests.encoders.models import FAMILIES, SENTENCES, minilm, tiny
 
 
 def _by_transformers(folder: Path, how: str) -> np.ndarray:
@@ -256,3 +257,23 @@ def test_load_is_the_counterpart_of_save(tmp_path: Path) -> None:
 def test_a_licence_in_words_is_other_to_the_hub() -> None:
     card = model_card(title="declutr", encoder=tiny(), licence="of the packages: PSF, BSD")
     assert "license: other\n" in card and "of the packages: PSF, BSD" in card
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_the_first_layers_alone(family: str, layers: int, tmp_path: Path) -> None:
+    tiny(family).save(tmp_path / "whole")
+    whole, cut = encoders.load(tmp_path / "whole"), encoders.load(tmp_path / "whole", layers=layers)
+    tokens = whole.tokenizer(SENTENCES[:1], return_tensors="pt")
+    with torch.no_grad():
+        states = whole.model.base_model(**tokens, output_hidden_states=True).hidden_states[layers]
+    np.testing.assert_allclose(cut.encode(SENTENCES[:1])[0], states[0].mean(dim=0), atol=1e-6)
+    cut.save(tmp_path / "cut")
+    np.testing.assert_allclose(encoders.load(tmp_path / "cut").encode(SENTENCES), cut.encode(SENTENCES), atol=1e-6)
+    assert (layers == 2) == (fingerprint(cut) == fingerprint(whole))
+
+
+def test_layers_that_are_not_there(tmp_path: Path) -> None:
+    tiny().save(tmp_path / "whole")
+    with pytest.raises(ValueError, match=r"layers must be from 0, the embeddings alone, to 2\. Got 3 instead\."):
+        encoders.load(tmp_path / "whole", layers=3)
