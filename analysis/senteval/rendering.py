@@ -59,13 +59,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: its columns in order, our rows, the papers' rows, and lines to stand below."""
+    """A table: its columns in order, our rows, the papers' rows, lines to stand below, and what ± says ("sd")."""
 
     title: str
     columns: list[Key]
     ours: list[Row]
     printed: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    spread: str = "sd"
 
     def best(self, key: Key) -> float | None:
         """The highest of our scores in a column as shown, to two decimals; None where fewer than two have one."""
@@ -96,7 +97,7 @@ def heading(key: Key) -> str:
 def as_csv(grid: Grid) -> str:
     """Columns by SentEval's names ("MRPC.f1"); numbers as shown, nothing where there is none; no notes.
 
-    A column of means is followed by that of their standard deviations ("MRPC.f1.sd").
+    A column of means is followed by that of their spreads ("MRPC.f1.sd").
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -108,7 +109,7 @@ def as_csv(grid: Grid) -> str:
         names.append(metric if not task else task if metric == "test" else f"{task}.{metric}")
         columns.append([row.cells[key].text.split(" ±")[0] if key in row.cells else "" for row in rows])
         if any(key in row.deviations for row in rows):
-            names.append(f"{names[-1]}.sd")
+            names.append(f"{names[-1]}.{grid.spread}")
             columns.append([f"{row.deviations[key]:.2f}" if key in row.deviations else "" for row in rows])
     writer.writerow(["model", "source", "protocol", *names])
     for place, row in enumerate(rows):

@@ -92,6 +92,7 @@ def comparison(
     *,
     tasks: Collection[str] | None = None,
     mean: bool = False,
+    interval: bool = False,
 ) -> Grid:
     """The table of ``results``, a row each, with the rows of ``papers`` (of PAPERS) below.
 
@@ -101,6 +102,7 @@ def comparison(
         split: "test" or "dev".
         tasks: whose columns are shown; averages are over all tasks nevertheless. None: all.
         mean: results of equal name and protocol make one row, of means and standard deviations.
+        interval: of means and halves of their 95 % intervals instead.
 
     Raises:
         UserError: if there is nothing to show.
@@ -111,7 +113,7 @@ def comparison(
     wanted = _ordered(theirs or [key for one in results for key in _keys(one, split)])
     wanted = [key for key in wanted if tasks is None or key[0] in tasks]
     columns = [key for key in wanted if any(score(*key) is not None for score in scores)]
-    names = _names(results, numbered=not mean)
+    names = _names(results, numbered=not (mean or interval))
     ours = [Row(name, {}, protocol=one.protocol) for name, one in zip(names, results, strict=True)]
     below = [Row(row.model, {}, row.paper, PAPER_PROTOCOLS[row.paper]) for row in printed]
     for key in columns:
@@ -143,7 +145,7 @@ def comparison(
     notes += [remark for (paper, task), remark in REMARKS.items() if paper in papers and task in shown]
     notes += _data_notes(results, names, left_out=bool(papers))
     grid = Grid(f"SentEval, {split}", columns, ours, below, notes)
-    return merged(grid) if mean else grid
+    return merged(grid, interval=interval) if mean or interval else grid
 
 
 def _add_average(
@@ -292,12 +294,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--by", nargs="+", default=[], metavar="KEY", help="name rows by their runs' objective.task, say"
     )
-    parser.add_argument("--mean", action="store_true", help="one row a name: mean and standard deviation")
+    several = parser.add_mutually_exclusive_group()
+    several.add_argument("--mean", action="store_true", help="one row a name: mean and standard deviation")
+    several.add_argument("--interval", action="store_true", help="one row a name: mean and its 95 %% interval (t)")
     given = parser.parse_args(arguments)
     try:
         tasks = {task.name for task in find(given.tasks)} if given.tasks else None
         results = [_read(one, given.by) for one in given.results]
-        grid = comparison(results, given.papers, given.split, tasks=tasks, mean=given.mean)
+        several = {"mean": given.mean, "interval": given.interval}
+        grid = comparison(results, given.papers, given.split, tasks=tasks, **several)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

@@ -165,6 +165,11 @@ def test_results_of_one_name_become_mean_and_deviation() -> None:
     assert written[1]["CR"] == "70.00" and written[1]["CR.sd"] == "" and "MRPC.accuracy.sd" not in written[0]
     assert r"\textbf{83.00 $\pm$ 3.00}" in as_latex(grid) and "**83.00 ± 3.00**" in as_markdown(grid)
     assert max(map(len, as_text(grid, 60).split("\n"))) <= 60 and "83.00 ± 3.00" in as_text(grid, 60)
+    bounds = comparison(made, interval=True)  # 4.303: Student's t of 2 degrees of freedom at 0.975
+    assert bounds.ours[0].cells[CR] == Cell(83, "83.00 ± 7.45")
+    assert bounds.ours[0].deviations[CR] == pytest.approx(4.302653 * 3 / 3**0.5)
+    assert "Mean ± half of its 95 % interval (t) over the results of each name: a (3), b (1)." in bounds.notes
+    assert next(csv.DictReader(io.StringIO(as_csv(bounds))))["CR.ci95"] == "7.45"
     whole = comparison([results("a"), results("b")], mean=True)
     assert cells(whole.ours[0])[CR] == "70.00" and not any("deviation" in note for note in whole.notes)
 
