@@ -9,6 +9,7 @@ import argparse
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -70,12 +71,10 @@ def bundle(
         quick = read_json(run / "quick.json")
     encoder = encoders.load(run / "encoder")
     models.with_dropout(encoder.model.config, DROPOUT)  # type: ignore[union-attr, arg-type]
-    shape = config["encoder"].get("shape") or {}
     seen = max(line["tokens"] for line in lines if "tokens" in line)
-    encoder.origin = (
-        f"random {shape.get('model_type', 'weights')}, {shape.get('num_hidden_layers')} layers x "
-        f"{shape.get('hidden_size')}, then {config['names']['objective']} on {seen:,} tokens"
-    )
+    names = config["names"]
+    began = re.sub(r"\S*/(?=\S)", "", names["origin"])  # folders by their names alone
+    encoder.origin = f"{began}, then {names['objective']} on {seen:,} tokens"
     card = model_card(
         title=name,
         encoder=encoder,

@@ -45,7 +45,10 @@ def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> N
     assert all(card.count(text) == 1 for text in told.values())
     assert card.count("## Held-out loss") == card.count("## Cloze") == 1
     assert all(sentence.replace("[MASK]", "___") in card for sentence in bundle.CLOZE)
-    assert re.search(r"then declutr on [\d,]+ tokens", card) and "corpus.jsonl" in card
+    assert (
+        re.search(r"random roberta, 1 layers x 16, .*, then declutr on [\d,]+ tokens", card)
+        and "corpus.jsonl" in card
+    )
     assert str(run.parent) not in card and str(tmp_path) not in card
 
 
