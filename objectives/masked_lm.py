@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from data.batch import IGNORE
@@ -13,7 +15,8 @@ from data.token_format import TokenFormat
 from encoders.base import Encoder
 from objectives.functional import at_least_float32
 
-ROWS_AT_ONCE = 2048  # rows x vocabulary is the peak of memory: 2,048 x 50,265 float32 are 0.4 GB
+SCORES_AT_ONCE = 10**8  # of all tokens for some positions, the peak of memory: 2,000 positions x 50,265
+SCORES_IN_CACHE = 2**19  # float32, that a CPU's core works through without its memory
 
 
 def mask_tokens(
@@ -42,7 +45,8 @@ def mask_tokens(
 def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
     """Summed cross-entropy over the positions that have a label.
 
-    Only those positions are projected to the vocabulary, in chunks whose logits are not kept.
+    Only those positions are projected to the vocabulary; where they are many, in chunks whose scores are not kept.
+    It can be differentiated once.
 
     Args:
         states: of shape (B, T, H).
@@ -54,11 +58,12 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
     states, labels = labelled(states, labels)
 
     def loss(part: Tensor, target: Tensor) -> Tensor:
-        return F.cross_entropy(at_least_float32(encoder.token_logits(part)), target, reduction="sum")
+        return cross_entropy_sum(encoder.token_logits(part), target)
 
-    if len(labels) <= ROWS_AT_ONCE:
+    rows = max(1, SCORES_AT_ONCE // encoder.format.vocab_size)
+    if len(labels) <= rows:
         return loss(states, labels)
-    parts = zip(states.split(ROWS_AT_ONCE), labels.split(ROWS_AT_ONCE), strict=True)
+    parts = zip(states.split(rows), labels.split(rows), strict=True)
     return torch.stack([checkpoint(loss, part, target, use_reentrant=False) for part, target in parts]).sum()
 
 
@@ -71,3 +76,45 @@ def labelled(states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     chosen = (labels.flatten() != IGNORE).nonzero().squeeze(1)  # on the host: nothing waits for the device
     wanted = labels.flatten()[chosen].to(states.device, non_blocking=True)
     return states.flatten(0, 1)[chosen.to(states.device, non_blocking=True)], wanted
+
+
+def cross_entropy_sum(scores: Tensor, wanted: Tensor) -> Tensor:
+    """-log softmax(scores)[wanted], summed over N rows.
+
+    Of ``scores`` in half precision no other copy is made as a whole: float32 is for as few rows at a time as stay
+    in a CPU's cache, where the usual form waits for its memory.
+
+    Args:
+        scores: of shape (N, V).
+        wanted: of shape (N,), int64.
+
+    Returns:
+        Scalar, at least float32. It can be differentiated once.
+    """
+    return _CrossEntropySum.apply(scores, wanted)
+
+
+class _CrossEntropySum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, wanted: Tensor) -> Tensor:
+        rows = _rows_in_cache(scores)
+        norms = torch.cat([at_least_float32(part).logsumexp(dim=1) for part in scores.split(rows)])
+        ctx.save_for_backward(scores, wanted, norms)
+        return (norms - scores.gather(1, wanted[:, None])[:, 0]).sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, given: Tensor) -> tuple[Tensor, None]:
+        scores, wanted, norms = ctx.saved_tensors
+        rows = _rows_in_cache(scores)
+        gradient = torch.empty_like(scores)
+        parts = (each.split(rows) for each in (scores, wanted[:, None], norms[:, None], gradient))
+        for score, column, norm, result in zip(*parts, strict=True):
+            softmax = (at_least_float32(score) - norm).exp_()
+            softmax.scatter_add_(1, column, softmax.new_full((1, 1), -1.0).expand_as(column))
+            result.copy_(softmax.mul_(given))
+        return gradient, None
+
+
+def _rows_in_cache(scores: Tensor) -> int:
+    return max(1, len(scores) if scores.is_cuda else SCORES_IN_CACHE // scores.shape[1])

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from data.batch import IGNORE
 from data.randomness import generator
 from objectives import masked_lm
-from objectives.masked_lm import mask_tokens, masked_lm_sum
+from objectives.masked_lm import cross_entropy_sum, mask_tokens, masked_lm_sum
 from tests.tiny import FORMAT, TinyEncoder
 
 
@@ -44,9 +44,13 @@ def test_types_of_a_store_are_widened() -> None:
     assert labels.min() == IGNORE
 
 
-@pytest.mark.parametrize("rows_at_once", [3, 1000])
-def test_loss_and_gradient_equal_the_full_projection(rows_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masked_lm, "ROWS_AT_ONCE", rows_at_once)
+@pytest.mark.parametrize("scores_at_once", [100, 10**8])  # three rows of 30, and all
+@pytest.mark.parametrize("scores_in_cache", [60, 2**19])
+def test_loss_and_gradient_equal_the_full_projection(
+    scores_at_once: int, scores_in_cache: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(masked_lm, "SCORES_AT_ONCE", scores_at_once)
+    monkeypatch.setattr(masked_lm, "SCORES_IN_CACHE", scores_in_cache)
     encoder = TinyEncoder().double()
     states = torch.randn(4, 5, 6, dtype=torch.float64, requires_grad=True)
     labels = torch.randint(5, 30, (4, 5)).where(torch.rand(4, 5) < 0.6, IGNORE)
@@ -56,6 +60,18 @@ def test_loss_and_gradient_equal_the_full_projection(rows_at_once: int, monkeypa
     torch.testing.assert_close(ours, full)
     for a, b in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(full, inputs), strict=True):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_cross_entropy_of_scores_in_half_precision(dtype: torch.dtype) -> None:
+    scores = (torch.randn(50, 30, generator=torch.Generator().manual_seed(0)) * 9).to(dtype).requires_grad_()
+    wanted = torch.arange(50) % 30
+    ours, full = cross_entropy_sum(scores, wanted), F.cross_entropy(scores.float(), wanted, reduction="sum")
+    assert ours.dtype == torch.float32
+    torch.testing.assert_close(ours, full)
+    for a, b in zip(*(torch.autograd.grad(loss / 7, scores) for loss in (ours, full)), strict=True):
+        assert a.dtype == dtype
+        torch.testing.assert_close(a, b, rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-6)
 
 
 def test_nothing_selected_costs_nothing() -> None:
