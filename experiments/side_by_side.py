@@ -56,9 +56,10 @@ def how_far(states: Sequence[State], folder: str | Path, at_once: int) -> str:
     return f"{len(states)} in {folder}: {counts}; {at_once} at a time"
 
 
-def results_folder(folder: Path, protocol: str) -> Path:
-    """Where SentEval's results of the run in ``folder`` lie."""
-    return folder if protocol == "default" else folder / f"senteval-{protocol}"
+def results_folder(folder: Path, protocol: str, pooling: str = "") -> Path:
+    """Where SentEval's results of the run in ``folder`` lie, by another ``pooling`` than its encoder's own."""
+    own = protocol == "default" and not pooling
+    return folder if own else folder / "-".join(filter(None, ("senteval", protocol, pooling)))
 
 
 def complete(out: Path, data: Path, tasks: Sequence[str] | None) -> bool:
@@ -106,14 +107,17 @@ def evaluation(
     threads: int,
     tasks: Sequence[str] | None = None,
     probing: str | None = None,
+    pooling: str = "",
 ) -> list[str] | None:
     """Python's arguments to judge the run in ``folder`` on SentEval's ``data``; None where all is judged."""
-    out = results_folder(folder, protocol)
+    out = results_folder(folder, protocol, pooling)
     if complete(out, data, tasks):
         return None
     given = [text for text in passed if key_of(text) in ("device", "cache")]
     if probing is not None:
         given.append(f"probing={probing}")
+    if pooling:
+        given.append(f"pooling={pooling}")
     if tasks is not None:
         given.append(f"tasks=[{','.join(tasks)}]")
     judging = [f"data={data}", f"protocol={protocol}", f"out={out}", f"threads={threads}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
@@ -14,7 +15,7 @@ Scale = Literal["even", "linear"]
 AXES = ("panel", "group", "x")  # what a selector chooses by
 # A check's keys: needed ones, then those that may be there.
 CHECKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "greater": (("left", "right"), ("margin", "each")),
+    "greater": (("left", "right"), ("margin", "most", "each")),
     "all_greater": (("left", "right"), ("margin", "each")),
     "at_most": (("left", "right"), ("margin", "each")),
     "about_equal": (("left", "right", "margin"), ("each",)),
@@ -196,6 +197,9 @@ def _check(given: Any, where: str) -> dict[str, Any]:
     margin, each = check.get("margin", 0.0), check.get("each", "x")
     if isinstance(margin, bool) or not isinstance(margin, int | float) or margin < 0:
         raise UserError(f"{where}: margin must be a number of points, 0 or more. Got {margin!r} instead.")
+    most = check.get("most", math.inf)
+    if isinstance(most, bool) or not isinstance(most, int | float) or most <= margin:
+        raise UserError(f"{where}: most must be a number of points above the margin. Got {most!r} instead.")
     if kind == "about_equal" and not margin:
         raise UserError(f"{where}: about_equal needs a margin above 0.")
     if each not in AXES:

@@ -100,7 +100,7 @@ def _text(figure: Figure, verdicts: Sequence[Verdict], note: str) -> str:
         says = escape_markdown(verdict.statement.says)
         section = escape_markdown(verdict.statement.section)
         where = f"section {section}" if section[:1].isdigit() else section
-        lines.append(f"- **{verdict.outcome}** ({where}): {says}")
+        lines.append(f"- **{_outcome(verdict)}** ({where}): {says}")
         if verdict.remark:
             lines.append(f"  - {escape_markdown(verdict.remark)}")
         shown = _nearest(verdict.findings)
@@ -112,12 +112,21 @@ def _text(figure: Figure, verdicts: Sequence[Verdict], note: str) -> str:
         "Differences have 95 % t-intervals, paired where both sides have the same seeds and settings. From "
         f"{LEAST} seeds on they are over seeds, of means over settings; with fewer they are over both, as if "
         "settings of one seed, which share its start and data order, were independent: such intervals are too "
-        "narrow. A statement of several differences holds if each does; that one is contrary counts by a wider "
+        f"narrow, and the verdict says of how few seeds it is (seeds=[{','.join(map(str, range(1, LEAST + 1)))}] "
+        "trains the missing ones). What is asked of a difference stands behind it: above 0, its sign alone. "
+        "A statement of several differences holds if each does; that one is contrary counts by a wider "
         "interval (Bonferroni). The words say whether these runs, at their sizes, agree with the paper; where "
         "they do not, that is no word on the paper's own runs.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _outcome(verdict: Verdict) -> str:
+    few = verdict.outcome in ("held", "not held") and verdict.seeds < LEAST
+    return (
+        f"{verdict.outcome}, of {verdict.seeds} seed{'s' * (verdict.seeds != 1)} alone" if few else verdict.outcome
+    )
 
 
 def _nearest(findings: Sequence[Finding]) -> list[Finding]:
@@ -130,4 +139,4 @@ def _finding(found: Finding, unit: str) -> str:
     unit = "%" if found.share else unit
     value, low, high = ((f"{number:.0f}" if found.share else f"{number:+.2f}") for number in found[1:4])
     between = f"[{low}, {high}]" if math.isfinite(found.low) else "no interval"
-    return f"{escape_markdown(found.what)}: {value} {unit} {between}, {found.n} {found.of}"
+    return f"{escape_markdown(found.what)}: {value} {unit} {between}, {found.n} {found.of}; asked: {found.asked}"

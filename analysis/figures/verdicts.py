@@ -5,22 +5,25 @@
 k runs over what the two sides have in common: every seed and setting, and every panel, group or x that neither
 names; scores of one k are averaged first. Runs of one seed share their start and the order of their data, so that
 their differences are no independent evidence: where LEAST seeds or more are in common, the differences of each
-seed are averaged, and n counts seeds. With fewer, every k counts as independent, and intervals over large grids
-are too narrow. Sides with fewer than two k in common are compared by Welch's interval, of means over each seed
-likewise. Fewer than LEAST differences, or scores a side, decide nothing.
+seed are averaged, and n counts seeds. With fewer, every k counts as independent, the intervals are too narrow, and
+a verdict tells of how few seeds it is. Sides with fewer than two k in common are compared by Welch's interval, of
+means over each seed likewise. Fewer than LEAST differences, or scores a side, decide nothing.
 
 A statement of m differences holds if each does by its 95 % interval; that one of them is contrary counts by its
-interval at 1 - 0.05 / m alone (Bonferroni). Of independent and normal differences "held" is wrong in at most
-2.5 % of the cases, and so is "not held" (of about_equal, which can be contrary in two directions, in 5 %).
+interval at 1 - 0.05 / m alone (Bonferroni). From LEAST seeds on, of normal differences "held" is wrong in at most
+2.5 % of the cases, and so is "not held" (of what can be contrary in two directions, about_equal and greater with
+most, in 5 %).
 
 Kinds of checks (left, right, of, at: selectors, as in analysis.figures.description):
 
-    greater, all_greater  left above right by more than margin (default 0), above each of a list
+    greater, all_greater  left above right by more than margin (default 0), above each of a list; by no more than
+                          "most", where the paper states how large the difference is
     at_most               left not above right by more than margin
     about_equal           left within margin of right
     rising                "of" rises along x: last clearly above first, and no step down
     peak_inside           curves of "of" have their highest score inside the range of x, more of them than the
-                          inner places' share, which is what curves without any trend give
+                          inner places' share, which is what curves without any trend give; from LEAST seeds
+                          on each seed counts once, by the share of its curves
     best                  "at" above every other (group, x) of "of"
     all                   a list of checks, all of which must hold
 
@@ -51,7 +54,8 @@ class Finding(NamedTuple):
     """A mean difference in points (or a ``share`` in percent) with its interval, from ``n`` of ``of``.
 
     ``low`` and ``high`` are infinite where there are too few for an interval. ``lowest`` and ``highest`` are the
-    ends at the level that a contrary difference of several is held to. ``of`` says what n counts.
+    ends at the level that a contrary difference of several is held to. ``of`` says what n counts, ``seeds`` of how
+    many seeds it is, and ``asked`` what the check asks of the value, in points.
     """
 
     what: str
@@ -62,6 +66,8 @@ class Finding(NamedTuple):
     highest: float
     n: int
     of: str = "pairs"
+    seeds: int = 0
+    asked: str = ""
     share: bool = False
 
 
@@ -73,6 +79,11 @@ class Verdict:
     outcome: Outcome
     findings: tuple[Finding, ...] = ()
     remark: str = ""
+
+    @property
+    def seeds(self) -> int:
+        """The fewest seeds that a finding is of."""
+        return min((found.seeds for found in self.findings), default=0)
 
 
 class _NoScoresError(Exception):
@@ -119,8 +130,9 @@ class _Judge:
             return self._peak_inside(check["of"], tests)
         pairs = self._pairs(check)
         findings = [self._difference(*sides, tests * len(pairs)) for sides in pairs]
-        margin = float(check.get("margin", 0.0))
-        return _together([_word(kind, finding, margin) for finding in findings]), findings
+        margin, most = float(check.get("margin", 0.0)), float(check.get("most", math.inf))
+        words = [_word(kind, finding, margin, most) for finding in findings]
+        return _together(words), [finding._replace(asked=_asked(kind, margin, most)) for finding in findings]
 
     def _pairs(self, check: Mapping[str, Any]) -> list[tuple[Selector, Selector]]:
         """The sides of every difference that a comparison asks for."""
@@ -172,14 +184,14 @@ class _Judge:
         what = _contrast(left, right)
         common = {key: a[key] - b[key] for key in a if key in b}
         if len(common) < 2 <= min(len(a), len(b)):
-            return _welch(what, _independent(a)[0], _independent(b)[0], tests)
+            return _welch(what, _independent(a), _independent(b), tests)
         if not common:
             return _finding(what, fmean(a.values()) - fmean(b.values()), math.nan, math.nan, 0, tests)
-        differences, by_seed = _independent(common)
+        differences, seeds = _independent(common)
         n = len(differences)
         error = stdev(differences) / math.sqrt(n) if n > 1 else math.nan
-        of = "pairs" if not by_seed else "documents" if self.figure.kind == "density" else "seeds"
-        return _finding(what, fmean(differences), error, n - 1, n, tests, of)
+        of = "pairs" if seeds < LEAST else "documents" if self.figure.kind == "density" else "seeds"
+        return _finding(what, fmean(differences), error, n - 1, n, tests, of)._replace(seeds=seeds)
 
     def _rising(self, of: Selector, tests: int) -> tuple[Outcome, list[Finding]]:
         places = self._values(of, "x")
@@ -193,10 +205,11 @@ class _Judge:
         )
         falls = any(part.highest < 0 and part.n >= LEAST for part in parts)
         word = _word("greater", whole)
+        found = [whole._replace(asked="above 0"), *(part._replace(asked="no step down") for part in parts)]
         if falls or word == "not held":
-            return "not held", [whole, *parts]
+            return "not held", found
         up = word == "held" and all(part.value >= 0 for part in parts)
-        return "held" if up else "undecided at this size", [whole, *parts]
+        return "held" if up else "undecided at this size", found
 
     def _peak_inside(self, of: Selector, tests: int) -> tuple[Outcome, list[Finding]]:
         """A curve is a trained method (group, setting, seed), which counts by its mean over panels."""
@@ -212,12 +225,14 @@ class _Judge:
                     curves.setdefault(curve, []).append(max(along[1:-1]) > max(along[0], along[-1]))
         if not curves:
             raise _NoScoresError(f"a whole curve of {_name(of)}")
-        n, hits = len(curves), sum(fmean(inside) for inside in curves.values())
+        shares, seeds = _independent({curve: fmean(inside) for curve, inside in curves.items()})
+        n, hits = len(shares), sum(shares)
         low, high = _clopper_pearson(hits, n, ERROR)
         lowest, highest = _clopper_pearson(hits, n, ERROR / tests)
         chance = 100 * (len(places) - 2) / len(places)
         what = f"{_name(of)}: share of curves that peak inside ({chance:.0f} % without any trend)"
-        found = Finding(what, 100 * hits / n, low, high, lowest, highest, n, "curves", True)
+        counted, asked = "seeds" if seeds >= LEAST else "curves", f"above {chance:.0f}"
+        found = Finding(what, 100 * hits / n, low, high, lowest, highest, n, counted, seeds, asked, share=True)
         return "held" if low > chance else "not held" if highest < chance else "undecided at this size", [found]
 
 
@@ -236,14 +251,13 @@ def _by_key(points: Iterable[Point], axes: Sequence[str]) -> dict[tuple[str, ...
     return {key: fmean(scores) for key, scores in groups.items()}
 
 
-def _independent(scores: Mapping[tuple[str, ...], float]) -> tuple[list[float], bool]:
-    """What counts as independent of scores by key, whose last part is the seed; whether these are seeds' means."""
+def _independent(scores: Mapping[tuple[str, ...], float]) -> tuple[list[float], int]:
+    """What counts as independent of scores by key, whose last part is the seed, and the number of seeds."""
     seeds: dict[str, list[float]] = {}
     for key, score in scores.items():
         seeds.setdefault(key[-1], []).append(score)
-    if len(seeds) < LEAST:
-        return list(scores.values()), False
-    return [fmean(own) for own in seeds.values()], True
+    counted = list(scores.values()) if len(seeds) < LEAST else [fmean(own) for own in seeds.values()]
+    return counted, len(seeds)
 
 
 def _finding(
@@ -255,10 +269,13 @@ def _finding(
     return Finding(what, value, low, high, lowest, highest, n, of)
 
 
-def _welch(what: str, a: Sequence[float], b: Sequence[float], tests: int) -> Finding:
+def _welch(what: str, left: tuple[list[float], int], right: tuple[list[float], int], tests: int) -> Finding:
+    """Of the scores of two sides, each with its number of seeds."""
+    (a, a_seeds), (b, b_seeds) = left, right
     error, freedom = welch((stdev(a), len(a)), (stdev(b), len(b)))
     difference, n = fmean(a) - fmean(b), min(len(a), len(b))
-    return _finding(what, difference, error, freedom, n, tests, "unpaired scores a side")
+    found = _finding(what, difference, error, freedom, n, tests, "unpaired scores a side")
+    return found._replace(seeds=min(a_seeds, b_seeds))
 
 
 def welch(*sides: tuple[float, int]) -> tuple[float, float]:
@@ -273,7 +290,17 @@ def reach(error: float, freedom: float, miss: float = ERROR) -> float:
     return float(stdtrit(freedom, 1 - miss / 2)) * error if error else 0.0
 
 
-def _word(kind: str, found: Finding, margin: float = 0.0) -> Outcome:
+def _asked(kind: str, margin: float, most: float) -> str:
+    """What a comparison of ``kind`` asks; no paper states a margin, but some how large a difference is."""
+    ours = f"{margin:g} (a margin of ours)" if margin else "0"
+    if kind == "about_equal":
+        return f"within {ours} either way"
+    if kind == "at_most":
+        return f"at most {ours}"
+    return f"above {ours}" + (f", at most the paper's {most:g}" if most < math.inf else "")
+
+
+def _word(kind: str, found: Finding, margin: float = 0.0, most: float = math.inf) -> Outcome:
     """What one difference says of a comparison of ``kind``."""
     if found.n < LEAST:
         return "undecided at this size"
@@ -283,7 +310,8 @@ def _word(kind: str, found: Finding, margin: float = 0.0) -> Outcome:
         held = -margin <= found.low and found.high <= margin
         contrary = found.lowest > margin or found.highest < -margin
     else:
-        held, contrary = found.low > margin, found.highest <= margin
+        held = margin < found.low and found.high <= most
+        contrary = found.highest <= margin or found.lowest > most
     return "held" if held else "not held" if contrary else "undecided at this size"
 
 

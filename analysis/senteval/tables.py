@@ -301,8 +301,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         tasks = {task.name for task in find(given.tasks)} if given.tasks else None
         results = [_read(one, given.by) for one in given.results]
-        several = {"mean": given.mean, "interval": given.interval}
-        grid = comparison(results, given.papers, given.split, tasks=tasks, **several)
+        grid = comparison(
+            results, given.papers, given.split, tasks=tasks, mean=given.mean, interval=given.interval
+        )
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

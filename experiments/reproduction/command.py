@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import get_args
 
 import torch
 from rich.console import Console
@@ -25,7 +26,7 @@ from experiments.progress import Display
 from experiments.reproduction import judged, maps, planning, tables
 from experiments.reproduction.judged import Judged
 from experiments.reproduction.planning import Run
-from experiments.reproduction.settings import Reproduction
+from experiments.reproduction.settings import Reproduction, Size
 from experiments.reproduction.specification import Specification, find, names, read
 from experiments.run_folder import ROOT
 from experiments.side_by_side import results_folder
@@ -52,6 +53,11 @@ class Work:
     @property
     def runs(self) -> Path:
         return Path(self.wanted.runs)
+
+    @property
+    def folders(self) -> list[Path]:
+        """Of the runs, each once: several rows may be of one run, judged by several poolings."""
+        return list(dict.fromkeys(self.runs / run.name for run in self.planned))
 
     @property
     def protocol(self) -> str | None:
@@ -114,22 +120,15 @@ def catalogue() -> RichTable:
     for name in names():
         specification = read(name)
         cells = []
-        for size in ("teaching", "paper"):
+        for size in get_args(Size):
             grid = specification.grids.get(size)
             if grid is None:
                 cells += ["–", ""]
                 continue
-            flops = []
-            combinations = list(planning.combinations(specification, grid))
-            for values in combinations:
-                share = 1.0
-                for value in values:
-                    share *= value.share
-                flops += [share * grid.flops] * len(grid.seeds)
-            cores = room(1)
-            seconds = sum(one / speed + grid.judged for one in flops) / cores
+            runs, seconds = planning.cost(specification, Reproduction(figure=name, budget=size), speed)
+            combinations = planning.combinations(specification, grid)
             unknown = not grid.flops and any(value.share for values in combinations for value in values)
-            cells += [str(len(flops)), "?" if unknown else budget.about(seconds)]
+            cells += [str(runs), "?" if unknown else budget.about(seconds / room(1))]
         table.add_row(name, specification.title, *cells)
     return table
 
@@ -168,13 +167,13 @@ def _tell(work: Work) -> None:
     if not work.planned:
         display.fact("runs", "none is needed")
         return
-    states = [side_by_side.state(work.runs / run.name) for run in work.planned]
+    states = {folder.name: side_by_side.state(folder) for folder in work.folders}
     grid = planning.grid_of(specification, work.wanted)
-    left = [run for run, state in zip(work.planned, states, strict=True) if state != "finished"]
+    left = [run for run in work.planned if states[run.name] != "finished"]
     speed = _speed(work.wanted.threads)
     seconds = planning.core_seconds(left, grid, speed) / work.at_once
     time_left = f"about {budget.about(seconds)}" if grid.flops else "unknown"
-    display.fact("runs", side_by_side.how_far(states, work.runs, work.at_once))
+    display.fact("runs", side_by_side.how_far([*states.values()], work.runs, work.at_once))
     display.fact("time", f"{time_left} here, for what is not finished")
     if specification.table is None or specification.table.kind == "senteval":
         if work.senteval is None:
@@ -182,8 +181,8 @@ def _tell(work: Work) -> None:
         else:
             tasks = ", ".join(work.tasks) if work.tasks else "all whose files are there"
             display.fact("scores", f"SentEval in {work.senteval}, protocol {work.protocol}: {tasks}")
-    for label in planning.left_out(specification, work.wanted):
-        display.warn(f"left out    {label}: needs vectors=<file of word vectors>")
+    for line in planning.left_out(specification, work.wanted):
+        display.warn(f"left out    {line}")
 
 
 def _senteval(specification: Specification, wanted: Reproduction) -> Path | None:
@@ -215,18 +214,18 @@ def _train_and_judge(work: Work) -> dict[str, Failure]:
         return {}
     grid = planning.grid_of(work.specification, work.wanted)
     jobs = []
-    for run in work.planned:
-        folder = work.runs / run.name
-        training = partial(side_by_side.training, folder, run.overrides, work.passed, work.wanted.threads)
-        commands = [training, partial(_evaluation, work, run)]
-        weight = planning.core_seconds([run], grid)
-        jobs.append(Job(run.name, commands, side_by_side.log_of(folder), weight))
+    for folder in work.folders:
+        alike = [run for run in work.planned if run.name == folder.name]
+        training = partial(side_by_side.training, folder, alike[0].overrides, work.passed, work.wanted.threads)
+        commands = [training, *(partial(_evaluation, work, run) for run in alike)]
+        weight = planning.core_seconds(alike, grid)
+        jobs.append(Job(folder.name, commands, side_by_side.log_of(folder), weight))
     failed = side_by_side.bring_to_end(
         jobs, at_once=work.at_once, threads=work.wanted.threads, display=work.display
     )
     for name, failure in failed.items():
         work.display.say(f"failed      {name}: {failure.line}", style="red")
-    for line in side_by_side.differences([work.runs / run.name for run in work.planned]):
+    for line in side_by_side.differences(work.folders):
         work.display.warn(line)
     return failed
 
@@ -243,6 +242,7 @@ def _evaluation(work: Work, run: Run) -> list[str] | None:
         threads=work.wanted.threads,
         tasks=work.tasks,
         probing=work.wanted.probing,
+        pooling=run.pooling,
     )
 
 
@@ -250,10 +250,14 @@ def _show(work: Work, failed: dict[str, Failure]) -> int:
     """Draws or tabulates what there is; 1 where something is missing."""
     specification, display = work.specification, work.display
     found = judged.collect(work.planned, work.runs, work.protocol)
-    missing = [run.name for run in work.planned if run not in found.facts]
+    missing = list(dict.fromkeys(run.name for run in work.planned if run not in found.facts))
     notes = [judged.sizes(found, work.wanted.budget) + "."] if work.planned else []
     if work.planned and missing:
-        notes.append(f"{len(missing)} of {len(work.planned)} runs are missing.")
+        notes.append(f"{len(missing)} of {len(work.folders)} runs are missing.")
+    left_out = planning.left_out(specification, work.wanted)
+    notes += [f"Left out: {line}." for line in left_out] + [
+        f"Not as in the paper: {line}" for line in specification.cannot
+    ]
     finish = _draw if specification.table is None else _tabulate
     for path in finish(work, found, notes):
         display.fact(path.suffix.lstrip("."), str(path))
@@ -271,7 +275,7 @@ def _draw(work: Work, found: Judged, notes: list[str]) -> list[Path]:
         drawn = maps.labelled(work.planned, work.runs, work.wanted.data, figure.settings)
         return reproduction.draw(figure, [], out, " ".join(notes), drawn)
     if not work.planned:
-        return reproduction.draw(figure, [], out, "Nothing is trained for it.")
+        return reproduction.draw(figure, [], out, " ".join(["Nothing is trained for it.", *notes]))
     senteval = work.senteval is not None
     if not (found.senteval if senteval else found.quick):
         raise UserError(f"None of the {len(work.planned)} runs is finished and judged: there is nothing to draw.")
@@ -293,7 +297,8 @@ def _tabulate(work: Work, found: Judged, notes: list[str]) -> list[Path]:
         if work.wanted.data is None:
             raise UserError(f"data is not set: {specification.id} needs {table.needs}.")
         models = {
-            f"{tables.row_of(specification, run)}, seed {run.seed}": work.runs / run.name for run in found.facts
+            f"{tables.row_of(specification, run, found)}, seed {run.seed}": work.runs / run.name
+            for run in found.facts
         }
         text = tables.command_text(table, models, work.wanted.data)
         work.display.say(text)
@@ -320,7 +325,7 @@ def _ensembles(work: Work, found: Judged) -> dict[int, Results]:
         for run in found.senteval:
             if run.seed == seed and run.labels[wanted["by"]].startswith(tuple(wanted["of"])):
                 groups.setdefault(run.labels[wanted["by"]], []).append(
-                    results_folder(work.runs / run.name, str(work.protocol))
+                    results_folder(work.runs / run.name, str(work.protocol), run.pooling)
                 )
         if len(groups) < len(wanted["of"]):
             continue  # a member is missing: it would be another ensemble

@@ -28,18 +28,20 @@ def spans(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """An anchor with a positive of each kind of view, a hard and an easy negative, as Markdown.
 
     Args:
-        config: a run's, for its corpus.
-        settings: min_length, max_length of spans in white-space words, seed.
+        config: a run's, for its corpus and its spans' lengths and gap, here in white-space words.
+        settings: seed.
 
     Raises:
-        UserError: if the corpus has too few documents that are long enough.
+        UserError: if its objective draws no spans, or the corpus has too few documents that are long enough.
     """
+    objective = config["objective"]
+    if "anchor_beta" not in objective:
+        raise UserError("objective must be one that draws spans for their examples: declutr, say.")
     rng = generator(JUDGED_SPLIT, int(settings.get("seed", 0)))
     sampler = SpanSampler(
         anchors=2,
         positives=1,
-        min_length=int(settings.get("min_length", 16)),
-        max_length=int(settings.get("max_length", 64)),
+        **{key: objective[key] for key in ("min_length", "max_length", "anchor_beta", "positive_beta", "gap")},
     )
     source: Source = signatures.build(config["corpus"])
     documents = [text.split() for text in islice(source.texts(), READ)]
@@ -65,8 +67,8 @@ def spans(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     head = ["view", "anchor", "positive", "hard negative", "easy negative"]
     note = (
         f"Drawn by the sampler that training uses, from {source.name}; spans of {sampler.min_length} to "
-        f"{sampler.max_length} words here, at most 512 tokens in the paper. Hard: of the anchor's document; "
-        "easy: of another one."
+        f"{sampler.max_length} words here, at most 512 tokens in the paper. Hard: of the anchor's document, "
+        f"{sampler.least_gap} words or more from start to start; easy: of another one."
     )
     return f"{_markdown(head, rows)}\n\n{note}"
 
@@ -80,7 +82,15 @@ def view_of(anchor: Span, positive: Span) -> str:
 
 
 def sequences(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """A sentence as each of ConsSent's tasks changes or divides it, as Markdown; arguments as of ``spans``."""
+    """A sentence as each of ConsSent's tasks changes or divides it, as Markdown.
+
+    Args:
+        config: a run's, for its corpus.
+        settings: seed.
+
+    Raises:
+        UserError: if the corpus has too few sentences of SENTENCE_WORDS.
+    """
     rng = generator(JUDGED_SPLIT, int(settings.get("seed", 0)))
     source: Source = signatures.build(config["corpus"])
     low, high = SENTENCE_WORDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ class Judged:
     """What the finished runs of a figure scored.
 
     Attributes:
-        quick: the quick judgement, by run.
+        quick: the quick judgement, by run; of those that are judged by their encoder's own pooling.
         senteval: results, by run; empty where SentEval is not judged.
         facts: what each run says of itself: weights, steps, tokens.
     """
@@ -43,11 +44,17 @@ def collect(planned: Sequence[Run], folder: Path, protocol: str | None) -> Judge
         row = runs.read(path)
         if row["state"] != "finished":
             continue
-        judged.quick[run] = row["trained"]
         judged.facts[run] = row
-        if protocol is not None and (results_folder(path, protocol) / FILE).exists():
-            judged.senteval[run] = read_results(results_folder(path, protocol))
+        if not run.pooling:
+            judged.quick[run] = row["trained"]
+        if protocol is not None and ((out := results_folder(path, protocol, run.pooling)) / FILE).exists():
+            judged.senteval[run] = read_results(out)
     return judged
+
+
+def made_up(row: Mapping[str, Any]) -> str:
+    """What a run learned from sentences of a grammar, as no data of it was given: "fr, de"; "" mostly."""
+    return str((row.get("facts") or {}).get("synthetic", ""))
 
 
 def shown(
@@ -174,7 +181,7 @@ def _protocols(judged: Judged) -> str:
 
 def sizes(judged: Judged, budget: str) -> str:
     """One line on what stands behind a picture or table: sizes, weights, tokens, negatives, seeds."""
-    rows = list(judged.facts.values())
+    rows = list({run.name: row for run, row in judged.facts.items()}.values())
 
     def told(values: Sequence[Any], form: str = "") -> str:
         known = sorted({value for value in values if value is not None}, key=str)
@@ -187,6 +194,7 @@ def sizes(judged: Judged, budget: str) -> str:
 
     size = "the paper's sizes" if budget == "paper" else "teaching sizes, not the paper's"
     facts = [row.get("facts") or {} for row in rows]
+    synthetic = Counter(filter(None, map(made_up, rows)))
     return "; ".join(
         [
             f"{len(rows)} runs at {size}",
@@ -196,5 +204,6 @@ def sizes(judged: Judged, budget: str) -> str:
             f"tokens {told([row.get('tokens') for row in rows], ',')}",
             f"negatives per anchor {told([fact.get('negatives per anchor') for fact in facts])}",
             f"seeds {told([row.get('seed') for row in rows])}",
+            *(f"{count} of the runs learned {what} from synthetic pairs" for what, count in synthetic.items()),
         ]
     )

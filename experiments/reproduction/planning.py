@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,11 @@ from experiments.side_by_side import name_of
 # 2.5e13 are about 5 minutes of 2 cores. Estimates that are shown are measured instead.
 CORE = 2.5e13 / (2 * 300)
 
+# What stands in overrides for a file that the command line names, and how it is asked for.
+VECTORS, NLI = "{vectors}", "{nli}"
+ASKED = {VECTORS: "vectors=<file of word vectors>", NLI: "nli='{path: [<SNLI and MultiNLI train>]}'"}
+LENGTHS = {f"budget.{unit}" for unit in ("steps", "tokens", "epochs", "flops")}  # of a run: one of them counts
+
 Check = Callable[[list[str]], dict[str, Any]]
 
 
@@ -29,8 +35,10 @@ class Run:
         labels: axis to label.
         seed: its seed.
         overrides: of experiments/run.py, without a folder.
-        flops: its training, where the budget counts in them; else an estimate, 0 where there is none.
+        flops: its training, where the budget counts in them; else an estimate, 0 where there is none and where
+            another one, judged by another pooling, has the same name and so is the same training.
         name: of its folder: what it trains, and the fingerprint of its configuration.
+        pooling: by which it is judged; "": by its encoder's own.
     """
 
     labels: Mapping[str, str] = field(hash=False)
@@ -38,6 +46,7 @@ class Run:
     overrides: tuple[str, ...]
     flops: float
     name: str = ""
+    pooling: str = ""
 
 
 def grid_of(specification: Specification, wanted: Reproduction) -> Grid:
@@ -80,7 +89,7 @@ def combinations(specification: Specification, grid: Grid, passed: Sequence[str]
 def plan(
     specification: Specification, wanted: Reproduction, passed: Sequence[str] = (), check: Check = compose.check
 ) -> list[Run]:
-    """All runs of the figure, each once, in the order of its axes and then of the seeds.
+    """All runs of the figure, each once for each pooling, in the order of its axes and then of the seeds.
 
     Raises:
         UserError: if ``passed`` does not fit the figure or a run.
@@ -89,27 +98,50 @@ def plan(
         return []
     grid = grid_of(specification, wanted)
     seeds = wanted.seeds or grid.seeds
-    found: dict[str, Run] = {}
+    found: dict[tuple[str, str], Run] = {}
+    trained = set()
     for combination in combinations(specification, grid, passed):
         labels = dict(zip(grid.axes, (value.label for value in combination), strict=True))
         overrides, flops = _overrides(specification, grid, wanted, combination, labels, passed)
         if overrides is None:
             continue
         config = check(list(overrides))
+        pooling = next((value.pooling for value in combination if value.pooling), "")
+        if pooling and pooling == config["encoder"].get("pooling"):
+            pooling = ""  # the encoder's own: judged as it is, as in other figures
         for seed in seeds:
             name = name_of(config | {"seed": seed})
-            if name not in found:
-                found[name] = Run(labels, seed, (*overrides, f"seed={seed}"), flops, name)
+            if (name, pooling) not in found:
+                cost = 0.0 if name in trained else flops
+                found[name, pooling] = Run(labels, seed, (*overrides, f"seed={seed}"), cost, name, pooling)
+            trained.add(name)
     return list(found.values())
 
 
 def left_out(specification: Specification, wanted: Reproduction) -> list[str]:
-    """Rows or groups that are not trained because they need vectors=."""
-    if not specification.grids or wanted.vectors is not None:
+    """A line for each row or group that is not trained because it needs a file."""
+    if not specification.grids:
         return []
     grid = grid_of(specification, wanted)
     values = (specification.axes[axis][label] for axis, labels in grid.axes.items() for label in labels)
-    return [value.label for value in values if any("{vectors}" in text for text in value.overrides)]
+    lacking = ((value.label, _lacking(value.overrides, wanted)) for value in values)
+    return [f"{label}: needs {ASKED[file]}" for label, file in lacking if file is not None]
+
+
+def _lacking(overrides: Sequence[str], wanted: Reproduction) -> str | None:
+    """The file that these overrides need and the command line does not name."""
+    given = _files(wanted)
+    # At teaching size a run learns inference from a grammar's sentences where there is no data.
+    needed = [file for file in ASKED if file not in given and (file != NLI or wanted.budget == "paper")]
+    return next((file for file in needed if any(file in text for text in overrides)), None)
+
+
+def _files(wanted: Reproduction) -> dict[str, str]:
+    """What the command line names, as it stands in an override."""
+    found = {} if wanted.vectors is None else {VECTORS: wanted.vectors}
+    if wanted.nli is not None:
+        found[NLI] = f"{{{', '.join(f'{key}: {json.dumps(value)}' for key, value in wanted.nli.items())}}}"
+    return found
 
 
 def _overrides(
@@ -120,17 +152,13 @@ def _overrides(
     labels: Mapping[str, str],
     passed: Sequence[str],
 ) -> tuple[tuple[str, ...] | None, float]:
-    """What experiments/run.py gets but the seed (None: a file is needed that is not given), and its compute."""
+    """What experiments/run.py gets but the seed (None: a file is needed that is not named), and its compute."""
     given = {key_of(text): text.partition("=")[2] for text in passed}
     own = []
     for axis, value in zip(labels, combination, strict=True):
         more = (text for other, part in value.by.items() for text in part.get(labels[other], ()))
         texts = (*value.overrides, *more)
         own += [text for text in texts if axis != MODEL or not _replaced(key_of(text), given)]
-    if any("{vectors}" in text for text in own):
-        if wanted.vectors is None:
-            return None, 0.0
-        own = [text.replace("{vectors}", wanted.vectors) for text in own]
 
     share = epochs = documents = 1.0
     for value in combination:
@@ -145,6 +173,11 @@ def _overrides(
     size = documents * _number(given, "budget.documents", grid.documents)
     if size and size != Grid.documents:
         scaled.append(f"budget.documents={size:g}")
+    if _lacking(own, wanted) is not None:
+        return None, flops
+    for file, name in _files(wanted).items():
+        own = [text.replace(file, name) for text in own]
+    own = [text for text in own if NLI not in text]
     again = {key_of(text) for text in scaled}
     base = [text for text in (*specification.base, *grid.base) if not _replaced(key_of(text), given)]
     rest = [text for text in passed if key_of(text) not in again]
@@ -152,8 +185,9 @@ def _overrides(
 
 
 def _replaced(key: str, given: Mapping[str, str]) -> bool:
-    """Whether the command line sets ``key`` itself, or another choice of the group that it belongs to."""
-    return key in given or ("." in key and key.split(".")[0] in given)
+    """Whether the command line sets ``key`` itself, another choice of its group, or a run's length otherwise."""
+    length = key in LENGTHS and not LENGTHS.isdisjoint(given)
+    return length or key in given or ("." in key and key.split(".")[0] in given)
 
 
 def _number(given: Mapping[str, str], key: str, default: float) -> float:
@@ -169,3 +203,18 @@ def _number(given: Mapping[str, str], key: str, default: float) -> float:
 def core_seconds(planned: Sequence[Run], grid: Grid, speed: float = CORE) -> float:
     """What training, starting and judging ``planned`` takes of a core that does ``speed`` operations a second."""
     return sum(run.flops / speed + grid.judged for run in planned)
+
+
+def cost(specification: Specification, wanted: Reproduction, speed: float = CORE) -> tuple[int, float]:
+    """How many runs the grid of ``wanted`` has, and ``core_seconds`` of all; no run is composed."""
+    grid, seconds = grid_of(specification, wanted), 0.0
+    trained: list[tuple[str, ...] | None] = []
+    for combination in combinations(specification, grid):
+        labels = dict(zip(grid.axes, (value.label for value in combination), strict=True))
+        overrides, flops = _overrides(specification, grid, wanted, combination, labels, ())
+        seconds += grid.judged
+        if overrides is None or overrides not in trained:  # else it is judged once more, by another pooling
+            seconds += flops / speed
+            trained.append(overrides)
+    seeds = len(wanted.seeds or grid.seeds)
+    return seeds * len(trained), seeds * seconds

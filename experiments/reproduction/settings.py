@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from data.errors import UserError
+from data.sources.inference import Inference
 from experiments import arguments
 from experiments.compose import CONFIGS
 
@@ -38,6 +39,7 @@ class Reproduction:
     tasks: tuple[str, ...] | None = None
     protocol: str | None = None
     vectors: str | None = None
+    nli: Annotated[Mapping[str, Any], Inference] | None = None
     jobs: int | None = None
     threads: int = 1
     runs: str = "runs/reproduced"
@@ -58,6 +60,8 @@ class Reproduction:
         for name, path in (("data", self.data), ("probing", self.probing), ("vectors", self.vectors)):
             if path is not None and not Path(path).exists():
                 raise ValueError(f"{name}={path}: there is no such file or folder.")
+        if self.nli is not None:
+            Inference(**self.nli)  # refuses what is not there before anything is trained
 
 
 def read(given: Sequence[str]) -> tuple[Reproduction, list[str]]:

@@ -19,7 +19,7 @@ MODEL = "model"  # the axis that encoder= takes the place of
 # Figures of a first version that were left out of the final one go by the paper's plain name too.
 ALIASES = {"declutr/s1a": "declutr_v1/s1a", "declutr/s1b": "declutr_v1/s1b"}
 _KEYS = {"like", "figure", "table", "base", "axes", "grids", "point", "scores", "marks", "ensemble", "cannot"}
-_VALUE_KEYS = {"set", "by", "share", "epochs", "documents"}
+_VALUE_KEYS = ("set", "by", "share", "epochs", "documents", "pooling")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Value:
         share: of compute against a run of share 1, so that all runs see as many documents at teaching size.
         epochs, documents: times the number of epochs, or of documents in a batch, of the others (the controls of
             DeCLUTR's section 5.2).
+        pooling: by which its runs are judged ("" is their encoder's own): one run serves several.
     """
 
     label: str
@@ -41,6 +42,7 @@ class Value:
     share: float = 1.0
     epochs: float = 1.0
     documents: float = 1.0
+    pooling: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Grid:
         without: combinations that are not, as axis to labels.
         seeds: of each combination.
         base: overrides of all.
-        flops: of a run of share 1: at teaching size its budget, at the paper's an estimate.
+        flops: of a run of share 1: at teaching size its budget, where ``base`` names no other length; else an
+            estimate.
         epochs, documents: of a run, at the paper's sizes, and in a batch.
         judged: seconds of a core that start and judgement of a run take, for the estimate.
     """
@@ -224,7 +227,7 @@ def _load(name: str) -> dict[str, Any]:
 def _value(label: str, given: Any, where: str) -> Value:
     if isinstance(given, Sequence) and not isinstance(given, str):
         return Value(label, tuple(given))
-    if not isinstance(given, Mapping) or given.keys() - _VALUE_KEYS:
+    if not isinstance(given, Mapping) or given.keys() - {*_VALUE_KEYS}:
         raise UserError(
             f"{where}: {label} must be a list of overrides, or have the keys {', '.join(_VALUE_KEYS)}."
         )
@@ -233,7 +236,7 @@ def _value(label: str, given: Any, where: str) -> Value:
         for axis, values in given.get("by", {}).items()
     }
     factors = {key: float(given[key]) for key in ("share", "epochs", "documents") if key in given}
-    return Value(label, tuple(given.get("set", ())), by, **factors)
+    return Value(label, tuple(given.get("set", ())), by, **factors, pooling=str(given.get("pooling", "")))
 
 
 def _grid(given: Mapping[str, Any], axes: Mapping[str, Mapping[str, Value]], where: str) -> Grid:

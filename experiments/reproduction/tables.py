@@ -17,7 +17,7 @@ from analysis.senteval.tables import comparison
 from data.errors import UserError
 from data.files import atomic_write
 from experiments.reproduction import examples
-from experiments.reproduction.judged import Judged
+from experiments.reproduction.judged import Judged, made_up
 from experiments.reproduction.planning import Run
 from experiments.reproduction.specification import Specification, Table
 from experiments.run_folder import ROOT
@@ -26,9 +26,10 @@ ROW = "row"
 QUICK_COLUMNS = ("recall@1", "recall@5", "probe_length", "probe_word_content", "probe_bigram_shift")
 
 
-def row_of(specification: Specification, run: Run) -> str:
-    """The name of the row that ``run`` gives."""
-    return run.labels[specification.point.get(ROW, ROW)]
+def row_of(specification: Specification, run: Run, judged: Judged) -> str:
+    """The name of the row that ``run`` gives, which says what was learned from synthetic text."""
+    name, synthetic = run.labels[specification.point.get(ROW, ROW)], made_up(judged.facts[run])
+    return f"{name} (synthetic {synthetic})" if synthetic else name
 
 
 def senteval_table(
@@ -36,7 +37,7 @@ def senteval_table(
 ) -> tuple[Grid, list[str]]:
     """Our rows, mean and standard deviation over seeds, above the paper's, and what must be said of them."""
     table = _table(specification)
-    results = [_named(one, row_of(specification, run)) for run, one in judged.senteval.items()]
+    results = [_named(one, row_of(specification, run, judged)) for run, one in judged.senteval.items()]
     if ensembles and specification.ensemble:
         results += [_named(one, specification.ensemble["group"]) for one in ensembles.values()]
     try:
@@ -58,12 +59,16 @@ def quick_table(specification: Specification, judged: Judged) -> Grid:
     for run, scores in judged.quick.items():
         known = {name: value for name in QUICK_COLUMNS if (value := scores.get(name)) is not None}
         cells: dict[Key, Cell] = {("", name): score_cell(value) for name, value in known.items()}
-        rows.append(Row(row_of(specification, run), cells, protocol="quick"))
+        rows.append(Row(row_of(specification, run, judged), cells, protocol="quick"))
     columns: list[Key] = [("", name) for name in QUICK_COLUMNS if any(("", name) in row.cells for row in rows)]
     notes = [
         "Percentages on held-out text, the quick judgement: there is no SentEval data here (data=<folder>), and "
         "none of the paper's scores may stand beside."
     ]
+    if unjudged := {run.labels[specification.point.get(ROW, ROW)] for run in judged.facts if run.pooling}:
+        notes.append(
+            f"Judged by SentEval alone, as it is not their encoder's own pooling: {', '.join(sorted(unjudged))}."
+        )
     return merged(Grid(specification.title, columns, rows, [], notes))
 
 

@@ -66,8 +66,15 @@ def test_order_is_the_figures_then_as_found() -> None:
         ),
         (stated("greater"), "a check must be a mapping with a kind. Got 'greater' instead."),
         (stated({"kind": "greater", "left": {}}), "check greater lacks right."),
-        (stated(GREATER | {"of": {}}), "check greater has no key of; it has kind, left, right, margin, each."),
+        (
+            stated(GREATER | {"of": {}}),
+            "check greater has no key of; it has kind, left, right, margin, most, each.",
+        ),
         (stated(GREATER | {"margin": "1"}), "margin must be a number of points, 0 or more. Got '1' instead."),
+        (
+            stated(GREATER | {"margin": 1, "most": 0.5}),
+            "most must be a number of points above the margin. Got 0.5 instead.",
+        ),
         (stated(GREATER | {"kind": "about_equal", "margin": 0}), "about_equal needs a margin above 0."),
         (stated(GREATER | {"each": "seed"}), "each must be one of panel, group, x. Got 'seed' instead."),
         (stated(GREATER | {"kind": "all_greater"}), "right must be a list."),

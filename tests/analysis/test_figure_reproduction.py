@@ -87,6 +87,20 @@ def test_files_text_and_csv(tmp_path: Path) -> None:
     assert "![Figure 2a](declutr-2a.png)" in text and NOTE.replace("_", r"\_") in text
     assert "- **held** (section 5.2): two beat one\n  - 2 − 1: +3.0" in text and "5 seeds" in text
     assert "- **not computed here** (caption): no P=4\n  - it says what was run" in text
+    assert "5 seeds; asked: above 0\n" in text
+
+
+def test_a_verdict_of_few_seeds_says_so(tmp_path: Path) -> None:
+    for seeds, words in ((1, "of 1 seed alone"), (2, "of 2 seeds alone")):
+        points = [
+            point._replace(setting=f"tau={i}", score=point.score + i / 10 * int(point.x))
+            for i in range(4)
+            for point in scores(seeds=seeds)
+        ]
+        text = draw(figure_from(described()), points, tmp_path, NOTE)[3].read_text()
+        assert f"- **held, {words}** (section 5.2): two beat one" in text
+        assert f"{8 * seeds} pairs" in text
+    assert "seeds alone" not in draw(figure_from(described()), scores(seeds=3), tmp_path, NOTE)[3].read_text()
 
 
 def test_the_same_scores_give_the_same_bytes(tmp_path: Path) -> None:

@@ -135,6 +135,48 @@ def test_a_margin_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("gain", "outcome"), [(0.5, "held"), (2.0, "not held"), (-0.5, "not held"), (1.0, "undecided at this size")]
+)
+def test_a_difference_may_be_larger_than_the_paper_says(gain: float, outcome: str) -> None:
+    points = [
+        p._replace(score=50 + (p.x == "2") * gain + (p.seed - 2) / 100 * (p.x == "2"))
+        for p in curve([0, 0], seeds=5)
+    ]
+    found = verdict({"kind": "greater", **sides("2", "1"), "most": 1.0}, points)
+    assert found.outcome == outcome
+    assert found.findings[0].asked == "above 0, at most the paper's 1"
+
+
+def test_findings_tell_what_is_asked_of_them() -> None:
+    points = curve([50, 52, 54], seeds=5)
+    asked = {
+        "above 0.5 (a margin of ours)": {"kind": "greater", **sides("2", "1"), "margin": 0.5},
+        "at most 0": {"kind": "at_most", **sides("2", "1")},
+        "within 0.5 (a margin of ours) either way": {"kind": "about_equal", **sides("2", "1"), "margin": 0.5},
+        "above 33": {"kind": "peak_inside", "of": {}},
+    }
+    for words, check in asked.items():
+        assert [finding.asked for finding in verdict(check, points).findings] == [words]
+    rising = verdict({"kind": "rising", "of": {}}, points).findings
+    assert [finding.asked for finding in rising] == ["above 0", "no step down", "no step down"]
+
+
+def test_of_how_many_seeds_a_verdict_is() -> None:
+    check = {"kind": "greater", **sides("2", "1")}
+
+    def found(seeds: int, apart: int = 0) -> Verdict:
+        points = [p for i in range(4) for p in curve([50, 60], seeds, group=f"g{i}")]
+        return verdict(check, [p._replace(seed=p.seed + apart * (p.x == "2")) for p in points])
+
+    assert [(found(seeds).outcome, found(seeds).seeds) for seeds in (1, 2, 3)] == [
+        ("held", 1), ("held", 2), ("held", 3),
+    ]  # fmt: skip
+    assert found(2, apart=10).seeds == 2 and found(3, apart=10).seeds == 3
+    peak = {"kind": "peak_inside", "of": {}}
+    assert verdict(peak, curve([50, 60, 50], seeds=2)).seeds == 2
+
+
+@pytest.mark.parametrize(
     ("gain", "margin", "outcome"),
     [
         (0.0, 1, "held"),
@@ -224,6 +266,21 @@ def test_peak_inside_counts_curves_against_what_none_would_give() -> None:
     [finding] = verdict(check, mixed).findings
     interval = stats.binomtest(6, 10).proportion_ci(0.95, "exact")
     assert (finding.low, finding.high) == pytest.approx((100 * interval.low, 100 * interval.high))
+
+
+def test_curves_of_one_seed_are_one_where_there_are_seeds_enough() -> None:
+    inside, edge = [50, 58, 50], [60, 54, 53]
+
+    def points(seeds: int) -> list[Point]:
+        shapes = {"a": inside, "b": inside, "c": inside, "d": edge}
+        return [p for group, shape in shapes.items() for p in curve(shape, seeds, group=group)]
+
+    check = {"kind": "peak_inside", "of": {}}
+    [few], [found] = verdict(check, points(2)).findings, verdict(check, points(4)).findings
+    assert (few.n, few.of) == (8, "curves")
+    assert (found.n, found.of, found.value) == (4, "seeds", 75.0)
+    interval = stats.binomtest(3, 4).proportion_ci(0.95, "exact")  # 0.75 of each of four seeds
+    assert (found.low, found.high) == pytest.approx((100 * interval.low, 100 * interval.high))
 
 
 def test_panels_of_one_encoder_are_one_curve() -> None:

@@ -13,7 +13,7 @@ from data.errors import UserError
 from experiments import compose, signatures
 from experiments.arguments import key_of
 from experiments.reproduction import planning, settings, specification
-from experiments.reproduction.planning import Run, core_seconds, plan
+from experiments.reproduction.planning import core_seconds, plan
 from experiments.reproduction.settings import Reproduction
 from experiments.reproduction.specification import Grid, Specification, Value
 from tests.tiny import TinyEncoder
@@ -124,12 +124,57 @@ def test_rows_that_need_a_file_wait_for_it(tmp_path: Path) -> None:
     axes = {"row": {"bag": Value("bag", ("encoder.vectors={vectors}",)), "other": Value("other")}}
     given = small(axes=axes, grids={"teaching": Grid({"row": ("bag", "other")})})
     assert [run.labels["row"] for run in plan(given, wanted(), check=flat)] == ["other"]
-    assert planning.left_out(given, wanted()) == ["bag"]
+    assert planning.left_out(given, wanted()) == ["bag: needs vectors=<file of word vectors>"]
     (tmp_path / "v.txt").touch()
     vectors = str(tmp_path / "v.txt")
     found = plan(given, wanted(vectors=vectors), check=flat)
     assert f"encoder.vectors={vectors}" in found[0].overrides
     assert planning.left_out(given, wanted(vectors=vectors)) == []
+
+
+def test_inference_is_learned_from_data_or_at_teaching_size_from_a_grammar(tmp_path: Path) -> None:
+    axes = {"row": {"NLI": Value("NLI", ("objective=nli", "objective.nli={nli}")), "other": Value("other")}}
+    grid = Grid({"row": ("NLI", "other")})
+    given = small(axes=axes, grids={"teaching": grid, "paper": grid})
+    made_up, _ = plan(given, wanted(), check=flat)
+    assert "objective=nli" in made_up.overrides
+    assert not any(text.startswith("objective.nli=") for text in made_up.overrides)
+    assert planning.left_out(given, wanted()) == []
+    assert [run.labels["row"] for run in plan(given, wanted(budget="paper"), check=flat)] == ["other"]
+    assert planning.left_out(given, wanted(budget="paper")) == [
+        "NLI: needs nli='{path: [<SNLI and MultiNLI train>]}'"
+    ]
+    (tmp_path / "a b.jsonl").touch()
+    data = {"path": [str(tmp_path / "a b.jsonl")], "dev_fraction": 0.1}
+    for size in ("teaching", "paper"):
+        real, _ = plan(given, wanted(budget=size, nli=data), check=flat)
+        [text] = [text for text in real.overrides if text.startswith("objective.nli=")]
+        assert compose.check(["objective=nli", "encoder=bilstm_max", text])["objective"]["nli"] == data
+
+
+def test_a_run_that_is_judged_by_several_poolings_is_trained_once() -> None:
+    rows = {pooling: Value(pooling, ("encoder=roberta-mini",), pooling=pooling) for pooling in ("cls", "mean")}
+    grid = Grid({"row": ("cls", "mean")}, seeds=(1, 2), flops=1e12)
+    given = small(axes={"row": rows}, grids={"teaching": grid}, base=("objective=nsp",))
+    runs = plan(given, wanted())
+    assert len({run.name for run in runs}) == 2
+    own = compose.check(["objective=nsp", "encoder=roberta-mini"])["encoder"]["pooling"]
+    assert own == "mean"
+    assert [(run.seed, run.pooling, run.flops) for run in runs] == [
+        (1, "cls", 1e12), (2, "cls", 1e12), (1, "", 0.0), (2, "", 0.0),
+    ]  # fmt: skip
+    assert planning.cost(given, wanted()) == (2, core_seconds(runs, grid))
+
+
+def test_a_length_that_the_user_gives_takes_the_place_of_the_grids() -> None:
+    grid = Grid({"A": ("2",)}, base=("budget.epochs=1", "encoder.layers=2"), flops=1e12)
+    given = small(grids={"teaching": grid})
+    [run] = plan(given, wanted(), check=flat)
+    assert {"budget.epochs=1", "encoder.layers=2"} <= {*run.overrides}
+    for text in ("budget.flops=2e12", "budget.steps=5", "budget.tokens=9"):
+        [run] = plan(given, wanted(), [text], flat)
+        assert "encoder.layers=2" in run.overrides
+        assert not any(other.startswith("budget.epochs") for other in run.overrides)
 
 
 # Every figure and table that there is
@@ -159,15 +204,9 @@ def test_its_yaml_says_all_that_it_needs(name: str) -> None:
 @pytest.mark.parametrize("name", TRAINED)
 def test_at_teaching_size_it_takes_an_hour_of_two_cores(name: str) -> None:
     given = specification.read(name)
-    grid = given.grids["teaching"]
-    runs = []
-    for values in planning.combinations(given, grid):
-        share = 1.0
-        for value in values:
-            share *= value.share
-        runs += [Run({}, seed, (), share * grid.flops) for seed in grid.seeds]
-    assert core_seconds(runs, grid) <= 2 * 3600
-    assert len(runs) <= 60
+    runs, seconds = planning.cost(given, Reproduction(figure=name))
+    assert seconds <= 2 * 3600
+    assert runs <= 60
 
 
 @pytest.mark.slow
@@ -177,11 +216,88 @@ def test_all_its_runs_can_be_composed(
     name: str, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "v.txt").touch()
-    keys: dict[str, Any] = {"figure": name, "budget": size, "vectors": "v.txt"}
+    for file in ("v.txt", "n.tsv"):
+        (tmp_path / file).touch()
+    keys: dict[str, Any] = {"figure": name, "budget": size, "vectors": "v.txt", "nli": {"path": "n.tsv"}}
     passed = GIVEN.get(name.split("/")[0], []) if size == "paper" else []
     runs = plan(specification.read(name), Reproduction(**keys), passed)
-    assert len({run.name for run in runs}) == len(runs) > 0
+    assert len({(run.name, run.pooling) for run in runs}) == len(runs) > 0
+
+
+def only(name: str, budget: Any, **axes: Any) -> Specification:
+    """The figure or table with these values of these axes, and one seed."""
+    given = specification.read(name)
+    grid = given.grids[budget]
+    chosen = {axis: tuple(map(str, values)) for axis, values in axes.items()}
+    return replace(given, grids={budget: replace(grid, axes={**grid.axes, **chosen}, seeds=(1,))})
+
+
+@pytest.mark.parametrize(("task", "k", "row"), [("R", 2, "R(2)"), ("MT", 2, "MT(3)")])
+def test_conssents_tables_and_figures_share_their_runs(task: str, k: int, row: str) -> None:
+    """At the paper's sizes, where each encoder is days of a GPU; x = 2 is k = 3 of MT."""
+    found = [
+        plan(only(name, "paper", **axes), Reproduction(figure=name, budget="paper"))
+        for name, axes in (
+            ("conssent/fig3", {"task": [f"ConsSent-{task}"], "k": [k]}),
+            ("conssent/table2", {"row": [f"ConsSent-{row}"]}),
+        )
+    ]
+    [[one], [other]] = found
+    assert one.name == other.name
+
+
+def test_the_language_model_is_trained_as_its_preset_says() -> None:
+    [run] = plan(
+        only("conssent/table2", "paper", row=["LangMod"]), Reproduction(figure="conssent/table2", budget="paper")
+    )
+    config, preset = (compose.check(list(given)) for given in (run.overrides, ["+experiment=conssent/langmod"]))
+    for key in ("budget", "optimizer", "schedule", "encoder", "corpus", "sentences", "dev_batches"):
+        assert config[key] == preset[key], key
+
+
+@pytest.mark.parametrize("name", ["declutr/3", "declutr_v1/3"])
+def test_every_run_of_figure_3_is_one_epoch(name: str) -> None:
+    given = only(name, "teaching", objective=["contrastive only", "MLM + contrastive"], size=[10, 100])
+    lengths = []
+    for run in plan(given, Reproduction(figure=name)):
+        config = compose.check(list(run.overrides))
+        planned = signatures.build(config["budget"]).plan(step_flops=1e10, step_tokens=1.0, steps_per_epoch=127)
+        lengths.append((config["corpus"]["fraction"], planned.epochs))
+    assert lengths == [(0.1, 1.0), (1.0, 1.0)] * 2
+
+
+def test_table_4_judges_one_run_by_each_pooling_after_equal_tokens() -> None:
+    given = specification.read("declutr/table4")
+    asked = Reproduction(figure="declutr/table4", seeds=(1,))
+    runs = [run for run in plan(given, asked) if run.labels["row"] != "word vectors"]
+    poolings: dict[str, list[str]] = {}
+    for run in runs:
+        poolings.setdefault(run.name, []).append(run.pooling)
+    assert sorted(poolings.values()) == [["cls", ""], ["cls", "", "pooler"], ["cls", "", "pooler"]]
+    tokens = {compose.check(list(run.overrides))["budget"]["tokens"] for run in runs}
+    assert tokens == {7.5e5}
+
+
+def test_transformers_learn_inference_as_sentence_bert_does() -> None:
+    """The first version's table S5, by the published program, but for the length."""
+    given = only("declutr_v1/table_s5", "teaching", row=["roberta-mini, after"])
+    [run] = plan(given, Reproduction(figure="declutr_v1/table_s5"))
+    config = compose.check(list(run.overrides))
+    preset = compose.check(["+experiment=sentence_bert/allnli", "objective.nli.path=."])
+    assert config["objective"]["features"] == "sentence_bert"
+    assert config["objective"]["batch_size"] == 16
+    for key in ("schedule", "gradient_norm"):
+        assert config[key] == preset[key], key
+    assert config["optimizer"]["weight_decay"] == preset["optimizer"]["weight_decay"]
+
+
+@pytest.mark.parametrize("name", ["declutr/3", "declutr_v1/s1a", "declutr/table2"])
+def test_a_papers_corpus_is_all_trained_on(name: str) -> None:
+    """But for what the losses on held-out text need."""
+    given = specification.read(name)
+    config = compose.check([*given.base, *given.grids["paper"].base, "objective=declutr"])
+    assert config["names"]["corpus"] == "openwebtext"
+    assert 0 < config["corpus"]["dev_fraction"] <= 1e-3
 
 
 @pytest.mark.parametrize(("size", "documents"), [("teaching", 16), ("teaching", 6), ("paper", 16)])
@@ -246,6 +362,8 @@ def test_names_that_people_write(given: str, found: str) -> None:
         (["figure=declutr/2a", "seeds=[-1]"], "seeds must be numbers of at least 0. Got [-1] instead."),
         (["figure=declutr/2a", "jobs=0"], "jobs must be at least 1. Got 0 instead."),
         (["figure=declutr/2a", "data=nowhere"], "data=nowhere: there is no such file or folder."),
+        (["figure=declutr/2a", "nli={pth: x}"], "nli.pth: no such key. Did you mean nli.path?"),
+        (["figure=declutr/2a", "nli={path: nowhere.jsonl}"], "inference.path"),
         (["figure=declutr/2a", "tasks=[TREK]"], "tasks: there is no task 'TREK'; did you mean TREC?"),
         (["figure=declutr/2a", "protocol=x"], "protocol=x: no such protocol. There are default,"),
         (["declutr/2a"], "declutr/2a: not of the form key=value."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 
 from data.errors import UserError
 from experiments import side_by_side
-from experiments.children import Failure
+from experiments.children import Failure, Job
 from experiments.progress import Display
 from experiments.reproduction import command, planning, settings, specification
 from tests.experiments import tiny
+from tests.experiments.test_reproduce_scores import finished
 
 FIGURE = """
 # A figure of two runs, and of a third that cannot be trained.
@@ -59,14 +61,14 @@ def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def reproduce(folder: Path, *more: str) -> int:
-    left_out = ("encoder=", "weights=", "evaluation=", "budget.max_span=", "budget.steps=")
+    left_out = ("encoder=", "evaluation=", "budget.max_span=", "budget.steps=")
     passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
     asked = [*passed, "figure=some/fig", "budget.steps=6", "runs=runs", "out=out", *more]
     return command.reproduce(*settings.read(asked))
 
 
 def planned(folder: Path, **keys: Any) -> list[planning.Run]:
-    left_out = ("encoder=", "weights=", "evaluation=", "budget.max_span=", "budget.steps=")
+    left_out = ("encoder=", "evaluation=", "budget.max_span=", "budget.steps=")
     passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
     asked = settings.Reproduction(figure="some/fig", **keys)
     return planning.plan(specification.read("some/fig"), asked, [*passed, "budget.steps=6"])
@@ -149,6 +151,37 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     assert training() is None
 
 
+def test_what_is_not_as_in_the_paper_stands_beside_the_picture(figure: Path) -> None:
+    for run in planned(figure):
+        finished(figure / "runs", run, 50.0)
+    assert reproduce(figure) == 0
+    assert "Not as in the paper: The rest of it." in (figure / "out" / "some-fig.md").read_text()
+
+
+def test_a_run_that_is_judged_by_several_poolings_is_one_job(
+    figure: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, _ = planned(figure)
+    (figure / "senteval").mkdir()
+    both = [own, replace(own, pooling="cls", flops=0.0)]
+    asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
+    work = command.Work(specification.read("some/fig"), asked, [], both, Path("senteval"), 1, Display())
+    jobs: list[Job] = []
+
+    def keep(given: list[Job], **settings: object) -> dict[str, Failure]:
+        jobs.extend(given)
+        return {}
+
+    monkeypatch.setattr(side_by_side, "bring_to_end", keep)
+    assert command._train_and_judge(work) == {}
+    [job] = jobs
+    training, *judging = [arguments or [] for arguments in (command() for command in job.commands)]
+    assert training[0] == side_by_side.TRAIN
+    assert job.weight == planning.core_seconds(both, planning.grid_of(work.specification, asked))
+    outs = [{text for text in arguments if text.startswith(("out=", "pooling="))} for arguments in judging]
+    assert outs == [{f"out=runs/{own.name}"}, {f"out=runs/{own.name}/senteval-default-cls", "pooling=cls"}]
+
+
 @pytest.mark.slow
 def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_told(
     figure: Path, capsys: pytest.CaptureFixture[str]
@@ -164,6 +197,7 @@ def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_told(
     assert "1 of 3 runs are missing" in text
     assert "teaching sizes, not the paper's" in text
     assert "quick judgement, not SentEval" in text
+    assert "Not as in the paper: The rest of it." in text
     points = list(csv.DictReader((out / "some-fig.csv").open()))
     assert [(point["source"], point["x"], point["run"]) for point in points] == [
         ("ours", run.labels["tau"], run.name) for run in planned(figure)

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from data.errors import UserError
 from data.views.spans import Span
-from experiments.reproduction import examples
+from experiments import compose
+from experiments.reproduction import examples, specification
 
 
 @pytest.fixture
@@ -18,7 +20,9 @@ def config(tmp_path: Path) -> dict[str, Any]:
     words = [f"<b{i}>" if i % 2 else f"*w|{i}*" for i in range(300)]
     lines = [json.dumps({"text": " ".join(words[start:])}) for start in range(8)]
     (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
-    return {"corpus": {"_target_": "data.sources.text.Text", "path": str(tmp_path / "corpus.jsonl")}}
+    spans = {"min_length": 16, "max_length": 32, "anchor_beta": [4, 2], "positive_beta": [2, 4], "gap": None}
+    corpus = {"_target_": "data.sources.text.Text", "path": str(tmp_path / "corpus.jsonl")}
+    return {"corpus": corpus, "objective": spans}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +42,7 @@ def test_how_two_spans_lie(positive: Span, view: str) -> None:
 
 
 def test_rows_are_what_they_are_called(config: dict[str, Any]) -> None:
-    shown = examples.spans(config, {"max_length": 32})
+    shown = examples.spans(config, {})
     assert [line.split(" | ")[0] for line in shown.splitlines()[2:5]] == [f"| {view}" for view in examples.VIEWS]
     assert r"\<b" in shown and r"\*w\|" in shown
     assert "<b" not in shown.replace(r"\<", "")
@@ -46,5 +50,23 @@ def test_rows_are_what_they_are_called(config: dict[str, Any]) -> None:
 
 def test_a_view_that_is_never_drawn_has_no_row(config: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examples, "view_of", lambda anchor, positive: "adjacent")
-    shown = examples.spans(config, {"max_length": 32})
+    shown = examples.spans(config, {})
     assert [line.split(" | ")[0] for line in shown.splitlines()[2:] if line.startswith("| ")] == ["| adjacent"]
+
+
+@pytest.mark.parametrize(("name", "times"), [("declutr/table5", 2), ("declutr_v1/table_s2", 1)])
+def test_anchors_lie_as_far_apart_as_that_version_of_the_paper_says(
+    config: dict[str, Any], name: str, times: int
+) -> None:
+    """Spans of at most 64 words from documents of 300."""
+    given = specification.read(name)
+    asked = compose.check(list(given.base))
+    assert given.table is not None
+    shown = examples.spans(config | {"objective": asked["objective"]}, given.table.settings)
+    assert "spans of 16 to 64 words here" in shown
+    assert f"Hard: of the anchor's document, {64 * times} words or more" in shown
+
+
+def test_an_objective_without_spans_is_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"^objective must be one that draws spans"):
+        examples.spans(config | {"objective": {"max_length": 64}}, {})

@@ -17,6 +17,7 @@ from encoders.offline import CHECKPOINTS
 from experiments.reproduction import judged, specification, tables
 from experiments.reproduction.planning import Run
 from experiments.reproduction.specification import Marks, Scores, Specification, Table
+from experiments.side_by_side import results_folder
 
 FIGURE = {
     "id": "some/fig", "title": "t", "kind": "line", "x": "k", "y": "accuracy, %",
@@ -32,13 +33,15 @@ def record(score: float, **changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-def finished(folder: Path, run: Run, quick: float, tasks: dict[str, Any] | None = None) -> None:
+def finished(
+    folder: Path, run: Run, quick: float, tasks: dict[str, Any] | None = None, synthetic: str = ""
+) -> None:
     path = folder / run.name
     (path / "encoder").mkdir(parents=True)
     names = {"objective": "conssent", "encoder": "bilstm_max", "corpus": "text", "budget": "teaching"}
     (path / "config.yaml").write_text(json.dumps({"names": names, "seed": run.seed}))
     (path / "metrics.jsonl").write_text(json.dumps({"step": 9, "loss": 1.0, "tokens": 1000 * run.seed}) + "\n")
-    facts = {"negatives per anchor": 62}
+    facts = {"negatives per anchor": 62} | ({"synthetic": synthetic} if synthetic else {})
     scores = {"start": {}, "trained": {"recall@1": quick}, "weights": "random", "facts": facts}
     (path / "quick.json").write_text(json.dumps(scores))
     if tasks is not None:
@@ -151,6 +154,42 @@ def test_a_table_by_the_quick_judgement_has_no_printed_rows(tmp_path: Path, plan
     assert [row.name for row in grid.ours] == ["D"]
     assert grid.printed == []
     assert "none of the paper's scores may stand beside" in as_markdown(grid)
+
+
+def test_rows_that_learned_from_made_up_text_say_so(tmp_path: Path, planned: list[Run]) -> None:
+    first, last = planned[0], planned[-1]
+    finished(tmp_path, first, 10.0, {"TREC": record(80.0)}, synthetic="nli")
+    finished(tmp_path, last, 20.0, {"TREC": record(90.0)})
+    found = judged.collect(planned, tmp_path, "default")
+    for grid in (tables.quick_table(table(), found), tables.senteval_table(table(), found, {})[0]):
+        assert [row.name for row in grid.ours] == ["D (synthetic nli)", "R"]
+    assert "1 of the runs learned nli from synthetic pairs" in judged.sizes(found, "teaching")
+
+
+def test_each_pooling_has_results_of_its_own(tmp_path: Path) -> None:
+    rows = [
+        Run({"task": f"NSP-{name}"}, 1, (), 1.0, "nsp", pooling)
+        for name, pooling in (("CLS", "cls"), ("mean", ""))
+    ]
+    finished(tmp_path, rows[1], 10.0, {"TREC": record(80.0)})
+    of_cls = results_folder(tmp_path / "nsp", "default", "cls")
+    assert of_cls != results_folder(tmp_path / "nsp", "default")
+    of_cls.mkdir()
+    model = {"name": "nsp", "pooling": "cls"}
+    results = {
+        "tasks": {"TREC": record(60.0)},
+        "model": model,
+        "protocol": "default",
+        "data": {"downstream": "data/downstream"},
+    }
+    (of_cls / "senteval.json").write_text(json.dumps(results))
+    found = judged.collect(rows, tmp_path, "default")
+    grid, _ = tables.senteval_table(table(), found, {})
+    assert {row.name: row.cells["TREC", "test"].value for row in grid.ours} == {"NSP-CLS": 60.0, "NSP-mean": 80.0}
+    quick = tables.quick_table(table(), found)
+    assert [row.name for row in quick.ours] == ["NSP-mean"]
+    assert "not their encoder's own pooling: NSP-CLS." in as_markdown(quick)
+    assert judged.sizes(found, "teaching").startswith("1 runs at")
 
 
 def test_tables_for_which_nothing_is_trained(tmp_path: Path) -> None:
