@@ -1,7 +1,8 @@
-"""The pages on adding an objective and an encoder, followed from top to bottom in a copy of the tree."""
+"""README's first lines, and the pages on adding an objective and an encoder, followed in a copy of the tree."""
 
 from __future__ import annotations
 
+import doctest
 import json
 import math
 import os
@@ -129,3 +130,11 @@ def test_the_suites_tests_find_both_by_themselves(tree: Path) -> None:
     assert commands("objective")[3:] == [configs, interchange]
     assert re.search(r"\b4 passed", follow(configs, tree))
     follow(interchange, tree, "-m", "not slow")
+
+
+def test_readme_begins_with_what_it_prints() -> None:
+    [session] = re.findall(r"^```pycon\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    told: list[str] = []
+    example = doctest.DocTestParser().get_doctest(session, {}, "README", "README.md", 0)
+    assert len(example.examples) == 5
+    assert doctest.DocTestRunner(verbose=False).run(example, out=told.append).failed == 0, "".join(told)
