@@ -136,5 +136,5 @@ def test_readme_begins_with_what_it_prints() -> None:
     [session] = re.findall(r"^```pycon\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
     told: list[str] = []
     example = doctest.DocTestParser().get_doctest(session, {}, "README", "README.md", 0)
-    assert len(example.examples) == 5
+    assert len(example.examples) == 6
     assert doctest.DocTestRunner(verbose=False).run(example, out=told.append).failed == 0, "".join(told)

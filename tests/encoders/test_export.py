@@ -263,7 +263,7 @@ def test_a_licence_in_words_is_other_to_the_hub() -> None:
 @pytest.mark.parametrize("layers", [0, 1, 2])
 def test_the_first_layers_alone(family: str, layers: int, tmp_path: Path) -> None:
     tiny(family).save(tmp_path / "whole")
-    whole, cut = encoders.load(tmp_path / "whole"), encoders.load(tmp_path / "whole", layers=layers)
+    whole, cut = Transformer.load(tmp_path / "whole"), encoders.load(tmp_path / "whole", layers=layers)
     tokens = whole.tokenizer(SENTENCES[:1], return_tensors="pt")
     with torch.no_grad():
         states = whole.model.base_model(**tokens, output_hidden_states=True).hidden_states[layers]

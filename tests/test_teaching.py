@@ -1,0 +1,100 @@
+"""The teaching notebooks: each runs from top to bottom, leaves nothing behind, and is stored fit to be read."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "teaching"
+NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
+PACKAGES = ("analysis", "data", "encoders", "experiments", "objectives")
+# The first reads the corpus for all of them; each of the others would add as much again.
+FAST = ("1-spans-and-nt-xent.ipynb", "5-one-gru-six-tasks.ipynb")
+MOST_BYTES = 250_000
+LINK = re.compile(r"\]\(([^)#]+)\)")
+# Where this or another machine keeps things, what a person is called there, and what differs in each execution.
+PRIVATE = re.compile(r"(?<![\w.])/(home|Users|root|tmp|work|opt|usr|var)/|site-packages|[A-Z]:\\|Warning\b")
+
+
+def read(name: str) -> Any:
+    return nbformat.read(FOLDER / name, as_version=4)
+
+
+def outputs(notebook: Any) -> list[Any]:
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
+
+
+def printed(notebook: Any, stream: str = "stdout") -> str:
+    return "".join(one.text for one in outputs(notebook) if one.output_type == "stream" and one.name == stream)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout of its own, so that the corpus is read into its cache: by the first notebook, for all of them."""
+    tree = tmp_path_factory.mktemp("checkout")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return tree
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NOTEBOOKS]
+)
+def test_it_runs_and_leaves_nothing(name: str, tree: Path, tmp_path: Path) -> None:
+    client = NotebookClient(read(name), timeout=900, resources={"metadata": {"path": str(tmp_path / "here")}})
+    # Without folders to look for kernels in it starts ipykernel under this interpreter, installed as one or not.
+    client.create_kernel_manager().kernel_spec_manager.kernel_dirs = []
+    (tmp_path / "here").mkdir()
+    (tmp_path / "temporary").mkdir()
+    before = files(tree)
+    client.execute(
+        env=os.environ
+        | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(tmp_path / "temporary")}
+        | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "none"), "OMP_NUM_THREADS": "1"}
+    )
+    assert files(tree) == before
+    assert not files(tmp_path / "here") and not files(tmp_path / "temporary")
+    assert not printed(client.nb, "stderr")
+    assert str(tree) not in printed(client.nb) and str(tmp_path) not in printed(client.nb)
+
+
+def files(folder: Path) -> set[str]:
+    """All files below ``folder`` but those of the cache."""
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return {str(path) for path in found if path.parts[0] != ".cache"}
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_what_is_stored(name: str) -> None:
+    notebook = read(name)
+    nbformat.validate(notebook)
+    assert (FOLDER / name).stat().st_size <= MOST_BYTES
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert 8 <= len(notebook.cells) <= 15
+    first, last = notebook.cells[0], notebook.cells[-1]
+    assert re.match(rf"# {NOTEBOOKS.index(name) + 1} · \S", first.source)
+    assert len(re.findall(r"^\d\. ", last.source.partition("## Questions")[2], re.M)) in (2, 3)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    stored = outputs(notebook)
+    assert {output.output_type for output in stored} == {"stream", "display_data"}
+    assert any("image/png" in output.get("data", {}) for output in stored)
+    assert printed(notebook) and not printed(notebook, "stderr")
+    assert not PRIVATE.search(printed(notebook) + "".join(cell.source for cell in notebook.cells))
+    linked = [link for cell in notebook.cells for link in LINK.findall(cell.source) if "://" not in link]
+    assert all((FOLDER / link).is_file() for link in linked)
+
+
+def test_the_page_links_to_all_of_them() -> None:
+    links = LINK.findall((FOLDER / "README.md").read_text(encoding="utf-8"))
+    assert len(NOTEBOOKS) == 5
+    assert [link for link in links if link.endswith(".ipynb")] == NOTEBOOKS
+    assert all((FOLDER / link).exists() for link in links if "://" not in link)
