@@ -121,7 +121,7 @@ def build(
         encoder.add_mlm_head()  # type: ignore[operator]
         display.warn(f"{encoder.origin} has no masked-language-model head: it gets a new one.")
     with (
-        display.bar("tokenising", source.total) as update,
+        display.bar("tokenising", None) as update,  # counted where it is read: that takes a while
         accelerator.main_process_first() if accelerator.num_processes > 1 else nullcontext(),
     ):
         store = prepare(
