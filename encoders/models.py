@@ -118,12 +118,12 @@ def keep_layers(model: PreTrainedModel, layers: int) -> None:
     """Cuts ``model`` down to its embeddings and its first ``layers`` layers; a head stays.
 
     Raises:
-        ValueError: if it has fewer.
+        UserError: if it has fewer.
     """
     backbone, config = model.base_model, model.config
     depth = config.num_hidden_layers
     if not 0 <= layers <= depth:
-        raise ValueError(f"layers must be from 0, the embeddings alone, to {depth}. Got {layers} instead.")
+        raise UserError(f"layers must be from 0, the embeddings alone, to {depth}. Got {layers} instead.")
     for parent in list(backbone.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.ModuleList) and len(child) == depth:

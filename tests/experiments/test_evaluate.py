@@ -116,7 +116,10 @@ def refusal(overrides: list[str]) -> str:
         ),
         ("model=random_vectors layers=2", "layers=2: random_vectors has no layers."),
         ("model=roberta-mini layers=-1", "layers must be at least 0. Got -1 instead."),
-        ("model=roberta-mini layers=9", "layers must be from 0, the embeddings alone, to 4. Got 9 instead."),
+        (
+            "model=roberta-mini layers=9 data={data}",
+            "layers must be from 0, the embeddings alone, to 4. Got 9 instead.",
+        ),
         ("model=random_vectors protocol=gensen", "protocol=gensen chooses among poolings"),
         (
             "model=random_vector data={data}",
