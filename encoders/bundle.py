@@ -33,6 +33,9 @@ MOST_BYTES, MOST_BYTES_IN_ALL = 16 * 10**6, 32 * 10**6
 RECIPE, LOG = "recipe.yaml", "training.csv"  # the run's configuration, and its losses
 CURVE, LOGGED = 12, 500  # points of the held-out loss on the card, and rows of the log, at most
 GUESSES = 5
+FOLDERS = re.compile(
+    r"\S*/(?=[^\s/]+/[^\s/]+)"
+)  # all of a path but its last two parts: they differ from machine to machine
 DROPOUT = 0.1  # that whoever trains it further begins with, as in the published models
 CLOZE = (
     "The king sat on his [MASK].",
@@ -73,8 +76,7 @@ def bundle(
     models.with_dropout(encoder.model.config, DROPOUT)  # type: ignore[union-attr, arg-type]
     seen = max(line["tokens"] for line in lines if "tokens" in line)
     names = config["names"]
-    began = re.sub(r"\S*/(?=\S)", "", names["origin"])  # folders by their names alone
-    encoder.origin = f"{began}, then {names['objective']} on {seen:,} tokens"
+    encoder.origin = f"{_told(names['origin'])}, then {names['objective']} on {seen:,} tokens"
     card = model_card(
         title=name,
         encoder=encoder,
@@ -109,8 +111,8 @@ def bundle(
 def _files(corpus: dict[str, Any]) -> Iterator[str]:
     """The corpus by the names of its files alone: folders differ from machine to machine."""
     given = corpus.get("path") or []
-    paths = [Path(path) for path in ([given] if isinstance(given, str) else given)]
-    yield from (f"{path.parent.name}/{path.name}" for path in paths)
+    paths = [given] if isinstance(given, str) else given
+    yield from _told(list(paths))
     if corpus.get("pydocs") or not paths:
         yield "pydocs"
 
@@ -118,11 +120,16 @@ def _files(corpus: dict[str, Any]) -> Iterator[str]:
 def _recipe(config: dict[str, Any]) -> str:
     """The configuration of the run, without what belongs to its machine."""
     kept = {key: value for key, value in config.items() if key not in ("cache", "run_dir", "resume", "device")}
-    for key in ("path", "dev_path"):
-        if given := kept["corpus"].get(key):
-            paths = [given] if isinstance(given, str) else given
-            kept["corpus"] = kept["corpus"] | {key: [f"{Path(one).parent.name}/{Path(one).name}" for one in paths]}
-    return yaml.safe_dump(kept, sort_keys=False)
+    return yaml.safe_dump(_told(kept), sort_keys=False)
+
+
+def _told(value: Any) -> Any:
+    """``value`` with every path in it, however deep, by its last two parts alone."""
+    if isinstance(value, str):
+        return FOLDERS.sub("", value)
+    if isinstance(value, dict):
+        return {key: _told(inner) for key, inner in value.items()}
+    return [_told(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _log(lines: Sequence[dict[str, Any]]) -> str:

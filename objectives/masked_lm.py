@@ -58,7 +58,7 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
     states, labels = labelled(states, labels)
 
     def loss(part: Tensor, target: Tensor) -> Tensor:
-        return cross_entropy_sum(encoder.token_logits(part), target)
+        return cross_entropy_of_scores(encoder.token_logits(part), target)
 
     rows = max(1, SCORES_AT_ONCE // encoder.format.vocab_size)
     if len(labels) <= rows:
@@ -78,11 +78,12 @@ def labelled(states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return states.flatten(0, 1)[chosen.to(states.device, non_blocking=True)], wanted
 
 
-def cross_entropy_sum(scores: Tensor, wanted: Tensor) -> Tensor:
+def cross_entropy_of_scores(scores: Tensor, wanted: Tensor) -> Tensor:
     """-log softmax(scores)[wanted], summed over N rows.
 
     Of ``scores`` in half precision no other copy is made as a whole: float32 is for as few rows at a time as stay
-    in a CPU's cache, where the usual form waits for its memory.
+    in a CPU's cache, where the usual form waits for its memory. (A decoder's output is one linear layer, whose product
+    is taken within its loss, objectives.decoder.cross_entropy_sum; heads here have many forms.)
 
     Args:
         scores: of shape (N, V).
@@ -91,10 +92,10 @@ def cross_entropy_sum(scores: Tensor, wanted: Tensor) -> Tensor:
     Returns:
         Scalar, at least float32. It can be differentiated once.
     """
-    return _CrossEntropySum.apply(scores, wanted)
+    return _CrossEntropyOfScores.apply(scores, wanted)
 
 
-class _CrossEntropySum(torch.autograd.Function):
+class _CrossEntropyOfScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, wanted: Tensor) -> Tensor:
         rows = _rows_in_cache(scores)

@@ -57,7 +57,7 @@ def test_recipe_and_log_are_kept_with_it(run: Path, tmp_path: Path, monkeypatch:
     folder = bundle.bundle(run, "roberta-mini", into=tmp_path)
     recipe = (folder / "recipe.yaml").read_text()
     assert str(run.parent) not in recipe and str(tmp_path) not in recipe
-    assert yaml.safe_load(recipe)["corpus"]["path"] == [f"{run.parent.name}/corpus.jsonl"]
+    assert yaml.safe_load(recipe)["corpus"]["path"] == f"{run.parent.name}/corpus.jsonl"
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     rows = list(csv.DictReader((folder / "training.csv").read_text().splitlines()))
     means = [(row["step"], float(row["loss"])) for row in rows if row["loss"]]
@@ -69,6 +69,20 @@ def test_recipe_and_log_are_kept_with_it(run: Path, tmp_path: Path, monkeypatch:
     assert (
         sum(bool(row["dev_contrastive"]) for row in rows) == sum("dev_contrastive" in line for line in lines) > 1
     )
+
+
+def test_no_folder_is_told_wherever_it_stands() -> None:
+    config = {
+        "evaluation": {"data": "/home/a/data/senteval", "tasks": None},
+        "corpus": {"path": ["../x/books/*.gz", "news.txt"], "dataset": "wmt/wmt14", "fraction": 0.5},
+        "names": {"origin": "continued from /home/a/runs/one/encoder; before that: roberta-mini, bundled"},
+        "run_dir": "/home/a/runs/two",
+    }
+    assert yaml.safe_load(bundle._recipe(config)) == {
+        "evaluation": {"data": "data/senteval", "tasks": None},
+        "corpus": {"path": ["books/*.gz", "news.txt"], "dataset": "wmt/wmt14", "fraction": 0.5},
+        "names": {"origin": "continued from one/encoder; before that: roberta-mini, bundled"},
+    }
 
 
 def test_too_large_or_unfinished_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
