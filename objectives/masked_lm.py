@@ -82,8 +82,8 @@ def cross_entropy_of_scores(scores: Tensor, wanted: Tensor) -> Tensor:
     """-log softmax(scores)[wanted], summed over N rows.
 
     Of ``scores`` in half precision no other copy is made as a whole: float32 is for as few rows at a time as stay
-    in a CPU's cache, where the usual form waits for its memory. (A decoder's output is one linear layer, whose product
-    is taken within its loss, objectives.decoder.cross_entropy_sum; heads here have many forms.)
+    in a CPU's cache, where the usual form waits for its memory. (A decoder's output is one linear layer,
+    whose product is taken within its loss, objectives.decoder.cross_entropy_sum; heads here have many forms.)
 
     Args:
         scores: of shape (N, V).
