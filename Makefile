@@ -51,8 +51,11 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# All but word_coverage.py, which has to be told its files; senteval.py reads senteval/ or $SUITE_DATA/senteval.
 bench: $(STAMP)
-	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@status=0; for script in $(filter-out %/word_coverage.py,$(wildcard benchmarks/[a-z]*.py)); do \
+		echo "== $$script"; $(BIN)/python $$script || status=1; \
+	done; exit $$status
 
 # SentEval's data, from where its authors and hosts publish it; a call goes on where the last one ended.
 senteval-data: $(STAMP)

@@ -45,11 +45,9 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
     result.add_column("held-out text")
     for name in ("start", "trained", "change", "chance", "n"):
         result.add_column(name, justify="right")
-    known = [name for name in _NAMES if name in both]
-    losses = sorted(name for name in both if name.startswith("dev_") and not name.endswith("_unigram"))
-    for name in known[:5] + losses + known[5:]:
+    for name in _in_order(both):
         result.add_row(
-            f"{_name(name)} {'↑' if _higher_is_better(name) else '↓'}",
+            _label(name),
             _show(name, start.get(name)),
             _show(name, trained.get(name)),
             _change(name, start.get(name), trained.get(name), _count(name, both)),
@@ -57,6 +55,28 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
             f"{count:,.0f}" if (count := _count(name, both)) is not None else "",
         )
     return result
+
+
+def card_scores(quick: Mapping[str, Scores]) -> dict[str, dict[str, str]]:
+    """The same rows for a model's card: by column ("start", "trained"), what is shown by what it is called."""
+    columns = {name: _in_percent(quick.get(name) or {}) for name in ("start", "trained")}
+    both = columns["start"] | columns["trained"]
+    counts = {name: _count(name, both) for name in _in_order(both)}
+    labels = {name: _label(name) + (f", n = {n:,.0f}" if n is not None else "") for name, n in counts.items()}
+    return {
+        column: {label: _show(name, found.get(name)) for name, label in labels.items()}
+        for column, found in columns.items()
+    }
+
+
+def _in_order(scores: Mapping[str, float | None]) -> list[str]:
+    known = [name for name in _NAMES if name in scores]
+    losses = sorted(name for name in scores if name.startswith("dev_") and not name.endswith("_unigram"))
+    return known[:5] + losses + known[5:]
+
+
+def _label(name: str) -> str:
+    return f"{_name(name)} {'↑' if _higher_is_better(name) else '↓'}"
 
 
 def _in_percent(scores: Scores) -> dict[str, float | None]:

@@ -30,7 +30,7 @@ from torch.nn.utils.rnn import PackedSequence
 from data.batch import Batch, Tokens
 from data.randomness import generator
 from encoders.bilstm_max import BiLSTMMax
-from encoders.recurrent import packing
+from encoders.packed import packing
 from experiments.optimizer import SGD
 from objectives.conssent import ConsSent, TaskName
 

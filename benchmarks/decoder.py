@@ -33,10 +33,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.memory import resident
+from benchmarks.memory import mark, resident
 from data.batch import Tokens
 from data.randomness import generator
-from encoders.recurrent import packing
+from encoders.packed import packing
 from objectives.decoder import START, Decoder, cross_entropy_sum
 
 WORDS, VOCABULARY = 1000, 30_000  # where states are measured, where scores are
@@ -143,8 +143,7 @@ def growth(hidden: int, positions: int, chunk: int, device: str) -> tuple[float,
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated() / 2**30
     else:
-        Path("/proc/self/clear_refs").write_text("5")  # sets the high-water mark back to what is in use
-        before = resident("VmRSS")
+        before = mark()
     start = time.perf_counter()
     if chunk:
         cross_entropy_sum(states, weight, bias, wanted, chunk).backward()

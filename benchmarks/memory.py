@@ -40,10 +40,15 @@ def growth(documents: int, chunk: int | None) -> float:
     batch = objective.collate(examples, encoder.format)
     for parameter in encoder.parameters():
         parameter.grad = parameter.new_zeros(parameter.shape)
-    Path("/proc/self/clear_refs").write_text("5")  # sets the high-water mark back to what is in use
-    before = resident("VmRSS")
+    before = mark()
     objective.loss(encoder, batch).total.backward()
     return resident("VmHWM") - before
+
+
+def mark() -> float:
+    """Sets the high-water mark of this process' memory back to what is in use: GiB."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return resident("VmRSS")
 
 
 def resident(figure: str) -> float:

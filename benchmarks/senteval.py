@@ -33,7 +33,7 @@ from analysis.senteval.linear import fit_many
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
 from analysis.senteval.selection import Trained, nested, stratified
 from analysis.senteval.tasks import find
-from benchmarks.memory import resident
+from benchmarks.memory import mark, resident
 from tests.analysis.senteval.plain import plain_fit
 
 PROTOCOL = PROTOCOLS["default"]
@@ -70,8 +70,7 @@ def outer_folds(fit_many: FitMany, features: np.ndarray, labels: np.ndarray, cou
 
 def growth(function: Callable[[], Any]) -> tuple[Any, float]:
     """What ``function`` gives, and by how many MiB this process's memory grew meanwhile."""
-    Path("/proc/self/clear_refs").write_text("5")  # sets the high-water mark back to what is in use
-    before = resident("VmRSS")
+    before = mark()
     return function(), 1024 * (resident("VmHWM") - before)
 
 

@@ -62,8 +62,9 @@ class Tokens:
             parts = [getattr(block, name) for block in blocks]
             if all(part is None for part in parts):
                 return None
+            given = next(part for part in parts if part is not None)  # labels stay on the host, ids may not
             parts = [
-                torch.full_like(block.ids, fill) if part is None else part
+                given.new_full(block.ids.shape, fill) if part is None else part
                 for block, part in zip(blocks, parts, strict=True)
             ]
             return torch.cat([nn.functional.pad(part, (0, width - part.shape[1]), value=fill) for part in parts])

@@ -25,14 +25,13 @@ from data.sources.reading import lines
 from data.token_format import TokenFormat
 from data.vectors import WordVectors
 from encoders import offline
-from encoders.base import Encoder, Encoding
+from encoders.base import NO_LIMIT, Encoder, Encoding
 from encoders.export import model_card
 from encoders.layout import atomic_folder, write_modules
 from encoders.models import readable
 from encoders.pooling import pool
 from encoders.word_weights import Weighting, weigh
 
-MAX_LENGTH = 1_000_000  # words: as good as no limit
 WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"  # sentence-transformers' names
 
 
@@ -99,7 +98,7 @@ class BagOfWords(Encoder):
             read = WordVectors(Path(vectors).expanduser())
             table = read.vectors
             backend = word_tokenizer(read.words, lowercase)
-            self.tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=MAX_LENGTH)
+            self.tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=NO_LIMIT)
             self.weights = "pretrained"
             self.origin = f"word vectors of {vectors}, {len(table):,} x {table.shape[1]}"
             if weighting != "none":
@@ -111,7 +110,7 @@ class BagOfWords(Encoder):
             raise ValueError("encoder.vectors must be a file of word vectors. Got nothing instead.")
         self.embedding = nn.Embedding.from_pretrained(table, freeze=False)
         self.dimension = self.state_dimension = table.shape[1]
-        self.format = TokenFormat((), (), 0, None, len(table), MAX_LENGTH, frozenset())
+        self.format = TokenFormat((), (), 0, None, len(table), NO_LIMIT, frozenset())
         self.eval()
         if device is not None:
             self.to(device)
@@ -174,7 +173,7 @@ class BagOfWords(Encoder):
             marker = read_json(folder / offline.MARKER)
             table = load_file(folder / WEIGHTS)["embedding.weight"].float()
             self.tokenizer = PreTrainedTokenizerFast(
-                tokenizer_file=str(folder / TOKENIZER), model_max_length=MAX_LENGTH
+                tokenizer_file=str(folder / TOKENIZER), model_max_length=NO_LIMIT
             )
             self.weights = marker["weights"]
             self.origin = f"continued from {folder}; before that: {marker['origin']}"

@@ -14,6 +14,8 @@ from data.batch import Tokens
 from data.token_format import TokenFormat
 from encoders import inference
 
+NO_LIMIT = 1_000_000  # tokens of an input: as good as none
+
 
 class Encoding(NamedTuple):
     """What an encoder makes of B sequences of at most T tokens.

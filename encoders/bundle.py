@@ -22,7 +22,6 @@ import yaml
 import encoders
 from data.batch import Tokens
 from data.errors import UserError, readable
-from data.files import read_json
 from encoders import models
 from encoders.base import Encoder
 from encoders.export import model_card
@@ -71,7 +70,7 @@ def bundle(
     with readable(run):
         config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-        quick = read_json(run / "quick.json")
+        of_run = (run / "encoder" / "README.md").read_text(encoding="utf-8")
     encoder = encoders.load(run / "encoder")
     models.with_dropout(encoder.model.config, DROPOUT)  # type: ignore[union-attr, arg-type]
     seen = max(line["tokens"] for line in lines if "tokens" in line)
@@ -84,9 +83,10 @@ def bundle(
         settings={
             key: config[key] for key in ("objective", "optimizer", "schedule", "budget", "precision", "seed")
         },
-        scores={key: quick[key] for key in ("start", "trained") if quick.get(key)},
         licence=licence,
     )
+    for heading in ("Scores", "Citation"):  # as the run's own card has them
+        card = card.replace(f"## {heading}\n\nNot stated.", f"## {heading}\n\n{_section(of_run, heading)}")
     extra = _curve(lines) + (_cloze(encoder) if encoder.has_mlm_head else "")
     card = card.replace("## Use\n", f"{extra}## Use\n", 1)
     if note:
@@ -115,6 +115,11 @@ def _files(corpus: dict[str, Any]) -> Iterator[str]:
     yield from _told(list(paths))
     if corpus.get("pydocs") or not paths:
         yield "pydocs"
+
+
+def _section(card: str, name: str) -> str:
+    """What stands under the heading ``name``."""
+    return card.split(f"\n## {name}\n\n", 1)[-1].split("\n## ", 1)[0].strip()
 
 
 def _recipe(config: dict[str, Any]) -> str:

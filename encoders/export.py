@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from encoders.base import Encoder
+from encoders.base import NO_LIMIT, Encoder
 
 _BEGINNINGS = {
     "pretrained": "The weights began as **pretrained** ones: {origin}.",
@@ -28,7 +28,6 @@ _POOL = {  # of `states` (B, T, H) under `mask` (B, T, 1)
     "max": 'states.masked_fill(mask == 0, float("-inf")).max(1).values',
     "last": "states[torch.arange(len(states)), mask[:, :, 0].sum(1) - 1]",
 }
-NO_LIMIT = 1_000_000  # tokens: as good as none (see ``encoders.recurrent``)
 _NORMALIZE = "\nvectors = torch.nn.functional.normalize(vectors)"
 
 

@@ -12,6 +12,8 @@ from data.tokenizer import plain_backend
 from encoders.base import Encoder
 from encoders.random_vectors import RandomVectors
 
+VERSION = 1  # to be raised with a change of this package after which encoders give other vectors
+
 
 def fingerprint(encoder: Encoder | RandomVectors) -> str:
     """SHA-256, as 64 hexadecimal digits, of class, weights, tokenizer, token format and settings.
@@ -19,7 +21,7 @@ def fingerprint(encoder: Encoder | RandomVectors) -> str:
     The same in every process and on every device, and for an encoder that was saved and opened again. One pass
     over the weights.
     """
-    said: dict[str, Any] = {"class": f"{type(encoder).__module__}.{type(encoder).__name__}"}
+    said: dict[str, Any] = {"version": VERSION, "class": f"{type(encoder).__module__}.{type(encoder).__name__}"}
     if isinstance(encoder, RandomVectors):
         return _hash(said | {"dimension": encoder.dimension, "seed": encoder.seed}).hexdigest()
     result = _hash(said | input_of(encoder) | {"settings": encoder.settings()})

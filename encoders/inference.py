@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from data.batch import Tokens
+from encoders.packed import without_tf32
 
 if TYPE_CHECKING:
     from encoders.base import Encoder
@@ -54,10 +55,11 @@ def encode(
     training, threads = encoder.training, torch.get_num_threads()
     encoder.eval()
     try:
-        for _ in _track(
-            _at_once(run, batches, min(threads, MOST_AT_ONCE) if on_cpu else 1), len(batches), progress
-        ):
-            pass
+        with without_tf32():
+            for _ in _track(
+                _at_once(run, batches, min(threads, MOST_AT_ONCE) if on_cpu else 1), len(batches), progress
+            ):
+                pass
     finally:
         encoder.train(training)
         torch.set_num_threads(threads)  # later threads begin with what the last one set

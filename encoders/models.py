@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from tokenizers import normalizers
-from torch import nn
+from torch import Tensor, nn
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -41,6 +41,15 @@ _DROPOUTS = (
 )  # fmt: skip
 
 
+# Families in which each token attends to all: others turn a mask of padding into one of their own (causal, local).
+SEE_ALL = frozenset(("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"))
+
+
+def full_mask(mask: Tensor) -> Tensor:
+    """``mask`` of shape (B, T) as a view of shape (B, 1, T, T): who may attend to whom."""
+    return mask[:, None, None, :].expand(-1, -1, mask.shape[1], -1)
+
+
 def with_dropout(config: PretrainedConfig, dropout: float | None) -> PretrainedConfig:
     """Sets every probability of dropout in ``config``; None leaves them."""
     for key in _DROPOUTS if dropout is not None else ():
@@ -54,7 +63,7 @@ def untrained(config: PretrainedConfig, options: Mapping[str, Any]) -> PreTraine
     kind = AutoModelForMaskedLM if offline.has_masked_lm(config.model_type) else AutoModel
     try:
         model = kind.from_config(config, trust_remote_code=False, **options)
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         raise ValueError(f"encoder.shape or encoder.attention: {error}") from error
     return model if head_parts(model) is not None else model.base_model
 

@@ -25,12 +25,12 @@ from data.files import read_json, write_json
 from data.token_format import TokenFormat, separator
 from data.vectors import WordVectors
 from encoders import offline, random_start
-from encoders.base import Encoder, Encoding
+from encoders.base import NO_LIMIT, Encoder, Encoding
 from encoders.export import model_card
 from encoders.layout import atomic_folder
 from encoders.models import readable
+from encoders.packed import in_own_type, packing
 
-MAX_LENGTH = 1_000_000  # words: as good as no limit
 WEIGHTS, HEAD = "model.safetensors", "mlm_head.safetensors"  # the first is sentence-transformers' name
 WORDS, NETWORK = "emb_layer.weight", "encoder."  # its names of what is in them
 
@@ -109,7 +109,7 @@ class Recurrent(Encoder):
                     self.tokenizer = random_start.kept_tokenizer(tokenizer)
             elif texts is not None:
                 self.tokenizer = random_start.corpus_vocabulary(
-                    texts, vocab_size, min_count, lowercase, MAX_LENGTH, cache, texts_key
+                    texts, vocab_size, min_count, lowercase, NO_LIMIT, cache, texts_key
                 )
             else:
                 raise UserError("A random start takes its words from a corpus, and none is given.")
@@ -148,7 +148,8 @@ class Recurrent(Encoder):
             # Dropout is here and not in the layers, as cuDNN's has a random state of its own: what is computed
             # again (gradient caching, a resumed run) would meet another mask.
             data = self.dropout(data) if number or self.drops_words else data
-            data = layer(PackedSequence(data, running))[0].data  # (N, H)
+            with in_own_type(data):
+                data = layer(PackedSequence(data, running))[0].data  # (N, H)
         states = data.new_zeros(rows * width, data.shape[1]).index_copy_(0, places, data)
         states = states.unflatten(0, (rows, width))  # (B, T, H)
         sentence = self.summary(states, tokens.mask)
@@ -310,20 +311,6 @@ class WordHead(nn.Module):
 
     def forward(self, states: Tensor, table: Tensor) -> Tensor:
         return F.linear(self.norm(F.gelu(self.dense(states))), table, self.bias)
-
-
-def packing(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """How B rows of ``lengths`` (of shape (B,), on the host) in a block of ``width`` become a packed sequence.
-
-    Returns:
-        Places of the N real tokens in the flattened block (B * width,), in packed order (first tokens first,
-        longer rows first; empty rows are in none), and how many rows are still running at each position.
-    """
-    order = torch.argsort(lengths, descending=True, stable=True)
-    longest = int(lengths.max()) if len(lengths) else 0
-    running = torch.arange(longest)[:, None] < lengths[order]  # (longest, B)
-    position, rank = running.nonzero(as_tuple=True)
-    return order[rank] * width + position, running.sum(dim=1)
 
 
 def _copy_known(read: WordVectors, tokenizer: Any, table: Tensor) -> tuple[int, int]:

@@ -316,9 +316,11 @@ class Transformer(Encoder):
     def _attention_mask(self, tokens: Tokens) -> Tensor | None:
         if bool((tokens.lengths == tokens.ids.shape[1]).all()):  # no padding; lengths are on the host
             return None
-        if not tokens.mask.is_cuda or self.model.config._attn_implementation != "sdpa":
+        config = self.model.config
+        whole = config.model_type in models.SEE_ALL and config._attn_implementation == "sdpa"
+        if not (tokens.mask.is_cuda and whole):
             return tokens.mask
-        return full_mask(tokens.mask)  # transformers would look into the mask: the host waits for the GPU
+        return models.full_mask(tokens.mask)  # transformers would look into the mask: the host waits for the GPU
 
     def _token_format(self, wanted: int | None, default: int | None) -> TokenFormat:
         tokenizer, config = self.tokenizer, self.model.config
@@ -346,11 +348,6 @@ class Transformer(Encoder):
             special_ids=frozenset(tokenizer.all_special_ids),
             middle=separator(tokenizer),
         )
-
-
-def full_mask(mask: Tensor) -> Tensor:
-    """``mask`` of shape (B, T) as a view of shape (B, 1, T, T): who may attend to whom."""
-    return mask[:, None, None, :].expand(-1, -1, mask.shape[1], -1)
 
 
 def _linear_weights(module: nn.Module) -> int:

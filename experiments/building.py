@@ -165,7 +165,10 @@ def _encoder(
     """The encoder that is trained, or several of the kind beside each other where the objective needs them."""
     needs = objective.needs
     reads_corpus = not objective.own_data().keys() >= objective.tasks.keys()
-    start = {} if settings.warm_start is None else {"path": _warm(settings.warm_start), "weights": "auto"}
+    start: dict[str, Any] = {}
+    if settings.warm_start is not None:  # and how a random start begins no longer matters
+        usual = {key: "random" for key in ("heads", "words") if key in config["encoder"]}
+        start = {"path": _warm(settings.warm_start), "weights": "auto", **usual}
     if needs.encoders > 1 and start:
         return _concatenated(start["path"], needs.encoders)
     try:

@@ -6,16 +6,17 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from accelerate.utils import is_tensorboard_available, is_wandb_available
+from accelerate.utils import InitProcessGroupKwargs, is_tensorboard_available, is_wandb_available
 
 from analysis.figures import training
-from analysis.tables import quick_table
+from analysis.tables import card_scores, quick_table
 from data.errors import UserError
 from data.files import atomic_write, write_json
 from data.loader import Batches
@@ -75,6 +76,9 @@ def _run(
     _require_a_step(schedule, *(optimizer.rate(untrained) for untrained in (True, False)))
     kept_tokenizer = folder / "tokenizer" if settings.resume else None
     parts = building.build(config, settings, accelerator, display, kept_tokenizer)
+    if accelerator.device.type == "mps" and getattr(parts.objective, "cache_chunk", None):
+        # torch's checkpointing keeps no random state of that device: the second pass would have another dropout.
+        raise UserError("objective.cache_chunk is exact on cpu and cuda alone: leave it out on device=mps.")
     rank, world = accelerator.process_index, accelerator.num_processes
 
     plan = _plan(config, settings, parts, parts.batches("train", settings.seed))
@@ -132,7 +136,7 @@ def _run(
         step = _choose(trainer, settings)
         scores["start"] |= _dev_scores(folder, 0)
         trained = _judged(judge, parts.encoder, texts, settings.seed, display, "the trained encoder")
-        scores |= {"trained": trained | _dev_scores(folder, step), "facts": _facts(parts, trainer, step)}
+        scores |= {"trained": trained | _dev_scores(folder, step), "facts": _facts(parts, folder, step)}
         write_json(quick, scores)
         _export(config, parts, scores, _precision(accelerator), folder)
         if samples := parts.objective.samples(parts.encoder):
@@ -182,6 +186,8 @@ def _accelerator(settings: Settings) -> Accelerator:
         mixed_precision=mixed,
         log_with=list(settings.trackers) or None,
         project_dir="runs",  # some trackers want one now; the trainer sets the run's when they begin
+        # The others wait while the first process tokenises the corpus; if it ends, the launcher ends them.
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(days=7))],
     )
 
 
@@ -277,11 +283,17 @@ def _dev_scores(folder: Path, step: int) -> dict[str, float]:
     return {}
 
 
-def _facts(parts: Parts, trainer: Trainer, step: int) -> dict[str, Any]:
+def _tokens_seen(folder: Path, step: int) -> int:
+    """Until ``step``, which need not be the last."""
+    entries = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return max((entry["tokens"] for entry in entries if "tokens" in entry and entry["step"] <= step), default=0)
+
+
+def _facts(parts: Parts, folder: Path, step: int) -> dict[str, Any]:
     return {
         "weights": parts.encoder.weights,
         "steps": step,
-        "tokens seen": trainer.state.tokens,
+        "tokens seen": _tokens_seen(folder, step),
         **parts.objective.facts(),
     }
 
@@ -293,15 +305,19 @@ def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precis
     settings["encoder"] = {key: value for key, value in config["encoder"].items() if key != "shape"}
     if config.get("warm_start") or config["encoder"].get("path"):
         settings["encoder"] = "that of the folder it continues from"
-    own = parts.objective.own_data()
-    drawn_from = [len(one.train.indices) for name, one in parts.materials.items() if name not in own]
+    materials = parts.materials
+    own = {
+        name: {**facts, "training pairs": len(materials[name].train.indices)}
+        for name, facts in parts.objective.own_data().items()
+    }
+    drawn_from = [len(one.train.indices) for name, one in materials.items() if name not in own]
     of_corpus = corpus | {f"{parts.objective.needs.unit}s": max(drawn_from)} if drawn_from else {}
     card = model_card(
         title="-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")),
         encoder=parts.encoder,
         corpus=of_corpus | dict(own),
         settings=settings,
-        scores={key: scores[key] for key in ("start", "trained")},
+        scores=card_scores(scores),
         licence=None if own else corpus["licence"],  # several data sets: each has its own, said with it
         citation=parts.objective.citation or None,
     )

@@ -15,6 +15,7 @@ Choices where the paper is silent follow its published program unless said other
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -27,6 +28,7 @@ from data.grouping import length_chunks, length_groups
 from data.token_format import TokenFormat
 from data.views.spans import Placement, SpanSampler, Strategy
 from encoders.base import Encoder
+from objectives import masked_lm
 from objectives.base import Loss, Needs, Objective
 from objectives.functional import Reduction, at_least_float32, nt_xent
 from objectives.gather import gather_rows, global_mean
@@ -170,6 +172,8 @@ class Declutr(Objective):
             placement=anchors,
             strategy=strategy,
         )
+        if not contrastive_weight:
+            self.citation = masked_lm.CITATION
         self.batch_size = batch_size
         self.min_tokens = min_tokens
         self.temperature = temperature
@@ -275,11 +279,12 @@ class Declutr(Objective):
         def run(
             ids: Tensor, mask: Tensor, lengths: Tensor, labels: Tensor | None, type_ids: Tensor | None
         ) -> tuple[Tensor, Tensor]:
-            encoding = encoder(Tokens(ids, mask, lengths, labels, type_ids))
-            sentence = encoding.sentence if self.head is None else self.head(encoding.sentence)
-            if labels is None:
-                return sentence, sentence.new_zeros((), dtype=torch.float32)
-            return sentence, masked_lm_sum(encoder, encoding.states, labels)
+            with nullcontext() if self.cache_chunk is None else _weights_cast_each_time(ids.device.type):
+                encoding = encoder(Tokens(ids, mask, lengths, labels, type_ids))
+                sentence = encoding.sentence if self.head is None else self.head(encoding.sentence)
+                if labels is None:
+                    return sentence, sentence.new_zeros((), dtype=torch.float32)
+                return sentence, masked_lm_sum(encoder, encoding.states, labels)
 
         lengths = spans.lengths.numpy()
         if self.cache_chunk is None:
@@ -339,3 +344,12 @@ class Declutr(Objective):
             flops += encoder.head_flops(round(anchors * anchor * self.mlm_probability))
         # forward, and twice as much backward; gradient caching runs forward once more
         return flops * (3 if self.cache_chunk is None else 4)
+
+
+def _weights_cast_each_time(device: str) -> torch.autocast:
+    """The autocast that is on, if any, but for its one copy of each weight.
+
+    A copy in half precision would sum up the gradients of all chunks, of which the later ones were lost.
+    """
+    dtype, enabled = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
+    return torch.autocast(device, dtype=dtype, enabled=enabled, cache_enabled=False)

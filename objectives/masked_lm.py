@@ -15,6 +15,14 @@ from data.token_format import TokenFormat
 from encoders.base import Encoder
 from objectives.functional import at_least_float32
 
+CITATION = """@inproceedings{devlin-etal-2019-bert,
+  title = {{BERT}: Pre-training of Deep Bidirectional Transformers for Language Understanding},
+  author = {Devlin, Jacob and Chang, Ming-Wei and Lee, Kenton and Toutanova, Kristina},
+  booktitle = {Proceedings of NAACL-HLT},
+  year = {2019},
+  pages = {4171--4186}
+}"""
+
 SCORES_AT_ONCE = 10**8  # of all tokens for some positions, the peak of memory: 2,000 positions x 50,265
 SCORES_IN_CACHE = 2**19  # float32, that a CPU's core works through without its memory
 

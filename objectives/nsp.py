@@ -12,6 +12,7 @@ from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
 from data.views.segments import Pair, Place, least_second, next_segments, published_segments, select
+from objectives.masked_lm import CITATION
 from objectives.segment_pairs import SegmentPairs
 
 
@@ -27,13 +28,7 @@ class NSP(SegmentPairs):
     """
 
     name = "nsp"
-    citation = """@inproceedings{devlin-etal-2019-bert,
-  title = {{BERT}: Pre-training of Deep Bidirectional Transformers for Language Understanding},
-  author = {Devlin, Jacob and Chang, Ming-Wei and Lee, Kenton and Toutanova, Kristina},
-  booktitle = {Proceedings of NAACL-HLT},
-  year = {2019},
-  pages = {4171--4186}
-}"""
+    citation = CITATION
 
     def __init__(
         self,

@@ -305,7 +305,6 @@ PLACES = [_adverbial(row) for row in _rows(_PLACES)]
 MANNERS = [_adverbial(row) for row in _rows(_MANNERS)]
 TIMES = [_adverbial(row) for row in _rows(_TIMES)]
 
-_NOUN = {noun.english[0]: noun for noun in NOUNS}
 _VERB = {verb.english[0]: verb for verb in VERBS}
 _GENERAL = {noun.kind: noun for noun in NOUNS if noun.english[0] == noun.kind}
 _EXCLUSIVE_PEOPLE = ("man", "woman", "boy", "girl")  # a teacher may be a woman: no others exclude each other

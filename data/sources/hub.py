@@ -58,6 +58,7 @@ class Rows:
         commit = self.commit
         self._reach()
         import datasets
+        from huggingface_hub.errors import HTTPError
 
         try:
             yield from datasets.load_dataset(
@@ -68,7 +69,8 @@ class Rows:
                 streaming=True,
                 revision=commit,
             )
-        except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        # RuntimeError: a data set that is a program, of which none is run
+        except (OSError, ValueError, RuntimeError, HTTPError, datasets.exceptions.DatasetsError) as error:
             raise self._refusal(error) from error
 
     def identity(self) -> str:
@@ -86,11 +88,12 @@ class Rows:
         if self.revision and re.fullmatch("[0-9a-f]{40}", self.revision):
             return self.revision
         from huggingface_hub import HfApi
+        from huggingface_hub.errors import HTTPError
 
         self._reach()
         try:
             return str(HfApi().dataset_info(self.dataset, revision=self.revision, timeout=ASK_SECONDS).sha)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPError) as error:
             raise self._refusal(error) from error
 
     def _reach(self) -> None:

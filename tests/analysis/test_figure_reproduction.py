@@ -126,10 +126,11 @@ def test_kinds_with_and_without_printed_values_far_off(tmp_path: Path, kind: str
     assert len(draw(figure, points, tmp_path, NOTE)) == 4
 
 
-def test_few_scores_and_a_linear_scale(tmp_path: Path) -> None:
+def test_one_score_alone_is_drawn(tmp_path: Path) -> None:
     for kind in ("line", "distribution", "bars"):
         figure = figure_from(described(kind=kind, scale="linear", ticks=[1, 2, 50]))
-        draw(figure, [Point("", "small", "2", 1, 50.0)], tmp_path / kind, NOTE)
+        paths = draw(figure, [Point("", "small", "2", 1, 50.0)], tmp_path / kind, NOTE)
+        assert len(paths) == 4 and all(path.stat().st_size for path in paths)
 
 
 def test_every_score_of_a_distribution_is_shown() -> None:

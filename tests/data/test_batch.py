@@ -48,3 +48,10 @@ def test_format_wraps_and_cuts_at_the_end() -> None:
     form = TokenFormat((0,), (2,), 1, 4, 10, 5, frozenset({0, 1, 2, 4}))
     assert form.max_content == 3
     assert form.wrap(np.array([5, 6, 7, 8])).tolist() == [0, 5, 6, 7, 2]
+
+
+def test_rows_without_labels_get_theirs_where_labels_are() -> None:
+    some = Tokens.pad([np.array([1, 2])], 0, labels=[np.array([IGNORE, 5])]).to("meta")  # as on a GPU
+    joined = Tokens.cat([some, Tokens.pad([np.array([3])], 0).to("meta")], 0)
+    assert joined.ids.is_meta and joined.labels is not None
+    assert joined.labels.tolist() == [[IGNORE, 5], [IGNORE, IGNORE]]

@@ -9,6 +9,7 @@ from typing import Any
 import datasets
 import pytest
 from huggingface_hub import constants
+from huggingface_hub.errors import HTTPError
 
 from data import network
 from data.errors import UserError
@@ -79,3 +80,21 @@ def test_bad_expression() -> None:
         ValueError, match=r"corpus\.document_start must be a regular expression\. Got '\(' instead"
     ):
         Hub(dataset="some/set", document_start="(")
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("Dataset scripts are no longer supported, but found set.py"), HTTPError("timed out")]
+)
+def test_what_the_hub_refuses_is_one_line(
+    error: Exception, serve: Callable[[list[dict[str, Any]]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    serve([])
+    monkeypatch.setattr(datasets, "load_dataset", fail)
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", fail)
+    for revision in (COMMIT, "main"):  # the second has to be asked for first
+        if revision == COMMIT or isinstance(error, HTTPError):
+            with pytest.raises(UserError, match=rf"some/set cannot be read from the hub: .*{error}"):
+                list(Hub(dataset="some/set", revision=revision).documents())

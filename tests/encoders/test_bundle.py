@@ -50,6 +50,9 @@ def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> N
         and "corpus.jsonl" in card
     )
     assert str(run.parent) not in card and str(tmp_path) not in card
+    assert card.count("giorgi-etal-2021-declutr") == 1
+    scores = re.findall(r"\| dev contrastive ↓ \| [\d.]+ \| [\d.]+ \|", card)
+    assert len(scores) == 1 and scores[0] in (run / "encoder" / "README.md").read_text()
 
 
 def test_recipe_and_log_are_kept_with_it(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

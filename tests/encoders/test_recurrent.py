@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import encoders
 from data.batch import Tokens
 from encoders.bilstm_max import BiLSTMMax
-from encoders.recurrent import packing
+from encoders.packed import packing
 from tests.encoders.bilstms import ROWS, SENTENCES, tiny
 
 

@@ -217,7 +217,13 @@ def test_warm_start_takes_encoder_and_fitting_parts(folder: Path, capsys: pytest
     head = "objective.projection={width: 8}"
     first = tiny.run(folder, head, "budget.steps=3", f"run_dir={folder / 'first'}")
     second = tiny.run(
-        folder, head, "budget.steps=1", "optimizer.lr=1e-12", f"warm_start={first}", f"run_dir={folder / 'second'}"
+        folder,
+        head,
+        "budget.steps=1",
+        "optimizer.lr=1e-12",
+        f"warm_start={first}",
+        f"run_dir={folder / 'second'}",
+        "encoder.heads=neighbours",
     )
     trained = json.loads((first / "quick.json").read_text())["trained"]
     assert json.loads((second / "quick.json").read_text())["start"] == pytest.approx(trained, rel=1e-4)
@@ -244,6 +250,8 @@ def test_the_best_weights_can_be_exported(folder: Path) -> None:
     assert best["step"] < 8
     quick = json.loads((run / "quick.json").read_text())
     assert quick["facts"]["steps"] == best["step"]
+    [seen] = [line["tokens"] for line in tiny.metrics(run) if "tokens" in line and line["step"] == best["step"]]
+    assert quick["facts"]["tokens seen"] == seen
     assert quick["trained"]["dev_contrastive"] == best["dev_contrastive"]
     kept = {path.name for path in (run / "checkpoints").iterdir()}
     assert kept == {f"step-{best['step']:08d}", "step-00000008"}

@@ -99,6 +99,7 @@ def test_mlm_only_encodes_no_positives() -> None:
     assert set(batch.tokens) == {"anchor"}
     assert set(objective.loss(encoder, batch).parts) == {"mlm"}
     assert objective.facts() == {"negatives per anchor": 0}
+    assert "devlin" in objective.citation and "giorgi" in build()[0].citation
 
 
 @pytest.mark.parametrize("settings", [{}, {"projection": {"width": 4}, "memory_bank": 10}, {"mlm_weight": 0.0}])
@@ -212,6 +213,20 @@ def test_needs_follow_the_settings() -> None:
     assert (objective.needs.min_tokens, objective.needs.mask_token) == (64, True)
     assert build(min_tokens=2048)[0].needs.min_tokens == 2048
     assert build(anchors_per_document=1, gap=16)[0].needs.min_tokens == 32
+
+
+def test_gradient_caching_sums_its_chunks_in_float32() -> None:
+    cached, encoder = build(batch_size=24, cache_chunk=1, mlm_weight=0.0)
+    encoder, batch = encoder.float(), batch_of(cached, 24)
+    whole, _ = build(batch_size=24, length_groups=1, mlm_weight=0.0)
+
+    def error(objective: Declutr) -> float:
+        exact = torch.cat([part.flatten() for part in gradient(whole, encoder, batch)[1]])
+        with torch.autocast("cpu", torch.bfloat16):
+            rounded = torch.cat([part.flatten() for part in gradient(objective, encoder, batch)[1]])
+        return float((rounded - exact).norm() / exact.norm())
+
+    assert error(cached) < 1.2 * error(whole)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
