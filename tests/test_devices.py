@@ -1,0 +1,63 @@
+"""Losses and vectors where the encoder is on another device than the host's tensors; no GPU is needed."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from data.batch import Tokens
+from experiments import building, compose, experiment
+from experiments.progress import Display
+from experiments.settings import Settings
+from tests.elsewhere import DEVICE, Elsewhere
+from tests.test_interchange import OBJECTIVES, SENTENCES, folder, overrides, refusal
+
+__all__ = ["folder"]
+FURTHER = {"declutr": ["objective.memory_bank=16", "objective.projection={width: 4}", "objective.cache_chunk=5"]}
+
+
+@pytest.fixture(autouse=True)
+def simpler_modes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in knows no autocast, and torch hands it no whole views in inference mode."""
+    monkeypatch.setattr(torch, "inference_mode", torch.no_grad)
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda *_: torch.float32)
+
+
+def test_the_stand_in_refuses_what_a_gpu_refuses() -> None:
+    with Elsewhere():
+        there = torch.ones(2).to(DEVICE)
+        assert (there + 1).sum().item() == 4 and (there * torch.zeros(2, device=DEVICE)).device == DEVICE
+        with pytest.raises(RuntimeError, match="add of tensors on two devices"):
+            there + torch.ones(2)
+        with pytest.raises(RuntimeError, match="cat of tensors on two devices"):
+            labels = Tokens.pad([np.array([1])], 0, labels=[np.array([5])]).to(DEVICE)
+            torch.cat([labels.labels, torch.full_like(labels.ids, 0)])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("encoder", ["bilstm_max", "gru", "lstm", "roberta-mini"])
+@pytest.mark.parametrize(("objective", "task"), OBJECTIVES)
+def test_no_tensor_stays_behind(objective: str, task: str | None, encoder: str, folder: Path) -> None:
+    if refusal(objective, encoder):
+        pytest.skip("an impossible pair")
+    config = compose.check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
+    settings = Settings.of(config)
+    shown = Display(shown=False)
+    parts = building.build(config, settings, experiment._accelerator(settings), shown, None)
+    here = parts.encoder.encode(SENTENCES)
+    batches = [parts.batches("train", 1).batch(step) for step in range(3)]
+    dev = parts.batches("dev", 1).fixed(1)
+    with Elsewhere():
+        parts.encoder.to(DEVICE).train()
+        parts.objective.to(DEVICE).train()
+        for batch in batches:
+            assert parts.objective.loss(parts.encoder, batch.to(DEVICE)).total.device == DEVICE
+            parts.objective.after_step()
+        parts.objective.dev_metrics(parts.encoder, [batch.to(DEVICE) for batch in dev])
+        parts.objective.samples(parts.encoder)
+        np.testing.assert_allclose(parts.encoder.encode(SENTENCES), here, atol=1e-6)
