@@ -39,7 +39,7 @@ def read(folder: Path) -> dict[str, Any]:
         ``run`` (its name), ``path``, ``state`` ("finished", "unfinished", "broken"), ``problem`` (a line, where
         it is broken), and where known ``objective``, ``encoder``, ``corpus``, ``budget`` (names), ``seed``,
         ``weights``, ``steps``, ``tokens``, ``loss``, ``start`` and ``trained`` (scores of quick.json),
-        ``facts`` (what they depend on) and ``senteval`` (averages of senteval.json).
+        ``facts`` (what they depend on), ``senteval`` (averages of senteval.json) and ``over`` (which tasks).
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
     try:
@@ -55,7 +55,8 @@ def read(folder: Path) -> dict[str, Any]:
         quick = _read_json(folder / "quick.json")
         row |= {"start": quick.get("start", {}), "trained": quick.get("trained", {})}
         row["facts"] = quick.get("facts", {})
-        row["senteval"] = _read_json(folder / "senteval.json").get("averages", {})
+        senteval = _read_json(folder / "senteval.json")
+        row |= {"senteval": senteval.get("averages", {}), "over": senteval.get("averages_over", {})}
         row["weights"] = quick.get("weights", row["weights"])  # what "auto" came to
         row["origin"] = (config.get("names") or {}).get("origin")
         if (folder / "encoder").is_dir():
@@ -95,11 +96,15 @@ def table(rows: list[dict[str, Any]]) -> Table:
     result.add_column("weights")
     for name in ("steps", "tokens", "negatives", "loss", "recall@1, %", "recall@5, %", "probes, %"):
         result.add_column(name, justify="right")
-    # By label: one over fewer tasks, or other data, has a label of its own and so a column.
-    labels = {name for row in rows for name in row.get("senteval") or {}}
-    averages = sorted(name for name in labels if name.split(" (")[0] in AVERAGES)
-    for name in averages:
-        result.add_column(f"SentEval {name}", justify="right")
+    # A label tells how many tasks an average is over: those over others are numbered, each with a column.
+    averages = sorted({key for row in rows for key in _averages(row)})
+    labels, notes = [label for label, _ in averages], []
+    for place, (label, tasks) in enumerate(averages):
+        if labels.count(label) > 1:
+            label = f"{label} #{labels[: place + 1].count(label)}"
+            notes.append(f"{label}: {', '.join(tasks)}")
+        result.add_column(f"SentEval {label}", justify="right")
+    result.caption, result.caption_justify = "\n".join(notes) or None, "left"
     result.add_column("state")
     for row in rows:
         start, trained = row.get("start") or {}, row.get("trained") or {}
@@ -113,10 +118,20 @@ def table(rows: list[dict[str, Any]]) -> Table:
             _change(start.get("recall@1"), trained.get("recall@1")),
             _change(start.get("recall@5"), trained.get("recall@5")),
             _change(_probe_mean(start), _probe_mean(trained)),
-            *(_number((row.get("senteval") or {}).get(name), ".1f") for name in averages),
+            *(_number(_averages(row).get(key), ".1f") for key in averages),
             row["state"] if row["problem"] is None else f"[red]{row['state']}[/red]: {row['problem']}",
         )
     return result
+
+
+def _averages(row: dict[str, Any]) -> dict[tuple[str, tuple[str, ...]], float]:
+    """The averages that are listed, by label and tasks."""
+    over = row.get("over") or {}
+    return {
+        (label, tuple(over.get(label, {}).get("tasks", ()))): value
+        for label, value in (row.get("senteval") or {}).items()
+        if label.split(" (")[0] in AVERAGES
+    }
 
 
 def _read_json(path: Path) -> dict[str, Any]:

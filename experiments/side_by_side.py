@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +15,9 @@ import yaml
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from analysis import runs
+from analysis.senteval.evaluation import digest_files
 from analysis.senteval.results import FILE, read_results
-from analysis.senteval.tasks import TASKS
+from analysis.senteval.tasks import absent, find, roots
 from data.errors import UserError
 from data.files import read_json
 from experiments.arguments import key_of
@@ -31,6 +33,7 @@ FREE = {
     "names", "evaluation", "run_dir", "resume", "device", "threads", "workers", "trackers", "cache", "log_every",
 }  # fmt: skip
 
+_digest = cache(digest_files)  # all runs of a command are judged on the same files, some of them large
 State = Literal["finished", "begun", "missing", "broken"]
 
 
@@ -62,14 +65,16 @@ def results_folder(folder: Path, protocol: str, pooling: str = "") -> Path:
     return folder if own else folder / "-".join(filter(None, ("senteval", protocol, pooling)))
 
 
-def complete(out: Path, data: Path, tasks: Sequence[str] | None) -> bool:
-    """Whether ``out`` has results of all ``tasks`` (None: all whose files are there) on the data in ``data``."""
+def complete(out: Path, data: Path, tasks: Sequence[str] | None, probing: str | None = None) -> bool:
+    """Whether ``out`` has results of all ``tasks`` (None: all) whose files are there now, on these very files."""
     if not (out / FILE).exists():
         return False
-    results = read_results(out)
-    same = isinstance(results.data, Mapping) and results.data.get("downstream") == str(data / "downstream")
-    absent = {task for task, path in results.missing.items() if not Path(path).exists()}
-    return same and {*(tasks or TASKS)} <= results.tasks.keys() | absent
+    done, places = read_results(out).tasks, roots(data, Path(probing) if probing else None)
+    there = [task for task in find(tasks) if absent(task, places[task.group]) is None]
+    # Where there is none, it is left to the evaluation to tell what was looked for.
+    return bool(there) and all(
+        task.name in done and done[task.name].get("files") == _digest(task, places[task.group]) for task in there
+    )
 
 
 def training(folder: Path, overrides: Sequence[str], passed: Sequence[str], threads: int) -> list[str] | None:
@@ -111,7 +116,7 @@ def evaluation(
 ) -> list[str] | None:
     """Python's arguments to judge the run in ``folder`` on SentEval's ``data``; None where all is judged."""
     out = results_folder(folder, protocol, pooling)
-    if complete(out, data, tasks):
+    if complete(out, data, tasks, probing):
         return None
     given = [text for text in passed if key_of(text) in ("device", "cache")]
     if probing is not None:

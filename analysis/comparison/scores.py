@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -107,25 +106,21 @@ def senteval_grid(runs: Sequence[Run]) -> Grid | None:
     return comparison(found, mean=True) if found else None
 
 
-def winners(grid: Grid, runs: Sequence[Run], counts: Mapping[Key, int]) -> list[Winner]:
+def winners(grid: Grid, counts: Mapping[Key, int]) -> list[Winner]:
     """Who is best in each column that is ranked, and whether the lead is more than noise.
 
     The interval of a lead is Welch's over seeds where both pairs have LEAST or more results, else that of two
     shares of ``counts`` questions each, by column, whatever the number of seeds that were asked them.
     """
-    done = finished(runs)
-    trained = Counter(run.name for run in done)
-    judged = Counter(run.name for run in done if run.results is not None and run.results.tasks)
     found = []
     for key in (key for key in grid.columns if key not in UNRANKED):
         ranked = sorted((row for row in grid.ours if key in row.cells), key=lambda row: -row.cells[key].value)
         if len(ranked) < 2:
             continue
         best, second = ranked[:2]
-        seeds = judged if key[0] else trained
         far = None
-        if all(key in row.deviations and seeds[row.name] >= LEAST for row in (best, second)):
-            far = reach(*welch(*((row.deviations[key], seeds[row.name]) for row in (best, second))))
+        if all(key in row.deviations and row.count >= LEAST for row in (best, second)):
+            far = reach(*welch(*((row.deviations[key], row.count) for row in (best, second))))
         elif key in counts:
             shares = [row.cells[key].value for row in (best, second)]
             far = reach(math.sqrt(sum(share * (100 - share) / counts[key] for share in shares)), math.inf)

@@ -131,7 +131,7 @@ def judgement(page: Comparison) -> Html:
         if grid is None:
             continue
         parts.append(score_table(grid, scores.UNRANKED))
-        if best := scores.winners(grid, page.runs, counts):
+        if best := scores.winners(grid, counts):
             rows = [
                 (one.task, [text(one.name), text(f"{one.score:.2f}"), text(f"{one.lead:+.2f}"), text(one.second),
                             text(one.verdict)])
@@ -139,10 +139,12 @@ def judgement(page: Comparison) -> Html:
             ]  # fmt: skip
             columns = ["task", "best", "score", "lead, points", "runner-up", "verdict"]
             parts.append(table(f"Best per task: {grid.title.partition(',')[0]}", columns, rows, class_="winners"))
-            wins = Counter(one.name for one in best if one.verdict == scores.CLEAR)
+            averages = {name for task, name in grid.columns if not task} - {*scores.QUICK.values()}
+            single = [one for one in best if one.task not in averages]
+            wins = Counter(one.name for one in single if one.verdict == scores.CLEAR)
             told = ", ".join(f"{name} {count}" for name, count in wins.most_common()) or "none"
             note = (
-                f"Clear leads: {told}, of {len(best)} tasks. A lead is clear beyond its 95 % interval: Welch's "
+                f"Clear leads: {told}, of {len(single)} scores. A lead is clear beyond its 95 % interval: Welch's "
                 f"over seeds from {LEAST} of them on, else that of as many questions as were asked, which knows "
                 "nothing of seeds. Where many pairs and tasks are compared, some leads are clear by chance."
             )

@@ -317,6 +317,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--task", action="append", default=[], choices=list(PUBLISHED), metavar="TASK")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
+    if given.seed < 0:
+        parser.error(f"--seed must be at least 0. Got {given.seed} instead.")
     given.a, given.b = (path.parent if path.name == FILE else path for path in (given.a, given.b))
     try:
         with Progress(console=Console(stderr=True), transient=True) as bar:

@@ -14,7 +14,7 @@ from analysis.senteval import judges
 from analysis.senteval.features import Vectors, embed
 from analysis.senteval.protocols import Protocol
 from analysis.senteval.results import FILE, Results, read_results, write_results
-from analysis.senteval.tasks import Task, absent, find
+from analysis.senteval.tasks import Task, absent, find, roots
 from data.errors import UserError
 from data.files import atomic_write
 from encoders.base import Encoder
@@ -77,7 +77,7 @@ def evaluate(
         UserError: for files that cannot be used, or if ``out`` holds results of something else.
     """
     watch = watch or Watch()
-    places = {"downstream": data / "downstream", "probing": probing or data / "probing"}
+    places = roots(data, probing)
     wanted, missing = _present(find(tasks), places, watch)
     if not wanted:
         raise UserError(_nothing(missing, data))
@@ -86,7 +86,7 @@ def evaluate(
     model = model | {"fingerprint": _digest(*keys.values())}
     results = _begun(out, model, protocol, {name: str(path) for name, path in places.items()}, missing)
 
-    digests = {task.name: _digest_files(task, places[task.group]) for task in wanted}
+    digests = {task.name: digest_files(task, places[task.group]) for task in wanted}
     left = [task for task in wanted if not _done(results, task.name, digests[task.name])]
     loaded: dict[str, judges.Dataset] = {}
     for task in left:
@@ -230,8 +230,8 @@ def _digest(*parts: str) -> str:
     return parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _digest_files(task: Task, place: Path) -> str:
-    """SHA-256 of a task's files."""
+def digest_files(task: Task, place: Path) -> str:
+    """SHA-256 of a task's files under its group's root ``place``."""
     found = hashlib.sha256()
     for name in task.files:
         with (place / name).open("rb") as file:

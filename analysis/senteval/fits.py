@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from analysis.senteval.protocols import SEED
+from data.errors import UserError
 
 VALIDATION_SPLIT = 0.05  # share of the training rows that is dev where a fit is given none
 
@@ -52,6 +53,9 @@ class Stream:
     Attributes:
         parts: positions of the dev and of the training part where the stream's first permutation splits; else
             None.
+
+    Raises:
+        UserError: where the dev part of a split has no row.
     """
 
     def __init__(self, rows: int, split: bool) -> None:
@@ -62,6 +66,11 @@ class Stream:
         self.parts: tuple[np.ndarray, np.ndarray] | None = None
         if split:
             order, held = self._random.permutation(rows), int(VALIDATION_SPLIT * rows)
+            if not held:
+                raise UserError(
+                    f"A classifier needs at least {1 / VALIDATION_SPLIT:.0f} training examples, as "
+                    f"{100 * VALIDATION_SPLIT:.0f} % of them tell when it is done. Got {rows} instead."
+                )
             self.parts = order[:held], order[held:]
             self._rows -= held
 

@@ -62,7 +62,10 @@ class Protocol:
     def changed(
         self, *, hidden: int | None = None, dropout: float | None = None, folds: int | None = None
     ) -> Protocol:
-        """The protocol with another hidden layer, dropout or number of folds; its name says so."""
+        """The protocol with another hidden layer, dropout or number of folds; its name says so.
+
+        What is given is tuned no more: with ``hidden`` the probing tasks have this one classifier.
+        """
         told = {"hidden": hidden, "dropout": dropout, "folds": folds}
         marks = [f"{key}={value}" for key, value in told.items() if value is not None]
         classifier = replace(
@@ -74,6 +77,8 @@ class Protocol:
             self,
             name="+".join([self.name, *marks]),
             classifier=classifier,
+            probing_hidden=self.probing_hidden if hidden is None else (),
+            probing_dropout=self.probing_dropout if dropout is None else (dropout,),
             folds=self.folds if folds is None else folds,
         )
 

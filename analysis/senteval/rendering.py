@@ -44,13 +44,17 @@ _METRICS = {
 
 @dataclass(frozen=True)
 class Row:
-    """A model's cells; ``source`` is "ours" or the paper that prints them; ``deviations`` are those of means."""
+    """A model's cells; ``source`` is "ours" or the paper that prints them; those of means have ``deviations``.
+
+    ``count`` is the number of results behind it.
+    """
 
     name: str
     cells: dict[Key, Cell]
     source: str = "ours"
     protocol: str = ""
     deviations: dict[Key, float] = field(default_factory=dict)
+    count: int = 1
 
     @property
     def label(self) -> str:
@@ -68,14 +72,16 @@ class Grid:
     notes: list[str] = field(default_factory=list)
     spread: str = "sd"
 
-    def best(self, key: Key) -> float | None:
-        """The highest of our scores in a column as shown, to two decimals; None where fewer than two have one."""
-        shown = [round(row.cells[key].value, 2) for row in self.ours if key in row.cells]
-        return max(shown) if len(shown) > 1 else None
-
     def is_best(self, row: Row, key: Key) -> bool:
-        """Whether ``row`` is ours and has a column's highest score, alone or tied."""
-        return row.source == "ours" and key in row.cells and round(row.cells[key].value, 2) == self.best(key)
+        """Whether ``row`` is ours and has a column's highest score of two or more by its protocol, alone or tied.
+
+        Scores count as shown, to two decimals.
+        """
+        if row.source != "ours" or key not in row.cells:
+            return False
+        beside = [one for one in self.ours if one.protocol == row.protocol and key in one.cells]
+        shown = [round(one.cells[key].value, 2) for one in beside]
+        return len(shown) > 1 and round(row.cells[key].value, 2) == max(shown)
 
 
 def score_cell(value: float, deviation: float | None = None) -> Cell:

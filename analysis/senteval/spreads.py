@@ -44,4 +44,4 @@ def _merged(rows: list[Row], interval: bool) -> Row:
     scale = t.ppf(0.975, len(rows) - 1) / sqrt(len(rows)) if interval else 1.0
     deviations = {key: scale * stdev(found) for key, found in values.items()}
     cells = {key: score_cell(fmean(found), deviations[key]) for key, found in values.items()}
-    return replace(rows[0], cells=cells, deviations=deviations)
+    return replace(rows[0], cells=cells, deviations=deviations, count=len(rows))

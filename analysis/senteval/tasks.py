@@ -60,6 +60,11 @@ class Task:
     load: Callable[[Path], dict[str, Examples] | dict[str, Captions]]
 
 
+def roots(data: Path, probing: Path | None = None) -> dict[str, Path]:
+    """Each group's root folder in SentEval's folder ``data``; ``probing`` may be elsewhere."""
+    return {"downstream": data / "downstream", "probing": probing or data / "probing"}
+
+
 def absent(task: Task, root: Path) -> Path | None:
     """The first of the task's files that is not under its group's ``root``; None if all are there."""
     return next((root / file for file in task.files if not (root / file).is_file()), None)

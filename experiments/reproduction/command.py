@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -17,6 +18,8 @@ from analysis.senteval.best import rank
 from analysis.senteval.ensemble import ensemble
 from analysis.senteval.rendering import as_text
 from analysis.senteval.results import Results
+from analysis.senteval.tasks import TASKS
+from analysis.syntax import TREEBANK
 from data.errors import UserError
 from data.tokenising import cores
 from experiments import budget, compose, side_by_side
@@ -87,6 +90,8 @@ def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
                 display.say(f"{name}: {line}", style="dim")
         return 0
     specification = read(find(str(wanted.figure)))
+    if wanted.data == TREEBANK and TREEBANK not in (specification.table.needs if specification.table else ""):
+        raise UserError(f"data={TREEBANK}: {specification.id} is not of trees; data=<folder> names its data.")
     planned = planning.plan(specification, wanted, passed)
     at_once = wanted.jobs or room(wanted.threads)
     work = Work(specification, wanted, passed, planned, _senteval(specification, wanted), at_once, display)
@@ -251,9 +256,14 @@ def _show(work: Work, failed: dict[str, Failure]) -> int:
     specification, display = work.specification, work.display
     found = judged.collect(work.planned, work.runs, work.protocol)
     missing = list(dict.fromkeys(run.name for run in work.planned if run not in found.facts))
-    notes = [judged.sizes(found, work.wanted.budget) + "."] if work.planned else []
+    shown, lacking = [*found.facts], 0
+    if work.senteval is not None:
+        shown, lacking = judged.scored(found, work.tasks)
+    notes = [judged.sizes(found, work.wanted.budget, shown) + "."] if work.planned else []
     if work.planned and missing:
         notes.append(f"{len(missing)} of {len(work.folders)} runs are missing.")
+    if lacking:
+        notes.append(f"{lacking} of {len(work.folders)} runs are finished but not judged on all tasks.")
     left_out = planning.left_out(specification, work.wanted)
     notes += [f"Left out: {line}." for line in left_out] + [
         f"Not as in the paper: {line}" for line in specification.cannot
@@ -321,19 +331,25 @@ def _ensembles(work: Work, found: Judged) -> dict[int, Results]:
     if wanted is None:
         return result
     for seed in dict.fromkeys(run.seed for run in found.senteval):
+        members = {
+            run: one
+            for run, one in found.senteval.items()
+            if run.seed == seed and run.labels[wanted["by"]].startswith(tuple(wanted["of"]))
+        }
         groups: dict[str, list[Path]] = {}
-        for run in found.senteval:
-            if run.seed == seed and run.labels[wanted["by"]].startswith(tuple(wanted["of"])):
-                groups.setdefault(run.labels[wanted["by"]], []).append(
-                    results_folder(work.runs / run.name, str(work.protocol), run.pooling)
-                )
-        if len(groups) < len(wanted["of"]):
+        for run in members:
+            folder = results_folder(work.runs / run.name, str(work.protocol), run.pooling)
+            groups.setdefault(run.labels[wanted["by"]], []).append(folder)
+        # Runs are shared with other figures, and may have been judged on other tasks for these.
+        tasks = [name for name in work.tasks or TASKS if all(name in one.tasks for one in members.values())]
+        if len(groups) < len(wanted["of"]) or not tasks:
             continue  # a member is missing: it would be another ensemble
-        best = [rank(folders, ()).groups["all"][0].folder for folders in groups.values()]
         out = Path(work.wanted.out) / f"{work.specification.name}-ensemble-{seed}"
-        out.mkdir(parents=True, exist_ok=True)
         try:
-            result[seed] = ensemble(best, out)
+            best = [rank(folders, (), tasks).groups["all"][0].folder for folders in groups.values()]
+            shutil.rmtree(out, ignore_errors=True)  # of a former call, whose members may have been others
+            out.mkdir(parents=True, exist_ok=True)
+            result[seed] = ensemble(best, out, tasks)
         except UserError as error:
             work.display.warn(f"left out    {wanted['group']}, seed {seed}: {error}")
     return result

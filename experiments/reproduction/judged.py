@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -179,9 +179,19 @@ def _protocols(judged: Judged) -> str:
     return ", ".join(dict.fromkeys(one.protocol for one in judged.senteval.values())) or "none"
 
 
-def sizes(judged: Judged, budget: str) -> str:
-    """One line on what stands behind a picture or table: sizes, weights, tokens, negatives, seeds."""
-    rows = list({run.name: row for run, row in judged.facts.items()}.values())
+def scored(judged: Judged, tasks: Collection[str] | None) -> tuple[list[Run], int]:
+    """The runs with a SentEval score on ``tasks`` (None: on any), and how many finished ones lack one of these."""
+    found = {
+        run: {name for name in one.tasks if tasks is None or name in tasks} for run, one in judged.senteval.items()
+    }
+    every = {name for there in found.values() for name in there}
+    whole = {run for run, there in found.items() if there and there == every}
+    return [run for run, there in found.items() if there], len({run.name for run in judged.facts.keys() - whole})
+
+
+def sizes(judged: Judged, budget: str, shown: Sequence[Run]) -> str:
+    """One line on the runs behind a picture or table: sizes, weights, tokens, negatives, seeds."""
+    rows = list({run.name: judged.facts[run] for run in shown}.values())
 
     def told(values: Sequence[Any], form: str = "") -> str:
         known = sorted({value for value in values if value is not None}, key=str)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
+from analysis.syntax import TREEBANK
 from data.errors import UserError
 from data.sources.inference import Inference
 from experiments import arguments
@@ -57,7 +58,8 @@ class Reproduction:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
         if self.tasks is not None:
             find(self.tasks)
-        for name, path in (("data", self.data), ("probing", self.probing), ("vectors", self.vectors)):
+        data = None if self.data == TREEBANK else self.data
+        for name, path in (("data", data), ("probing", self.probing), ("vectors", self.vectors)):
             if path is not None and not Path(path).exists():
                 raise ValueError(f"{name}={path}: there is no such file or folder.")
         if self.nli is not None:

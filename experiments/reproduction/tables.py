@@ -137,10 +137,11 @@ def command_text(table: Table, models: Mapping[str, Path], data: str) -> str:
     module, *arguments = [part.replace("{data}", data) for part in table.command]
     alone = module in ("analysis.neighbours", "analysis.projection_map")  # of one model
     parts = []
-    for group in [[folder] for folder in models.values()] if alone else [[*models.values()]]:
+    for names in [[name] for name in models] if alone else [[*models]]:
+        folders = [str(models[name]) for name in names]
         found = subprocess.run(
             # -P: of this checkout, whatever lies in the current folder or is installed.
-            [sys.executable, "-P", "-m", module, *map(str, group), *arguments, "--format", "md"],
+            [sys.executable, "-P", "-m", module, *folders, *arguments, "--format", "md"],
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
@@ -149,7 +150,7 @@ def command_text(table: Table, models: Mapping[str, Path], data: str) -> str:
         if found.returncode:
             lines = found.stderr.strip().splitlines() or ["it said nothing"]
             raise UserError(f"{module}: {lines[-1]}")
-        parts.append(found.stdout.strip())
+        parts += [f"## {escape_markdown(names[0])}"] * alone + [found.stdout.strip()]
     text = "\n\n".join(parts)
     for name, folder in models.items():  # a row goes by the paper's name, not by its folder's
         text = text.replace(escape_markdown(folder.name), escape_markdown(name))

@@ -88,6 +88,19 @@ def test_averages_get_columns(tmp_path: Path) -> None:
     assert "SentEval probing (9 of 10)" in shown and "71.2" in shown and "pearson" not in shown
 
 
+def test_averages_over_other_tasks_get_columns_of_their_own(tmp_path: Path) -> None:
+    label = "declutr_downstream (2 of 17)"
+    given = {"a": (["MR", "CR"], 71.25), "b": (["SST2", "TREC"], 82.5), "c": (["MR", "CR"], 60.5)}
+    for name, (tasks, value) in given.items():
+        results = {"averages": {label: value}, "averages_over": {label: {"tasks": tasks}}}
+        (write(tmp_path / name) / "senteval.json").write_text(json.dumps(results))
+    table = runs.table(runs.scan(tmp_path))
+    columns = {str(column.header): [*column.cells] for column in table.columns}
+    assert columns[f"SentEval {label} #1"] == ["71.2", "–", "60.5"]
+    assert columns[f"SentEval {label} #2"] == ["–", "82.5", "–"]
+    assert table.caption == f"{label} #1: MR, CR\n{label} #2: SST2, TREC"
+
+
 def test_negatives_are_shown_where_known(tmp_path: Path) -> None:
     quick = json.loads((write(tmp_path / "a") / "quick.json").read_text())
     (tmp_path / "a" / "quick.json").write_text(json.dumps(quick | {"facts": {"negatives per anchor": 1062}}))

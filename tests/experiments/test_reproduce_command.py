@@ -9,15 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from data.errors import UserError
 from experiments import side_by_side
 from experiments.children import Failure, Job
 from experiments.progress import Display
-from experiments.reproduction import command, planning, settings, specification
+from experiments.reproduction import command, judged, planning, settings, specification
+from experiments.reproduction.planning import Run
 from tests.experiments import tiny
-from tests.experiments.test_reproduce_scores import finished
+from tests.experiments.test_reproduce_scores import finished, record
 
 FIGURE = """
 # A figure of two runs, and of a third that cannot be trained.
@@ -156,6 +158,59 @@ def test_what_is_not_as_in_the_paper_stands_beside_the_picture(figure: Path) -> 
         finished(figure / "runs", run, 50.0)
     assert reproduce(figure) == 0
     assert "Not as in the paper: The rest of it." in (figure / "out" / "some-fig.md").read_text()
+
+
+def test_the_note_counts_the_runs_that_are_judged(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = planned(figure)
+    finished(figure / "runs", first, 50.0, {"TREC": record(80.0)})
+    finished(figure / "runs", second, 50.0)
+    (figure / "senteval").mkdir()
+    monkeypatch.setattr(side_by_side, "run_jobs", lambda jobs, **_: {second.name: Failure("it broke", 1)})
+    assert reproduce(figure, "data=senteval") == 1
+    text = (figure / "out" / "some-fig.md").read_text()
+    assert "1 runs at teaching sizes" in text
+    assert "1 of 2 runs are finished but not judged on all tasks." in text
+
+
+def test_the_treebank_is_for_tables_of_trees(figure: Path) -> None:
+    assert settings.read(["figure=gensen/table5", "data=treebank"])[0].data == "treebank"
+    with pytest.raises(
+        UserError, match=r"^data=treebank: some/fig is not of trees; data=<folder> names its data\.$"
+    ):
+        reproduce(figure, "data=treebank")
+
+
+def test_an_ensemble_is_of_the_best_on_the_figures_tasks(figure: Path) -> None:
+    """Whatever else its candidates were judged on, and whichever were the best before."""
+    given = replace(
+        specification.read("some/fig"),
+        scores=specification.Scores(tasks=("TREC", "SST2")),
+        ensemble={"group": "both", "by": "task", "of": ["D", "R"]},
+    )
+
+    def of(run: Run, **dev: float) -> None:
+        shutil.rmtree(figure / "runs" / run.name, ignore_errors=True)
+        finished(figure / "runs", run, 1.0, {task: record(score + 1, kind="split") for task, score in dev.items()})
+        (figure / "runs" / run.name / "predictions").mkdir()
+        for task in dev:
+            arrays = {"gold": np.array([0, 1]), "predicted": np.full((2, 2), 0.5, np.float32)}
+            np.savez(figure / "runs" / run.name / "predictions" / f"{task}.npz", allow_pickle=False, **arrays)
+
+    runs = [Run({"task": name[0]}, 1, (), 1.0, name) for name in ("D1", "D2", "R1")]
+    asked = settings.Reproduction(figure="some/fig", runs="runs", out="out")
+    work = command.Work(given, asked, [], runs, Path("senteval"), 1, Display())
+
+    def members() -> list[str]:
+        result = command._ensembles(work, judged.collect(runs, Path("runs"), "default"))[1]
+        assert [*result.tasks] == ["TREC"]
+        return [member["name"] for member in result.model["members"]]
+
+    of(runs[0], TREC=80.0, SST2=90.0, CR=99.0)
+    of(runs[1], TREC=81.0, CR=50.0)  # of another figure; its judgement was stopped before SST2
+    of(runs[2], TREC=70.0, SST2=70.0)
+    assert members() == ["D2", "R1"]
+    of(runs[0], TREC=82.0, SST2=90.0)
+    assert members() == ["D1", "R1"]
 
 
 def test_a_run_that_is_judged_by_several_poolings_is_one_job(

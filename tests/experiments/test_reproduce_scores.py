@@ -6,11 +6,13 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
-from analysis.figures.reproduction import figure_from
+from analysis.figures import verdicts
+from analysis.figures.reproduction import Point, figure_from
 from analysis.senteval.rendering import as_markdown
 from data.errors import UserError
 from encoders.offline import CHECKPOINTS
@@ -45,9 +47,9 @@ def finished(
     scores = {"start": {}, "trained": {"recall@1": quick}, "weights": "random", "facts": facts}
     (path / "quick.json").write_text(json.dumps(scores))
     if tasks is not None:
-        places = {"downstream": "data/downstream"}
+        places, model = {"downstream": "data/downstream"}, {"name": run.name, "fingerprint": run.name}
         (path / "senteval.json").write_text(
-            json.dumps({"tasks": tasks, "model": {"name": run.name}, "protocol": "default", "data": places})
+            json.dumps({"tasks": tasks, "model": model, "protocol": "default", "data": places})
         )
 
 
@@ -83,7 +85,7 @@ def test_quick_scores_say_so_and_stand_beside_nothing_printed(tmp_path: Path, pl
         ("D", "1", 2, 12.0, "lr=low", "D1low2"),
         ("D", "1", 1, 11.0, "lr=high", "D1high1"),
     ]
-    line = judged.sizes(found, "teaching")
+    line = judged.sizes(found, "teaching", [*found.facts])
     for part in (
         "3 runs at teaching sizes, not the paper's",
         "weights random",
@@ -129,6 +131,37 @@ def test_an_average_is_over_the_tasks_that_all_have(tmp_path: Path, planned: lis
     assert shown.printed == ()
 
 
+def test_runs_without_a_score_are_not_behind_a_picture(tmp_path: Path, planned: list[Run]) -> None:
+    """One is judged on both tasks, one on the first of them, one for another figure, one not at all."""
+    given = [{"TREC": record(80.0), "SST2": record(80.0)}, {"TREC": record(80.0)}, {"SST5": record(80.0)}, None]
+    for run, tasks in zip(planned, given, strict=False):
+        finished(tmp_path, run, 1.0, tasks)
+    found = judged.collect(planned, tmp_path, "default")
+    shown, lacking = judged.scored(found, ("TREC", "SST2", "CR"))
+    assert shown == planned[:2] and lacking == 3
+    assert judged.sizes(found, "teaching", shown).startswith("2 runs at")
+    assert judged.scored(found, ("SST5",)) == ([planned[2]], 3)
+
+
+def test_a_gain_and_a_loss_are_no_small_differences() -> None:
+    """Of figure S1a's heads one gains as much as the other loses: neither is marginal."""
+    described = specification.read("declutr_v1/s1a").figure
+    assert described is not None
+
+    def outcome(difference: float) -> str:
+        gains = (("none", "", 0.0), ("linear", "128", -difference), ("non-linear", "128", difference))
+        points = [
+            Point("", group, x, seed, 50 + gain + 0.01 * (seed * len(group) % 4))
+            for group, x, gain in gains
+            for seed in range(4)
+        ]
+        found = {verdict.statement.id: verdict.outcome for verdict in verdicts.judge(described, points)}
+        return found["proj_marginal"]
+
+    assert outcome(0.1) == "held"
+    assert outcome(1.5) == "not held"
+
+
 def table(**changes: Any) -> Specification:
     given = Table(title="ConsSent, table 2", paper="conssent", tasks=("TREC",))
     return replace(figure(), figure=None, table=replace(given, **changes), point={"row": "task"})
@@ -163,7 +196,7 @@ def test_rows_that_learned_from_made_up_text_say_so(tmp_path: Path, planned: lis
     found = judged.collect(planned, tmp_path, "default")
     for grid in (tables.quick_table(table(), found), tables.senteval_table(table(), found, {})[0]):
         assert [row.name for row in grid.ours] == ["D (synthetic nli)", "R"]
-    assert "1 of the runs learned nli from synthetic pairs" in judged.sizes(found, "teaching")
+    assert "1 of the runs learned nli from synthetic pairs" in judged.sizes(found, "teaching", [*found.facts])
 
 
 def test_each_pooling_has_results_of_its_own(tmp_path: Path) -> None:
@@ -189,7 +222,7 @@ def test_each_pooling_has_results_of_its_own(tmp_path: Path) -> None:
     quick = tables.quick_table(table(), found)
     assert [row.name for row in quick.ours] == ["NSP-mean"]
     assert "not their encoder's own pooling: NSP-CLS." in as_markdown(quick)
-    assert judged.sizes(found, "teaching").startswith("1 runs at")
+    assert judged.sizes(found, "teaching", judged.scored(found, None)[0]).startswith("1 runs at")
 
 
 def test_tables_for_which_nothing_is_trained(tmp_path: Path) -> None:
@@ -212,3 +245,17 @@ def test_other_evaluations_are_this_checkouts(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(UserError) as refused:
         tables.command_text(asked, {"row": Path("no-such-model")}, "no-such-folder")
     assert str(refused.value).startswith("analysis.quora: ") and "another one" not in str(refused.value)
+
+
+def test_what_is_printed_of_one_model_says_of_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], **options: object) -> CompletedProcess[str]:
+        return CompletedProcess(command, 0, "**a query**", "")
+
+    monkeypatch.setattr(tables.subprocess, "run", run)
+    asked = Table(
+        title="t", paper="gensen", kind="command", command=("analysis.neighbours", "--sentences", "{data}")
+    )
+    models = {f"a_row, seed {seed}": Path(f"run-{seed}") for seed in (1, 2)}
+    assert tables.command_text(asked, models, "sentences.txt").split("\n\n") == [
+        r"## a\_row, seed 1", "**a query**", r"## a\_row, seed 2", "**a query**",
+    ]  # fmt: skip

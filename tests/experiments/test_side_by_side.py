@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analysis.senteval.evaluation import digest_files
+from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import side_by_side
 from experiments.side_by_side import complete, name_of, state
+from tests.analysis.senteval.made_up import record
 
 CONFIG = {
     "names": {"objective": "declutr", "encoder": "gru", "corpus": "text", "budget": "teaching"},
@@ -63,24 +67,32 @@ def test_how_far_all_are() -> None:
     assert shown == "3 in runs: 2 missing, 1 finished; 2 at a time"
 
 
+def files(root: Path, task: str, text: str = "a") -> str:
+    """Writes the files of ``task`` under its group's root; their digest."""
+    for name in TASKS[task].files:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return digest_files(TASKS[task], root)
+
+
+def judged(out: Path, digests: Mapping[str, str]) -> None:
+    """Results of tasks on files of these digests."""
+    tasks = {task: record(task, files=digest) for task, digest in digests.items()}
+    (out / "senteval.json").write_text(json.dumps({"tasks": tasks, "model": {"name": "a"}, "protocol": "default"}))
+
+
 def test_what_is_judged_is_not_judged_again(tmp_path: Path) -> None:
-    data, absent = tmp_path / "data", tmp_path / "data" / "CR"
-    record = {
-        "kind": "kfold", "protocol": "default", "dev": 79.0, "test": 80.0, "n_train": 5452, "n_dev": 5452,
-        "n_test": 500, "l2": 1e-5, "seconds": 1.0, "files": "f",
-    }  # fmt: skip
-    results: dict[str, Any] = {"tasks": {"TREC": record}, "model": {"name": "a"}, "protocol": "default"}
-    results |= {"data": {"downstream": str(data / "downstream")}, "missing": {"CR": str(absent)}}
+    data = tmp_path / "data"
+    digest = files(data / "downstream", "TREC")
     assert not complete(tmp_path, data, ["TREC"])
-    (tmp_path / "senteval.json").write_text(json.dumps(results))
+    judged(tmp_path, {"TREC": digest})
     assert complete(tmp_path, data, ["TREC"])
-    assert complete(tmp_path, data, ["TREC", "CR"])
-    assert not complete(tmp_path, data, ["TREC", "MR"])
+    assert complete(tmp_path, data, ["TREC", "CR"])  # whose files are not there
+    assert complete(tmp_path, data, None)
     assert not complete(tmp_path, Path("other"), ["TREC"])
-    assert not complete(tmp_path, data, None)
     asked: dict[str, Any] = {"data": data, "protocol": "default", "passed": ["device=cpu", "seed=1"], "threads": 1}
     assert side_by_side.evaluation(tmp_path, **asked, tasks=["TREC"]) is None
-    absent.mkdir(parents=True)  # fetched since
+    files(data / "downstream", "CR")  # fetched since
     assert not complete(tmp_path, data, ["TREC", "CR"])
     assert side_by_side.evaluation(tmp_path, **asked, tasks=["TREC", "CR"]) == [
         side_by_side.EVALUATE,
@@ -92,3 +104,22 @@ def test_what_is_judged_is_not_judged_again(tmp_path: Path) -> None:
         "device=cpu",
         "tasks=[TREC,CR]",
     ]
+
+
+def test_scores_of_other_files_are_none_of_these(tmp_path: Path) -> None:
+    first, second, rebuilt, genuine = (tmp_path / name for name in ("a", "b", "rebuilt", "genuine"))
+    tasks = ["TREC", "Length"]
+    digests = {"TREC": files(first / "downstream", "TREC")}
+    judged(tmp_path, digests)
+    assert complete(tmp_path, first, tasks)
+    digests["Length"] = files(rebuilt, "Length")
+    assert not complete(tmp_path, first, tasks, str(rebuilt))  # which was not named before
+    judged(tmp_path, digests)
+    assert complete(tmp_path, first, tasks, str(rebuilt))
+    files(genuine, "Length", "b")
+    assert not complete(tmp_path, first, tasks, str(genuine))
+    files(second / "downstream", "TREC", "b")
+    assert not complete(tmp_path, second, tasks, str(rebuilt))
+    assert side_by_side.evaluation(
+        tmp_path, data=first, protocol="default", passed=[], threads=1, tasks=tasks, probing=str(genuine)
+    )

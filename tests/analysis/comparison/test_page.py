@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison import page
+from analysis.comparison import page, sections
 from analysis.comparison.contents import Comparison
 from tests.analysis.comparison import made_up
+from tests.analysis.senteval import made_up as senteval
 
 VOID = {"meta", "input", "link", "br", "img"}
 
@@ -118,6 +119,16 @@ def test_best_scores_are_marked_and_the_start_is_not(parsed: Parsed) -> None:
     strong = parsed.texts["strong"]
     assert "21.50 ± 0.71" in strong  # recall@1 of declutr
     assert "before training: gru" in parsed.texts["th"]
+
+
+def test_leads_are_counted_over_tasks_not_averages(whole: Comparison) -> None:
+    runs = tuple(
+        replace(run, results=senteval.results("any", senteval.records(("CR", "SUBJ"), 90.0 - 20 * place)))
+        for place, run in enumerate(run for run in whole.runs if run.finished and run.seed == 1)
+    )
+    shown = sections.judgement(replace(whole, runs=runs))
+    assert "declutr_downstream (2 of 17)" in shown
+    assert "Clear leads: declutr · gru 2, of 2 scores." in shown
 
 
 def test_it_can_do_without_everything(tmp_path: Path) -> None:

@@ -237,6 +237,9 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         compare_folders(a, tmp_path / "c")
     assert main([str(a), str(tmp_path / "c")]) == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith("TREC: The two have different test examples")
+    with pytest.raises(SystemExit):
+        main([str(a), str(b), "--seed", "-1"])
+    assert capsys.readouterr().err.endswith("--seed must be at least 0. Got -1 instead.\n")
     with pytest.raises(ValueError, match="metric must be one of"):
         compare(scored(np.zeros(1), np.zeros(1)), scored(np.zeros(1), np.zeros(1)), "mse")
 

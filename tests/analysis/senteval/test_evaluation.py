@@ -182,6 +182,21 @@ def test_a_changed_protocol_has_another_name(data: Path, tmp_path: Path) -> None
     assert protocol.classifier.hidden == 6 and PROTOCOLS["prototyping"].classifier.hidden == 0
 
 
+def test_a_hidden_layer_that_is_given_is_not_tuned(data: Path, tmp_path: Path) -> None:
+    conssent = PROTOCOLS["conssent"]
+    results = evaluate(
+        lambda pooling: RandomVectors(dimension=8),
+        {},
+        conssent.changed(hidden=6),
+        data=data,
+        out=tmp_path,
+        tasks=["Length"],
+    )
+    assert results.protocol == "conssent+hidden=6" and "hidden" not in results.tasks["Length"]
+    assert conssent.changed(folds=3).probing_hidden == conssent.probing_hidden
+    assert conssent.changed(dropout=0.0).probing_dropout == (0.0,)
+
+
 def test_captions_have_no_predictions(data: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         run(data, tmp_path / name, tasks=["ImageCaptionRetrieval", "STS12"])

@@ -121,6 +121,18 @@ def test_too_few_examples_for_the_folds() -> None:
         nested(features, labels, 2, PROTOCOLS["default"])
 
 
+@pytest.mark.parametrize("hidden", [0, 3])
+def test_too_few_examples_for_the_last_fit(hidden: int) -> None:
+    """Folds work, but of fewer than 20 examples 5 % is none to stop by."""
+    features, labels = task(2, n=27)
+    short = replace(SHORT, classifier=replace(SHORT.classifier, hidden=hidden))
+    line = r"^A classifier needs at least 20 training examples, as 5 % of them .* done\. Got {} instead\.$"
+    with pytest.raises(UserError, match=line.format(18)):
+        nested(features, labels, 2, short)
+    with pytest.raises(UserError, match=line.format(19)):
+        kfold(features[:19], labels[:19], features, labels, 2, short)
+
+
 @pytest.mark.slow
 def test_scores_of_the_published_toolkit() -> None:
     """Its own figures for all-MiniLM-L6-v2 on customer reviews, to the digit, in both of its configurations."""

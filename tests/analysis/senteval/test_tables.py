@@ -228,7 +228,9 @@ GRID = Grid(
     [
         Row("a_1 & |b|", {CR: Cell(80.004, "80.00"), F1: Cell(70, "70.00")}, protocol="default"),
         Row(
-            "[red]", {CR: Cell(80.001, "80.00"), F1: Cell(69, "69.00"), ("", "probing (9 of 10)"): Cell(5, "5.00")}
+            "[red]",
+            {CR: Cell(80.001, "80.00"), F1: Cell(69, "69.00"), ("", "probing (9 of 10)"): Cell(5, "5.00")},
+            protocol="default",
         ),
     ],
     [Row("GloVe", {CR: Cell(80, "80.0")}, "declutr", "default")],
@@ -240,6 +242,13 @@ def test_best_of_ours_with_ties() -> None:
     assert [GRID.is_best(row, CR) for row in GRID.ours + GRID.printed] == [True, True, False]
     assert [GRID.is_best(row, F1) for row in GRID.ours] == [True, False]
     assert not GRID.is_best(GRID.ours[1], ("", "probing (9 of 10)"))  # alone
+
+
+def test_best_is_among_those_of_one_protocol() -> None:
+    made = [results(str(score), records(("CR",), score)) for score in (70, 75)]
+    made += [results(str(score), records(("CR",), score), protocol="simcse") for score in (80, 81, 81)]
+    grid = comparison([*made, results("alone", records(("CR",), 90), protocol="gensen")])
+    assert [grid.is_best(row, CR) for row in grid.ours] == [False, True, False, True, True, False]
 
 
 def test_markdown() -> None:
@@ -258,7 +267,7 @@ def test_csv() -> None:
     assert list(csv.reader(io.StringIO(as_csv(GRID)))) == [
         ["model", "source", "protocol", "CR", "MRPC.f1", "STS12.spearman.mean", "probing (9 of 10)"],
         ["a_1 & |b|", "ours", "default", "80.00", "70.00", "", ""],
-        ["[red]", "ours", "", "80.00", "69.00", "", "5.00"],
+        ["[red]", "ours", "default", "80.00", "69.00", "", "5.00"],
         ["GloVe", "declutr", "default", "80.0", "", "", ""],
     ]
 
