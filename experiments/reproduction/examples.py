@@ -120,7 +120,11 @@ def sequences(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         (a, b), (c, d) = divide(first, rng), divide(second, rng)
         rows += [[name, f"{text(a)} // {text(b)}", f"{text(a)} // {text(d)}"]]
         rows += [["", f"{text(c)} // {text(d)}", f"{text(c)} // {text(b)}"]]
-    note = f"Drawn as in training, from {source.name}; // stands between the two parts of a pair."
+    note = (
+        f"Drawn from {source.name} by the training's functions; // stands between the two parts of a pair. These "
+        "are words, and what is put in comes from sentences of this length; in training they are the encoder's "
+        "tokens, of the whole corpus."
+    )
     return f"{_markdown(['task', 'positive', 'negative'], rows)}\n\n{note}"
 
 

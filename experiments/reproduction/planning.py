@@ -167,7 +167,8 @@ def _overrides(
     flops = share * _number(given, "budget.flops", grid.flops)
     if flops and (wanted.budget == "teaching" or "budget.flops" in given):
         scaled.append(f"budget.flops={flops:.4g}")
-    passes = epochs * _number(given, "budget.epochs", grid.epochs)
+    most = min(value.most_epochs for value in combination)
+    passes = min(most, epochs * _number(given, "budget.epochs", grid.epochs))
     if passes and (wanted.budget == "paper" or "budget.epochs" in given):
         scaled.append(f"budget.epochs={passes:g}")
     size = documents * _number(given, "budget.documents", grid.documents)

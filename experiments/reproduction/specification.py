@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ MODEL = "model"  # the axis that encoder= takes the place of
 # Figures of a first version that were left out of the final one go by the paper's plain name too.
 ALIASES = {"declutr/s1a": "declutr_v1/s1a", "declutr/s1b": "declutr_v1/s1b"}
 _KEYS = {"like", "figure", "table", "base", "axes", "grids", "point", "scores", "marks", "ensemble", "cannot"}
-_VALUE_KEYS = ("set", "by", "share", "epochs", "documents", "pooling")
+_VALUE_KEYS = ("set", "by", "share", "epochs", "most_epochs", "documents", "pooling")
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Value:
         share: of compute against a run of share 1, so that all runs see as many documents at teaching size.
         epochs, documents: times the number of epochs, or of documents in a batch, of the others (the controls of
             DeCLUTR's section 5.2).
+        most_epochs: that its runs have, however many the others have.
         pooling: by which its runs are judged ("" is their encoder's own): one run serves several.
     """
 
@@ -41,6 +43,7 @@ class Value:
     by: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     share: float = 1.0
     epochs: float = 1.0
+    most_epochs: float = math.inf
     documents: float = 1.0
     pooling: str = ""
 
@@ -235,7 +238,7 @@ def _value(label: str, given: Any, where: str) -> Value:
         str(axis): {str(key): tuple(overrides) for key, overrides in values.items()}
         for axis, values in given.get("by", {}).items()
     }
-    factors = {key: float(given[key]) for key in ("share", "epochs", "documents") if key in given}
+    factors = {key: float(given[key]) for key in ("share", "epochs", "most_epochs", "documents") if key in given}
     return Value(label, tuple(given.get("set", ())), by, **factors, pooling=str(given.get("pooling", "")))
 
 

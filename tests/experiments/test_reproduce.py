@@ -253,6 +253,25 @@ def test_the_language_model_is_trained_as_its_preset_says() -> None:
     config, preset = (compose.check(list(given)) for given in (run.overrides, ["+experiment=conssent/langmod"]))
     for key in ("budget", "optimizer", "schedule", "encoder", "corpus", "sentences", "dev_batches"):
         assert config[key] == preset[key], key
+    for given, epochs in (("0.5", 0.5), ("3", 1)):
+        asked = Reproduction(figure="conssent/table2", budget="paper")
+        [run] = plan(only("conssent/table2", "paper", row=["LangMod"]), asked, [f"budget.epochs={given}"])
+        assert f"budget.epochs={epochs:g}" in run.overrides
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in specification.names() if name.startswith(("conssent", "gensen"))]
+)
+def test_all_values_of_the_paper_at_our_size(name: str) -> None:
+    """``grid=paper`` has the paper's rows; their encoders stay small."""
+    if not (given := specification.read(name)).grids:
+        pytest.skip("nothing is trained")
+    sizes = {}
+    for grid in ("teaching", "paper"):
+        runs = plan(given, Reproduction(figure=name, grid=grid, seeds=(1,)))
+        configs = [compose.check(list(run.overrides)) for run in runs]
+        sizes[grid] = {(config["encoder"].get("hidden"), config["optimizer"]["_target_"]) for config in configs}
+    assert sizes["paper"] <= sizes["teaching"]
 
 
 @pytest.mark.parametrize("name", ["declutr/3", "declutr_v1/3"])
