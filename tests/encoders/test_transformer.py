@@ -44,7 +44,7 @@ def test_padding_changes_nothing(family: str) -> None:
 
 @pytest.mark.parametrize("family", sorted({*models.SEE_ALL, "modernbert"}))
 def test_the_gpus_mask_gives_the_same_states(family: str) -> None:
-    window = {"local_attention": 4, "reference_compile": False} if family == "modernbert" else {}
+    window = {"local_attention": 4} if family == "modernbert" else {}
     encoder = tiny(family, shape=shape(family, **window), attention="sdpa")
     tokens = _tokens(encoder, (5, 20, 3))
     whole = models.full_mask(tokens.mask)

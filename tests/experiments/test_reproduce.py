@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from data.errors import UserError
-from experiments import compose, signatures
+from experiments import compose
 from experiments.arguments import key_of
 from experiments.reproduction import planning, settings, specification
 from experiments.reproduction.planning import core_seconds, plan
 from experiments.reproduction.settings import Reproduction
 from experiments.reproduction.specification import Grid, Specification, Value
-from tests.tiny import TinyEncoder
 
 NAMES = specification.names()
 TRAINED = [name for name in NAMES if specification.read(name).grids]
@@ -222,134 +220,6 @@ def test_all_its_runs_can_be_composed(
     passed = GIVEN.get(name.split("/")[0], []) if size == "paper" else []
     runs = plan(specification.read(name), Reproduction(**keys), passed)
     assert len({(run.name, run.pooling) for run in runs}) == len(runs) > 0
-
-
-def only(name: str, budget: Any, **axes: Any) -> Specification:
-    """The figure or table with these values of these axes, and one seed."""
-    given = specification.read(name)
-    grid = given.grids[budget]
-    chosen = {axis: tuple(map(str, values)) for axis, values in axes.items()}
-    return replace(given, grids={budget: replace(grid, axes={**grid.axes, **chosen}, seeds=(1,))})
-
-
-@pytest.mark.parametrize(("task", "k", "row"), [("R", 2, "R(2)"), ("MT", 2, "MT(3)")])
-def test_conssents_tables_and_figures_share_their_runs(task: str, k: int, row: str) -> None:
-    """At the paper's sizes, where each encoder is days of a GPU; x = 2 is k = 3 of MT."""
-    found = [
-        plan(only(name, "paper", **axes), Reproduction(figure=name, budget="paper"))
-        for name, axes in (
-            ("conssent/fig3", {"task": [f"ConsSent-{task}"], "k": [k]}),
-            ("conssent/table2", {"row": [f"ConsSent-{row}"]}),
-        )
-    ]
-    [[one], [other]] = found
-    assert one.name == other.name
-
-
-def test_the_language_model_is_trained_as_its_preset_says() -> None:
-    [run] = plan(
-        only("conssent/table2", "paper", row=["LangMod"]), Reproduction(figure="conssent/table2", budget="paper")
-    )
-    config, preset = (compose.check(list(given)) for given in (run.overrides, ["+experiment=conssent/langmod"]))
-    for key in ("budget", "optimizer", "schedule", "encoder", "corpus", "sentences", "dev_batches"):
-        assert config[key] == preset[key], key
-    for given, epochs in (("0.5", 0.5), ("3", 1)):
-        asked = Reproduction(figure="conssent/table2", budget="paper")
-        [run] = plan(only("conssent/table2", "paper", row=["LangMod"]), asked, [f"budget.epochs={given}"])
-        assert f"budget.epochs={epochs:g}" in run.overrides
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in specification.names() if name.startswith(("conssent", "gensen"))]
-)
-def test_all_values_of_the_paper_at_our_size(name: str) -> None:
-    """``grid=paper`` has the paper's rows; their encoders stay small."""
-    if not (given := specification.read(name)).grids:
-        pytest.skip("nothing is trained")
-    sizes = {}
-    for grid in ("teaching", "paper"):
-        runs = plan(given, Reproduction(figure=name, grid=grid, seeds=(1,)))
-        configs = [compose.check(list(run.overrides)) for run in runs]
-        sizes[grid] = {(config["encoder"].get("hidden"), config["optimizer"]["_target_"]) for config in configs}
-    assert sizes["paper"] <= sizes["teaching"]
-
-
-@pytest.mark.parametrize("name", ["declutr/3", "declutr_v1/3"])
-def test_every_run_of_figure_3_is_one_epoch(name: str) -> None:
-    given = only(name, "teaching", objective=["contrastive only", "MLM + contrastive"], size=[10, 100])
-    lengths = []
-    for run in plan(given, Reproduction(figure=name)):
-        config = compose.check(list(run.overrides))
-        planned = signatures.build(config["budget"]).plan(step_flops=1e10, step_tokens=1.0, steps_per_epoch=127)
-        lengths.append((config["corpus"]["fraction"], planned.epochs))
-    assert lengths == [(0.1, 1.0), (1.0, 1.0)] * 2
-
-
-def test_table_4_judges_one_run_by_each_pooling_after_equal_tokens() -> None:
-    given = specification.read("declutr/table4")
-    asked = Reproduction(figure="declutr/table4", seeds=(1,))
-    runs = [run for run in plan(given, asked) if run.labels["row"] != "word vectors"]
-    poolings: dict[str, list[str]] = {}
-    for run in runs:
-        poolings.setdefault(run.name, []).append(run.pooling)
-    assert sorted(poolings.values()) == [["cls", ""], ["cls", "", "pooler"], ["cls", "", "pooler"]]
-    tokens = {compose.check(list(run.overrides))["budget"]["tokens"] for run in runs}
-    assert tokens == {7.5e5}
-
-
-def test_transformers_learn_inference_as_sentence_bert_does() -> None:
-    """The first version's table S5, by the published program, but for the length."""
-    given = only("declutr_v1/table_s5", "teaching", row=["roberta-mini, after"])
-    [run] = plan(given, Reproduction(figure="declutr_v1/table_s5"))
-    config = compose.check(list(run.overrides))
-    preset = compose.check(["+experiment=sentence_bert/allnli", "objective.nli.path=."])
-    assert config["objective"]["features"] == "sentence_bert"
-    assert config["objective"]["batch_size"] == 16
-    for key in ("schedule", "gradient_norm"):
-        assert config[key] == preset[key], key
-    assert config["optimizer"]["weight_decay"] == preset["optimizer"]["weight_decay"]
-
-
-@pytest.mark.parametrize("name", ["declutr/3", "declutr_v1/s1a", "declutr/table2"])
-def test_a_papers_corpus_is_all_trained_on(name: str) -> None:
-    """But for what the losses on held-out text need."""
-    given = specification.read(name)
-    config = compose.check([*given.base, *given.grids["paper"].base, "objective=declutr"])
-    assert config["names"]["corpus"] == "openwebtext"
-    assert 0 < config["corpus"]["dev_fraction"] <= 1e-3
-
-
-@pytest.mark.parametrize(("size", "documents"), [("teaching", 16), ("teaching", 6), ("paper", 16)])
-def test_one_and_two_anchors_see_equal_spans_in_equal_effective_batches(size: Any, documents: int) -> None:
-    """Section 5.2 of DeCLUTR, on the configurations that the runs are really given."""
-    given = specification.read("declutr/2a")
-    narrow = {"P": ("1", "4"), "tau": ("0.05",), "model": given.grids[size].axes["model"][:1]}
-    grid = replace(given.grids[size], axes={**given.grids[size].axes, **narrow}, without=(), seeds=(1,))
-    asked = Reproduction(figure="declutr/2a", budget=size)
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for run in plan(replace(given, grids={size: grid}), asked, [f"budget.documents={documents}"]):
-        config = compose.check(list(run.overrides))
-        found.setdefault((run.labels["P"], run.labels["lr"]), {})[run.labels["A"]] = config
-    for configs in found.values():
-        one, two = configs["1"], configs["2"]
-        batches, spans = [], []
-        for config in (one, two):
-            objective = signatures.build(config["objective"])
-            length = signatures.build(config["budget"]).plan(
-                step_flops=objective.step_flops(TinyEncoder()),
-                step_tokens=1.0,
-                steps_per_epoch=960 / objective.batch_size,  # of a corpus of 960 documents
-            )
-            batches.append(objective.batch_size * objective.sampler.anchors)
-            spans.append(length.steps * batches[-1])
-        assert batches == [2 * documents] * 2  # anchors, and as many mean positives: 4N embeddings
-        assert spans[0] == spans[1]
-        differing = {key for key in one["objective"] if one["objective"][key] != two["objective"][key]}
-        assert differing == {"anchors_per_document", "batch_size"}
-    assert len(found) == 2 * len(grid.axes["lr"])
-
-
-# The command line
 
 
 @pytest.mark.parametrize(
