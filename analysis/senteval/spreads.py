@@ -1,4 +1,4 @@
-"""Rows of one name as one row: the mean of each score, as over seeds, with its spread or its uncertainty."""
+"""Rows of one name as one row: the mean of each score, as over seeds, or its difference to another name's."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from statistics import fmean, stdev
 
 from scipy.stats import t
 
-from analysis.senteval.printed import Key
+from analysis.figures.verdicts import reach, welch
+from analysis.senteval.printed import Cell, Key
 from analysis.senteval.rendering import Grid, Row, score_cell
+from data.errors import UserError
 
 
 def merged(grid: Grid, *, interval: bool = False) -> Grid:
@@ -21,9 +23,7 @@ def merged(grid: Grid, *, interval: bool = False) -> Grid:
         interval: means stand with the half of their 95 % interval (Student's t), not with the scores' standard
             deviation (over n - 1).
     """
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in grid.ours:
-        groups.setdefault((row.name, row.protocol), []).append(row)
+    groups = _groups(grid)
     rows = [_merged(group, interval) for group in groups.values()]
     if len(rows) == len(grid.ours):
         return grid
@@ -34,6 +34,60 @@ def merged(grid: Grid, *, interval: bool = False) -> Grid:
     return replace(
         grid, ours=rows, columns=columns, notes=[*grid.notes, note], spread="ci95" if interval else "sd"
     )
+
+
+def differences(grid: Grid, base: str) -> Grid:
+    """The means of all other names less those of ``base``, with the half of their 95 % interval (Student's t).
+
+    Where both names have as many results, these are paired in the order in which they stand, as seeds are that
+    share their data; else the interval is Welch's, or of a base of one result that of the other mean. One against
+    one has none. Names of which ``base`` has no result by the same protocol are left out.
+
+    Raises:
+        UserError: if nothing is left.
+    """
+    groups = _groups(grid)
+    pairs = [
+        (rows, groups[base, protocol])
+        for (name, protocol), rows in groups.items()
+        if name != base and (base, protocol) in groups
+    ]
+    if not pairs:
+        names = ", ".join(dict.fromkeys(name for name, _ in groups))
+        raise UserError(
+            f"--against must be one of two or more names of one protocol: {names}. Got {base} instead."
+        )
+    told = ", ".join(f"{rows[0].name} ({len(rows)}, {len(of)})" for rows, of in pairs)
+    note = (
+        f"Difference to {base} ± half of its 95 % interval (t), and the numbers of results, which are paired in "
+        f"their order where there are as many of both: {told}."
+    )
+    rows = [_difference(*pair) for pair in pairs]
+    columns = [key for key in grid.columns if any(key in row.cells for row in rows)]
+    return Grid(f"{grid.title}, difference to {base}", columns, rows, [], [*grid.notes, note], "ci95")
+
+
+def _groups(grid: Grid) -> dict[tuple[str, str], list[Row]]:
+    """Our rows by name and protocol."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in grid.ours:
+        groups.setdefault((row.name, row.protocol), []).append(row)
+    return groups
+
+
+def _difference(rows: list[Row], base: list[Row]) -> Row:
+    cells, deviations = {}, {}
+    for key in (key for key in rows[0].cells if all(key in row.cells for row in rows + base)):
+        ours, theirs = ([row.cells[key].value for row in side] for side in (rows, base))
+        value, half = fmean(ours) - fmean(theirs), None
+        if len(ours) == len(theirs) > 1:
+            half = reach(stdev(a - b for a, b in zip(ours, theirs, strict=True)) / sqrt(len(ours)), len(ours) - 1)
+        elif sides := [(stdev(side), len(side)) for side in (ours, theirs) if len(side) > 1]:
+            half = reach(*welch(*sides))
+        cells[key] = Cell(value, f"{value:+.2f}" + ("" if half is None else f" ± {half:.2f}"))
+        if half is not None:
+            deviations[key] = half
+    return replace(rows[0], cells=cells, deviations=deviations, count=len(rows))
 
 
 def _merged(rows: list[Row], interval: bool) -> Row:

@@ -26,7 +26,7 @@ from analysis.senteval.printed import PAPERS, Key, PrintedRow, paper_rows
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
 from analysis.senteval.rendering import FORMATS, Grid, Row, rich_table, score_cell
 from analysis.senteval.results import FILE, Results, read_results
-from analysis.senteval.spreads import merged
+from analysis.senteval.spreads import differences, merged
 from analysis.senteval.tasks import find
 from data.errors import UserError
 
@@ -93,6 +93,7 @@ def comparison(
     tasks: Collection[str] | None = None,
     mean: bool = False,
     interval: bool = False,
+    against: str | None = None,
 ) -> Grid:
     """The table of ``results``, a row each, with the rows of ``papers`` (of PAPERS) below.
 
@@ -103,9 +104,10 @@ def comparison(
         tasks: whose columns are shown; averages are over all tasks nevertheless. None: all.
         mean: results of equal name and protocol make one row, of means and standard deviations.
         interval: of means and halves of their 95 % intervals instead.
+        against: a name, to which the differences of all others are shown (``spreads.differences``).
 
     Raises:
-        UserError: if there is nothing to show.
+        UserError: if there is nothing to show, or to compare with ``against``.
     """
     printed = [row for paper in papers for row in paper_rows(paper, split)]
     scores = [_scores(one, only_comparable=bool(papers)) for one in results]
@@ -113,7 +115,7 @@ def comparison(
     wanted = _ordered(theirs or [key for one in results for key in _keys(one, split)])
     wanted = [key for key in wanted if tasks is None or key[0] in tasks]
     columns = [key for key in wanted if any(score(*key) is not None for score in scores)]
-    names = _names(results, numbered=not (mean or interval))
+    names = _names(results, numbered=not (mean or interval or against))
     ours = [Row(name, {}, protocol=one.protocol) for name, one in zip(names, results, strict=True)]
     below = [Row(row.model, {}, row.paper, PAPER_PROTOCOLS[row.paper]) for row in printed]
     for key in columns:
@@ -145,6 +147,8 @@ def comparison(
     notes += [remark for (paper, task), remark in REMARKS.items() if paper in papers and task in shown]
     notes += _data_notes(results, names, left_out=bool(papers))
     grid = Grid(f"SentEval, {split}", columns, ours, below, notes)
+    if against is not None:
+        return differences(grid, against)
     return merged(grid, interval=interval) if mean or interval else grid
 
 
@@ -297,12 +301,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     several = parser.add_mutually_exclusive_group()
     several.add_argument("--mean", action="store_true", help="one row a name: mean and standard deviation")
     several.add_argument("--interval", action="store_true", help="one row a name: mean and its 95 %% interval (t)")
+    several.add_argument("--against", metavar="NAME", help="differences to it, 95 %% intervals (t)")
     given = parser.parse_args(arguments)
     try:
         tasks = {task.name for task in find(given.tasks)} if given.tasks else None
         results = [_read(one, given.by) for one in given.results]
         grid = comparison(
-            results, given.papers, given.split, tasks=tasks, mean=given.mean, interval=given.interval
+            results,
+            given.papers,
+            given.split,
+            tasks=tasks,
+            mean=given.mean,
+            interval=given.interval,
+            against=given.against,
         )
     except UserError as error:
         print(error, file=sys.stderr)

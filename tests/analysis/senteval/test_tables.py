@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from scipy import stats
 
 from analysis.senteval.printed import Cell
 from analysis.senteval.records import PROBING
@@ -249,6 +250,31 @@ def test_best_is_among_those_of_one_protocol() -> None:
     made += [results(str(score), records(("CR",), score), protocol="simcse") for score in (80, 81, 81)]
     grid = comparison([*made, results("alone", records(("CR",), 90), protocol="gensen")])
     assert [grid.is_best(row, CR) for row in grid.ours] == [False, True, False, True, True, False]
+
+
+def test_differences_are_paired_in_their_order() -> None:
+    given = {"a": (80, 83, 86), "b": (79, 81, 83), "start": (70,), "few": (60, 62)}
+    made = [results(name, records(("CR",), score)) for name, scores in given.items() for score in scores]
+    paired = comparison(made, against="b")
+    shown = {row.name: row.cells[CR].text for row in paired.ours}
+    half = 4.302653 * 1 / 3**0.5  # of 1, 2, 3: Student's t of 2 degrees of freedom at 0.975
+    welch = stats.ttest_ind([60, 62], [79, 81, 83], equal_var=False).confidence_interval()
+    assert shown == {
+        "a": f"+2.00 ± {half:.2f}",
+        "start": f"-11.00 ± {4.302653 * 2 / 3**0.5:.2f}",
+        "few": f"-20.00 ± {(welch.high - welch.low) / 2:.2f}",
+    }
+    assert (
+        "in their order where there are as many of both: a (3, 3), start (1, 3), few (2, 3)." in paired.notes[-1]
+    )
+    assert next(csv.DictReader(io.StringIO(as_csv(paired))))["CR.ci95"] == f"{half:.2f}"
+    [alone] = comparison(made[6:8], against="start").ours
+    assert alone.cells[CR].text == "-10.00" and not alone.deviations
+    with pytest.raises(UserError, match=r"^--against must be one of two .* a, b, start, few\. Got c instead\.$"):
+        comparison(made, against="c")
+    made.append(results("b", records(("CR",), 99), protocol="simcse"))
+    shown = {row.name: row.cells[CR].text for row in comparison(made, against="b (default)").ours}
+    assert shown["a (default)"] == f"+2.00 ± {half:.2f}" and "b (simcse)" not in shown
 
 
 def test_markdown() -> None:
