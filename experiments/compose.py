@@ -172,8 +172,9 @@ def one_line_errors() -> Iterator[None]:
             raise
         first, status = True, 2
         message = (
-            "Out of memory. objective.cache_chunk=<spans embedded at a time, 16 say> bounds it and gives the same "
-            "gradient; budget.documents= and budget.max_span= make batches smaller."
+            "Out of memory. In training objective.cache_chunk=<spans embedded at a time, 16 say> bounds it and "
+            "gives the same gradient; budget.documents= and budget.max_span= make smaller batches. device=cpu "
+            "needs no GPU."
         )
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):

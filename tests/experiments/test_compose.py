@@ -150,7 +150,11 @@ def test_resume_takes_only_what_does_not_change_the_run(tmp_path: Path) -> None:
         (UserError("No."), 2, "No."),
         (KeyboardInterrupt(), 130, "Interrupted."),
         (KeyboardInterrupt("Stopped."), 130, "Stopped."),
-        (torch.OutOfMemoryError("CUDA out of memory. Tried ..."), 2, "Out of memory. objective.cache_chunk="),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried ..."),
+            2,
+            "Out of memory. In training objective.cache_",
+        ),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), 2, "Out of memory."),
         (OSError(28, "No space left on device", "x"), 2, "Cannot read or write x: No space left on device."),
     ],
