@@ -107,7 +107,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
     result.caption, result.caption_justify = "\n".join(notes) or None, "left"
     result.add_column("state")
     for row in rows:
-        start, trained = row.get("start") or {}, row.get("trained") or {}
+        start, trained, found = row.get("start") or {}, row.get("trained") or {}, _averages(row)
         result.add_row(
             row["run"],
             str(row.get("weights") or "–"),
@@ -118,7 +118,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
             _change(start.get("recall@1"), trained.get("recall@1")),
             _change(start.get("recall@5"), trained.get("recall@5")),
             _change(_probe_mean(start), _probe_mean(trained)),
-            *(_number(_averages(row).get(key), ".1f") for key in averages),
+            *(_number(found.get(key), ".1f") for key in averages),
             row["state"] if row["problem"] is None else f"[red]{row['state']}[/red]: {row['problem']}",
         )
     return result

@@ -16,6 +16,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs, is_tensorboard_available, is_wandb_available
 
 from analysis.figures import training
+from analysis.runs import read_lines
 from analysis.tables import card_scores, quick_table
 from data.errors import UserError
 from data.files import atomic_write, write_json
@@ -276,8 +277,7 @@ def _choose(trainer: Trainer, settings: Settings) -> int:
 
 def _dev_scores(folder: Path, step: int) -> dict[str, float]:
     """The held-out losses that the journal has for ``step``."""
-    for line in (folder / "metrics.jsonl").read_text().splitlines():
-        entry = json.loads(line)
+    for entry in read_lines(folder / "metrics.jsonl"):
         if entry["step"] == step and any(key.startswith("dev_") for key in entry):
             return {key: value for key, value in entry.items() if key.startswith("dev_")}
     return {}
@@ -285,7 +285,7 @@ def _dev_scores(folder: Path, step: int) -> dict[str, float]:
 
 def _tokens_seen(folder: Path, step: int) -> int:
     """Until ``step``, which need not be the last."""
-    entries = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    entries = read_lines(folder / "metrics.jsonl")
     return max((entry["tokens"] for entry in entries if "tokens" in entry and entry["step"] <= step), default=0)
 
 

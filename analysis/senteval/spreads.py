@@ -6,8 +6,6 @@ from dataclasses import replace
 from math import sqrt
 from statistics import fmean, stdev
 
-from scipy.stats import t
-
 from analysis.figures.verdicts import reach, welch
 from analysis.senteval.printed import Cell, Key
 from analysis.senteval.rendering import Grid, Row, score_cell
@@ -95,7 +93,9 @@ def _merged(rows: list[Row], interval: bool) -> Row:
         return rows[0]
     shared: list[Key] = [key for key in rows[0].cells if all(key in row.cells for row in rows)]
     values = {key: [row.cells[key].value for row in rows] for key in shared}
-    scale = t.ppf(0.975, len(rows) - 1) / sqrt(len(rows)) if interval else 1.0
-    deviations = {key: scale * stdev(found) for key, found in values.items()}
+    n = len(rows)
+    deviations = {
+        key: reach(stdev(found) / sqrt(n), n - 1) if interval else stdev(found) for key, found in values.items()
+    }
     cells = {key: score_cell(fmean(found), deviations[key]) for key, found in values.items()}
     return replace(rows[0], cells=cells, deviations=deviations, count=len(rows))

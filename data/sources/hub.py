@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from huggingface_hub.errors import HTTPError
+
 from data.errors import UserError, reason
 from data.network import ASK_SECONDS, unreachable
 from data.sources.base import Document, Part, Source
@@ -58,7 +60,6 @@ class Rows:
         commit = self.commit
         self._reach()
         import datasets
-        from huggingface_hub.errors import HTTPError
 
         try:
             yield from datasets.load_dataset(
@@ -88,7 +89,6 @@ class Rows:
         if self.revision and re.fullmatch("[0-9a-f]{40}", self.revision):
             return self.revision
         from huggingface_hub import HfApi
-        from huggingface_hub.errors import HTTPError
 
         self._reach()
         try:
