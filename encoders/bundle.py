@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ from encoders.offline import CHECKPOINTS
 
 MOST_BYTES, MOST_BYTES_IN_ALL = 16 * 10**6, 32 * 10**6
 RECIPE, LOG = "recipe.yaml", "training.csv"  # the run's configuration, and its losses
+PICTURE = "training.png"  # of figures/ of the run
 CURVE, LOGGED = 12, 500  # points of the held-out loss on the card, and rows of the log, at most
 GUESSES = 5
 FOLDERS = re.compile(
@@ -87,7 +89,9 @@ def bundle(
     )
     for heading in ("Scores", "Citation"):  # as the run's own card has them
         card = card.replace(f"## {heading}\n\nNot stated.", f"## {heading}\n\n{_section(of_run, heading)}")
-    extra = _curve(lines) + (_cloze(encoder) if encoder.has_mlm_head else "")
+    picture = run / "figures" / PICTURE
+    drawn = f"![Losses, learning rate and speed along the steps]({PICTURE})\n\n" if picture.is_file() else ""
+    extra = _curve(lines) + drawn + (_cloze(encoder) if encoder.has_mlm_head else "")
     card = card.replace("## Use\n", f"{extra}## Use\n", 1)
     if note:
         card = card.replace("## Scores\n", f"{note}\n\n## Scores\n", 1)
@@ -98,6 +102,8 @@ def bundle(
         (unfinished / "encoder").rmdir()
         (unfinished / RECIPE).write_text(_recipe(config), encoding="utf-8")
         (unfinished / LOG).write_text(_log(lines), encoding="utf-8")
+        if drawn:
+            shutil.copyfile(picture, unfinished / PICTURE)
         sizes = {path: path.stat().st_size for path in unfinished.rglob("*") if path.is_file()}
         large = [path.name for path, size in sizes.items() if size > MOST_BYTES]
         if large or sum(sizes.values()) > MOST_BYTES_IN_ALL:

@@ -35,7 +35,7 @@ def test_it_opens_by_name_in_half_precision(run: Path, tmp_path: Path, monkeypat
     assert halved < 0.6 * (run / "encoder" / "model.safetensors").stat().st_size
     model = AutoModelForMaskedLM.from_pretrained(folder)
     assert model.lm_head is not None and model.config.hidden_dropout_prob == 0.1
-    own = {"recipe.yaml", "training.csv"}
+    own = {"recipe.yaml", "training.csv", "training.png"}
     assert {path.name for path in folder.iterdir()} == {path.name for path in (run / "encoder").iterdir()} | own
 
 
@@ -43,7 +43,7 @@ def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> N
     told = {"licence": "None at all.", "note": "The rate was raised by hand."}
     card = (bundle.bundle(run, "roberta-mini", into=tmp_path, **told) / "README.md").read_text()
     assert all(card.count(text) == 1 for text in told.values())
-    assert card.count("## Held-out loss") == card.count("## Cloze") == 1
+    assert card.count("## Held-out loss") == card.count("## Cloze") == card.count("](training.png)") == 1
     assert all(sentence.replace("[MASK]", "___") in card for sentence in bundle.CLOZE)
     assert (
         re.search(r"random roberta, 1 layers x 16, .*, then declutr on [\d,]+ tokens", card)
