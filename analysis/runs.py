@@ -38,7 +38,7 @@ def read(folder: Path) -> dict[str, Any]:
     Returns:
         ``run`` (its name), ``path``, ``state`` ("finished", "unfinished", "broken"), ``problem`` (a line, where
         it is broken), and where known ``objective``, ``encoder``, ``corpus``, ``budget`` (names), ``seed``,
-        ``weights``, ``steps``, ``tokens``, ``loss``, ``start`` and ``trained`` (scores of quick.json),
+        ``weights``, ``steps``, ``tokens``, ``loss``, ``start``, ``trained`` and ``chance`` (scores of quick.json),
         ``facts`` (what they depend on), ``senteval`` (averages of senteval.json) and ``over`` (which tasks).
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
@@ -53,7 +53,7 @@ def read(folder: Path) -> dict[str, Any]:
         )
         row |= {"steps": last.get("step"), "tokens": last.get("tokens"), "loss": last.get("loss")}
         quick = _read_json(folder / "quick.json")
-        row |= {"start": quick.get("start", {}), "trained": quick.get("trained", {})}
+        row |= {column: quick.get(column, {}) for column in ("start", "trained", "chance")}
         row["facts"] = quick.get("facts", {})
         senteval = _read_json(folder / "senteval.json")
         row |= {"senteval": senteval.get("averages", {}), "over": senteval.get("averages_over", {})}

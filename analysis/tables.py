@@ -26,12 +26,12 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
     """The scores of quick.json as start | trained | change | chance | n.
 
     Args:
-        quick: ``{"start": scores, "trained": scores}`` with scores of ``analysis.quick.judge`` and dev losses
-            (``dev_*``); either may be absent.
+        quick: scores by "start", "trained" and "chance": those of ``analysis.quick.judge`` and dev losses
+            (``dev_*``); any may be absent.
         title: what was trained on what.
         facts: what the scores depend on (weights, negatives per anchor, tokens seen); printed below them.
     """
-    start, trained = (_in_percent(quick.get(column) or {}) for column in ("start", "trained"))
+    start, trained, guessed = (in_percent(quick.get(column) or {}) for column in ("start", "trained", "chance"))
     both = start | trained
     result = Table(
         title=title,
@@ -45,13 +45,13 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
     result.add_column("held-out text")
     for name in ("start", "trained", "change", "chance", "n"):
         result.add_column(name, justify="right")
-    for name in _in_order(both):
+    for name in in_order(both):
         result.add_row(
-            _label(name),
-            _show(name, start.get(name)),
-            _show(name, trained.get(name)),
+            label(name),
+            show(name, start.get(name)),
+            show(name, trained.get(name)),
             _change(name, start.get(name), trained.get(name), _count(name, both)),
-            _show(name, chance(name, both)),
+            show(name, guessed.get(name, chance(name, both))),
             f"{count:,.0f}" if (count := _count(name, both)) is not None else "",
         )
     return result
@@ -59,27 +59,27 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
 
 def card_scores(quick: Mapping[str, Scores]) -> dict[str, dict[str, str]]:
     """The same rows for a model's card: by column ("start", "trained"), what is shown by what it is called."""
-    columns = {name: _in_percent(quick.get(name) or {}) for name in ("start", "trained")}
+    columns = {name: in_percent(quick.get(name) or {}) for name in ("start", "trained")}
     both = columns["start"] | columns["trained"]
-    counts = {name: _count(name, both) for name in _in_order(both)}
-    labels = {name: _label(name) + (f", n = {n:,.0f}" if n is not None else "") for name, n in counts.items()}
+    counts = {name: _count(name, both) for name in in_order(both)}
+    labels = {name: label(name) + (f", n = {n:,.0f}" if n is not None else "") for name, n in counts.items()}
     return {
-        column: {label: _show(name, found.get(name)) for name, label in labels.items()}
+        column: {label: show(name, found.get(name)) for name, label in labels.items()}
         for column, found in columns.items()
     }
 
 
-def _in_order(scores: Mapping[str, float | None]) -> list[str]:
+def in_order(scores: Mapping[str, float | None]) -> list[str]:
     known = [name for name in _NAMES if name in scores]
     losses = sorted(name for name in scores if name.startswith("dev_") and not name.endswith("_unigram"))
     return known[:5] + losses + known[5:]
 
 
-def _label(name: str) -> str:
+def label(name: str) -> str:
     return f"{_name(name)} {'↑' if _higher_is_better(name) else '↓'}"
 
 
-def _in_percent(scores: Scores) -> dict[str, float | None]:
+def in_percent(scores: Scores) -> dict[str, float | None]:
     """Accuracies of the held-out loss are shares, all others are percentages already."""
     return {
         name: value if value is None or not name.endswith("_accuracy") else 100 * value
@@ -95,7 +95,7 @@ def _higher_is_better(name: str) -> bool:
     return name.startswith(("recall@", "probe_")) or name.endswith("_accuracy")
 
 
-def _show(name: str, value: float | None) -> str:
+def show(name: str, value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.1f}" if _higher_is_better(name) else f"{value:.3f}"

@@ -137,7 +137,9 @@ def _run(
         step = _choose(trainer, settings)
         scores["start"] |= _dev_scores(folder, 0)
         trained = _judged(judge, parts.encoder, texts, settings.seed, display, "the trained encoder")
-        scores |= {"trained": trained | _dev_scores(folder, step), "facts": _facts(parts, folder, step)}
+        chances = {f"dev_{part}": value for part, value in parts.objective.chances().items()}
+        scores |= {"trained": trained | _dev_scores(folder, step), "chance": chances}
+        scores["facts"] = _facts(parts, folder, step)
         write_json(quick, scores)
         _export(config, parts, scores, _precision(accelerator), folder)
         if samples := parts.objective.samples(parts.encoder):

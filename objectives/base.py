@@ -108,6 +108,8 @@ class Task(Drawer, Protocol):
     @property
     def needs(self) -> Needs: ...
 
+    def chances(self) -> dict[str, float]: ...
+
 
 class Objective(nn.Module, ABC):
     """Base of all objectives.
@@ -197,6 +199,13 @@ class Objective(nn.Module, ABC):
     def after_step(self) -> None:
         """Called after each optimiser step."""
 
+    def chances(self) -> dict[str, float]:
+        """What parts of ``part_names`` are for one who knows how frequent the answers are and nothing else.
+
+        Those alone of which that is known beforehand; over whole batches.
+        """
+        return {}
+
     def facts(self) -> dict[str, Any]:
         """What a table should say beside the scores (negatives per anchor, say)."""
         return {}
@@ -229,6 +238,9 @@ class Multitask(Objective):
     @abstractmethod
     def tasks(self) -> Mapping[str, Task]:
         """What is trained in turns, by name."""
+
+    def chances(self) -> dict[str, float]:
+        return {part: value for task in self.tasks.values() for part, value in task.chances().items()}
 
     def draw(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any:
         """Nothing: each of ``tasks`` draws its own examples.

@@ -17,6 +17,7 @@ silent:
 
 from __future__ import annotations
 
+import math
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -273,6 +274,11 @@ class ConsSent(Objective):
         if self.classifier is not None:
             flops += self.classifier.flops(rows)
         return 3 * flops  # forward, and twice as much backward
+
+    def chances(self) -> dict[str, float]:
+        shares = [1 / self.k] * self.k if self.task in PAIRS else [self.consistent, 1 - self.consistent]
+        loss = -sum(share * math.log(share) for share in shares)
+        return dict(zip(self.part_names, (loss, max(shares)), strict=True))
 
     def facts(self) -> dict[str, Any]:
         """The task as the paper writes it, and how many parts of others the own one is chosen against."""

@@ -16,6 +16,7 @@ beside none: its neighbours are each other's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -132,6 +133,11 @@ class QuickThoughts(Objective):
         length = self.mean_length + len(encoder.format.prefix) + len(encoder.format.suffix)
         flops = encoder.forward_flops(round(self.batch_size * length), length)
         return 3 * (flops + self.batch_size**2 * encoder.dimension)  # which is 2 D
+
+    def chances(self) -> dict[str, float]:
+        size, window = self.batch_size, self.window
+        near = 2 * window - window * (window + 1) / size  # neighbours in the mean: at both ends there are fewer
+        return dict(zip(self.part_names, (math.log(size - 1), near / (size - 1)), strict=True))
 
     def facts(self) -> dict[str, Any]:
         return {"window": self.window, "negatives per anchor": self.batch_size - self._least + 1}

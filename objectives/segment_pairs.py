@@ -14,6 +14,7 @@ global batch (the published programs: a fixed share of the positions, 20 at most
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
@@ -176,6 +177,9 @@ class SegmentPairs(Objective):
         mlm_sum = masked_lm_sum(encoder, encoding.states, pairs.labels)
         mlm, parts["mlm"], selected = global_mean(mlm_sum, int((pairs.labels != IGNORE).sum()))
         return Loss(total + self.mlm_weight * mlm, parts, {"mlm": selected})
+
+    def chances(self) -> dict[str, float]:
+        return {self.name: math.log(2), f"{self.name}_accuracy": 0.5}  # one pair in two follows
 
     # Cost
 

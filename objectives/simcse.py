@@ -11,6 +11,7 @@ Held-out losses are measured with dropout (ours: without it both passes are the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -134,6 +135,9 @@ class SimCSE(Objective):
         length = float(np.minimum(self.lengths + marks, self.max_length).mean())
         flops = encoder.forward_flops(round(rows * length), length) + 2.0 * rows * encoder.dimension**2
         return 3 * flops  # forward, and twice as much backward
+
+    def chances(self) -> dict[str, float]:
+        return dict(zip(self.part_names, (math.log(self.batch_size), 1 / self.batch_size), strict=True))
 
     def facts(self) -> dict[str, Any]:
         return {"negatives per anchor": self.batch_size - 1}

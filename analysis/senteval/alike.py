@@ -67,7 +67,11 @@ def label(judged: Judged, keys: Sequence[str]) -> str | None:
     Raises:
         UserError: if the run's configuration cannot be read.
     """
-    config = _config(judged)
+    return told(_config(judged), keys)
+
+
+def told(config: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+    """What ``config`` has at ``keys``, as ``label`` gives it."""
     values = [_at(config, key.split(".")) for key in keys]
     return " ".join(str(value) for value in values if value is not None) or None
 

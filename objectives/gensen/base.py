@@ -111,6 +111,10 @@ class GenSenTask(nn.Module, ABC):
     def needs(self) -> Needs:
         return Needs(unit="sentence")
 
+    def chances(self) -> dict[str, float]:
+        """See ``Objective``; of losses ``<part>_unigram`` tells it."""
+        return {}
+
     @property
     def synthetic(self) -> bool:
         """Whether a program made the examples up."""

@@ -1,0 +1,131 @@
+"""Held-out scores of runs before and after training; those of equal names as mean and standard deviation.
+
+    python -m analysis.held_out runs/<folder> runs/<another>
+    python -m analysis.held_out D=runs/<seed 1> D=runs/<seed 2> C=runs/<seed 1> --format md
+    python -m analysis.held_out runs/reproduced/conssent-* --by objective.task objective.k
+
+Chance is what guessing gets, where that is known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from analysis.command import finished
+from analysis.quick import chance
+from analysis.runs import read
+from analysis.senteval.alike import CONFIG, told
+from analysis.tables import in_order, in_percent, label, show
+from data.errors import UserError
+
+COLUMNS = ("start", "trained", "chance")
+
+
+class Row(NamedTuple):
+    """A measure of the runs of one name: values by COLUMNS, as shown."""
+
+    name: str
+    runs: int
+    measure: str
+    values: tuple[str, str, str]
+
+
+def table(named: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
+    """A row for each name and measure.
+
+    Args:
+        named: names, and ``analysis.runs.read`` of a run each.
+
+    Raises:
+        UserError: if a run has no scores.
+    """
+    groups: dict[str, list[dict[str, dict[str, float | None]]]] = {}
+    for name, run in named:
+        if not run.get("trained"):
+            raise UserError(f"{run['path']} has no held-out scores: {run['problem'] or 'it is not finished'}.")
+        found = {column: in_percent(run.get(column) or {}) for column in COLUMNS}
+        both = found["start"] | found["trained"]
+        found["chance"] = {key: found["chance"].get(key, chance(key, both)) for key in both}
+        groups.setdefault(name, []).append(found)
+    rows = []
+    for name, runs in groups.items():
+        shared = [key for key in in_order(runs[0]["trained"]) if all(key in run["trained"] for run in runs)]
+        for key in shared:
+            values = (_spread(key, [run[column].get(key) for run in runs]) for column in COLUMNS)
+            rows.append(Row(name, len(runs), label(key), tuple(values)))  # type: ignore[arg-type]
+    return rows
+
+
+def _spread(key: str, values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return "–"
+    mean = show(key, fmean(known))
+    return f"{mean} ± {show(key, stdev(known))}" if len(known) > 1 and stdev(known) else mean
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    lines = [["run", "runs", "held-out text", *COLUMNS], [":--", "--:", ":--", "--:", "--:", "--:"]]
+    lines += [[row.name, str(row.runs), row.measure, *row.values] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def as_text(rows: Sequence[Row]) -> Table:
+    shown = Table(header_style="bold")
+    for name in ("run", "runs", "held-out text", *COLUMNS):
+        shown.add_column(name, justify="left" if name in ("run", "held-out text") else "right")
+    last = ""
+    for row in rows:
+        again = row.name == last
+        shown.add_row("" if again else row.name, "" if again else str(row.runs), row.measure, *row.values)
+        last = row.name
+    return shown
+
+
+def _named(given: str, by: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Name and run of FOLDER or NAME=FOLDER; the name is else what the run has at ``by``, or its folder's."""
+    name, equals, path = given.partition("=")
+    if not equals or Path(given).exists():
+        name, path = "", given
+    if not Path(path).is_dir():
+        raise UserError(f"There is no folder {path}: name the folder of a run.")
+    run = read(Path(path))
+    if by and not name and run["problem"] is None:
+        name = told(yaml.safe_load((Path(path) / CONFIG).read_text(encoding="utf-8")), by) or ""
+    return name or str(run["run"]), run
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis.held_out",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("runs", nargs="+", metavar="[NAME=]RUN", help="folders of finished runs")
+    parser.add_argument("--format", default="text", choices=("text", "md"))
+    parser.add_argument(
+        "--by", nargs="+", default=[], metavar="KEY", help="name runs by their configuration: objective.task, say"
+    )
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        rows = table([_named(one, given.by) for one in given.runs])
+        if given.format == "text":
+            Console(width=max(Console().width, 100)).print(as_text(rows))
+        else:
+            print(as_markdown(rows))
+
+    return finished(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

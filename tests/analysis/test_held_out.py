@@ -1,0 +1,61 @@
+"""Held-out scores of several runs, over seeds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from analysis import held_out
+
+
+def run(folder: Path, task: str, seed: int, accuracy: float, **scores: float) -> str:
+    folder.mkdir()
+    config = {"seed": seed, "objective": {"task": task, "k": 3}, "names": {"objective": "conssent"}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    quick = {
+        "start": {f"dev_{task}_accuracy": 0.5},
+        "trained": {f"dev_{task}_accuracy": accuracy} | scores,
+        "chance": {f"dev_{task}_accuracy": 0.5},
+    }
+    (folder / "quick.json").write_text(json.dumps(quick))
+    return str(folder)
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()[2:]
+
+
+def test_seeds_of_one_name_are_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [run(tmp_path / f"d{seed}", "D", seed, share) for seed, share in ((1, 0.7), (2, 0.8), (3, 0.9))]
+    folders.append(run(tmp_path / "c1", "C", 1, 0.6))
+    assert held_out.main([*folders, "--format", "md", "--by", "objective.task", "objective.k"]) == 0
+    assert lines(capsys) == [
+        "| D 3 | 3 | dev D accuracy, % ↑ | 50.0 | 80.0 ± 10.0 | 50.0 |",
+        "| C 3 | 1 | dev C accuracy, % ↑ | 50.0 | 60.0 | 50.0 |",
+    ]
+    assert held_out.main([f"both={folders[0]}", f"both={folders[1]}", folders[2], "--format", "md"]) == 0
+    assert [line.split(" | ")[:2] for line in lines(capsys)] == [["| both", "2"], ["| d3", "1"]]
+
+
+def test_what_not_all_have_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = {"dev_mlm": 3.0, "dev_mlm_unigram": 6.0}
+    folders = [run(tmp_path / "a", "D", 1, 0.7, **more), run(tmp_path / "b", "D", 2, 0.7)]
+    assert held_out.main([*folders, "--format", "md", "--by", "objective.task"]) == 0
+    assert lines(capsys) == ["| D | 2 | dev D accuracy, % ↑ | 50.0 | 70.0 | 50.0 |"]
+    assert held_out.main(folders[:1]) == 0
+    shown = next(line for line in capsys.readouterr().out.splitlines() if "dev mlm ↓" in line)
+    assert [cell.strip() for cell in shown.split("│")[-4:-1]] == ["–", "3.000", "6.000"]
+
+
+@pytest.mark.parametrize("broken", ["missing", "unfinished", "cut"])
+def test_refusals_are_one_line(broken: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    if broken != "missing":
+        run(folder, "D", 1, 0.7)
+        (folder / "quick.json").write_text('{"start": {}}' if broken == "unfinished" else '{"start')
+    assert held_out.main([str(folder), "--by", "objective.task"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and str(folder) in error
