@@ -25,7 +25,7 @@ from encoders.base import Encoder
 from encoders.export import model_card
 from experiments import budget, building, checkpoint, signatures
 from experiments.building import Parts
-from experiments.optimizer import Optimizer
+from experiments.optimizer import STARTS, Optimizer
 from experiments.progress import Display
 from experiments.run_folder import RunFolder, environment
 from experiments.schedules import Schedule
@@ -74,7 +74,7 @@ def _run(
     judge = signatures.build(config["evaluation"]) if config.get("evaluation") else None
     optimizer: Optimizer = signatures.build(config["optimizer"])
     schedule: Schedule = signatures.build(config["schedule"])
-    _require_a_step(schedule, *(optimizer.rate(untrained) for untrained in (True, False)))
+    _require_a_step(schedule, *map(optimizer.rate, STARTS))
     kept_tokenizer = folder / "tokenizer" if settings.resume else None
     parts = building.build(config, settings, accelerator, display, kept_tokenizer)
     if accelerator.device.type == "mps" and getattr(parts.objective, "cache_chunk", None):

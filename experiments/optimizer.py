@@ -6,10 +6,22 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
+
+from encoders.base import Encoder
+
+Start = Literal["trained", "bundled", "untrained"]  # weights read from anywhere, those in the box, or just drawn
+STARTS: tuple[Start, ...] = get_args(Start)
+
+
+def start_of(encoder: Encoder) -> Start:
+    """How the weights of ``encoder`` begin."""
+    if encoder.untrained:
+        return "untrained"
+    return "bundled" if encoder.weights == "bundled" else "trained"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +43,8 @@ class Optimizer(ABC):
         if self.weight_decay < 0:
             raise ValueError(f"optimizer.weight_decay must not be negative. Got {self.weight_decay} instead.")
 
-    def rate(self, untrained: bool) -> tuple[float, str]:
-        """The peak learning rate, and the key that sets it; ``untrained``: of weights that were just drawn."""
+    def rate(self, start: Start) -> tuple[float, str]:
+        """The peak learning rate of weights that begin as ``start`` says, and the key that sets it."""
         assert self.lr is not None
         return self.lr, "optimizer.lr"
 
@@ -94,25 +106,27 @@ class AdamW(Moments):
     used, they decayed after it (a difference of order lr^2).
 
     Attributes:
-        lr: None: ``lr_untrained`` for weights that were just drawn, else ``lr_trained``.
+        lr: None: that of the next three which fits the weights that training begins with.
+        lr_trained, lr_bundled, lr_untrained: of trained weights, of the small ones in the box, and of weights that
+            were just drawn.
         correct_bias: False leaves out Adam's bias correction, as DeCLUTR's published program does:
             p <- p - lr * m / (sqrt(v) + eps), m and v uncorrected.
     """
 
     lr: float | None = None
     lr_trained: float = 5e-5
+    lr_bundled: float = 5e-4
     lr_untrained: float = 5e-4
     correct_bias: bool = True
 
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         return torch.optim.AdamW(groups, betas=(self.betas[0], self.betas[1]), eps=self.eps, fused=True)
 
-    def rate(self, untrained: bool) -> tuple[float, str]:
+    def rate(self, start: Start) -> tuple[float, str]:
         if self.lr is not None:
-            return super().rate(untrained)
-        if untrained:
-            return self.lr_untrained, "optimizer.lr_untrained"
-        return self.lr_trained, "optimizer.lr_trained"
+            return super().rate(start)
+        key = f"lr_{start}"
+        return getattr(self, key), f"optimizer.{key}"
 
     def prepare(self, optimizer: torch.optim.Optimizer, lr: float) -> None:
         super().prepare(optimizer, lr)

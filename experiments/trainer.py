@@ -32,7 +32,7 @@ from data.loader import Batches
 from data.randomness import DROPOUT, generator
 from encoders.base import Encoder
 from experiments import checkpoint
-from experiments.optimizer import Optimizer
+from experiments.optimizer import Optimizer, start_of
 from experiments.processes import Processes
 from experiments.progress import Display, summary
 from experiments.run_folder import Journal
@@ -100,7 +100,7 @@ class Trainer:
         buffers = [*self.encoder.buffers(), *self.objective.buffers()]
         self.processes.broadcast([tensor.detach() for tensor in (*self.parameters, *buffers)])
         self.updates = self.accelerator.prepare_optimizer(self.optimizer.build(self.parameters))
-        self.rate, self.rate_key = self.optimizer.rate(self.encoder.untrained)
+        self.rate, self.rate_key = self.optimizer.rate(start_of(self.encoder))
         self.checkpoints = self.folder / "checkpoints"
         tenth = max(1, round(self.steps / 10))
         self.dev_every = self.settings.dev_every or tenth

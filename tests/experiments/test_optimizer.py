@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from experiments.optimizer import SGD, Adam, AdamW, Optimizer
+from experiments.optimizer import SGD, Adam, AdamW, Optimizer, Start, start_of
+from tests.tiny import TinyEncoder
 
 
 def trained(
@@ -107,13 +108,29 @@ def test_refusals(make, message: str) -> None:  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize(
-    ("settings", "untrained", "rate"),
+    ("settings", "start", "rate"),
     [
-        (AdamW(), False, (5e-5, "optimizer.lr_trained")),
-        (AdamW(), True, (5e-4, "optimizer.lr_untrained")),
-        (AdamW(lr=1.0), True, (1.0, "optimizer.lr")),
-        (SGD(lr=0.1), True, (0.1, "optimizer.lr")),
+        (AdamW(), "trained", (5e-5, "optimizer.lr_trained")),
+        (AdamW(lr_bundled=3e-4), "bundled", (3e-4, "optimizer.lr_bundled")),
+        (AdamW(), "untrained", (5e-4, "optimizer.lr_untrained")),
+        (AdamW(lr=1.0), "untrained", (1.0, "optimizer.lr")),
+        (SGD(lr=0.1), "bundled", (0.1, "optimizer.lr")),
     ],
 )
-def test_the_rate_and_where_it_is_from(settings: Optimizer, untrained: bool, rate: tuple[float, str]) -> None:
-    assert settings.rate(untrained) == rate
+def test_the_rate_and_where_it_is_from(settings: Optimizer, start: Start, rate: tuple[float, str]) -> None:
+    assert settings.rate(start) == rate
+
+
+@pytest.mark.parametrize(
+    ("weights", "untrained", "start"),
+    [
+        ("random", True, "untrained"),
+        ("random", False, "trained"),
+        ("bundled", False, "bundled"),
+        ("pretrained", False, "trained"),
+    ],
+)
+def test_how_weights_begin(weights: str, untrained: bool, start: Start) -> None:
+    encoder = TinyEncoder()
+    encoder.weights, encoder.untrained = weights, untrained
+    assert start_of(encoder) == start
