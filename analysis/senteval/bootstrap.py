@@ -1,8 +1,8 @@
-"""Paired bootstrap of the difference of two models on one task, from their saved predictions.
+"""Paired bootstrap of the difference of two models on each task and in the mean, from their saved predictions.
 
 Test examples are drawn with replacement, the same for both models (Efron & Tibshirani 1993; Koehn 2004); subsets
 of STS12-16 and outer folds keep their sizes. The interval is that of percentiles. It tells how much the difference
-would vary with other test examples, not with other training.
+would vary with other test examples, not with other training. Each task is drawn by itself, also for an average.
 
     python -m analysis.senteval.bootstrap A B [--task T]        (A, B: folders with predictions/)
 
@@ -17,6 +17,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+from analysis.senteval.averages import RULES, Average
 from analysis.senteval.records import PUBLISHED
 from analysis.senteval.results import FILE, read_results
 from data.errors import UserError, readable
@@ -35,7 +37,8 @@ LEVEL = 0.95
 FOLDER = "predictions"
 _CELLS = 100_000  # counts at a time: few enough for the cache
 
-METRICS = ("accuracy", "f1", "pearson", "spearman", "pearson.mean", "spearman.mean", "spearman.all")
+METRICS = ("accuracy", "f1", "accuracy+f1", "pearson", "spearman", "pearson.mean", "spearman.mean", "spearman.all")
+AVERAGED = ("declutr_downstream", "probing", "sts_spearman_mean")  # of analysis.senteval.averages
 
 
 class Predictions(NamedTuple):
@@ -122,25 +125,37 @@ def compare(
     Raises:
         UserError: if the two do not answer the same examples.
     """
+    return _difference(_resampled(a, b, metric, resamples, np.random.default_rng(seed)), level)
+
+
+def _resampled(
+    a: Predictions, b: Predictions, metric: str, resamples: int, rng: np.random.Generator
+) -> np.ndarray:
+    """The difference as observed, and then in each resample: shares, of shape (1 + resamples,)."""
     same = np.array_equal(a.gold, b.gold) and np.array_equal(a.strata, b.strata)
     if not same or a.predicted.ndim != b.predicted.ndim:
         raise UserError("The two have different test examples: evaluate both on the same data.")
     if metric not in METRICS:
         raise ValueError(f"metric must be one of {METRICS}. Got {metric!r} instead.")
     strata = [np.arange(len(a.gold))] if metric.endswith(".all") else _members(a.strata)
-    rng = np.random.default_rng(seed)
-    observed, drawn = 0.0, np.zeros(resamples)
+    found = np.zeros(1 + resamples)
+    drawn = found[1:]
     for members in strata:
         frequency, score = _STATISTICS[metric.split(".")[0]](
             a.gold[members], a.predicted[members], b.predicted[members]
         )
         rows = max(1, _CELLS // len(frequency))
-        observed += float(score(frequency[None, :])[0]) / len(strata)
+        found[0] += float(score(frequency[None, :])[0]) / len(strata)
         for start in range(0, resamples, rows):
             part = drawn[start : start + rows]
             part += score(_draw(frequency, len(part), rng)) / len(strata)
+    return found
+
+
+def _difference(found: np.ndarray, level: float) -> Difference:
+    observed, drawn = found[0], found[1:]
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Difference(100 * observed, 100 * float(low), 100 * float(high), float(np.mean(drawn > 0)))
+    return Difference(100 * float(observed), 100 * float(low), 100 * float(high), float(np.mean(drawn > 0)))
 
 
 def _members(strata: np.ndarray) -> list[np.ndarray]:
@@ -168,16 +183,18 @@ def _accuracy(gold: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarra
     return frequency, lambda counts: counts @ kinds / len(gold)
 
 
-def _f1(gold: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Score]:
+def _f1(gold: np.ndarray, a: np.ndarray, b: np.ndarray, weight: float = 1.0) -> tuple[np.ndarray, Score]:
+    """F1, with a ``weight`` below 1 beside accuracy."""
     outcomes = np.stack([gold, a.argmax(axis=1), b.argmax(axis=1)], axis=1)
     kinds, frequency = np.unique(outcomes, axis=0, return_counts=True)
     positive, of_a, of_b = (column == 1 for column in kinds.T)
 
-    def f1(counts: np.ndarray, said: np.ndarray) -> np.ndarray:
+    def score(counts: np.ndarray, said: np.ndarray) -> np.ndarray:
         hits, all_said, all_gold = (counts @ which for which in (positive & said, said, positive))
-        return 2 * hits / np.maximum(all_said + all_gold, 1)
+        f1 = 2 * hits / np.maximum(all_said + all_gold, 1)
+        return weight * f1 + (1 - weight) * (counts @ (positive == said)) / len(gold)
 
-    return frequency, lambda counts: f1(counts, of_a) - f1(counts, of_b)
+    return frequency, lambda counts: score(counts, of_a) - score(counts, of_b)
 
 
 def _pearson(gold: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Score]:
@@ -212,6 +229,7 @@ def _spearman(gold: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarra
 _STATISTICS: dict[str, Statistic] = {
     "accuracy": _accuracy,
     "f1": _f1,
+    "accuracy+f1": partial(_f1, weight=0.5),
     "pearson": _pearson,
     "spearman": _spearman,
 }
@@ -252,7 +270,8 @@ def compare_folders(
 ) -> dict[tuple[str, str], Difference]:
     """The differences by task and metric over ``tasks``, or over all that both folders have predictions of.
 
-    The caption task has none: its figures are means over splits of images.
+    Then those of the averages AVERAGED of which they have half the tasks or more, by ``Average.label`` and "mean".
+    The caption task has no predictions: its figures are means over splits of images.
 
     ``progress`` is called with the share that is done.
 
@@ -270,16 +289,38 @@ def compare_folders(
     common = [task for task in PUBLISHED if task in found[0] & found[1] and (not tasks or task in tasks)]
     if not common:
         raise UserError(f"{a} and {b} have no task in common.")
-    result = {}
+    result: dict[tuple[str, str], Difference] = {}
+    resampled: dict[tuple[str, str], np.ndarray] = {}
     for done, task in enumerate(common, start=1):
+        place = list(PUBLISHED).index(task)
         of_a, of_b = (read_predictions(folder / FOLDER / f"{task}.npz") for folder in (a, b))
         try:
             for metric in metrics(task, of_a):
-                result[task, metric] = compare(of_a, of_b, metric, resamples=resamples, seed=seed)
+                # Other examples for each task: what is drawn of one says nothing of another one.
+                rng = np.random.default_rng([seed, place])
+                resampled[task, metric] = _resampled(of_a, of_b, metric, resamples, rng)
+                result[task, metric] = _difference(resampled[task, metric], LEVEL)
+            if task == "MRPC":  # averages take both of an example drawn
+                rng = np.random.default_rng([seed, place])
+                resampled[task, "accuracy+f1"] = _resampled(of_a, of_b, "accuracy+f1", resamples, rng)
         except UserError as error:
             raise UserError(f"{task}: {error}") from None
         if progress:
             progress(done / len(common))
+    return result | _averages(resampled)
+
+
+def _averages(resampled: Mapping[tuple[str, str], np.ndarray]) -> dict[tuple[str, str], Difference]:
+    """The differences of AVERAGED, of ``_resampled`` by task and metric."""
+    result = {}
+    for rule in (RULES[name] for name in AVERAGED):
+        [metrics] = rule.groups
+        keys = {task: (task, "accuracy" if metric == "test" else metric) for task, metric in metrics.items()}
+        known = {task: resampled[key] for task, key in keys.items() if key in resampled}
+        missing = tuple(task for task in keys if task not in known)
+        mean = Average(rule, 0.0, tuple(known), missing)
+        if known and mean.telling:
+            result[mean.label, "mean"] = _difference(np.mean(list(known.values()), axis=0), LEVEL)
     return result
 
 

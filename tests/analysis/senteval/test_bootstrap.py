@@ -42,6 +42,10 @@ def naive(metric: str, a: Predictions, b: Predictions, resamples: int, seed: int
                 one, two = (np.mean(side.argmax(1) == gold) for side in sides)
             elif metric == "f1":
                 one, two = (2 * (gold @ side.argmax(1)) / (gold + side.argmax(1)).sum() for side in sides)
+            elif metric == "accuracy+f1":
+                one, two = (
+                    (np.mean(side.argmax(1) == gold) + f1_score(gold, side.argmax(1))) / 2 for side in sides
+                )
             else:
                 correlate = spearmanr if metric.startswith("spearman") else pearsonr
                 one, two = (correlate(gold, side)[0] for side in sides)
@@ -49,12 +53,14 @@ def naive(metric: str, a: Predictions, b: Predictions, resamples: int, seed: int
     return result
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "f1", "pearson", "spearman", "spearman.mean", "spearman.all"])
+@pytest.mark.parametrize(
+    "metric", ["accuracy", "f1", "accuracy+f1", "pearson", "spearman", "spearman.mean", "spearman.all"]
+)
 def test_as_a_plain_loop(metric: str) -> None:
     rng = np.random.default_rng(3)
     n, strata = 120, np.repeat([0, 1, 2], [30, 40, 50])
     gold: np.ndarray
-    if metric in ("accuracy", "f1"):
+    if metric.endswith(("accuracy", "f1")):
         gold = rng.integers(2, size=n)
         a, b = (classes(gold, noisy(rng, gold, p), strata if metric == "accuracy" else None) for p in (0.8, 0.7))
     else:
@@ -217,6 +223,33 @@ def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(a), str(b), "--task", "CR"]) == 0
     shown = capsys.readouterr().out
     assert "accuracy" in shown and "100.0%" in shown and "10,000 paired resamples" in shown
+
+
+def test_averages(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    tasks = ("STS12", "STS13", "STS14", "STS15", "STS16", "CR", "MRPC", "TREC")
+    for name, noise in (("a", 1.0), ("b", 1.5)):
+        for task in tasks[:5]:
+            gold, subset = np.arange(200) / 40, np.arange(200) % 2
+            save(tmp_path / name, task, gold=gold, predicted=gold + noise * rng.normal(size=200), subset=subset)
+        for task in tasks[5:]:
+            labels = np.arange(90) % 2
+            said = np.eye(2, dtype=np.float32)[noisy(rng, labels, 1 - noise / 5)]
+            save(tmp_path / name, task, gold=labels, predicted=said)
+    found = compare_folders(tmp_path / "a", tmp_path / "b", resamples=3000)
+    spearman = [found[task, "spearman.mean"] for task in tasks[:5]]
+    mean = found["sts_spearman_mean", "mean"]
+    assert mean.difference == pytest.approx(np.mean([one.difference for one in spearman]))
+    widths = np.array([one.high - one.low for one in spearman])
+    # Examples of one task are drawn apart from those of another: variances add up.
+    assert mean.high - mean.low == pytest.approx(np.sqrt((widths**2).sum()) / 5, rel=0.08)
+    assert list(found)[-1] == ("sts_spearman_mean", "mean")  # 8 of 17 tasks are too few for the average downstream
+    save(tmp_path / "a", "SST2", gold=labels, predicted=said)
+    save(tmp_path / "b", "SST2", gold=labels, predicted=said)
+    found = compare_folders(tmp_path / "a", tmp_path / "b", resamples=50)
+    parts = [one.difference for one in spearman] + [found[task, "accuracy"].difference for task in ("CR", "TREC")]
+    parts += [0.0, (found["MRPC", "accuracy"].difference + found["MRPC", "f1"].difference) / 2]
+    assert found["declutr_downstream (9 of 17)", "mean"].difference == pytest.approx(np.mean(parts))
 
 
 def test_metrics_of_kinds() -> None:
