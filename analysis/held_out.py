@@ -28,6 +28,7 @@ from analysis.tables import in_order, in_percent, label, show
 from data.errors import UserError
 
 COLUMNS = ("start", "trained", "chance")
+SAME = ("objective", "encoder", "corpus", "budget", "weights")  # that runs of one name have in common
 
 
 class Row(NamedTuple):
@@ -46,10 +47,18 @@ def table(named: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
         named: names, and ``analysis.runs.read`` of a run each.
 
     Raises:
-        UserError: if a run has no scores.
+        UserError: if a run has no scores, is named twice, or is another kind of run than others of its name.
     """
     groups: dict[str, list[dict[str, dict[str, float | None]]]] = {}
+    kinds: dict[str, tuple[Any, ...]] = {}
+    places = [Path(run["path"]).resolve() for _, run in named]
+    if twice := [place for place in dict.fromkeys(places) if places.count(place) > 1]:
+        raise UserError(f"{twice[0]} is named twice: each run counts once.")
     for name, run in named:
+        kind = tuple(run.get(key) for key in SAME)
+        if kinds.setdefault(name, kind) != kind:
+            of = " and ".join(" · ".join(map(str, one)) for one in (kinds[name], kind))
+            raise UserError(f"{name} would be the mean of runs that are not alike: {of}. Give them names.")
         if not run.get("trained"):
             raise UserError(f"{run['path']} has no held-out scores: {run['problem'] or 'it is not finished'}.")
         found = {column: in_percent(run.get(column) or {}) for column in COLUMNS}
@@ -99,8 +108,13 @@ def _named(given: str, by: Sequence[str]) -> tuple[str, dict[str, Any]]:
     if not Path(path).is_dir():
         raise UserError(f"There is no folder {path}: name the folder of a run.")
     run = read(Path(path))
+    if not (Path(path) / CONFIG).is_file():
+        raise UserError(f"{path} is not the folder of a run: it has no {CONFIG}.")
     if by and not name and run["problem"] is None:
-        name = told(yaml.safe_load((Path(path) / CONFIG).read_text(encoding="utf-8")), by) or ""
+        found = told(yaml.safe_load((Path(path) / CONFIG).read_text(encoding="utf-8")), by)
+        if found is None:
+            raise UserError(f"{path}: its {CONFIG} has none of --by {' '.join(by)}.")
+        name = found
     return name or str(run["run"]), run
 
 

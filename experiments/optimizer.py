@@ -13,7 +13,7 @@ from torch import nn
 
 from encoders.base import Encoder
 
-Start = Literal["trained", "bundled", "untrained"]  # weights read from anywhere, those in the box, or just drawn
+Start = Literal["trained", "bundled", "untrained"]  # published weights, small ones trained here, just drawn
 STARTS: tuple[Start, ...] = get_args(Start)
 
 
@@ -21,7 +21,7 @@ def start_of(encoder: Encoder) -> Start:
     """How the weights of ``encoder`` begin."""
     if encoder.untrained:
         return "untrained"
-    return "bundled" if encoder.weights == "bundled" else "trained"
+    return "trained" if encoder.weights == "pretrained" else "bundled"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +107,8 @@ class AdamW(Moments):
 
     Attributes:
         lr: None: that of the next three which fits the weights that training begins with.
-        lr_trained, lr_bundled, lr_untrained: of trained weights, of the small ones in the box, and of weights that
-            were just drawn.
+        lr_trained, lr_bundled, lr_untrained: of published weights, of those in the box and others that once began
+            at random here, and of weights that were just drawn.
         correct_bias: False leaves out Adam's bias correction, as DeCLUTR's published program does:
             p <- p - lr * m / (sqrt(v) + eps), m and v uncorrected.
     """

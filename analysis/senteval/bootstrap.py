@@ -2,7 +2,8 @@
 
 Test examples are drawn with replacement, the same for both models (Efron & Tibshirani 1993; Koehn 2004); subsets
 of STS12-16 and outer folds keep their sizes. The interval is that of percentiles. It tells how much the difference
-would vary with other test examples, not with other training. Each task is drawn by itself, also for an average.
+would vary with other test examples, not with other training. Each task is drawn by itself, also for an average,
+whose interval is therefore a little too narrow where tasks share their examples (SICK-E and SICK-R).
 
     python -m analysis.senteval.bootstrap A B [--task T]        (A, B: folders with predictions/)
 
@@ -16,7 +17,7 @@ import argparse
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from analysis.senteval.averages import RULES, Average
-from analysis.senteval.records import PUBLISHED
+from analysis.senteval.records import PUBLISHED, incomparable
 from analysis.senteval.results import FILE, read_results
 from data.errors import UserError, readable
 
@@ -296,7 +297,6 @@ def compare_folders(
         of_a, of_b = (read_predictions(folder / FOLDER / f"{task}.npz") for folder in (a, b))
         try:
             for metric in metrics(task, of_a):
-                # Other examples for each task: what is drawn of one says nothing of another one.
                 rng = np.random.default_rng([seed, place])
                 resampled[task, metric] = _resampled(of_a, of_b, metric, resamples, rng)
                 result[task, metric] = _difference(resampled[task, metric], LEVEL)
@@ -307,10 +307,18 @@ def compare_folders(
             raise UserError(f"{task}: {error}") from None
         if progress:
             progress(done / len(common))
-    return result | _averages(resampled)
+    return result | _averages(resampled, _apart((a, b)))
 
 
-def _averages(resampled: Mapping[tuple[str, str], np.ndarray]) -> dict[tuple[str, str], Difference]:
+def _apart(folders: Sequence[Path]) -> set[str]:
+    """Tasks whose scores may not stand beside printed ones, by the results that lie beside the predictions."""
+    found = [read_results(folder).tasks for folder in folders if (folder / FILE).exists()]
+    return {task for tasks in found for task, record in tasks.items() if incomparable(task, record)}
+
+
+def _averages(
+    resampled: Mapping[tuple[str, str], np.ndarray], apart: Collection[str]
+) -> dict[tuple[str, str], Difference]:
     """The differences of AVERAGED, of ``_resampled`` by task and metric."""
     result = {}
     for rule in (RULES[name] for name in AVERAGED):
@@ -318,7 +326,7 @@ def _averages(resampled: Mapping[tuple[str, str], np.ndarray]) -> dict[tuple[str
         keys = {task: (task, "accuracy" if metric == "test" else metric) for task, metric in metrics.items()}
         known = {task: resampled[key] for task, key in keys.items() if key in resampled}
         missing = tuple(task for task in keys if task not in known)
-        mean = Average(rule, 0.0, tuple(known), missing)
+        mean = Average(rule, 0.0, tuple(known), missing, tuple(task for task in known if task in apart))
         if known and mean.telling:
             result[mean.label, "mean"] = _difference(np.mean(list(known.values()), axis=0), LEVEL)
     return result

@@ -50,6 +50,22 @@ def test_what_not_all_have_is_left_out(tmp_path: Path, capsys: pytest.CaptureFix
     assert [cell.strip() for cell in shown.split("│")[-4:-1]] == ["–", "3.000", "6.000"]
 
 
+def test_only_what_is_alike_is_averaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = (run(tmp_path / name, "D", seed, 0.7) for name, seed in (("a", 1), ("b", 2)))
+    assert held_out.main([one, one]) == 2
+    assert "is named twice" in capsys.readouterr().err
+    config = yaml.safe_load((tmp_path / "b" / "config.yaml").read_text())
+    config["names"]["corpus"] = "pydocs"
+    (tmp_path / "b" / "config.yaml").write_text(yaml.safe_dump(config))
+    assert held_out.main([f"x={one}", f"x={other}"]) == 2
+    assert "x would be the mean of runs that are not alike: conssent" in capsys.readouterr().err
+    assert held_out.main([one, other, "--by", "objective.tsk"]) == 2
+    assert capsys.readouterr().err == f"{one}: its config.yaml has none of --by objective.tsk.\n"
+    (tmp_path / "b" / "config.yaml").unlink()
+    assert held_out.main([other]) == 2
+    assert capsys.readouterr().err == f"{other} is not the folder of a run: it has no config.yaml.\n"
+
+
 @pytest.mark.parametrize("broken", ["missing", "unfinished", "cut"])
 def test_refusals_are_one_line(broken: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"

@@ -125,7 +125,7 @@ def test_the_rate_and_where_it_is_from(settings: Optimizer, start: Start, rate: 
     ("weights", "untrained", "start"),
     [
         ("random", True, "untrained"),
-        ("random", False, "trained"),
+        ("random", False, "bundled"),
         ("bundled", False, "bundled"),
         ("pretrained", False, "trained"),
     ],
