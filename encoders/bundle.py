@@ -37,6 +37,11 @@ GUESSES = 5
 FOLDERS = re.compile(
     r"\S*/(?=[^\s/]+/[^\s/]+)"
 )  # all of a path but its last two parts: they differ from machine to machine
+HALF = "The file has half precision; as float32, which these lines ask for, it is quicker on a CPU."
+AS_FLOAT32 = {  # of the card's lines for other libraries
+    'SentenceTransformer("<folder>")': 'SentenceTransformer("<folder>", model_kwargs={"dtype": "float32"})',
+    'AutoModel.from_pretrained("<folder>")': 'AutoModel.from_pretrained("<folder>", dtype="float32")',
+}
 DROPOUT = 0.1  # that whoever trains it further begins with, as in the published models
 CLOZE = (
     "The king sat on his [MASK].",
@@ -92,7 +97,9 @@ def bundle(
     picture = run / "figures" / PICTURE
     drawn = f"![Losses, learning rate and speed along the steps]({PICTURE})\n\n" if picture.is_file() else ""
     extra = _curve(lines) + drawn + (_cloze(encoder) if encoder.has_mlm_head else "")
-    card = card.replace("## Use\n", f"{extra}## Use\n", 1)
+    card = card.replace("## Use\n", f"{extra}## Use\n\n{HALF}\n", 1)
+    for plain, whole in AS_FLOAT32.items():
+        card = card.replace(plain, whole)
     if note:
         card = card.replace("## Scores\n", f"{note}\n\n## Scores\n", 1)
     with atomic_folder(into / name) as unfinished:

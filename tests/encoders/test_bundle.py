@@ -49,6 +49,7 @@ def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> N
         re.search(r"random roberta, 1 layers x 16, .*, then declutr on [\d,]+ tokens", card)
         and "corpus.jsonl" in card
     )
+    assert card.count(bundle.HALF) == 1 and all(card.count(whole) == 1 for whole in bundle.AS_FLOAT32.values())
     assert str(run.parent) not in card and str(tmp_path) not in card
     assert card.count("giorgi-etal-2021-declutr") == 1
     scores = re.findall(r"\| dev contrastive ↓ \| [\d.]+ \| [\d.]+ \|", card)
