@@ -117,9 +117,10 @@ def test_a_rate_below_the_schedules_least_is_refused_before_anything_is_read(
     first = experiment.run(compose.check(tiny.conssent(tmp_path, "optimizer=adamw", *same)))
     shutil.move(first, warm := tmp_path / "warm")  # then AdamW takes its other rate, which only the encoder tells
     with pytest.raises(
-        UserError, match=r"^optimizer\.lr_trained=5e-05 is below schedule\.stop=0\.0001, so that no"
+        UserError, match=r"^optimizer\.lr_bundled=5e-05 is below schedule\.stop=0\.0001, so that no"
     ):
-        experiment.run(compose.check(tiny.conssent(tmp_path, "optimizer=adamw", f"warm_start={warm}", *same)))
+        lower = ("optimizer=adamw", "optimizer.lr_bundled=5e-5")
+        experiment.run(compose.check(tiny.conssent(tmp_path, *lower, f"warm_start={warm}", *same)))
     monkeypatch.setattr(building, "build", read)
     with pytest.raises(UserError, match=r"^optimizer\.lr=1e-05 is below .*: raise it or lower schedule\.stop\.$"):
         experiment.run(compose.check(tiny.conssent(tmp_path, "optimizer.lr=1e-5", *same)))
