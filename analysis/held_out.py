@@ -23,7 +23,7 @@ from rich.table import Table
 from analysis.command import finished
 from analysis.quick import chance
 from analysis.runs import read
-from analysis.senteval.alike import CONFIG, told
+from analysis.senteval.alike import CONFIG, named, told
 from analysis.tables import in_order, in_percent, label, show
 from data.errors import UserError
 
@@ -40,21 +40,21 @@ class Row(NamedTuple):
     values: tuple[str, str, str]
 
 
-def table(named: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
+def table(runs_by_name: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
     """A row for each name and measure.
 
     Args:
-        named: names, and ``analysis.runs.read`` of a run each.
+        runs_by_name: names, and ``analysis.runs.read`` of a run each.
 
     Raises:
         UserError: if a run has no scores, is named twice, or is another kind of run than others of its name.
     """
     groups: dict[str, list[dict[str, dict[str, float | None]]]] = {}
     kinds: dict[str, tuple[Any, ...]] = {}
-    places = [Path(run["path"]).resolve() for _, run in named]
+    places = [Path(run["path"]).resolve() for _, run in runs_by_name]
     if twice := [place for place in dict.fromkeys(places) if places.count(place) > 1]:
         raise UserError(f"{twice[0]} is named twice: each run counts once.")
-    for name, run in named:
+    for name, run in runs_by_name:
         kind = tuple(run.get(key) for key in SAME)
         if kinds.setdefault(name, kind) != kind:
             of = " and ".join(" · ".join(map(str, one)) for one in (kinds[name], kind))
@@ -102,14 +102,10 @@ def as_text(rows: Sequence[Row]) -> Table:
 
 def _named(given: str, by: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Name and run of FOLDER or NAME=FOLDER; the name is else what the run has at ``by``, or its folder's."""
-    name, equals, path = given.partition("=")
-    if not equals or Path(given).exists():
-        name, path = "", given
-    if not Path(path).is_dir():
-        raise UserError(f"There is no folder {path}: name the folder of a run.")
-    run = read(Path(path))
+    name, path = named(given)
     if not (Path(path) / CONFIG).is_file():
         raise UserError(f"{path} is not the folder of a run: it has no {CONFIG}.")
+    run = read(Path(path))
     if by and not name and run["problem"] is None:
         found = told(yaml.safe_load((Path(path) / CONFIG).read_text(encoding="utf-8")), by)
         if found is None:

@@ -70,6 +70,12 @@ def label(judged: Judged, keys: Sequence[str]) -> str | None:
     return told(_config(judged), keys)
 
 
+def named(given: str) -> tuple[str, str]:
+    """Name ("" where there is none) and path of "PATH" or "NAME=PATH"; a path may have "=" in it itself."""
+    name, equals, path = given.partition("=")
+    return (name, path) if equals and not Path(given).exists() else ("", given)
+
+
 def told(config: Mapping[str, Any], keys: Sequence[str]) -> str | None:
     """What ``config`` has at ``keys``, as ``label`` gives it."""
     values = [_at(config, key.split(".")) for key in keys]

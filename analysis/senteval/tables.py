@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.senteval.alike import Judged, label
+from analysis.senteval.alike import Judged, label, named
 from analysis.senteval.averages import RULES, Rule, Scores, average, averages
 from analysis.senteval.printed import PAPERS, Key, PrintedRow, paper_rows
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
@@ -274,9 +274,7 @@ def _read(given: str, by: Sequence[str]) -> Results:
     Raises:
         UserError: if it cannot be read.
     """
-    name, equals, path = given.partition("=")
-    if not equals or Path(given).exists():
-        name, path = "", given
+    name, path = named(given)
     results = read_results(path)
     folder = Path(path).parent if Path(path).name == FILE else Path(path)
     if name := name or label(Judged(folder, results), by) or "":
