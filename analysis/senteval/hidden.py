@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from analysis.senteval.fits import Fit, Stream, grouped
 from analysis.senteval.protocols import L2, SEED, Classifier, Protocol
-from analysis.senteval.training import Patience, adam, rmsprop, toolkit_stream
+from analysis.senteval.training import Patience, toolkit_stream
 
 _JUDGED = 4096  # rows at a time where nothing is learned
 
@@ -194,9 +194,7 @@ class _Side:
         self.parameters = [
             torch.stack([one.detach()] * len(grid)).to(device).requires_grad_() for one in model.parameters()
         ]
-        moments = 2 if classifier.optimizer == "adam" else 1
-        self.moments = [[torch.zeros_like(one) for one in self.parameters] for _ in range(moments)]
-        self.step = 0
+        self.optimizer = self._optimizer()
         self.l2 = torch.tensor([l2 for l2, _ in grid], device=device)
         self.dropouts = [dropout for _, dropout in grid]
         # Fits of equal dropout draw equal masks, for each begins at the same seed.
@@ -208,15 +206,12 @@ class _Side:
         """One update on B rows of shape (B, D)."""
         scores = self.scores(rows, self._masks(len(rows)))
         loss = cross_entropy(scores.flatten(0, 1), labels.repeat(len(scores)), reduction="sum") / len(rows)
-        gradients = torch.autograd.grad(loss, self.parameters)
-        self.step += 1
-        with torch.no_grad():
-            for parameter, gradient, *moments in zip(self.parameters, gradients, *self.moments, strict=True):
-                gradient.addcmul_(parameter, self.l2.view(-1, *[1] * (parameter.dim() - 1)))
-                if self.classifier.optimizer == "adam":
-                    adam(parameter, gradient, moments[0], moments[1], self.step)
-                else:
-                    rmsprop(parameter, gradient, moments[0])
+        self.optimizer.zero_grad()
+        loss.backward()  # autograd.grad's may lie in another order, which the fused update does not ask
+        for parameter in self.parameters:
+            assert parameter.grad is not None
+            parameter.grad.addcmul_(parameter.detach(), self.l2.view(-1, *[1] * (parameter.dim() - 1)))
+        self.optimizer.step()
 
     def scores(self, rows: Tensor, masks: Tensor | None = None) -> Tensor:
         """Of shape (K, B, C)."""
@@ -241,6 +236,12 @@ class _Side:
             drawn[dropout] = mask.div_(1 - dropout)
         return torch.stack([drawn[dropout] for dropout in self.dropouts], dim=1)
 
+    def _optimizer(self) -> torch.optim.Optimizer:
+        """Of all members at once, each of which has an L2 of its own: ``learn`` adds it."""
+        if self.classifier.optimizer == "adam":
+            return torch.optim.Adam(self.parameters, fused=True)  # one pass over the weights
+        return torch.optim.RMSprop(self.parameters)
+
     def fitted(self, place: int, accuracy: float) -> Fitted:
         """The classifier at ``place`` as it is now."""
         first, first_bias, last, last_bias = (one[place].detach().cpu().numpy().copy() for one in self.parameters)
@@ -249,8 +250,13 @@ class _Side:
     def keep(self, places: list[int]) -> None:
         """Only these go on."""
         rows = torch.tensor(places, dtype=torch.int64, device=self.l2.device)
+        before = [(one.shape, self.optimizer.state[one]) for one in self.parameters]
         self.parameters = [one.detach()[rows].requires_grad_() for one in self.parameters]
-        self.moments = [[one[rows] for one in moment] for moment in self.moments]
+        self.optimizer = self._optimizer()
+        for parameter, (shape, state) in zip(self.parameters, before, strict=True):
+            self.optimizer.state[parameter] = {
+                name: value[rows] if value.shape == shape else value for name, value in state.items()
+            }
         self.l2 = self.l2[rows]
         self.members = [self.members[place] for place in places]
         self.dropouts = [self.dropouts[place] for place in places]

@@ -53,17 +53,11 @@ class Patience:
 
 
 def adam(parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, step: int) -> None:
-    """One update in place as ``torch.optim.Adam`` makes it with its defaults; ``step`` counts from 1."""
+    """One update of few numbers in place, as ``torch.optim.Adam`` makes it, and sooner; ``step`` counts from 1."""
     mean.lerp_(gradient, 0.1)
     square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
     scale = square.sqrt().div_(math.sqrt(1 - 0.999**step)).add_(1e-8)
     parameter.addcdiv_(mean, scale, value=-1e-3 / (1 - 0.9**step))
-
-
-def rmsprop(parameter: Tensor, gradient: Tensor, square: Tensor) -> None:
-    """One update in place as ``torch.optim.RMSprop`` makes it with its defaults (learning rate 1e-2)."""
-    square.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
-    parameter.addcdiv_(gradient, square.sqrt().add_(1e-8), value=-1e-2)
 
 
 class Table:
