@@ -23,7 +23,9 @@ __all__ = [
     "Statement",
     "draw",
     "figure_from",
+    "judge",
     "labelled_map",
+    "verdict_lines",
 ]
 
 MOST_FINDINGS = 8  # shown of a statement
@@ -93,9 +95,14 @@ def _text(figure: Figure, verdicts: Sequence[Verdict], note: str) -> str:
     title = escape_markdown(figure.title)
     lines = [f"# {title}", "", f"![{title}]({figure.name}.png)", "", escape_markdown(note), ""]
     lines += [f"[As PDF]({figure.name}.pdf), [the data]({figure.name}.csv).", ""]
+    return "\n".join([*lines, *verdict_lines(verdicts, "tokens" if figure.kind == "density" else "points")])
+
+
+def verdict_lines(verdicts: Sequence[Verdict], unit: str = "points") -> list[str]:
+    """A section of Markdown, by line: each of the paper's statements with its outcome; none without statements."""
     if not verdicts:
-        return "\n".join(lines)
-    lines += ["## What the paper states, and what ours shows", ""]
+        return []
+    lines = ["## What the paper states, and what ours shows", ""]
     for verdict in verdicts:
         says = escape_markdown(verdict.statement.says)
         section = escape_markdown(verdict.statement.section)
@@ -104,10 +111,11 @@ def _text(figure: Figure, verdicts: Sequence[Verdict], note: str) -> str:
         if verdict.remark:
             lines.append(f"  - {escape_markdown(verdict.remark)}")
         shown = _nearest(verdict.findings)
-        lines += [f"  - {_finding(found, 'tokens' if figure.kind == 'density' else 'points')}" for found in shown]
+        lines += [f"  - {_finding(found, unit)}" for found in shown]
         if len(shown) < len(verdict.findings):
             lines.append(f"  - and {len(verdict.findings) - len(shown)} more, whose intervals begin higher")
-    lines += [
+    return [
+        *lines,
         "",
         "Differences have 95 % t-intervals, paired where both sides have the same seeds and settings. From "
         f"{LEAST} seeds on they are over seeds, of means over settings; with fewer they are over both, as if "
@@ -119,7 +127,6 @@ def _text(figure: Figure, verdicts: Sequence[Verdict], note: str) -> str:
         "they do not, that is no word on the paper's own runs.",
         "",
     ]
-    return "\n".join(lines)
 
 
 def _outcome(verdict: Verdict) -> str:

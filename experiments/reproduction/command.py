@@ -318,8 +318,9 @@ def _tabulate(work: Work, found: Judged, notes: list[str]) -> list[Path]:
     elif not found.senteval:
         raise UserError("None of the runs is judged on SentEval: there is nothing to tabulate.")
     else:
-        grid, more = tables.senteval_table(specification, found, _ensembles(work, found))
-        notes += more
+        ensembles = _ensembles(work, found)
+        grid, more = tables.senteval_table(specification, found, ensembles)
+        notes += [*more, "\n".join(judged.claimed(specification, found, ensembles))]
     work.display.say(as_text(grid, work.display.console.width))
     return tables.write(specification, grid, out, notes)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis import runs
-from analysis.figures.reproduction import Figure, Mark, Point
+from analysis.figures.reproduction import Figure, Mark, Point, judge, verdict_lines
 from analysis.senteval.averages import RULES, Rule, Scores, average
 from analysis.senteval.printed import paper_rows
 from analysis.senteval.records import incomparable, measure
@@ -104,6 +104,21 @@ def shown(
     rule = ", ".join(dict.fromkeys(labels))
     notes.insert(0, f"Scores: {rule}, SentEval, protocol {_protocols(judged)}.")
     return replace(figure, printed=tuple(marks), y=f"{figure.y} [{rule}]"), points, notes
+
+
+def claimed(specification: Specification, judged: Judged, ensembles: Mapping[int, Results]) -> list[str]:
+    """What the paper states of a table, and whether these scores bear it out: lines of Markdown, or none."""
+    claims = specification.claims
+    if claims is None:
+        return []
+    rows = replace(
+        specification,
+        figure=claims.described,
+        scores=replace(specification.scores, senteval=claims.scores),
+        point={"group": specification.point.get("row", "row")},
+    )
+    figure, points, notes = shown(rows, judged, ensembles, senteval=True)
+    return [*verdict_lines(judge(figure, points)), *notes]
 
 
 def _point(specification: Specification, run: Run, varied: Sequence[str], panel: str, score: float) -> Point:

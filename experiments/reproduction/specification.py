@@ -19,7 +19,8 @@ FOLDER = CONFIGS / "figure"
 MODEL = "model"  # the axis that encoder= takes the place of
 # Figures of a first version that were left out of the final one go by the paper's plain name too.
 ALIASES = {"declutr/s1a": "declutr_v1/s1a", "declutr/s1b": "declutr_v1/s1b"}
-_KEYS = {"like", "figure", "table", "base", "axes", "grids", "point", "scores", "marks", "ensemble", "cannot"}
+_OWN = ("figure", "table", "statements", "cannot")  # what no other figure takes over
+_KEYS = {"like", *_OWN, "base", "axes", "grids", "point", "scores", "marks", "ensemble"}
 _VALUE_KEYS = ("set", "by", "share", "epochs", "most_epochs", "documents", "pooling")
 
 
@@ -130,6 +131,14 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Claims:
+    """What a paper states of a table: ``described``'s groups are the rows, its panels the ``scores`` by name."""
+
+    described: Figure
+    scores: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Specification:
     """One figure or table; ``figure`` or ``table`` is None.
 
@@ -141,6 +150,7 @@ class Specification:
         point: which axes give panel, group and x of a figure's point, or the row of a table.
         ensemble: {"group": its name, "by": an axis, "of": its values, of each of which the best run is a member}.
         cannot: what is not reproduced, and why.
+        claims: of a table.
     """
 
     id: str
@@ -154,6 +164,7 @@ class Specification:
     marks: Marks | None
     ensemble: Mapping[str, Any] | None
     cannot: tuple[str, ...]
+    claims: Claims | None = None
 
     @property
     def title(self) -> str:
@@ -215,6 +226,7 @@ def read(name: str) -> Specification:
         marks=_made(Marks, given["marks"], where) if given.get("marks") else None,
         ensemble=given.get("ensemble"),
         cannot=tuple(given.get("cannot") or ()),
+        claims=_claims(name, given, axes) if given.get("statements") else None,
     )
 
 
@@ -222,9 +234,23 @@ def _load(name: str) -> dict[str, Any]:
     """A YAML, above what the one that it is ``like`` says of its runs."""
     values: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     if other := values.pop("like", None):
-        runs = {key: value for key, value in _load(other).items() if key not in ("figure", "table", "cannot")}
+        runs = {key: value for key, value in _load(other).items() if key not in _OWN}
         values = runs | values
     return values
+
+
+def _claims(name: str, given: Mapping[str, Any], axes: Mapping[str, Mapping[str, Value]]) -> Claims:
+    """``statements`` of a YAML: {"scores": as Scores.senteval has them, "of": as a figure's statements}."""
+    where, found = f"figure/{name}.yaml: statements", given["statements"]
+    if "table" not in given or not isinstance(found, Mapping) or found.keys() != {"scores", "of"}:
+        raise UserError(f"{where} must have the keys scores and of, and be a table's: a figure has its own.")
+    rows = [*axes[(given.get("point") or {}).get("row", "row")]]
+    if given.get("ensemble"):
+        rows.append(given["ensemble"]["group"])
+    scores = {str(panel): str(metric) for panel, metric in found["scores"].items()}
+    described = {"id": name, "title": given["table"]["title"], "kind": "bars", "x": "row", "y": "score"}
+    described |= {"panels": [*scores], "groups": rows, "statements": found["of"]}
+    return Claims(figure_from(described), scores)
 
 
 def _value(label: str, given: Any, where: str) -> Value:

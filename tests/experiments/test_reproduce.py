@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from analysis.senteval.averages import RULES
+from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import compose
 from experiments.arguments import key_of
@@ -197,6 +199,10 @@ def test_its_yaml_says_all_that_it_needs(name: str) -> None:
             assert on_axis <= found
     elif given.grids:
         assert all(given.point.get("row", "row") in grid.axes for grid in given.grids.values())
+    if given.claims is not None:
+        assert given.table is not None
+        for metric in given.claims.scores.values():
+            assert metric in RULES or metric.partition(".")[0] in TASKS
 
 
 @pytest.mark.parametrize("name", TRAINED)

@@ -180,6 +180,37 @@ def test_a_table_has_a_row_of_means_for_each_label_above_the_papers(tmp_path: Pa
     assert other.read_text().startswith("model,source,protocol,TREC")
 
 
+def test_what_the_paper_states_of_a_table_is_held_against_its_rows(tmp_path: Path) -> None:
+    rows = {"D": [80.0, 81.0, 82.5], "R": [84.0, 85.5, 86.0], "LangMod": [84.5, 85.0, 86.5]}
+    planned = [Run({"task": row}, seed, (), 1.0, f"{row}{seed}") for row in rows for seed in (1, 2, 3)]
+    for run in planned:
+        finished(tmp_path, run, 1.0, {"TREC": record(rows[run.labels["task"]][run.seed - 1])})
+
+    def statement(name: str, left: str, right: str) -> dict[str, Any]:
+        check = {"kind": "greater", "left": {"panel": "TREC", "group": left}, "right": {"group": right}}
+        return {"id": name, "says": name, "section": "5", "check": check}
+
+    stated = [statement("r above d", "R", "D"), statement("d above r", "D", "R"), statement("all", "R", "LangMod")]
+    described = figure_from(FIGURE | {"groups": [*rows], "ticks": [], "statements": stated})
+    claimed = replace(table(), claims=specification.Claims(described, {"TREC": "TREC.test"}))
+    found = judged.collect(planned, tmp_path, "default")
+    text = "\n".join(judged.claimed(claimed, found, {}))
+    assert re.findall(r"\*\*(.*?)\*\*.*: (.*)", text) == [
+        ("held", "r above d"), ("not held", "d above r"), ("undecided at this size", "all")
+    ]  # fmt: skip
+    # (4.0, 4.5, 3.5): mean 4, standard error 0.5 / sqrt(3), t(2) = 4.303
+    assert "R − D: +4.00 points [+2.76, +5.24], 3 seeds" in text.replace("TREC: ", "")
+    assert judged.claimed(table(), found, {}) == []
+
+
+@pytest.mark.parametrize("given", [{"of": []}, ["held"], {"scores": {"": "TREC.test"}, "of": [], "more": 1}])
+def test_statements_of_a_table_name_their_scores(monkeypatch: pytest.MonkeyPatch, given: Any) -> None:
+    values = {"table": {"title": "t", "paper": "conssent"}, "axes": {"row": {"D": []}}, "statements": given}
+    monkeypatch.setattr(specification, "_load", lambda name: values)
+    with pytest.raises(UserError, match="statements must have the keys scores and of"):
+        specification.read("some/table")
+
+
 def test_a_table_by_the_quick_judgement_has_no_printed_rows(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned[:3]:
         finished(tmp_path, run, 10.0 + run.seed)
