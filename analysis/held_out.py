@@ -55,7 +55,7 @@ def table(runs_by_name: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
     if twice := [place for place in dict.fromkeys(places) if places.count(place) > 1]:
         raise UserError(f"{twice[0]} is named twice: each run counts once.")
     for name, run in runs_by_name:
-        kind = tuple(run.get(key) for key in SAME)
+        kind = tuple(run.get(key) for key in SAME) + tuple(filter(None, [(run.get("facts") or {}).get("task")]))
         if kinds.setdefault(name, kind) != kind:
             of = " and ".join(" · ".join(map(str, one)) for one in (kinds[name], kind))
             raise UserError(f"{name} would be the mean of runs that are not alike: {of}. Give them names.")

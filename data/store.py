@@ -184,7 +184,8 @@ class TokenStore:
         if not total:
             at = f"corpus.fraction={share}" if part == "train" else f"corpus.dev_fraction={self.dev_fraction}"
             return UserError(
-                f"The {part} part is empty: {at} leaves none of {self._n_documents:,} documents. Raise it"
+                f"The {part} part is empty: {at} leaves none of {self._n_documents:,} documents (those of equal "
+                "text or group go to the same part). Raise it"
                 + (" or name a corpus.dev_path." if part == "dev" else ".")
             )
         longest = int(self.lengths[inside].max())

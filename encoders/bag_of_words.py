@@ -59,6 +59,8 @@ class BagOfWords(Encoder):
         UserError: if there is nothing to open or to count, or a mask token is required.
     """
 
+    reads_order = False
+
     def __init__(
         self,
         *,

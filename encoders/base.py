@@ -44,6 +44,7 @@ class Encoder(nn.Module, ABC):
             which folder of ours they are continued.
         untrained: whether the weights were freshly drawn in this process, not read from anywhere.
         opens_elsewhere: whether sentence-transformers opens what ``save`` writes.
+        reads_order: whether the order of the tokens changes a sentence vector.
     """
 
     tokenizer: Any
@@ -54,6 +55,7 @@ class Encoder(nn.Module, ABC):
     origin: str
     untrained: bool = False
     opens_elsewhere: bool = True
+    reads_order: bool = True
 
     @abstractmethod
     def forward(self, tokens: Tokens) -> Encoding:

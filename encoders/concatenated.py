@@ -106,6 +106,7 @@ class Concatenated(Encoder):
             raise ValueError(
                 "encoder.paths must name encoders of one tokenizer and length, where they are trained."
             )
+        self.reads_order = any(one.reads_order for one in members)
         self.dimension = sum(one.dimension for one in members)
         self.state_dimension = sum(one.state_dimension for one in members)
         self.weights = said.get("weights") or min((one.weights for one in members), key=_LEAST_FIRST.index)

@@ -164,6 +164,8 @@ def _from_folder(folder: Path) -> Source:
         raise UserError(f"encoder.path: there is no folder {folder}.")
     if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
         inner = folder / "encoder"
+        if (folder / "config.yaml").is_file() and not inner.is_dir():
+            raise UserError(f"{folder} is a run that is not finished: resume={folder} first.")
         hint = f"; did you mean {inner}?" if inner.is_dir() else "."
         raise UserError(f"encoder.path: {folder} is not a model's folder (it has no config.json){hint}")
     if not any(folder.rglob(WEIGHTS)):

@@ -100,6 +100,9 @@ def check(overrides: list[str], name: str = "run", schema: Schema | None = None)
     try:
         config = _compose(overrides, name)
     except (HydraException, OmegaConfBaseException):
+        for text in overrides:
+            if text.startswith("resume=") and text != "resume=null":  # its objective may have other keys
+                _only_beside_resume(Path(text.partition("=")[2]), overrides)
         good, found = _sieve(overrides, name)
         try:
             _checked(_compose(good, name), {}, good, schema)
@@ -347,14 +350,20 @@ def _resumed(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     folder = Path(values["resume"])
     if not (folder / "config.yaml").is_file():
         raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).")
+    given = _only_beside_resume(folder, overrides)
+    stored: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
+    return stored | {key: values[key] for key in given} | {"run_dir": str(folder)}
+
+
+def _only_beside_resume(folder: Path, overrides: list[str]) -> set[str]:
+    """The keys of ``overrides``, all of which may differ when the run in ``folder`` goes on."""
     given = {text.lstrip("+~").partition("=")[0] for text in overrides}
     if refused := sorted(given - set(RESUME_KEYS)):
         raise UserError(
             f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "
             f"{', '.join(RESUME_KEYS[1:])} may be given. A changed run is a new one: warm_start={folder}."
         )
-    stored: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
-    return stored | {key: values[key] for key in given} | {"run_dir": str(folder)}
+    return given
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from experiments.run_folder import ROOT
 from experiments.settings import EvaluationSettings, Settings
 
 DOWNLOADED = "senteval"  # where `make senteval-data` puts the data
+EARLY = 0.01  # of the work: before it the time left would be mostly that of the start
 EMBEDDING = "embedding"
 PLAIN_SECONDS = 20.0  # between two lines where there is no terminal
 
@@ -274,7 +276,7 @@ class Clock:
         self.share = 0.0
 
     def left(self) -> str:
-        if self.share <= 0:
+        if self.share < EARLY:
             return ""
-        minutes, seconds = divmod(round((time.monotonic() - self._start) * (1 / self.share - 1)), 60)
-        return f"about {minutes}:{seconds:02d} left in all"
+        left = timedelta(seconds=round((time.monotonic() - self._start) * (1 / self.share - 1)))
+        return f"about {left} left in all"  # hours:minutes:seconds

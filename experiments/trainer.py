@@ -274,9 +274,10 @@ class Trainer:
         )
         self._metrics.flush()
         self._timings.flush()
+        # Of several tasks each step has one's parts: what is shown is of all that had a turn since the last look.
+        parts = {name: row[name] for row in rows for name in list(row)[1:-3]}
         if self.accelerator.trackers:
-            self.accelerator.log({**rows[-1], "tokens_per_second": speed}, step=self.state.step)
-        parts = {name: rows[-1][name] for name in list(rows[-1])[1:-3]}
+            self.accelerator.log({**parts, **rows[-1], "tokens_per_second": speed}, step=self.state.step)
         left = elapsed / len(rows) * (self.steps - self.state.step)
         self._show(self.state.step, self.steps, summary(parts, speed, left))
 

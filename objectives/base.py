@@ -53,6 +53,7 @@ class Needs:
         mask_token: whether the tokenizer must have a mask token, and the encoder an MLM output layer.
         encoders: encoders of the configured kind that are trained beside each other and give one concatenated
             vector (``encoders.concatenated``).
+        order: whether its classes differ in the order of the tokens alone.
     """
 
     unit: Literal["document", "sentence"] = "document"
@@ -60,6 +61,7 @@ class Needs:
     different_tokens: bool = False
     mask_token: bool = False
     encoders: int = 1
+    order: bool = False
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,8 @@ class ConsSent(Objective):
     @property
     def needs(self) -> Needs:
         least = {"D": self.k + 1, "P": self.k, "I": 1, "R": self.k, "C": 3, "N": 2}[self.task]
-        return Needs(unit="sentence", min_tokens=least, different_tokens=self.task == "P")
+        permutes = self.task == "P"
+        return Needs(unit="sentence", min_tokens=least, different_tokens=permutes, order=permutes)
 
     def study(self, units: Units, indices: np.ndarray) -> None:
         """Counts the tokens of the training part (of very large ones: of a sample; see ``count_tokens``)."""

@@ -96,7 +96,7 @@ class ConsSentMT(Multitask):
     def needs(self) -> Needs:
         """Of a sentence that all tasks can use; each task has needs of its own."""
         least = max(task.needs.min_tokens for task in self._tasks.values())
-        return Needs(unit="sentence", min_tokens=least, different_tokens=True, encoders=2)
+        return Needs(unit="sentence", min_tokens=least, different_tokens=True, encoders=2, order=True)
 
     def study(self, units: Units, indices: np.ndarray) -> None:
         """Counts the tokens once for all tasks."""

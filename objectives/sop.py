@@ -5,12 +5,15 @@ Section 3.1. ``data.views.segments`` says how pairs are drawn; head and MLM are 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
 from data.views.segments import Pair, Place, ordered_segments, select
+from objectives.base import Needs
 from objectives.segment_pairs import SegmentPairs
 
 
@@ -31,6 +34,10 @@ class SOP(SegmentPairs):
   booktitle = {Proceedings of ICLR},
   year = {2020}
 }"""  # noqa: E501
+
+    @property
+    def needs(self) -> Needs:
+        return replace(super().needs, order=True)
 
     def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
         return select(store, part, behind=1)

@@ -21,7 +21,7 @@ PAIRS = [
     (objective, task, encoder)
     for objective, task in OBJECTIVES
     for encoder in ("gru", "lstm", "roberta-mini")
-    if not refusal(objective, encoder) and (encoder != "lstm" or objective == "language_model")
+    if not refusal(objective, task, encoder) and (encoder != "lstm" or objective == "language_model")
 ]
 FURTHER = {"declutr": ["objective.memory_bank=16", "objective.projection={width: 4}", "objective.cache_chunk=5"]}
 

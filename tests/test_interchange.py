@@ -132,12 +132,15 @@ def overrides(objective: str, task: str | None, encoder: str, folder: Path) -> l
     ]
 
 
-def refusal(objective: str, encoder: str) -> str | None:
+def refusal(objective: str, task: str | None, encoder: str) -> str | None:
     """What is missing to a pair that cannot work, in the words of its refusal; all others must work."""
     there = keys("encoder", encoder)
     masks = bool(keys("objective", objective).get("mlm_weight", 0))
-    if masks and str(there["_target_"]).endswith(("BagOfWords", "Concatenated")):
+    bags = str(there["_target_"]).endswith(("BagOfWords", "Concatenated"))  # the latter of such, here
+    if masks and bags:
         return "mask"
+    if bags and (task == "P" or objective in ("conssent_mt", "sop")):
+        return "order of words"
     if objective == "language_model" and str(there["_target_"]).endswith(("Transformer", "BiLSTMMax", "GRU")):
         return "know those after it"
     if objective == "simcse" and "dropout" not in there:
@@ -149,7 +152,7 @@ def refusal(objective: str, encoder: str) -> str | None:
 
 def try_pair(objective: str, task: str | None, encoder: str, folder: Path, out: Path) -> None:
     config = compose.check([*overrides(objective, task, encoder, folder), f"run_dir={out}"])
-    if missing := refusal(objective, encoder):
+    if missing := refusal(objective, task, encoder):
         with pytest.raises(UserError, match=missing) as refused:
             experiment.run(config)
         assert "\n" not in str(refused.value) and not out.exists()

@@ -105,7 +105,7 @@ def _picture(run: dict[str, Any], lines: list[dict[str, Any]], timings: list[dic
         _loss(axes, part, points, _points(lines, f"dev_{part}"), colour, accuracy)
     for axes in panels[len(parts) :]:
         axes.set_visible(False)
-    panels[0].legend(loc="upper right", handlelength=1.4, borderaxespad=0.1)
+    panels[0].legend(loc="best", handlelength=1.4, borderaxespad=0.1)
     if small:
         panels += (below := list(halves[1][0].subplots(1, len(small), squeeze=False).flat))
         for axes, (name, points) in zip(below, small.items(), strict=True):

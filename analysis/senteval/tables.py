@@ -39,6 +39,7 @@ SHOWN = (
     "sts_spearman_wmean",
     "sts_spearman_all",
 )
+SHOWN_OF = {"conssent": ("conssent_transfer", "probing", "conssent_all")}  # where all is of this protocol, on test
 REMARKS = {  # on a task's printed scores: (paper, task)
     (
         "conssent",
@@ -79,7 +80,8 @@ def task_table(
             f"{record['seconds']:,.1f}",
             ", ".join(others),
         )
-    shown = (one for one in averages(records) if one.rule.name in SHOWN and one.telling)
+    wanted = _shown([record["protocol"] for record in records.values()])
+    shown = (one for one in averages(records) if one.rule.name in wanted and one.telling)
     table.caption = "\n".join(escape(f"{one.label}: {one.value:.2f}") for one in shown)
     table.caption_justify = "left"
     return table
@@ -130,7 +132,7 @@ def comparison(
     if split == "dev":
         notes.append("On dev, SICKRelatedness and STSBenchmark are Pearson (of plain cosine: Spearman).")
     apart = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
-    for rule in _rules(papers, split):
+    for rule in _rules(papers, split, [one.protocol for one in results]):
         columns += _add_average(rule, scores, apart, ours, list(zip(below, printed, strict=True)), notes)
     if not columns:
         beside = f" that can stand beside {' and '.join(papers)}" if papers else ""
@@ -210,11 +212,18 @@ def _ordered(keys: Iterable[Key]) -> list[Key]:
     return sorted(dict.fromkeys(keys), key=lambda key: place[key[0]])
 
 
-def _rules(papers: Sequence[str], split: str) -> list[Rule]:
+def _rules(papers: Sequence[str], split: str, protocols: Collection[str]) -> list[Rule]:
     if papers:
         return [rule for rule in RULES.values() if rule.split == split and set(rule.papers) & set(papers)]
-    suffix = "_dev" if split == "dev" else ""
-    return [RULES[name + suffix] for name in SHOWN if name + suffix in RULES]
+    if split == "test":
+        return [RULES[name] for name in _shown(protocols)]
+    return [RULES[f"{name}_dev"] for name in SHOWN if f"{name}_dev" in RULES]
+
+
+def _shown(protocols: Collection[str]) -> tuple[str, ...]:
+    """The averages on test of results of these protocols (changed ones included: "conssent+hidden=50")."""
+    plain = {protocol.partition("+")[0] for protocol in protocols}
+    return SHOWN_OF.get(plain.pop(), SHOWN) if len(plain) == 1 else SHOWN
 
 
 def _names(results: Sequence[Results], *, numbered: bool) -> list[str]:

@@ -179,7 +179,8 @@ def _tell(work: Work) -> None:
     seconds = planning.core_seconds(left, grid, speed) / work.at_once
     time_left = f"about {budget.about(seconds)}" if grid.flops else "unknown"
     display.fact("runs", side_by_side.how_far([*states.values()], work.runs, work.at_once))
-    display.fact("time", f"{time_left} here, for what is not finished")
+    own = "" if work.wanted.tasks is None else " (judging as long as on the figure's own tasks)"
+    display.fact("time", f"{time_left} here, for what is not finished{own}")
     if specification.table is None or specification.table.kind == "senteval":
         if work.senteval is None:
             display.fact("scores", "quick judgement on held-out text; data=<SentEval folder> judges on SentEval")

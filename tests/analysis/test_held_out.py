@@ -19,6 +19,7 @@ def run(folder: Path, task: str, seed: int, accuracy: float, **scores: float) ->
         "start": {f"dev_{task}_accuracy": 0.5},
         "trained": {f"dev_{task}_accuracy": accuracy} | scores,
         "chance": {f"dev_{task}_accuracy": 0.5},
+        "facts": {"task": f"{task}(3)"},
     }
     (folder / "quick.json").write_text(json.dumps(quick))
     return str(folder)
@@ -59,6 +60,8 @@ def test_only_what_is_alike_is_averaged(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "b" / "config.yaml").write_text(yaml.safe_dump(config))
     assert held_out.main([f"x={one}", f"x={other}"]) == 2
     assert "x would be the mean of runs that are not alike: conssent" in capsys.readouterr().err
+    assert held_out.main([f"x={one}", f"x={run(tmp_path / 'c', 'R', 1, 0.7)}"]) == 2
+    assert "D(3) and conssent" in capsys.readouterr().err
     assert held_out.main([one, other, "--by", "objective.tsk"]) == 2
     assert capsys.readouterr().err == f"{one}: its config.yaml has none of --by objective.tsk.\n"
     (tmp_path / "b" / "config.yaml").unlink()

@@ -140,6 +140,8 @@ def test_resume_takes_only_what_does_not_change_the_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"not a run folder \(it has no config.yaml\)"):
         compose.check([f"resume={tmp_path}"])
     (tmp_path / "config.yaml").write_text("seed: 7\n")
+    with pytest.raises(UserError, match=r"objective.task: a resumed run keeps its settings"):
+        compose.check([f"resume={tmp_path}", "objective.task=C"])
     with pytest.raises(UserError, match=r"budget.steps, seed: a resumed run keeps its settings"):
         compose.check([f"resume={tmp_path}", "seed=3", "budget.steps=4", "threads=1"])
 

@@ -20,7 +20,7 @@ WITH_CHANCES = {"conssent", "conssent_mt", "nli", "gensen", "nsp", "sop", "simcs
 
 
 @pytest.mark.parametrize(
-    ("objective", "task"), [pair for pair in OBJECTIVES if pair[0] in WITH_CHANCES and not refusal(pair[0], "gru")]
+    ("objective", "task"), [pair for pair in OBJECTIVES if pair[0] in WITH_CHANCES and not refusal(*pair, "gru")]
 )
 def test_losses_are_those_of_an_encoder_that_sees_nothing(objective: str, task: str | None, folder: Path) -> None:
     config = compose.check(overrides(objective, task, "gru", folder))
