@@ -69,8 +69,9 @@ def table(runs_by_name: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
     for name, runs in groups.items():
         shared = [key for key in in_order(runs[0]["trained"]) if all(key in run["trained"] for run in runs)]
         for key in shared:
-            values = (_spread(key, [run[column].get(key) for run in runs]) for column in COLUMNS)
-            rows.append(Row(name, len(runs), label(key), tuple(values)))  # type: ignore[arg-type]
+            start, trained, guessed = (_spread(key, [run[column].get(key) for run in runs]) for column in COLUMNS)
+            if (start, trained) != ("–", "–"):  # as what is of documents where sentences are lines
+                rows.append(Row(name, len(runs), label(key), (start, trained, guessed)))
     return rows
 
 

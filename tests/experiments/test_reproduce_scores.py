@@ -180,6 +180,15 @@ def test_a_table_has_a_row_of_means_for_each_label_above_the_papers(tmp_path: Pa
     assert other.read_text().startswith("model,source,protocol,TREC")
 
 
+def test_a_table_of_other_data_shows_its_rows_alone(tmp_path: Path, planned: list[Run]) -> None:
+    cr = record(70.0, kind="nested", n_train=3775, n_dev=3775, n_test=3775)
+    tasks = {"TREC": record(80.0), "CR": cr, "Length": record(60.0, kind="split", n_train=100)}
+    finished(tmp_path, planned[0], 1.0, tasks)
+    grid, notes = tables.senteval_table(table(tasks=("Length",)), judged.collect(planned, tmp_path, "default"), {})
+    assert ("Length", "test") in grid.columns and not grid.printed
+    assert notes == ["The printed rows are left out: no task of the table was judged on SentEval's own data."]
+
+
 def test_what_the_paper_states_of_a_table_is_held_against_its_rows(tmp_path: Path) -> None:
     rows = {"D": [80.0, 81.0, 82.5], "R": [84.0, 85.5, 86.0], "LangMod": [84.5, 85.0, 86.5]}
     planned = [Run({"task": row}, seed, (), 1.0, f"{row}{seed}") for row in rows for seed in (1, 2, 3)]
