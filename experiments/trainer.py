@@ -207,6 +207,7 @@ class Trainer:
         until = self.state.step if self.state.step else None
         self._rows: list[tuple[dict[str, Any], Tensor, int]] = []
         self._tokens = 0
+        self._parts: dict[str, float] = {}
         self._clock = time.perf_counter()
         if self.accelerator.is_main_process:
             self._metrics = Journal(self.folder / "metrics.jsonl", until)
@@ -274,12 +275,12 @@ class Trainer:
         )
         self._metrics.flush()
         self._timings.flush()
-        # Of several tasks each step has one's parts: what is shown is of all that had a turn since the last look.
-        parts = {name: row[name] for row in rows for name in list(row)[1:-3]}
+        # Of several tasks each step has one's parts: what is shown is the latest of each.
+        self._parts |= {name: row[name] for row in rows for name in list(row)[1:-3]}
         if self.accelerator.trackers:
-            self.accelerator.log({**parts, **rows[-1], "tokens_per_second": speed}, step=self.state.step)
+            self.accelerator.log({**self._parts, **rows[-1], "tokens_per_second": speed}, step=self.state.step)
         left = elapsed / len(rows) * (self.steps - self.state.step)
-        self._show(self.state.step, self.steps, summary(parts, speed, left))
+        self._show(self.state.step, self.steps, summary(self._parts, speed, left))
 
     def _measure(self) -> bool:
         """Puts the held-out losses into the journal; says whether they are the best of this training so far."""
