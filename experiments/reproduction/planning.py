@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from data.errors import UserError
@@ -50,13 +50,23 @@ class Run:
 
 
 def grid_of(specification: Specification, wanted: Reproduction) -> Grid:
-    """The grid that ``wanted`` asks for: of grid=paper at another budget, only its values are the paper's."""
-    size = wanted.grid or wanted.budget
-    if size == wanted.budget:
-        return specification.grids[wanted.budget]
-    ours, values = specification.grids[wanted.budget], specification.grids[size]
+    """The grid that ``wanted`` asks for: of grid=paper at another budget, only its values are the paper's.
+
+    Raises:
+        UserError: if ``wanted.only`` names what the grid has not.
+    """
+    ours, values = specification.grids[wanted.budget], specification.grids[wanted.grid or wanted.budget]
     axes = dict(values.axes) | ({MODEL: ours.axes[MODEL]} if MODEL in ours.axes else {})
-    return Grid(axes, values.without, ours.seeds, ours.base, ours.flops, ours.epochs, ours.documents, ours.judged)
+    for axis, labels in wanted.only.items():
+        if axis not in axes:
+            raise UserError(f"only.{axis}: {specification.id} has no such axis. It has {', '.join(axes)}.")
+        chosen = [str(label) for label in (labels if isinstance(labels, list) else [labels])]
+        unknown = [label for label in chosen if label not in axes[axis]]
+        if unknown or not chosen:
+            there, got = (" | ".join(labels) for labels in (axes[axis], unknown))
+            raise UserError(f"only.{axis} must be of {there}. Got {got or 'none'} instead.")
+        axes[axis] = tuple(label for label in axes[axis] if label in chosen)
+    return replace(ours, axes=axes, without=values.without)
 
 
 def combinations(specification: Specification, grid: Grid, passed: Sequence[str] = ()) -> Iterator[list[Value]]:

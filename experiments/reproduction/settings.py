@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,6 +34,7 @@ class Reproduction:
     dry_run: bool = False
     budget: Size = "teaching"
     grid: Size | None = None
+    only: Mapping[str, Sequence[str | float] | str | float] = field(default_factory=dict)
     seeds: tuple[int, ...] | None = None
     data: str | None = None
     probing: str | None = None

@@ -106,6 +106,28 @@ def test_left_out_combinations_are_not_run() -> None:
     assert [run.labels for run in runs] == [{"A": "2", "B": "x"}, {"A": "2", "B": "y"}]
 
 
+def test_parts_of_a_figure_are_its_own_runs() -> None:
+    every = {run.name: run for run in plan(small(), wanted(), check=flat)}
+    for labels in (["x"], "x"):
+        part = plan(small(), wanted(only={"B": labels}), check=flat)
+        assert [run.labels["B"] for run in part] == ["x"] * 2 * 2
+        assert all(every[run.name] == run for run in part)
+    assert len(plan(small(), wanted(only={"A": [1], "B": ["y", "x"]}), check=flat)) == 1 * 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("only", "told"),
+    [
+        ({"C": ["1"]}, r"only\.C: paper/1 has no such axis\. It has A, B\."),
+        ({"A": ["1", "3"]}, r"only\.A must be of 1 \| 2\. Got 3 instead\."),
+        ({"A": []}, r"only\.A must be of 1 \| 2\. Got none instead\."),
+    ],
+)
+def test_parts_that_a_figure_has_not(only: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        plan(small(), wanted(only=only), check=flat)
+
+
 def test_a_given_encoder_takes_the_place_of_the_figures() -> None:
     model = {"large": Value("large", ("encoder=roberta-base", "weights=pretrained")), "two": Value("two")}
     grid = Grid({"model": ("large", "two")}, base=("encoder.vocab_size=9", "corpus=lm1b", "corpus.fraction=0.1"))
