@@ -107,7 +107,10 @@ def verbs(clause: Tree) -> list[tuple[str, str]]:
 
 
 def is_passive(chain: list[tuple[str, str]]) -> bool:
-    """Whether a chain of ``verbs`` is in the passive voice. ("'s been" is "has been".)"""
+    """Whether a chain of ``verbs`` is in the passive voice.
+
+    "'s been" is "has been"; before any other participle "'s" is read as "is", which of "he's seen it" is wrong.
+    """
     return any(
         word in BE + GET and following == "VBN" and participle not in ("been", "got", "gotten")
         for (_, word), (following, participle) in pairwise(chain)

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import cross_entropy
 
 from data.batch import Tokens
 from data.tokenizer import SPECIAL
@@ -102,6 +103,16 @@ class Decoder(nn.Module):
         """
         states, wanted = self.states(vectors, targets)
         return output_loss(self.output, states, wanted, self.chunk), len(wanted)
+
+    def judged(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor, int]:
+        """``loss`` of held-out text, and between both how many of these tokens are likelier than any other."""
+        states, wanted = self.states(vectors, targets)
+        total, hits = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32)), 0
+        for state, tokens in zip(states.split(self.chunk), wanted.split(self.chunk), strict=True):
+            scores = at_least_float32(self.output(state))
+            total = total + cross_entropy(scores, tokens, reduction="sum")
+            hits = hits + (scores.argmax(dim=1) == tokens).sum()
+        return total, torch.as_tensor(hits), len(wanted)
 
     def states(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor]:
         """States before each target token after the first, of shape (N, H), and these tokens, of shape (N,).

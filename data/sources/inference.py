@@ -66,7 +66,7 @@ class Inference(PairSource):
     ) -> None:
         super().__init__(dev_fraction=dev_fraction)
         if (path is None) == (dataset is None):
-            raise ValueError("inference needs either path or dataset. Got none or both of them.")
+            raise ValueError("inference.path or inference.dataset must be set. Got none or both of them.")
         if dev_split is not None and (dataset is None or dev_path is not None):
             raise ValueError("inference.dev_split is for an inference.dataset without inference.dev_path.")
         held_out = dev_split is not None or dev_path is not None

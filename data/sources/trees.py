@@ -84,7 +84,7 @@ class Trees(PairSource):
     ) -> None:
         super().__init__(dev_fraction=dev_fraction)
         if (gold is None) == (corpus is None):
-            raise ValueError("trees needs either gold or corpus. Got none or both of them.")
+            raise ValueError("trees.gold or trees.corpus must be set. Got none or both of them.")
         if gold_repeats < 1:
             raise ValueError(f"trees.gold_repeats must be at least 1. Got {gold_repeats} instead.")
         if tags not in ("normalised", "own"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -112,8 +113,8 @@ class GenSenTask(nn.Module, ABC):
         return Needs(unit="sentence")
 
     def chances(self) -> dict[str, float]:
-        """See ``Objective``; of losses ``<part>_unigram`` tells it."""
-        return {}
+        """Accuracies of the most frequent word or class; of losses ``<part>_unigram`` tells it."""
+        return {f"{part}_accuracy": math.exp(-float(table.min())) for part, table in self.surprisals.items()}
 
     @property
     def synthetic(self) -> bool:

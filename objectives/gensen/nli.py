@@ -8,7 +8,6 @@ encoder can read.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -84,10 +83,6 @@ class NLI(GenSenTask):
             nn.ReLU(),
             nn.Linear(self.sizes.classifier_width, len(self.source.classes)),
         )
-
-    def chances(self) -> dict[str, float]:
-        """How often the most frequent class is right in training."""
-        return {"nli_accuracy": math.exp(-float(self.surprisals["nli"].min()))} if self.surprisals else {}
 
     def draw(self, unit: PairUnit, format: TokenFormat, rng: np.random.Generator) -> Example:
         premise, hypothesis = (format.wrap(source) for source in unit.sources)

@@ -9,6 +9,7 @@ section 4: the next and the previous sentence (STN, STP), French and German (Fr,
 - both neighbours of a sentence are predicted in one update, where both are chosen (as published);
 - an inference update follows ten others, as the paper says (the program begins with one, and nine follow);
 - sources and targets are cut to 90 tokens (as published);
+- a turn is a micro-batch's: with accumulation=n an update joins n turns, which the paper has apart;
 - batches are random among those of sentences of similar length (the program goes through sorted buffers);
 - held-out losses are measured without dropout, of sentences read under the training vocabulary (the program has
   neither).
@@ -220,6 +221,8 @@ class GenSen(Multitask):
 
     def dev_metrics(self, encoder: Encoder, batches: Iterable[Batch]) -> dict[str, float]:
         """Besides the parts, ``dev_<part>_perplexity`` of every decoder: exp of its mean loss a token.
+
+        ``dev_<part>_accuracy`` is the share of tokens (of inference: of pairs) that are the likeliest of all.
 
         ``dev_<part>_unigram`` is what the loss would be, on the same targets, for one who knows how often each
         word or class occurs in training, and nothing else.

@@ -115,11 +115,16 @@ class SequenceTask(GenSenTask):
         totals, means, counts = [], {}, {}
         for part, decoder in self.decoders.items():
             targets = batch.tokens[part]
-            total, means[part], counts[part] = global_mean(*decoder.loss(vectors, targets))
+            if self.training:
+                loss, number = decoder.loss(vectors, targets)
+            else:
+                loss, hits, number = decoder.judged(vectors, targets)
+                _, means[f"{part}_accuracy"], counts[f"{part}_accuracy"] = global_mean(hits, number)
+                if self.surprisals:
+                    wanted = targets.ids[:, 1:][targets.mask[:, 1:]]
+                    means[f"{part}_unigram"], counts[f"{part}_unigram"] = self.unigram(part, wanted)
+            total, means[part], counts[part] = global_mean(loss, number)
             totals.append(total)
-            if not self.training and self.surprisals:
-                wanted = targets.ids[:, 1:][targets.mask[:, 1:]]
-                means[f"{part}_unigram"], counts[f"{part}_unigram"] = self.unigram(part, wanted)
         return Loss(torch.stack(totals).sum(), means, counts)
 
     def step_flops(self, encoder: Encoder) -> float:

@@ -143,7 +143,7 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
         Inference(path=str(tmp_path / "a.jsonl"), dev_path=str(tmp_path / "*.jsonl"))
     several: list[dict[str, Any]] = [{}, {"path": "a", "dataset": "b"}]
     for options in several:
-        with pytest.raises(ValueError, match=r"^inference needs either path or dataset\."):
+        with pytest.raises(ValueError, match=r"^inference\.path or inference\.dataset must be set\."):
             Inference(**options)
     with pytest.raises(ValueError, match=r"^inference\.dev_split is for an inference\.dataset"):
         Inference(path="a", dev_split="validation")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -102,6 +103,10 @@ def test_a_vocabulary_is_of_what_is_read(tmp_path: Path) -> None:
     assert "dog" in known and not {"bad", "baf", "ked", "lig"} & {*known}  # the corpus' words
     found = json.loads((first / "quick.json").read_text())
     assert found["start"]["dev_fr_unigram"] == found["trained"]["dev_fr_unigram"] < found["start"]["dev_fr"]
+    journal = [json.loads(line) for line in (first / "metrics.jsonl").read_text().splitlines()]
+    measured = next(line for line in reversed(journal) if "dev_fr" in line)
+    assert measured["dev_fr_perplexity"] == pytest.approx(math.exp(measured["dev_fr"]))
+    assert 0 <= measured["dev_fr_accuracy"] <= 1 and any("fr" in line for line in journal)
 
 
 @pytest.mark.usefixtures("quick")

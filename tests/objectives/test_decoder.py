@@ -74,6 +74,20 @@ def test_value_and_gradient_are_those_of_the_loop(hidden: int | None, chunk: int
         assert abs(float(decoder.loss(sentences, padded(ROWS))[0] - expected.detach())) < 1e-10
 
 
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_held_out_text_is_judged_by_loss_and_accuracy(chunk: int) -> None:
+    decoder, sentences = tiny(chunk=chunk), vectors()
+    torch.nn.init.normal_(decoder.output.weight)
+    total, hits, count = decoder.judged(sentences, padded(ROWS))
+    expected, number = decoder.loss(sentences, padded(ROWS))
+    torch.testing.assert_close(total, expected, rtol=1e-12, atol=0)
+    written = 0
+    for vector, row in zip(sentences, ROWS, strict=True):
+        states, following = decoder.states(vector[None], padded([row]))
+        written += int((decoder.output(states).argmax(dim=1) == following).sum())
+    assert count == number and 0 < written < number and int(hits) == written
+
+
 def test_it_is_a_stock_gru_over_word_and_sentence() -> None:
     decoder, sentences = tiny(), vectors()
     stock = torch.nn.GRU(5 + 7, 7, batch_first=True).double()

@@ -223,12 +223,14 @@ def test_dev_figures_are_of_all_tokens_and_without_dropout(folder: Path) -> None
     for part, targets in wanted.items():
         table = next(task.surprisals[part] for task in objective.tasks.values() if part in task.surprisals)
         assert found[f"dev_{part}_unigram"] == pytest.approx(float(table[torch.cat(targets)].mean()), rel=1e-5)
-    for name in ("stn", "fr", "nli", "nli_accuracy"):
+    for name in ("stn", "fr", "nli", "nli_accuracy", "stn_accuracy", "fr_accuracy"):
         assert found[f"dev_{name}"] == pytest.approx(totals[name] / counts[name])
     assert found["dev_fr_perplexity"] == pytest.approx(np.exp(found["dev_fr"]))
     assert {*found} == {f"dev_{name}" for name in objective.part_names} | {
         "dev_stn_perplexity",
         "dev_fr_perplexity",
+        "dev_stn_accuracy",
+        "dev_fr_accuracy",
         *(f"dev_{name}_unigram" for name in ("stn", "fr", "nli")),
     }
 
@@ -304,7 +306,7 @@ def test_samples(folder: Path) -> None:
         ),
         ({"tasks": ["fr"], "alpha": {"fr": 0}}, "objective.alpha must have a positive number"),
         ({"fr": {"source": "a.en"}}, "objective.fr.source and objective.fr.target go together. Got one of them."),
-        ({"nli": {}}, "objective.nli: inference needs either path or dataset."),
+        ({"nli": {}}, "objective.nli.path or objective.nli.dataset must be set."),
     ],
 )
 def test_values_out_of_range(arguments: dict[str, Any], message: str) -> None:
