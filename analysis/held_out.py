@@ -2,7 +2,7 @@
 
     python -m analysis.held_out runs/<folder> runs/<another>
     python -m analysis.held_out D=runs/<seed 1> D=runs/<seed 2> C=runs/<seed 1> --format md
-    python -m analysis.held_out runs/reproduced/conssent-* --by objective.task objective.k
+    python -m analysis.held_out runs/reproduced/conssent-* --by objective.task objective.k optimizer.lr
 
 Chance is what guessing gets, where that is known.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -22,13 +22,20 @@ from rich.table import Table
 
 from analysis.command import finished
 from analysis.quick import chance
-from analysis.runs import read
+from analysis.runs import FREE, read
 from analysis.senteval.alike import CONFIG, named, told
 from analysis.tables import in_order, in_percent, label, show
 from data.errors import UserError
 
 COLUMNS = ("start", "trained", "chance")
-SAME = ("objective", "encoder", "corpus", "budget", "weights")  # that runs of one name have in common
+
+
+class Named(NamedTuple):
+    """A run under a name, as ``analysis.runs.read`` has it, and its configuration."""
+
+    name: str
+    run: Mapping[str, Any]
+    config: Mapping[str, Any]
 
 
 class Row(NamedTuple):
@@ -40,25 +47,22 @@ class Row(NamedTuple):
     values: tuple[str, str, str]
 
 
-def table(runs_by_name: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
+def table(given: Sequence[Named]) -> list[Row]:
     """A row for each name and measure.
 
-    Args:
-        runs_by_name: names, and ``analysis.runs.read`` of a run each.
-
     Raises:
-        UserError: if a run has no scores, is named twice, or is another kind of run than others of its name.
+        UserError: if a run has no scores, is named twice, or differs from others of its name in more than its
+            seed.
     """
     groups: dict[str, list[dict[str, dict[str, float | None]]]] = {}
-    kinds: dict[str, tuple[Any, ...]] = {}
-    places = [Path(run["path"]).resolve() for _, run in runs_by_name]
+    firsts: dict[str, Named] = {}
+    places = [Path(run["path"]).resolve() for _, run, _ in given]
     if twice := [place for place in dict.fromkeys(places) if places.count(place) > 1]:
         raise UserError(f"{twice[0]} is named twice: each run counts once.")
-    for name, run in runs_by_name:
-        kind = tuple(run.get(key) for key in SAME) + tuple(filter(None, [(run.get("facts") or {}).get("task")]))
-        if kinds.setdefault(name, kind) != kind:
-            of = " and ".join(" · ".join(map(str, one)) for one in (kinds[name], kind))
-            raise UserError(f"{name} would be the mean of runs that are not alike: {of}. Give them names.")
+    for one in given:
+        name, run, _ = one
+        if other := _difference(firsts.setdefault(name, one), one):
+            raise UserError(f"{name} would be the mean of runs that are not alike: {other}. Give them names.")
         if not run.get("trained"):
             raise UserError(f"{run['path']} has no held-out scores: {run['problem'] or 'it is not finished'}.")
         found = {column: in_percent(run.get(column) or {}) for column in COLUMNS}
@@ -73,6 +77,25 @@ def table(runs_by_name: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
             if (start, trained) != ("–", "–"):  # as what is of documents where sentences are lines
                 rows.append(Row(name, len(runs), label(key), (start, trained, guessed)))
     return rows
+
+
+def _difference(one: Named, other: Named) -> str:
+    """The first setting but the seed in which they differ, with both values; "" where there is none."""
+    first, second = (dict(_settings(run.config)) | {"weights": run.run.get("weights")} for run in (one, other))
+    for key in sorted(first.keys() | second.keys()):
+        if first.get(key) != second.get(key):
+            return f"{key} is {first.get(key)} in {one.run['path']}, {second.get(key)} in {other.run['path']}"
+    return ""
+
+
+def _settings(config: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value by its key ("objective.k"), but the seed's and what a run is free to have otherwise."""
+    for key, value in config.items():
+        if at or key not in FREE | {"seed"}:
+            if isinstance(value, Mapping):
+                yield from _settings(value, f"{at}{key}.")
+            else:
+                yield f"{at}{key}", value
 
 
 def _spread(key: str, values: Sequence[float | None]) -> str:
@@ -101,18 +124,20 @@ def as_text(rows: Sequence[Row]) -> Table:
     return shown
 
 
-def _named(given: str, by: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """Name and run of FOLDER or NAME=FOLDER; the name is else what the run has at ``by``, or its folder's."""
+def _named(given: str, by: Sequence[str]) -> Named:
+    """Of FOLDER or NAME=FOLDER; the name is else what the run has at ``by``, or its folder's."""
     name, path = named(given)
     if not (Path(path) / CONFIG).is_file():
         raise UserError(f"{path} is not the folder of a run: it has no {CONFIG}.")
     run = read(Path(path))
-    if by and not name and run["problem"] is None:
-        found = told(yaml.safe_load((Path(path) / CONFIG).read_text(encoding="utf-8")), by)
-        if found is None:
+    if run["problem"] is not None:  # which is told where its scores are looked for
+        return Named(name or str(run["run"]), run, {})
+    config = yaml.safe_load((Path(path) / CONFIG).read_text(encoding="utf-8"))
+    if by and not name:
+        name = told(config, by) or ""
+        if not name:
             raise UserError(f"{path}: its {CONFIG} has none of --by {' '.join(by)}.")
-        name = found
-    return name or str(run["run"]), run
+    return Named(name or str(run["run"]), run, config)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

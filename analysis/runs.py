@@ -14,6 +14,10 @@ from data.errors import UserError
 # What reading a file that was cut short, altered or locked may raise.
 UNREADABLE = (OSError, ValueError, yaml.YAMLError)
 OF_A_RUN = ("config.yaml", "metrics.jsonl")
+# What may differ between two runs that are the same experiment.
+FREE = {
+    "names", "evaluation", "run_dir", "resume", "device", "threads", "workers", "trackers", "cache", "log_every",
+}  # fmt: skip
 AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # of senteval.json, those listed
 
 

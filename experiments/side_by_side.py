@@ -28,18 +28,14 @@ from experiments.progress import Display
 from experiments.run_folder import ROOT
 
 TRAIN, EVALUATE = (str(ROOT / "experiments" / script) for script in ("run.py", "evaluate.py"))
-# What may differ between two runs that are the same experiment.
-FREE = {
-    "names", "evaluation", "run_dir", "resume", "device", "threads", "workers", "trackers", "cache", "log_every",
-}  # fmt: skip
 
 _digest = cache(digest_files)  # all runs of a command are judged on the same files, some of them large
 State = Literal["finished", "begun", "missing", "broken"]
 
 
 def name_of(config: Mapping[str, Any]) -> str:
-    """Of a run's folder: what it trains, and the fingerprint of all of its configuration that is not FREE."""
-    kept = {key: value for key, value in config.items() if key not in FREE}
+    """Of a run's folder: what it trains, and the fingerprint of its configuration without ``runs.FREE``."""
+    kept = {key: value for key, value in config.items() if key not in runs.FREE}
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:10]
     chosen = (config["names"][key] for key in ("objective", "encoder", "corpus"))
     return "-".join(map(str, (*chosen, config["seed"], digest)))

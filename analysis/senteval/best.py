@@ -1,7 +1,8 @@
 """The best encoders of a sweep by their mean score on the dev sets of SentEval's tasks (Brahma 2018, section 5).
 
     python -m analysis.senteval.best evaluations/*-conssent                the best of each objective.task, and of
-                                                                           each objective without one (MT)
+                                                                           each objective without one (MT,
+                                                                           which the paper's ensemble lacks)
     python -m analysis.senteval.best ... --by objective.task objective.k   of each pair of these
     python -m analysis.senteval.best ... --by --top 6                      the best six of all
 

@@ -100,7 +100,7 @@ PROTOCOLS = {
         ),
         Protocol(
             "conssent",
-            "Brahma (2018), section 6: hidden layer of the probing tasks tuned on dev",
+            "Brahma (2018), section 4: hidden layer of the probing tasks tuned on dev",
             classifier=Classifier(dropout_last=True),
             probing_hidden=(50, 100, 200),
             probing_dropout=(0.0, 0.1, 0.2),
