@@ -7,6 +7,8 @@ Subramanian et al. (2018), section 8. Kiros et al. write a matrix alone, but the
 a as well (scikit-learn's LinearRegression), and so does this one. Words that the encoder had keep their vectors.
 
     python -m encoders.expansion <encoder's folder> <file of word vectors> <new folder>
+
+Of encoders that are to be joined (``encoder=concatenated``) each is expanded by itself.
 """
 
 from __future__ import annotations
