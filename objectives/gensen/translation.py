@@ -1,7 +1,7 @@
 """Translation: from an English sentence one in another language (Subramanian et al. 2018, section 4).
 
-Words of either language are parted by ``data.vocabulary.WORDS``, which is made for English: French "l'homme" is one
-word, where the published program's text was tokenised into two. Perplexities are over such words.
+Words of either language are parted by ``data.vocabulary.WORDS``, which is made for English: French "l'homme"
+stays one word, which a tokeniser of French parts. Perplexities are over such words.
 """
 
 from __future__ import annotations
