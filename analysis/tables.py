@@ -81,10 +81,8 @@ def label(name: str) -> str:
 
 def in_percent(scores: Scores) -> dict[str, float | None]:
     """Accuracies of the held-out loss are shares, all others are percentages already."""
-    return {
-        name: value if value is None or not name.endswith("_accuracy") else 100 * value
-        for name, value in scores.items()
-    }
+    shares = {name for name in scores if name.removesuffix("_unigram").endswith("_accuracy")}
+    return {name: 100 * value if value is not None and name in shares else value for name, value in scores.items()}
 
 
 def _name(name: str) -> str:

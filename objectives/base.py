@@ -202,7 +202,7 @@ class Objective(nn.Module, ABC):
         """Called after each optimiser step."""
 
     def chances(self) -> dict[str, float]:
-        """What held-out measures, by part, are for one who knows how frequent the answers are and nothing else.
+        """What parts of ``part_names`` are for one who knows how frequent the answers are and nothing else.
 
         Those alone of which that is known beforehand; over whole batches.
         """

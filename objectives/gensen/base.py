@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -89,7 +88,7 @@ class GenSenTask(nn.Module, ABC):
         tokenizer: of its targets, where these are texts.
         material: what ``prepare`` found.
         surprisals: for each loss part -log p of each word or class, of its frequency in training (``surprisals``).
-            A held-out loss has their mean over the same targets beside it, as ``<part>_unigram``.
+            A held-out loss has their mean over the same targets beside it (``unigram``).
     """
 
     tokenizer: Any
@@ -113,8 +112,8 @@ class GenSenTask(nn.Module, ABC):
         return Needs(unit="sentence")
 
     def chances(self) -> dict[str, float]:
-        """Accuracies of the most frequent word or class; of losses ``<part>_unigram`` tells it."""
-        return {f"{part}_accuracy": math.exp(-float(table.min())) for part, table in self.surprisals.items()}
+        """See ``Objective``; ``unigram`` tells it of the very targets."""
+        return {}
 
     @property
     def synthetic(self) -> bool:
@@ -150,12 +149,20 @@ class GenSenTask(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        """Loss of a micro-batch; besides, where this is no training, the parts ``<part>_unigram``."""
+        """Loss of a micro-batch; besides, where this is no training, those of ``unigram``."""
 
-    def unigram(self, part: str, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        """Global mean of the surprisals of ``wanted``, of shape (N,), and the global number of these."""
-        _, mean, count = global_mean(self.surprisals[part].to(wanted.device)[wanted].sum(), len(wanted))
-        return mean, count
+    def unigram(self, part: str, wanted: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """What one gets of ``wanted``, of shape (N,), who knows frequencies in training and nothing else.
+
+        Returns:
+            ``<part>_unigram``, the global mean of their surprisals, and ``<part>_accuracy_unigram``, how often the
+            most frequent one is right; and the global number of targets by the same names.
+        """
+        table = self.surprisals[part].to(wanted.device)
+        _, loss, count = global_mean(table[wanted].sum(), len(wanted))
+        _, right, _ = global_mean((wanted == table.argmin()).sum(), len(wanted))
+        found = {f"{part}_unigram": loss, f"{part}_accuracy_unigram": right}
+        return found, dict.fromkeys(found, count)
 
     @abstractmethod
     def step_flops(self, encoder: Encoder) -> float:

@@ -115,7 +115,7 @@ class NLI(GenSenTask):
         right = sum_over_processes((logits.argmax(dim=1) == classes).to(logits.dtype).sum()) / count
         parts = {"nli": mean, "nli_accuracy": right}
         if not self.training and self.surprisals:
-            parts["nli_unigram"], _ = self.unigram("nli", classes)
+            parts |= self.unigram("nli", classes)[0]
         return Loss(total, parts)
 
     def step_flops(self, encoder: Encoder) -> float:

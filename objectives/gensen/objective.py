@@ -224,8 +224,8 @@ class GenSen(Multitask):
 
         ``dev_<part>_accuracy`` is the share of tokens (of inference: of pairs) that are the likeliest of all.
 
-        ``dev_<part>_unigram`` is what the loss would be, on the same targets, for one who knows how often each
-        word or class occurs in training, and nothing else.
+        ``dev_<part>_unigram`` and ``dev_<part>_accuracy_unigram`` are what loss and accuracy would be, on the same
+        targets, for one who knows how often each word or class occurs in training, and nothing else.
         """
         found = super().dev_metrics(encoder, batches)
         decoders = [name for name in self.part_names if not name.startswith("nli") and f"dev_{name}" in found]

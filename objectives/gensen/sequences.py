@@ -122,7 +122,9 @@ class SequenceTask(GenSenTask):
                 _, means[f"{part}_accuracy"], counts[f"{part}_accuracy"] = global_mean(hits, number)
                 if self.surprisals:
                     wanted = targets.ids[:, 1:][targets.mask[:, 1:]]
-                    means[f"{part}_unigram"], counts[f"{part}_unigram"] = self.unigram(part, wanted)
+                    guessed, numbers = self.unigram(part, wanted)
+                    means |= guessed
+                    counts |= numbers
             total, means[part], counts[part] = global_mean(loss, number)
             totals.append(total)
         return Loss(torch.stack(totals).sum(), means, counts)

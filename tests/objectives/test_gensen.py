@@ -223,6 +223,8 @@ def test_dev_figures_are_of_all_tokens_and_without_dropout(folder: Path) -> None
     for part, targets in wanted.items():
         table = next(task.surprisals[part] for task in objective.tasks.values() if part in task.surprisals)
         assert found[f"dev_{part}_unigram"] == pytest.approx(float(table[torch.cat(targets)].mean()), rel=1e-5)
+        likeliest = (torch.cat(targets) == table.argmin()).double().mean()
+        assert found[f"dev_{part}_accuracy_unigram"] == pytest.approx(float(likeliest))
     for name in ("stn", "fr", "nli", "nli_accuracy", "stn_accuracy", "fr_accuracy"):
         assert found[f"dev_{name}"] == pytest.approx(totals[name] / counts[name])
     assert found["dev_fr_perplexity"] == pytest.approx(np.exp(found["dev_fr"]))
@@ -231,7 +233,7 @@ def test_dev_figures_are_of_all_tokens_and_without_dropout(folder: Path) -> None
         "dev_fr_perplexity",
         "dev_stn_accuracy",
         "dev_fr_accuracy",
-        *(f"dev_{name}_unigram" for name in ("stn", "fr", "nli")),
+        *(f"dev_{name}_{kind}" for name in ("stn", "fr", "nli") for kind in ("unigram", "accuracy_unigram")),
     }
 
 

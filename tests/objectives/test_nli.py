@@ -95,5 +95,5 @@ def test_values_out_of_range_are_refused() -> None:
         NLI(features="sbert")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"objective\.classifier_width must be at least 1\. Got 0 instead\."):
         NLI(classifier_width=0)
-    with pytest.raises(ValueError, match=r"objective\.nli.*either path or dataset"):
+    with pytest.raises(ValueError, match=r"^objective\.nli\.path or objective\.nli\.dataset must be set"):
         NLI(nli={})
