@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -34,6 +35,13 @@ from data.vectors import WordVectors
 from encoders.export import model_card
 from encoders.recurrent import Recurrent
 
+CITATION = """@inproceedings{kiros-etal-2015-skip-thought,
+  title = {Skip-Thought Vectors},
+  author = {Kiros, Ryan and Zhu, Yukun and Salakhutdinov, Ruslan and Zemel, Richard S. and Torralba, Antonio and
+            Urtasun, Raquel and Fidler, Sanja},
+  booktitle = {Advances in Neural Information Processing Systems 28},
+  year = {2015}
+}"""
 BLOCK = 1 << 16  # words that are mapped at once: in double precision, a whole file takes a workstation's memory
 HELD_OUT = 10  # every tenth shared word, from frequent to rare, measures a fit to the others
 
@@ -142,22 +150,34 @@ def _extended(tokenizer: Any, words: Sequence[str]) -> Any:
     )
 
 
+def _before(path: Path) -> str:
+    """The card of the encoder that was expanded, a level below its own heading; "" where it has none."""
+    if not path.is_file():
+        return ""
+    *_, body = path.read_text(encoding="utf-8").split("\n---\n", 1)  # without the hub's front matter
+    return "\n## Before the expansion\n\n" + re.sub(r"^#", "##", body.strip(), flags=re.MULTILINE) + "\n"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("encoder", type=Path, help="folder of a BiLSTM-Max or GRU")
+    parser.add_argument("encoder", type=Path, help="folder of a BiLSTM-Max, GRU or LSTM")
     parser.add_argument("vectors", type=Path, help="file of word vectors; .gz and .zip too")
     parser.add_argument("folder", type=Path, help="where the new encoder goes")
     given = parser.parse_args(arguments)
     try:
+        if given.folder.exists():
+            raise UserError(f"{given.folder} is there already: name a new folder.")
         encoder = encoders.load(given.encoder)
         if not isinstance(encoder, Recurrent):
             raise UserError(
-                f"{given.encoder} holds a {type(encoder).__name__}: only a BiLSTMMax or GRU has words to add to."
+                f"{given.encoder} holds a {type(encoder).__name__}: only a BiLSTMMax, GRU or LSTM takes new words."
             )
         expanded, report = expand(encoder, WordVectors(given.vectors), given.vectors.name)
         expansion = {"vectors": given.vectors.name, **report._asdict()}
-        card = model_card(title=given.folder.name, encoder=expanded, settings={"expansion": expansion})
-        expanded.save(given.folder, card=card)
+        card = model_card(
+            title=given.folder.name, encoder=expanded, settings={"expansion": expansion}, citation=CITATION
+        )
+        expanded.save(given.folder, card=card + _before(given.encoder / "README.md"))
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from data.errors import UserError
 
 PACKAGES = ("data", "encoders", "objectives", "experiments", "analysis")
+NAMED = {"a valid array": "a list, as [a,b]", "an object": "a mapping, as {key: value}"}  # kinds of JSON, in YAML
 MISSING = "???"  # OmegaConf's sign for a value that the user must give
 
 
@@ -98,6 +99,8 @@ def _type_fault(hint: Any, value: Any) -> str | None:
         # As JSON, a list is fit for a tuple and a string for a path, but nothing else is bent ("1" is no number).
         TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
-        first = error.errors()[0]["msg"]
-        return f"{first.replace('Input should', 'must')}. Got {'null' if value is None else repr(value)} instead."
+        first = error.errors()[0]["msg"].replace("Input should", "must")
+        for pydantics, ours in NAMED.items():
+            first = first.replace(pydantics, ours)
+        return f"{first}. Got {'null' if value is None else repr(value)} instead."
     return None

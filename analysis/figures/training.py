@@ -135,7 +135,7 @@ def _present(sources: dict[str, list[dict[str, Any]]]) -> dict[str, Points]:
 
 def _loss(axes: Axes, part: str, training: Points, held_out: Points, colour: str, more: str) -> None:
     axes.set_label(part)
-    axes.set_title(part.replace("_", " "))
+    axes.set_title(part.replace("_", " "), loc="left")
     axes.set_xlabel("step")
     _curve_and_mean(axes, training, colour)
     if len(held_out[0]):

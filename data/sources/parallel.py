@@ -68,7 +68,10 @@ class Parallel(PairSource):
                     f"parallel.{prefix}source and parallel.{prefix}target go together. Got one of them."
                 )
         if [source, tsv, dataset].count(None) != 2:
-            raise ValueError("parallel needs one of source and target, tsv, dataset. Got none or several of them.")
+            raise ValueError(
+                "parallel.source and parallel.target, parallel.tsv or parallel.dataset must be set. Got none or "
+                "several of them."
+            )
         if dev_source is not None and dev_split is not None:
             raise ValueError("parallel.dev_split and parallel.dev_source exclude each other. Got both.")
         if dev_split is not None and dataset is None:
@@ -149,7 +152,7 @@ class Parallel(PairSource):
 def _file(path: str, key: str) -> Path:
     found = located(path, KINDS, key)
     if len(found) > 1:
-        raise UserError(f"{key} must be one file. Got {len(found)}.")
+        raise UserError(f"{key} must be one file. {path} is {len(found)} of them.")
     return found[0]
 
 

@@ -41,6 +41,10 @@ def located(pattern: str, kinds: Sequence[str], key: str) -> list[Path]:
         found = [Path(name) for name in names if Path(name).is_file()]
     if not found:
         raise UserError(f"{key}: there is no {path}{_nearest(path)}.")
+    if not any(file.stat().st_size for file in found):
+        raise UserError(
+            f"{key}: {path} is empty." if len(found) == 1 else f"{key}: all files of {path} are empty."
+        )
     return found
 
 

@@ -152,7 +152,7 @@ def table_of_runs(work: Work) -> RichTable:
     styles = {"finished": "green", "begun": "yellow", "broken": "red", "missing": "dim"}
     for run in work.planned:
         state = side_by_side.state(work.runs / run.name)
-        seconds = run.flops / speed + grid.judged if grid.flops else 0.0
+        seconds = run.flops / speed + grid.judged if planning.timed(grid, work.passed) else 0.0
         table.add_row(
             *(run.labels[axis] for axis in varied),
             str(run.seed),
@@ -176,8 +176,9 @@ def _tell(work: Work) -> None:
     grid = planning.grid_of(specification, work.wanted)
     left = [run for run in work.planned if states[run.name] != "finished"]
     speed = _speed(work.wanted.threads)
-    seconds = planning.core_seconds(left, grid, speed) / work.at_once
-    time_left = f"about {budget.about(seconds)}" if grid.flops else "unknown"
+    each = [planning.core_seconds([run], grid, speed) for run in left]
+    seconds = max(sum(each) / work.at_once, *each, 0.0)
+    time_left = f"about {budget.about(seconds)}" if planning.timed(grid, work.passed) else "unknown"
     display.fact("runs", side_by_side.how_far([*states.values()], work.runs, work.at_once))
     own = "" if work.wanted.tasks is None else " (judging as long as on the figure's own tasks)"
     display.fact("time", f"{time_left} here, for what is not finished{own}")
@@ -261,6 +262,8 @@ def _show(work: Work, failed: dict[str, Failure]) -> int:
     if work.senteval is not None:
         shown, lacking = judged.scored(found, work.tasks)
     notes = [judged.sizes(found, work.wanted.budget, shown) + "."] if work.planned else []
+    if wanted := work.wanted.only:
+        notes.append(f"Of {'; '.join(f'{axis} {labels}' for axis, labels in wanted.items())} alone.")
     if work.planned and missing:
         notes.append(f"{len(missing)} of {len(work.folders)} runs are missing.")
     if lacking:

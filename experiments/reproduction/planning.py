@@ -211,6 +211,11 @@ def _number(given: Mapping[str, str], key: str, default: float) -> float:
         return 0.0
 
 
+def timed(grid: Grid, passed: Sequence[str]) -> bool:
+    """Whether it is known what a run costs: not where the command line gives its length in something else."""
+    return bool(grid.flops) and {key_of(text) for text in passed}.isdisjoint(LENGTHS - {"budget.flops"})
+
+
 def core_seconds(planned: Sequence[Run], grid: Grid, speed: float = CORE) -> float:
     """What training, starting and judging ``planned`` takes of a core that does ``speed`` operations a second."""
     return sum(run.flops / speed + grid.judged for run in planned)

@@ -105,8 +105,8 @@ def test_rows_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"^parallel needs one of source and target, tsv, dataset\."),
-        ({"tsv": "a", "dataset": "b"}, r"^parallel needs one of"),
+        ({}, r"^parallel\.source and parallel\.target, parallel\.tsv or parallel\.dataset must be set\."),
+        ({"tsv": "a", "dataset": "b"}, r"parallel\.dataset must be set\. Got none or several"),
         ({"source": "a"}, r"^parallel\.source and parallel\.target go together\."),
         ({"dataset": "a", "dev_target": "b"}, r"^parallel\.dev_source and parallel\.dev_target go together\."),
         ({"tsv": "a", "dev_split": "b"}, r"^parallel\.dev_split is for a parallel\.dataset\."),

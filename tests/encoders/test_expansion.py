@@ -135,7 +135,7 @@ def test_too_few_shared_words_are_refused(maker: Any) -> None:
 def test_command(maker: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     encoder = tiny(BiLSTMMax)
     maker(encoder, [*NEW, *KNOWN])
-    encoder.save(tmp_path / "old")
+    encoder.save(tmp_path / "old", card="---\ntags:\n- a\n---\n\n# Old\n\n## Data\n\nbooks\n")
     file, new = str(tmp_path / "vectors.txt"), tmp_path / "new"
     assert expansion.main([str(tmp_path / "old"), file, str(new)]) == 0
     told = capsys.readouterr().out
@@ -145,21 +145,25 @@ def test_command(maker: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert len(again.tokenizer) == 69 and "expanded to 69 words by vectors.txt" in again.origin
     card = (new / "README.md").read_text()
     assert "| expansion.added | 4 |" in card and "expanded to 69 words" in card
+    assert card.endswith("## Before the expansion\n\n## Old\n\n### Data\n\nbooks\n") and "kiros" in card
     opened = pytest.importorskip("sentence_transformers").SentenceTransformer(str(new), device="cpu")
     np.testing.assert_allclose(opened.encode(["w3 zebra w1"]), again.encode(["w3 zebra w1"]), atol=1e-5)
 
     BagOfWords(vectors=file).save(tmp_path / "bag")
+    other = tmp_path / "other"
     for arguments, message in (
         (
-            [str(tmp_path / "bag"), file, str(new)],
-            "holds a BagOfWords: only a BiLSTMMax or GRU has words to add to.",
+            [str(tmp_path / "bag"), file, str(other)],
+            "holds a BagOfWords: only a BiLSTMMax, GRU or LSTM takes new words.",
         ),
-        ([str(tmp_path / "absent"), file, str(new)], "There is no encoder's folder"),
-        ([str(tmp_path / "old"), str(tmp_path / "absent.txt"), str(new)], "absent.txt cannot be read"),
+        ([str(tmp_path / "absent"), file, str(other)], "There is no encoder's folder"),
+        ([str(tmp_path / "old"), str(tmp_path / "absent.txt"), str(other)], "absent.txt cannot be read"),
+        ([str(tmp_path / "old"), file, str(new)], "new is there already: name a new folder."),
     ):
         assert expansion.main(arguments) == 2
         refused = capsys.readouterr().err
         assert message in refused and refused.count("\n") == 1
+        assert not other.exists()
 
 
 def test_real_words_and_vectors() -> None:
