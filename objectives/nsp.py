@@ -11,7 +11,7 @@ import numpy as np
 from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
-from data.views.segments import Pair, Place, least_second, next_segments, published_segments, select
+from data.views.segments import Pair, Place, next_segments, published_segments, select
 from objectives.masked_lm import CITATION
 from objectives.segment_pairs import SegmentPairs
 
@@ -52,7 +52,11 @@ class NSP(SegmentPairs):
     def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
         if self.published:
             return select(store, part, others=True)
-        return select(store, part, behind=least_second(tokens), tokens=tokens, others=True)
+        return select(store, part, before=True, tokens=tokens - 1, others=True)
+
+    def chances(self) -> dict[str, float]:
+        """Of the published pairs fewer than half are true, by how many depends on the documents."""
+        return {} if self.published else super().chances()
 
     def pair(self, place: Place, room: int, rng: np.random.Generator) -> Pair:
         draw = published_segments if self.published else next_segments

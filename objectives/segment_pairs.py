@@ -95,7 +95,7 @@ class SegmentPairs(Objective):
 
     @abstractmethod
     def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
-        """The sentences of ``part`` that pairs of up to ``tokens`` can begin with."""
+        """The sentences of ``part`` at which pairs of up to ``tokens`` can be made."""
 
     @abstractmethod
     def pair(self, place: Place, room: int, rng: np.random.Generator) -> Pair:

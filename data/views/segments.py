@@ -9,17 +9,17 @@ apart:
 
 - NSP: the published examples (``published_segments``) tell them by their lengths, too. True continuations end
   where the document does, others go on until they are long enough; and a text of one sentence never has a true
-  one. Ours (``next_segments``) have their lengths before they have a class: A is the text that stands there, and
-  either B is cut to what is left, in the middle of a sentence or not. Places are taken only where the document
-  goes on for as long as could be asked for. What remains is a corpus' own: of few documents of unlike sizes, a
-  large one's text is the true B more often than another's, as it is never another's of its own.
+  one. Ours (``next_segments``) begin in the middle, at a place where B would begin: A is what stands before it,
+  grown backwards, so that where A ends says nothing of the sentence behind it, and either B, from here or from
+  another such place, is cut to what is left. Places are taken only where the document goes on for as long as
+  could be asked for. What remains is a corpus' own: of few documents of unlike sizes, a large one's text is the
+  true B more often than another's, as it is never another's of its own.
 - SOP: a sentence that does not fit any more is left out. Were it cut, as published, the last segment would be the
   longer one, and the one without a full stop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,7 +31,6 @@ from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
 
-TRIES = 20  # places that are drawn for another document's B
 ANY_LENGTH = int(np.iinfo(np.uint32).max)  # words
 
 
@@ -49,8 +48,8 @@ class RunningText:
     Args:
         sentences: token ids by number.
         documents: number of each sentence's document, of shape (n,), ascending.
-        parts: numbers of the sentences that segments of one part of the corpus (the training part, say) may begin
-            with, ascending; no document is in two parts.
+        parts: numbers of the sentences of one part of the corpus (the training part, say) that may be a ``Place``,
+            ascending; no document is in two parts.
     """
 
     def __init__(self, sentences: Units, documents: np.ndarray, *parts: np.ndarray) -> None:
@@ -64,19 +63,25 @@ class RunningText:
     def __getitem__(self, i: int) -> Place:
         return Place(self, i)
 
-    def run(self, start: int, tokens: int, *, least: int = 1, skip: int = 0) -> list[np.ndarray]:
+    def run(self, start: int, tokens: int, *, least: int = 1) -> list[np.ndarray]:
         """Sentences of the document of sentence ``start``, from there on, until they have ``tokens`` together.
 
         Args:
             start: number of a sentence.
             tokens: wanted; fewer where the document ends before.
             least: of so many sentences, even if fewer have the tokens.
-            skip: sentences after ``start`` to begin with.
         """
+        return self._grown(range(start, len(self.documents)), self.documents[start], tokens, least)
+
+    def before(self, start: int, tokens: int) -> list[np.ndarray]:
+        """``run``, backwards: the sentences before ``start`` that have so many tokens, in their order."""
+        return self._grown(range(start - 1, -1, -1), self.documents[start], tokens, 1)[::-1]
+
+    def _grown(self, numbers: range, document: int, tokens: int, least: int) -> list[np.ndarray]:
         found: list[np.ndarray] = []
         length = 0
-        for i in range(start + skip, len(self.documents)):
-            if self.documents[i] != self.documents[start] or (length >= tokens and len(found) >= least):
+        for i in numbers:
+            if self.documents[i] != document or (length >= tokens and len(found) >= least):
                 break
             sentence = self.sentences[i]
             if len(sentence):  # one of unknown words alone may have no token
@@ -104,53 +109,34 @@ class RunningText:
 
 
 class Place(NamedTuple):
-    """Where a pair begins: a sentence in its text."""
+    """A sentence in its text: a pair begins with it, or (``next_segments``) the second half of a true one."""
 
     text: RunningText
     start: int
 
 
-def least_second(tokens: int) -> int:
-    """Tokens of a pair of ``tokens`` that are its second segment's at least, in ``next_segments``: a quarter."""
-    return max(1, tokens // 4)
-
-
 def next_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
     """A pair for NSP whose lengths and ends say nothing of its class.
 
-    A is of whole sentences, as many as leave B its share; one that is too long alone loses tokens at its
-    beginning, so that they touch each other. B has exactly the tokens that are left, wherever its last sentence
-    then ends. Another document's B begins as many sentences into what could have been a pair there; so neither
-    begins a document, unless of ``TRIES`` places none has as many tokens there.
+    A is of the sentences before the place, until they have a number of tokens that leaves B a quarter of the pair
+    at least; beyond that it loses tokens at its beginning, so that they touch each other. B begins at the place,
+    or at another document's, and has exactly the tokens that are left, wherever its last sentence then ends. So
+    it never begins a document.
 
     Args:
-        place: with at least ``room`` tokens of its document from there on, ``least_second(room)`` of them behind
-            its sentence, and so has each one of its part.
+        place: with text of its document before it, and ``room`` - 1 tokens from it on, as each one of its part.
         room: tokens of the pair, at least 2.
         rng: draws all.
         short: probability of a pair of fewer tokens, of any number from 2 on.
     """
     text, start = place
     tokens = _target(room, rng, short)
-    most = tokens - least_second(tokens)  # of A
-    run = text.run(start, most)
-    fit = int(np.searchsorted(np.cumsum([len(sentence) for sentence in run]), most, side="right"))
-    count = int(rng.integers(1, max(1, fit) + 1))
-    first = np.concatenate(run[:count])
-    kept = min(len(first), most)
-    wanted = tokens - kept
+    most = tokens - max(1, tokens // 4)
+    first = np.concatenate(text.before(start, int(rng.integers(1, most + 1))))[-most:]
+    wanted = tokens - len(first)
     follows = bool(rng.random() < 0.5)
-    if follows:
-        second = np.concatenate(text.run(start, len(first) + wanted))[len(first) :]
-    else:
-        for _ in range(TRIES):
-            other = text.elsewhere(start, rng)
-            second = _joined(text.run(other, wanted, skip=count))
-            if len(second) >= wanted:
-                break
-        else:
-            second = _joined(text.run(other, wanted))
-    return Pair(first[len(first) - kept :], second[:wanted], follows)
+    begin = start if follows else text.elsewhere(start, rng)
+    return Pair(first, np.concatenate(text.run(begin, wanted))[:wanted], follows)
 
 
 def published_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
@@ -217,8 +203,10 @@ def truncated(
     return cut(first, kept[0]), cut(second, kept[1])
 
 
-def select(store: TokenStore, part: Part, *, behind: int = 0, tokens: int = 0, others: bool = False) -> Selection:
-    """The sentences of ``part`` that a pair can begin with.
+def select(
+    store: TokenStore, part: Part, *, before: bool = False, behind: int = 0, tokens: int = 0, others: bool = False
+) -> Selection:
+    """The sentences of ``part`` that can be a pair's ``Place``.
 
     Text runs on whatever its sentences are like: of how many words they are, and whether they come again, which
     decides elsewhere on sentences by themselves, is not asked here.
@@ -226,6 +214,7 @@ def select(store: TokenStore, part: Part, *, behind: int = 0, tokens: int = 0, o
     Args:
         store: of sentences.
         part: "train" or "dev".
+        before: whether the document must have text before the sentence.
         behind: tokens that the document must have behind the sentence.
         tokens: that the document must have from the sentence on.
         others: whether places must be of two documents at least.
@@ -237,15 +226,17 @@ def select(store: TokenStore, part: Part, *, behind: int = 0, tokens: int = 0, o
     rules = replace(store.sentences, min_words=1, max_words=ANY_LENGTH, unique=False)
     every = TokenStore(store.folder, fraction=store.fraction, dev_fraction=store.dev_fraction, sentences=rules)
     found = every.select(part)
-    documents, ends = store.documents, np.cumsum(store.lengths)
-    left = ends[np.searchsorted(documents, documents, side="right") - 1] - ends  # behind each sentence
+    documents, ends = store.documents, np.append(0, np.cumsum(store.lengths))
+    left = ends[np.searchsorted(documents, documents, side="right")] - ends[1:]  # behind each sentence
     usable = (left >= behind) & (left + store.lengths >= tokens)
+    if before:
+        usable &= ends[:-1] > ends[np.searchsorted(documents, documents)]
     indices = found.indices[usable[found.indices]]
     unusable = len(found.indices) - len(indices)
     if not len(indices):
         asked, mend = "another one behind it in its document", "take documents of several sentences"
         if tokens:
-            asked = f"a document of {tokens:,} tokens from it on"
+            asked = f"a document of {tokens:,} tokens from it on" + " and text before it" * before
             mend = "lower objective.max_length, or take longer documents"
         raise UserError(f"None of the {unusable:,} {part} sentences has {asked}: {mend} ({rules.advice}).")
     if others and documents[indices[0]] == documents[indices[-1]]:
@@ -255,7 +246,7 @@ def select(store: TokenStore, part: Part, *, behind: int = 0, tokens: int = 0, o
             else "raise corpus.dev_fraction (name a larger corpus.dev_path)"
         )
         raise UserError(
-            f"All {part} sentences that a pair can begin with are of one document, and half of the pairs need "
+            f"All {part} sentences that a pair can be made at are of one document, and half of the pairs need "
             f"another one: take more documents, or {mend}."
         )
     left_out = {**found.left_out, **({"without continuation": unusable} if unusable else {})}
@@ -271,7 +262,3 @@ def _has(numbers: np.ndarray, number: int) -> bool:
     """Whether ``number`` is among ``numbers``, which ascend."""
     position = int(np.searchsorted(numbers, number))
     return position < len(numbers) and numbers[position] == number
-
-
-def _joined(run: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate(run) if run else np.zeros(0, np.int64)

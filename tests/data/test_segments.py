@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,8 +56,9 @@ class Numbered:
     def places(self, name: str, room: int = ROOM) -> np.ndarray:
         last = np.append(np.flatnonzero(np.diff(self.documents)), len(self.documents) - 1)
         left = self.ends[last][self.documents] - self.ends
+        first = np.append(0, last[:-1] + 1)[self.documents]
         usable = {
-            "nsp": (left >= segments.least_second(room)) & (left + self.lengths >= room),
+            "nsp": (np.arange(len(first)) > first) & (left + self.lengths >= room - 1),
             "sop": left > 0,
             "published": left >= 0,
         }[name]
@@ -195,9 +197,9 @@ def test_a_pair_is_a_function_of_place_and_key(name: str) -> None:
 
 
 def test_published_pairs_are_those_of_the_published_program() -> None:
-    """Beginnings, both ways to a class, and the program's own truncation, step by step."""
+    """Beginnings, both ways to a class, how far either segment goes, and whose the other documents are."""
     corpus = Numbered(longest=25)
-    seen = set()
+    seen, begun, others = set(), set(), []
     for start, (first, second, follows) in corpus.pairs("published", 400, short=0.0):
         own = corpus.documents[start]
         chunk = [i for i in range(start, len(corpus.documents)) if corpus.documents[i] == own]
@@ -206,10 +208,19 @@ def test_published_pairs_are_those_of_the_published_program() -> None:
         assert len(first) + len(second) <= ROOM
         assert len(chunk) > 1 or not follows
         assert corpus.document(first[0]) == own and (corpus.document(second[0]) == own) == follows
+        whole = int(corpus.lengths[chunk].sum())
         if follows:
             assert second[-1] < corpus.ends[chunk[-1]]
+            assert len(first) + len(second) == min(ROOM, whole)  # all of the chunk, cut to fit
+        else:
+            others.append(corpus.document(second[0]))
+        begun.add(int(np.searchsorted(corpus.ends, first[-1], side="right")) - start)
         seen.add((follows, len(chunk) == 1))
     assert seen == {(True, False), (False, False), (False, True)}
+    assert {0, 1, 2, 3} <= begun  # A may end with any sentence of the chunk
+    # Documents are drawn, not places: of a large one no more than of a small one.
+    sizes = np.bincount(corpus.documents)
+    assert sizes[others].mean() == pytest.approx(sizes.mean(), abs=2.5) and sizes.std() > 8
 
 
 # Nothing but content and order tells the classes apart
@@ -247,6 +258,17 @@ def test_nor_does_where_sentences_and_documents_begin_and_end(sentences: int, na
     assert accuracy(marks, pairs) == pytest.approx(0.5, abs=0.03)
 
 
+def test_where_a_sentence_of_the_second_segment_ends_tells_nothing() -> None:
+    """Had A stopped because the next sentence did not fit, a true B would begin with a longer one."""
+    for longest in (30, 60):
+        corpus = Numbered(documents=400, sentences=40, longest=longest)
+        pairs = [pair for _, pair in corpus.pairs("nsp", 10_000)]
+        starts = np.array([int(pair.second[0]) for pair in pairs])
+        stops = corpus.ends[np.searchsorted(corpus.ends, starts, side="right")] - starts
+        shown = np.array([(len(p.first), len(p.second), stop) for p, stop in zip(pairs, stops, strict=True)])
+        assert accuracy(shown, pairs) == pytest.approx(0.5, abs=0.025)
+
+
 @pytest.mark.slow
 def test_lengths_tell_nothing_in_books_either(tmp_path: Path) -> None:
     path = sorted(suite_data("corpora/standardebooks").glob("*.jsonl.gz"))[0]
@@ -255,7 +277,7 @@ def test_lengths_tell_nothing_in_books_either(tmp_path: Path) -> None:
     source = Text(path=str(path), dev_fraction=0.2, fraction=0.3)
     tokenizer = train_word_level(source.texts(), vocab_size=5000, min_count=1, max_length=512)
     sentences = prepare(source, tokenizer, cache=tmp_path, sentences=Sentences())
-    for name, options in (("nsp", {"behind": 32, "tokens": 128, "others": True}), ("sop", {"behind": 1})):
+    for name, options in (("nsp", {"before": True, "tokens": 127, "others": True}), ("sop", {"behind": 1})):
         train, dev = (segments.select(sentences, part, **options) for part in ("train", "dev"))  # type: ignore[arg-type]
         text = RunningText(sentences, sentences.documents, train.indices, dev.indices)
         chosen = np.random.default_rng(0).choice(train.indices, 8000)
@@ -263,7 +285,7 @@ def test_lengths_tell_nothing_in_books_either(tmp_path: Path) -> None:
         assert accuracy_by_lengths(pairs) == pytest.approx(0.5, abs=0.03), name
 
 
-# Which sentences a pair can begin with
+# Where a pair can be made
 
 LINES = [f"sentence {i} has {'many ' * (i % 7)}words ." for i in range(90)]
 
@@ -280,12 +302,13 @@ DOCUMENTS = [LINES[3 * i : 3 * i + 3] for i in range(30)]
 def test_selection_is_what_a_loop_finds(tmp_path: Path) -> None:
     sentences = store(tmp_path, [*DOCUMENTS, DOCUMENTS[4]])  # repeated, and some longer than max_words
     assert len(sentences) == 93
-    for behind, tokens in ((0, 0), (1, 0), (1, 20), (9, 12)):
-        found = [segments.select(sentences, part, behind=behind, tokens=tokens) for part in ("train", "dev")]
+    for behind, tokens, before in ((0, 0, False), (1, 0, False), (1, 20, False), (9, 12, True), (0, 5, True)):
+        options: dict[str, Any] = {"behind": behind, "tokens": tokens, "before": before}
+        found = [segments.select(sentences, part, **options) for part in ("train", "dev")]
         wanted = set()
         for i in range(93):
             left = sum(len(sentences[j]) for j in range(i + 1, i // 3 * 3 + 3))
-            if left >= behind and left + len(sentences[i]) >= tokens:
+            if left >= behind and left + len(sentences[i]) >= tokens and (i % 3 or not before):
                 wanted.add(i)
         assert {*found[0].indices.tolist(), *found[1].indices.tolist()} == wanted
         assert not {i // 3 for i in found[0].indices} & {i // 3 for i in found[1].indices}
