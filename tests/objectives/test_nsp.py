@@ -69,9 +69,9 @@ def test_a_transformer_is_classified_by_its_first_token(family: str) -> None:
     objective.build(encoder)
     rng = np.random.default_rng(0)
     sentences = [rng.integers(5, 300, size=rng.integers(2, 9)) for _ in range(120)]
-    units = RunningText(sentences, np.repeat(np.arange(4), 30), np.array([0, 30, 60, 90]))
+    units = RunningText(sentences, np.repeat(np.arange(4), 30), np.array([1, 31, 61, 91]))
     batch = objective.collate(
-        [objective.draw(units[30 * (i % 4)], encoder.format, generator(i)) for i in range(6)], encoder.format
+        [objective.draw(units[30 * (i % 4) + 1], encoder.format, generator(i)) for i in range(6)], encoder.format
     )
     loss = objective.loss(encoder, batch)
     loss.total.backward()

@@ -33,7 +33,7 @@ def text(seed: int = 0) -> RunningText:
     rng = np.random.default_rng(seed)
     sentences = [rng.integers(5, 30, size=rng.integers(2, 9)) for _ in range(96)]
     documents = np.repeat(np.arange(8), 12)
-    begin = np.flatnonzero(np.arange(96) % 12 < 5)  # the document goes on for 14 tokens
+    begin = np.flatnonzero(np.isin(np.arange(96) % 12, range(1, 6)))  # the document goes on for 14 tokens
     return RunningText(sentences, documents, begin[begin < 72], begin[begin >= 72])
 
 
@@ -47,7 +47,7 @@ def build(name: str, **settings: Any) -> tuple[SegmentPairs, TinyEncoder]:
 
 def batch_of(objective: SegmentPairs, step: int = 0) -> Batch:
     units = text()
-    places = np.random.default_rng(step).choice(np.arange(0, 72, 12), BATCH)
+    places = np.random.default_rng(step).choice(np.arange(1, 72, 12), BATCH)
     examples = [objective.draw(units[int(i)], PAIRS, generator(step, row, int(i))) for row, i in enumerate(places)]
     return objective.collate(examples, PAIRS)
 
@@ -60,8 +60,8 @@ def test_a_pair_is_one_row_with_its_segments_told_apart(name: str) -> None:
     objective, _ = build(name, mlm_weight=0)
     units = text()
     for seed in range(40):
-        example = objective.draw(units[12], PAIRS, generator(seed))
-        first, second, follows = objective.pair(units[12], ROOM, generator(seed))
+        example = objective.draw(units[13], PAIRS, generator(seed))
+        first, second, follows = objective.pair(units[13], ROOM, generator(seed))
         assert example.ids.tolist() == [0, *first, 2, 2, *second, 2] and len(example.ids) <= ROOM + 4
         assert example.type_ids.tolist() == [0] * (len(first) + 3) + [1] * (len(second) + 1)
         assert example.labels is None and example.follows == follows
@@ -73,7 +73,7 @@ def test_mlm_hides_tokens_of_both_segments_and_no_special_one(name: str) -> None
     units = text()
     sides = set()
     for seed in range(60):
-        before, after = (one.draw(units[12], PAIRS, generator(seed)) for one in (plain, masked))
+        before, after = (one.draw(units[13], PAIRS, generator(seed)) for one in (plain, masked))
         assert after.labels is not None and after.type_ids.tolist() == before.type_ids.tolist()
         selected = after.labels != IGNORE
         assert (after.labels[selected] == before.ids[selected]).all() and (before.ids[selected] > 4).all()
@@ -90,7 +90,7 @@ def test_the_smaller_limit_counts() -> None:
         (NSP(max_length=500, short=0), replace(PAIRS, max_length=16), 16),
         (SOP(max_length=500, short=0), replace(PAIRS, max_length=16), 16),
     ):
-        lengths = [len(objective.draw(units[i], form, generator(i)).ids) for i in range(0, 60, 12)]
+        lengths = [len(objective.draw(units[i], form, generator(i)).ids) for i in range(1, 60, 12)]
         assert max(lengths) <= longest and (not isinstance(objective, NSP) or min(lengths) == longest)
 
 
@@ -163,7 +163,7 @@ def gradients(rank: int, world: int) -> Found:
     for name in KINDS:
         objective, encoder = build(name)
         rows = range(rank * share, (rank + 1) * share)
-        examples = [objective.draw(units[12 * (i % 6)], PAIRS, generator(1, i)) for i in rows]
+        examples = [objective.draw(units[12 * (i % 6) + 1], PAIRS, generator(1, i)) for i in rows]
         loss = objective.loss(encoder, objective.collate(examples, PAIRS))
         results[name] = backward(loss, world, encoder, objective)
     return results
@@ -205,7 +205,7 @@ def test_it_is_learned(name: str) -> None:
             length = int(rng.integers(2, 6))
             rising = 5 + 2 * sentence + rng.integers(2, size=length)
             sentences.append(rising if name == "sop" else 5 + document % 6 + 6 * rng.integers(4, size=length))
-    begin = np.flatnonzero(np.arange(720) % 12 < 4)
+    begin = np.flatnonzero(np.isin(np.arange(720) % 12, range(1, 5)))
     train, dev = begin[begin < 540], begin[begin >= 540]
     units = RunningText(sentences, documents, train, dev)
     objective = KINDS[name](batch_size=32, max_length=18, mlm_weight=0.0)
