@@ -56,6 +56,7 @@ class TSDAE(Objective):
         deleted: probability of a word to be deleted.
         word_size: of the GRU decoder's word vectors.
         hidden: of the GRU decoder's states; None: as wide as a sentence vector.
+        dropout: of the sentence vector in the GRU decoder.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -64,18 +65,26 @@ class TSDAE(Objective):
     citation = CITATION
 
     def __init__(
-        self, *, batch_size: int = 8, deleted: float = 0.6, word_size: int = 512, hidden: int | None = None
+        self,
+        *,
+        batch_size: int = 8,
+        deleted: float = 0.6,
+        word_size: int = 512,
+        hidden: int | None = None,
+        dropout: float = 0.3,
     ) -> None:
         super().__init__()
         for name, value in (("batch_size", batch_size), ("word_size", word_size), ("hidden", hidden)):
             if value is not None and value < 1:
                 raise ValueError(f"objective.{name} must be at least 1. Got {value} instead.")
-        if not 0 <= deleted < 1:
-            raise ValueError(f"objective.deleted must be at least 0 and below 1. Got {deleted} instead.")
+        for share, probability in (("deleted", deleted), ("dropout", dropout)):
+            if not 0 <= probability < 1:
+                raise ValueError(f"objective.{share} must be at least 0 and below 1. Got {probability} instead.")
         self.batch_size = batch_size
         self.deleted = deleted
         self.word_size = word_size
         self.hidden = hidden
+        self.dropout = dropout
         self.decoder: TiedDecoder | Decoder | None = None
         self.begins = np.zeros(0, dtype=bool)  # which tokens begin a word
         self.mean_length = 0.0  # content tokens
@@ -110,6 +119,7 @@ class TSDAE(Objective):
                 condition=encoder.dimension,
                 word_size=self.word_size,
                 hidden=self.hidden,
+                dropout=self.dropout,
             )
 
     def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:

@@ -23,7 +23,7 @@ Kinds of checks (left, right, of, at: selectors, as in analysis.figures.descript
     rising                "of" rises along x: last clearly above first, and no step down
     peak_inside           curves of "of" have their highest score inside the range of x, more of them than the
                           inner places' share, which is what curves without any trend give; from LEAST seeds
-                          on each seed counts once, by the share of its curves
+                          on the interval also holds the t-interval of the seeds' own shares
     best                  "at" above every other (group, x) of "of"
     all                   a list of checks, all of which must hold
 
@@ -177,7 +177,7 @@ class _Judge:
         return in_order(order, (getattr(point, axis) for point in self._chosen(selector)))
 
     def _difference(self, left: Selector, right: Selector, tests: int) -> Finding:
-        free = [axis for axis in AXES if axis not in left and axis not in right]
+        free = [axis for axis in AXES if left.get(axis) == right.get(axis)]  # both name the same values, or none
         if "x" in free and self._is_level(left) != self._is_level(right):
             free.remove("x")
         a, b = (_by_key(self._chosen(side), [*free, "setting", "seed"]) for side in (left, right))
@@ -225,14 +225,20 @@ class _Judge:
                     curves.setdefault(curve, []).append(max(along[1:-1]) > max(along[0], along[-1]))
         if not curves:
             raise _NoScoresError(f"a whole curve of {_name(of)}")
-        shares, seeds = _independent({curve: fmean(inside) for curve, inside in curves.items()})
-        n, hits = len(shares), sum(shares)
-        low, high = _clopper_pearson(hits, n, ERROR)
-        lowest, highest = _clopper_pearson(hits, n, ERROR / tests)
+        inside = {curve: fmean(found) for curve, found in curves.items()}
+        shares, seeds = _independent(inside)
+        n, value = len(inside), fmean(inside.values())
+        ends: list[float] = []
+        for error in (ERROR, ERROR / tests):
+            low, high = _clopper_pearson(n * value, n, error)
+            if seeds >= LEAST:  # curves of one seed may go together
+                far = 100 * reach(stdev(shares) / math.sqrt(seeds), seeds - 1, error)
+                low, high = min(low, max(0.0, 100 * value - far)), max(high, min(100.0, 100 * value + far))
+            ends += [low, high]
+        low, _, _, highest = ends
         chance = 100 * (len(places) - 2) / len(places)
         what = f"{_name(of)}: share of curves that peak inside ({chance:.0f} % without any trend)"
-        counted, asked = "seeds" if seeds >= LEAST else "curves", f"above {chance:.0f}"
-        found = Finding(what, 100 * hits / n, low, high, lowest, highest, n, counted, seeds, asked, share=True)
+        found = Finding(what, 100 * value, *ends, n, "curves", seeds, f"above {chance:.0f}", share=True)
         return "held" if low > chance else "not held" if highest < chance else "undecided at this size", [found]
 
 

@@ -92,6 +92,8 @@ def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
     specification = read(find(str(wanted.figure)))
     if wanted.data == TREEBANK and TREEBANK not in (specification.table.needs if specification.table else ""):
         raise UserError(f"data={TREEBANK}: {specification.id} is not of trees; data=<folder> names its data.")
+    if not wanted.dry_run:
+        _ask_for_data(specification, wanted)
     planned = planning.plan(specification, wanted, passed)
     at_once = wanted.jobs or room(wanted.threads)
     work = Work(specification, wanted, passed, planned, _senteval(specification, wanted), at_once, display)
@@ -101,6 +103,16 @@ def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
             _print(table_of_runs(work))
         return 0
     return _show(work, _train_and_judge(work))
+
+
+def _ask_for_data(specification: Specification, wanted: Reproduction) -> None:
+    """Refuses, before anything is trained, what is judged on data that nobody named."""
+    figure, table = specification.figure, specification.table
+    needs = table.needs if table is not None and table.kind == "command" else ""
+    if figure is not None and figure.kind == "map":
+        needs = "a folder of labelled sentences (.tsv[.gz]: label, tab, text), or one file"
+    if needs and wanted.data is None:
+        raise UserError(f"data is not set: {specification.id} needs {needs}.")
 
 
 def _print(table: RichTable) -> None:
@@ -286,6 +298,7 @@ def _draw(work: Work, found: Judged, notes: list[str]) -> list[Path]:
     figure = specification.figure
     assert figure is not None
     if figure.kind == "map":
+        assert work.wanted.data is not None, "_ask_for_data says so"
         drawn = maps.labelled(work.planned, work.runs, work.wanted.data, figure.settings)
         return reproduction.draw(figure, [], out, " ".join(notes), drawn)
     if not work.planned:
@@ -308,8 +321,7 @@ def _tabulate(work: Work, found: Judged, notes: list[str]) -> list[Path]:
     if not found.facts:
         raise UserError(f"None of the {len(work.planned)} runs is finished: there is nothing to tabulate.")
     if table.kind == "command":
-        if work.wanted.data is None:
-            raise UserError(f"data is not set: {specification.id} needs {table.needs}.")
+        assert work.wanted.data is not None, "_ask_for_data says so"
         models = {
             f"{tables.row_of(specification, run, found)}, seed {run.seed}": work.runs / run.name
             for run in found.facts

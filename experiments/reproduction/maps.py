@@ -13,18 +13,12 @@ from data.errors import UserError
 from experiments.reproduction.planning import Run
 
 
-def labelled(
-    planned: Sequence[Run], runs: Path, data: str | None, settings: Mapping[str, Any]
-) -> list[LabelledMap]:
+def labelled(planned: Sequence[Run], runs: Path, data: str, settings: Mapping[str, Any]) -> list[LabelledMap]:
     """A map of each file of labelled sentences in ``data`` (label, tab, text), by each finished run.
 
     Raises:
         UserError: if there is no such folder or file, or no finished run.
     """
-    if data is None:
-        raise UserError(
-            "data is not set: a folder of labelled sentences (.tsv[.gz]: label, tab, text), or one file."
-        )
     path = Path(data)
     files = sorted([*path.glob("*.tsv"), *path.glob("*.tsv.gz")]) if path.is_dir() else [path]
     finished = [run for run in planned if (runs / run.name / "encoder").is_dir()]

@@ -268,7 +268,7 @@ def test_peak_inside_counts_curves_against_what_none_would_give() -> None:
     assert (finding.low, finding.high) == pytest.approx((100 * interval.low, 100 * interval.high))
 
 
-def test_curves_of_one_seed_are_one_where_there_are_seeds_enough() -> None:
+def test_seeds_that_differ_widen_the_share_of_curves() -> None:
     inside, edge = [50, 58, 50], [60, 54, 53]
 
     def points(seeds: int) -> list[Point]:
@@ -276,11 +276,29 @@ def test_curves_of_one_seed_are_one_where_there_are_seeds_enough() -> None:
         return [p for group, shape in shapes.items() for p in curve(shape, seeds, group=group)]
 
     check = {"kind": "peak_inside", "of": {}}
-    [few], [found] = verdict(check, points(2)).findings, verdict(check, points(4)).findings
-    assert (few.n, few.of) == (8, "curves")
-    assert (found.n, found.of, found.value) == (4, "seeds", 75.0)
-    interval = stats.binomtest(3, 4).proportion_ci(0.95, "exact")  # 0.75 of each of four seeds
-    assert (found.low, found.high) == pytest.approx((100 * interval.low, 100 * interval.high))
+    for seeds in (2, 4):  # of each three of four
+        [found] = verdict(check, points(seeds)).findings
+        assert (found.n, found.of, found.value) == (4 * seeds, "curves", 75.0)
+        interval = stats.binomtest(3 * seeds, 4 * seeds).proportion_ci(0.95, "exact")
+        assert (found.low, found.high) == pytest.approx((100 * interval.low, 100 * interval.high))
+    uneven = [p._replace(score=100.0) if p.seed == 1 and p.x == "1" else p for p in points(4)]
+    assert len({p.seed for p in uneven}) == 4
+    [found] = verdict(check, uneven).findings  # of one seed none, of the others three of four
+    reach = stats.t.ppf(0.975, 3) * np.std([0, 75, 75, 75], ddof=1) / 2
+    assert found.value == pytest.approx(56.25)
+    assert (found.low, found.high) == pytest.approx((max(0, 56.25 - reach), min(100, 56.25 + reach)))
+
+
+def test_three_seeds_whose_curves_all_peak_inside_are_enough() -> None:
+    points = [p for group in "abcd" for p in curve([50, 58, 50], 3, group=group)]
+    assert verdict({"kind": "peak_inside", "of": {}}, points).outcome == "held"
+
+
+def test_what_both_sides_name_alike_is_compared_pair_by_pair() -> None:
+    points = [p for n, group in enumerate("abcd") for p in curve([50 + 9 * n, 51 + 9 * n], 1, group=group)]
+    groups = {"group": list("abcd")}
+    named = {"kind": "greater", "left": {"x": "2"} | groups, "right": {"x": "1"} | groups}
+    assert verdict(named, points).findings[0].n == 4 and verdict(named, points).outcome == "held"
 
 
 def test_panels_of_one_encoder_are_one_curve() -> None:
