@@ -228,17 +228,20 @@ class _Judge:
         inside = {curve: fmean(found) for curve, found in curves.items()}
         shares, seeds = _independent(inside)
         n, value = len(inside), fmean(inside.values())
-        ends: list[float] = []
-        for error in (ERROR, ERROR / tests):
+
+        def ends(error: float) -> tuple[float, float]:
             low, high = _clopper_pearson(n * value, n, error)
-            if seeds >= LEAST:  # curves of one seed may go together
-                far = 100 * reach(stdev(shares) / math.sqrt(seeds), seeds - 1, error)
-                low, high = min(low, max(0.0, 100 * value - far)), max(high, min(100.0, 100 * value + far))
-            ends += [low, high]
-        low, _, _, highest = ends
+            if seeds < LEAST:
+                return low, high
+            # Curves of one seed may go together.
+            far = 100 * reach(stdev(shares) / math.sqrt(seeds), seeds - 1, error)
+            return min(low, max(0.0, 100 * value - far)), max(high, min(100.0, 100 * value + far))
+
+        (low, high), (lowest, highest) = ends(ERROR), ends(ERROR / tests)
         chance = 100 * (len(places) - 2) / len(places)
         what = f"{_name(of)}: share of curves that peak inside ({chance:.0f} % without any trend)"
-        found = Finding(what, 100 * value, *ends, n, "curves", seeds, f"above {chance:.0f}", share=True)
+        asked = f"above {chance:.0f}"
+        found = Finding(what, 100 * value, low, high, lowest, highest, n, "curves", seeds, asked, share=True)
         return "held" if low > chance else "not held" if highest < chance else "undecided at this size", [found]
 
 
