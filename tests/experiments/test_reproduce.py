@@ -166,7 +166,7 @@ def test_inference_is_learned_from_data_or_at_teaching_size_from_a_grammar(tmp_p
     assert planning.left_out(given, wanted(budget="paper")) == [
         "NLI: needs nli='{path: [<SNLI and MultiNLI train>]}'"
     ]
-    (tmp_path / "a b.jsonl").touch()
+    (tmp_path / "a b.jsonl").write_text("{}\n")
     data = {"path": [str(tmp_path / "a b.jsonl")], "dev_fraction": 0.1}
     for size in ("teaching", "paper"):
         real, _ = plan(given, wanted(budget=size, nli=data), check=flat)
