@@ -107,12 +107,15 @@ class Decoder(nn.Module):
     def judged(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor, int]:
         """``loss`` of held-out text, and between both how many of these tokens are likelier than any other."""
         states, wanted = self.states(vectors, targets)
-        total, hits = states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32)), 0
+        total, hits = (
+            states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32)),
+            wanted.new_zeros(()),
+        )
         for state, tokens in zip(states.split(self.chunk), wanted.split(self.chunk), strict=True):
             scores = at_least_float32(self.output(state))
             total = total + cross_entropy(scores, tokens, reduction="sum")
             hits = hits + (scores.argmax(dim=1) == tokens).sum()
-        return total, torch.as_tensor(hits), len(wanted)
+        return total, hits, len(wanted)
 
     def states(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor]:
         """States before each target token after the first, of shape (N, H), and these tokens, of shape (N,).

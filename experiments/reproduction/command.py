@@ -275,7 +275,7 @@ def _show(work: Work, failed: dict[str, Failure]) -> int:
         shown, lacking = judged.scored(found, work.tasks)
     notes = [judged.sizes(found, work.wanted.budget, shown) + "."] if work.planned else []
     if wanted := work.wanted.only:
-        notes.append(f"Of {'; '.join(f'{axis} {labels}' for axis, labels in wanted.items())} alone.")
+        notes.append(f"A part of it: {', '.join(f'only.{axis}={labels}' for axis, labels in wanted.items())}.")
     if work.planned and missing:
         notes.append(f"{len(missing)} of {len(work.folders)} runs are missing.")
     if lacking:
