@@ -243,7 +243,7 @@ def test_all_its_runs_can_be_composed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for file in ("v.txt", "n.tsv"):
-        (tmp_path / file).touch()
+        (tmp_path / file).write_text("not empty\n")
     keys: dict[str, Any] = {"figure": name, "budget": size, "vectors": "v.txt", "nli": {"path": "n.tsv"}}
     passed = GIVEN.get(name.split("/")[0], []) if size == "paper" else []
     runs = plan(specification.read(name), Reproduction(**keys), passed)
