@@ -60,6 +60,7 @@ class BagOfWords(Encoder):
     """
 
     reads_order = False
+    poolings = ("mean",)
 
     def __init__(
         self,

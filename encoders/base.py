@@ -101,7 +101,9 @@ class Encoder(nn.Module, ABC):
         Raises:
             ValueError: if it is none of them.
         """
-        raise ValueError(f"The pooling of a {type(self).__name__} is fixed. Got {pooling} instead.")
+        if pooling not in self.poolings:
+            ways = f"must be one of {', '.join(self.poolings)}" if self.poolings else "is fixed"
+            raise ValueError(f"pooling of a {type(self).__name__} {ways}. Got {pooling} instead.")
 
     def settings(self) -> dict[str, Any]:
         """What decides on ``encode`` beside class, weights, tokenizer and ``format``, as JSON can hold it."""

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from encoders.layout import write_lstm
-from encoders.pooling import pool
 from encoders.recurrent import Recurrent, Shape
 
 
@@ -47,6 +46,7 @@ class BiLSTMMax(Recurrent):
     title = "BiLSTM-Max"
     cell = nn.LSTM
     network = "1_LSTM"
+    ways = ("max", "mean")  # the latter for a trained one, by encoders.load
 
     def __init__(
         self,
@@ -89,13 +89,10 @@ class BiLSTMMax(Recurrent):
             device=device,
         )
 
-    def summary(self, states: Tensor, mask: Tensor) -> Tensor:
-        return pool(states, mask, "max")
-
     @classmethod
     def load(cls, folder: Path | str) -> BiLSTMMax:
         """Opens what ``save`` wrote."""
         return cls(path=str(folder))
 
     def _write_modules(self, folder: Path) -> None:
-        write_lstm(folder, self, "max")
+        write_lstm(folder, self, self.pooling)

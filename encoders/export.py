@@ -104,7 +104,7 @@ def _use(encoder: Encoder, pooling: str) -> str:
         "from sentence_transformers import SentenceTransformer\n\n"
         'vectors = SentenceTransformer("<folder>").encode(["A sentence."])'
     )
-    if pooling in _POOL and not len(getattr(encoder, "dense", ())):
+    if hasattr(encoder, "backbone") and pooling in _POOL and not len(getattr(encoder, "dense", ())):
         snippets.append(
             "import torch\nfrom transformers import AutoModel, AutoTokenizer\n\n"
             'tokenizer = AutoTokenizer.from_pretrained("<folder>")\n'

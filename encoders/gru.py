@@ -10,7 +10,7 @@ order of its published program. (That program's maximum sees padding as well; th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -38,7 +38,7 @@ class GRU(Recurrent):
             alone, and one layer has none. GenSen begins without ``vectors``.
 
     Attributes:
-        pooling: "last" or "max".
+        pooling: "last", "max" or "mean".
         coverage: how many words ``vectors`` has, else None.
 
     Random weights are drawn from torch's global generator, as its initialisers take no other. It begins in eval
@@ -54,7 +54,7 @@ class GRU(Recurrent):
     network = "1_GRU"
     drops_words = False
     opens_elsewhere = False
-    pooling: str = "last"
+    ways = ("last", "max", "mean")  # the last for a trained one, by encoders.load
 
     def __init__(
         self,
@@ -109,20 +109,11 @@ class GRU(Recurrent):
 
     def summary(self, states: Tensor, mask: Tensor) -> Tensor:
         vectors = pool(states, mask, self.pooling)  # (B, D)
-        if self.pooling == "max" or not self.shape.bidirectional:
+        if self.pooling != "last" or not self.shape.bidirectional:
             return vectors
         # Reading backwards ends at the first word.
         hidden = self.shape.hidden
         return torch.cat([states[:, 0, hidden:], vectors[:, :hidden]], dim=1)
-
-    @property
-    def poolings(self) -> tuple[str, ...]:
-        return get_args(Summary)
-
-    def pool_by(self, pooling: str) -> None:
-        if pooling not in self.poolings:
-            raise ValueError(f"pooling must be one of last, max. Got {pooling} instead.")
-        self.pooling = pooling
 
     def settings(self) -> dict[str, Any]:
         return {"pooling": self.pooling}
@@ -145,6 +136,3 @@ class GRU(Recurrent):
             special_tokens=[(first, tokenizer.bos_token_id), (last, tokenizer.eos_token_id)],
         )
         return (tokenizer.bos_token_id,), (tokenizer.eos_token_id,)
-
-    def _restore(self, marker: Mapping[str, Any]) -> None:
-        self.pool_by(marker["pooling"])

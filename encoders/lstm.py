@@ -14,10 +14,9 @@ from typing import Literal
 
 import torch
 from tokenizers import processors
-from torch import Tensor, nn
+from torch import nn
 
 from encoders.layout import write_lstm
-from encoders.pooling import pool
 from encoders.recurrent import Recurrent, Shape
 
 
@@ -56,6 +55,7 @@ class LSTM(Recurrent):
     title = "LSTM"
     cell = nn.LSTM
     network = "1_LSTM"
+    ways = ("last", "max", "mean")  # the others for a trained one, by encoders.load
 
     def __init__(
         self,
@@ -100,9 +100,6 @@ class LSTM(Recurrent):
             device=device,
         )
 
-    def summary(self, states: Tensor, mask: Tensor) -> Tensor:
-        return pool(states, mask, "last")
-
     @classmethod
     def load(cls, folder: Path | str) -> LSTM:
         """Opens what ``save`` wrote."""
@@ -116,4 +113,4 @@ class LSTM(Recurrent):
         return (number,), ()
 
     def _write_modules(self, folder: Path) -> None:
-        write_lstm(folder, self, "last")
+        write_lstm(folder, self, self.pooling)

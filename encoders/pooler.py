@@ -53,10 +53,14 @@ def add(backbone: Any, folder: Path | None) -> None:
     fresh = type(backbone)(config, add_pooling_layer=True)
     if weights := saved(backbone, folder):
         fresh.pooler.load_state_dict(weights)
-    device = next(backbone.parameters()).device
+    carry(fresh.to(next(backbone.parameters()).device).train(backbone.training), backbone)
+
+
+def carry(one: Any, other: Any) -> None:
+    """Gives ``other`` the pooler of ``one``, if it has one."""
     for name in _PARTS:
-        if (part := getattr(fresh, name, None)) is not None:
-            setattr(backbone, name, part.to(device).train(backbone.training))
+        if (part := getattr(one, name, None)) is not None:
+            setattr(other, name, part)
 
 
 def pooled(backbone: Any, states: Tensor) -> Tensor:

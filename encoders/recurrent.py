@@ -7,7 +7,6 @@ The rows of V are the word vectors v (Press and Wolf 2017); between states and w
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from encoders.export import model_card
 from encoders.layout import atomic_folder
 from encoders.models import readable
 from encoders.packed import in_own_type, packing
+from encoders.pooling import pool
 
 WEIGHTS, HEAD = "model.safetensors", "mlm_head.safetensors"  # the first is sentence-transformers' name
 WORDS, NETWORK = "emb_layer.weight", "encoder."  # its names of what is in them
@@ -64,8 +64,8 @@ class Shape:
 class Recurrent(Encoder):
     """Base of the encoders that read word vectors one after the other; ``LSTM`` says what this one takes.
 
-    A subclass names itself, its cell and the folder of its layers, and says how states become a vector, and
-    whether word vectors are dropped out as the states between layers are.
+    A subclass names itself, its cell, the folder of its layers and its poolings, and says whether word vectors are
+    dropped out as the states between layers are.
 
     The start is torch's own, as in the programs of InferSent and of Conneau et al. (2018): layers uniform within
     1 / sqrt(hidden), word vectors (which those programs read from a file) standard normal.
@@ -74,6 +74,7 @@ class Recurrent(Encoder):
     title: ClassVar[str]  # the encoder's name in what is printed
     cell: ClassVar[type[nn.LSTM] | type[nn.GRU]]
     network: ClassVar[str]  # folder of the layers' weights in an encoder's folder
+    ways: ClassVar[tuple[str, ...]]  # the poolings there are, the encoder's own first
     drops_words: ClassVar[bool] = True
 
     def __init__(
@@ -99,6 +100,7 @@ class Recurrent(Encoder):
         super().__init__()
         _check(shape, vocab_size, min_count, dropout, weights, path, max_length)
         self.coverage: str | None = None
+        self.pooling = self.ways[0]
         self.head: WordHead | None = None
         self.dropout = nn.Dropout(dropout)
         if path is not None:
@@ -157,12 +159,23 @@ class Recurrent(Encoder):
             sentence = sentence.masked_fill(~tokens.mask.any(dim=1, keepdim=True), 0.0)
         return Encoding(states, tokens.mask, sentence)
 
-    @abstractmethod
     def summary(self, states: Tensor, mask: Tensor) -> Tensor:
         """Vectors of shape (B, D) from states of shape (B, T, H), which are zero where ``mask`` is False.
 
         Of a row without any token it may give what it likes.
         """
+        return pool(states, mask, self.pooling)
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        return self.ways
+
+    def pool_by(self, pooling: str) -> None:
+        super().pool_by(pooling)
+        self.pooling = pooling
+
+    def settings(self) -> dict[str, Any]:
+        return {} if self.pooling == self.ways[0] else {"pooling": self.pooling}
 
     @property
     def has_mlm_head(self) -> bool:
@@ -236,6 +249,7 @@ class Recurrent(Encoder):
 
     def _restore(self, marker: Mapping[str, Any]) -> None:
         """Takes the ``settings`` that ``save`` wrote."""
+        self.pool_by(marker.get("pooling", self.ways[0]))
 
     def _write_modules(self, folder: Path) -> None:
         """Writes what sentence-transformers needs beside the weights, where it has such layers."""

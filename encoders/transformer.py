@@ -199,6 +199,7 @@ class Transformer(Encoder):
         head = models.head_parts(headed)
         if head is None:
             raise UserError(f"{self.origin}: the family {config.model_type} has no MLM head.")
+        pooler.carry(self.model, headed.base_model)
         headed.base_model.load_state_dict(self.model.state_dict())
         headed.tie_weights()
         self.model = headed.to(next(self.model.parameters()).device).train(self.training)

@@ -7,6 +7,7 @@ own and is dropped at export. ConsSent's baseline LangMod (Brahma 2018, section 
 than sizes; ours:
 
 - the end of a sentence is predicted as a word is; where the encoder has no token for it, as one more class;
+- of a sentence that is longer than the encoder reads, the word after the last one read is predicted, and no end;
 - what stands first is predicted only where the encoder puts a token before it.
 """
 
@@ -89,7 +90,10 @@ class LanguageModel(Objective):
     def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
         """One example of one sentence; nothing in it is random."""
         tokens = format.wrap(unit)
-        return Example(tokens, np.append(tokens[1:], IGNORE if format.suffix else format.vocab_size))
+        following = np.append(tokens[1:], IGNORE if format.suffix else format.vocab_size)
+        if len(unit) > format.max_content:
+            following[len(format.prefix) + format.max_content - 1] = unit[format.max_content]
+        return Example(tokens, following)
 
     def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
         tokens, following = zip(*examples, strict=True)

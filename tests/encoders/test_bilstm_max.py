@@ -230,8 +230,8 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
         BiLSTMMax(path=str(tmp_path / "bag"))
     encoder = tiny()
     encoder.save(tmp_path / "encoder")
-    with pytest.raises(UserError, match="holds a BiLSTMMax, whose pooling is fixed"):
-        encoders.load(tmp_path / "encoder", pooling="mean")
+    with pytest.raises(UserError, match=r"encoder pools by max or mean\. Got cls instead\."):
+        encoders.load(tmp_path / "encoder", pooling="cls")
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "thesis.tex").write_text("years of work")
     with pytest.raises(UserError, match="is there already and is not an encoder's folder"):

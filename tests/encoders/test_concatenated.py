@@ -158,8 +158,8 @@ def test_what_cannot_work_is_refused(mixed: list[str], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Concatenated encoders have no MLM head"):
         encoder.token_logits(torch.zeros(1, 14))
     encoder.save(tmp_path / "both")
-    with pytest.raises(UserError, match="holds a Concatenated, whose pooling is fixed"):
-        encoders.load(tmp_path / "both", pooling="max")
+    with pytest.raises(UserError, match="both pools by max or mean"):
+        encoders.load(tmp_path / "both", pooling="cls")
     marker = tmp_path / "both" / "encoder.json"
     said: dict[str, Any] = json.loads(marker.read_text())
     marker.write_text(json.dumps(said | {"members": ["encoder_1", "../bilstm"]}))

@@ -18,6 +18,7 @@ from encoders.bilstm_max import BiLSTMMax
 from encoders.concatenated import Concatenated
 from encoders.fingerprint import fingerprint
 from encoders.gru import GRU
+from encoders.lstm import LSTM
 from tests.encoders.bilstms import ROWS, SENTENCES, texts
 
 WORDS = [[5, 6, 7], [8], [], [9, 5, 5, 10, 11, 6], [7, 7]]
@@ -186,10 +187,10 @@ def test_one_trained_encoder_pools_either_way(tmp_path: Path) -> None:
     chosen.save(tmp_path / "encoder")
     assert isinstance(again := encoders.load(tmp_path / "encoder"), GRU) and again.pooling == "max"
     assert GRU(path=str(tmp_path / "encoder"), summary="last").pooling == "last"
-    with pytest.raises(UserError, match=r"encoder pools by last or max\. Got mean instead\."):
-        encoders.load(tmp_path / "encoder", pooling="mean")
-    with pytest.raises(ValueError, match=r"pooling must be one of last, max\. Got mean instead\."):
-        encoder.pool_by("mean")
+    with pytest.raises(UserError, match=r"encoder pools by last or max or mean\. Got cls instead\."):
+        encoders.load(tmp_path / "encoder", pooling="cls")
+    with pytest.raises(ValueError, match=r"pooling of a GRU must be one of last, max, mean\. Got cls instead\."):
+        encoder.pool_by("cls")
 
 
 def test_encoders_side_by_side_pool_together(tmp_path: Path) -> None:
@@ -201,8 +202,23 @@ def test_encoders_side_by_side_pool_together(tmp_path: Path) -> None:
     assert chosen(Tokens.pad(ROWS, 1)).sentence.shape == (6, 12)
     bilstm = BiLSTMMax(hidden=3, word_size=3, min_count=1, texts=texts)
     Concatenated([tiny(), bilstm]).save(tmp_path / "mixed")
-    with pytest.raises(UserError, match="holds a Concatenated, whose pooling is fixed"):
-        encoders.load(tmp_path / "mixed", pooling="max")
+    with pytest.raises(UserError, match=r"mixed pools by max or mean\. Got last instead\."):
+        encoders.load(tmp_path / "mixed", pooling="last")
+
+
+@pytest.mark.parametrize("kind", [BiLSTMMax, GRU, LSTM])
+def test_every_recurrent_encoder_can_be_judged_by_the_mean_of_its_states(kind: type[Any], tmp_path: Path) -> None:
+    encoder = kind(hidden=3, word_size=3, min_count=1, texts=texts)
+    encoder.save(tmp_path / "encoder")
+    chosen = encoders.load(tmp_path / "encoder", pooling="mean")
+    assert fingerprint(chosen) != fingerprint(encoder)
+    for sentence in SENTENCES:
+        row = encoder.tokenizer(sentence)["input_ids"]
+        states = encoder(Tokens.pad([np.array(row, dtype=np.int64)], 0)).states[0]
+        expected = states.sum(dim=0) / max(len(row), 1)
+        np.testing.assert_allclose(chosen.encode([sentence])[0], expected.detach().numpy(), atol=1e-6)
+    chosen.save(tmp_path / "kept")
+    np.testing.assert_array_equal(encoders.load(tmp_path / "kept").encode(SENTENCES), chosen.encode(SENTENCES))
 
 
 def test_a_resumed_run_keeps_its_words(tmp_path: Path) -> None:
@@ -241,6 +257,6 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     tiny().save(tmp_path / "encoder")
     marker = tmp_path / "encoder" / "encoder.json"
     said = json.loads(marker.read_text())
-    marker.write_text(json.dumps(said | {"pooling": "mean"}))
-    with pytest.raises(UserError, match="cannot be opened as a GRU: pooling must be one of last, max"):
+    marker.write_text(json.dumps(said | {"pooling": "median"}))
+    with pytest.raises(UserError, match="cannot be opened as a GRU: pooling of a GRU must be one of last, max"):
         encoders.load(tmp_path / "encoder")

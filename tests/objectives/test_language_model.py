@@ -47,7 +47,9 @@ def test_each_token_is_followed_by_the_next() -> None:
     open_end = objective.draw(unit, replace(FORMAT, suffix=()), generator(0))
     assert (open_end.tokens.tolist(), open_end.following.tolist()) == ([0, 5, 6, 7], [5, 6, 7, 30])
     bare = objective.draw(unit, replace(FORMAT, prefix=(), suffix=(), max_length=2), generator(0))
-    assert (bare.tokens.tolist(), bare.following.tolist()) == ([5, 6], [6, 30])
+    assert (bare.tokens.tolist(), bare.following.tolist()) == ([5, 6], [6, 7])
+    cut = objective.draw(unit, replace(FORMAT, max_length=4), generator(0))
+    assert (cut.tokens.tolist(), cut.following.tolist()) == ([0, 5, 6, 2], [5, 6, 7, IGNORE])
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
