@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,13 @@ OBJECTIVES = [
     for name in names("objective")
     for task in (("D", "P", "I", "R", "C", "N") if keys("objective", name).get("task") else (None,))
 ]
+# Forms that a key of their own chooses, and weights of words that are no encoder of their own.
+FORMS = {
+    "nsp alone": ("nsp", ("objective.mlm_weight=0",)),
+    "sop alone": ("sop", ("objective.mlm_weight=0",)),
+    "sentence_bert": ("nli", ("objective.features=sentence_bert",)),
+}
+WEIGHTINGS = ("tfidf", "sif")
 # One configuration of each class; the others (further transformers) are slow.
 CLASSES = {str(keys("encoder", name)["_target_"]): name for name in sorted(names("encoder"), reverse=True)}
 CLASSES["encoders.transformer.Transformer"] = "roberta-mini"
@@ -132,10 +140,10 @@ def overrides(objective: str, task: str | None, encoder: str, folder: Path) -> l
     ]
 
 
-def refusal(objective: str, task: str | None, encoder: str) -> str | None:
+def refusal(objective: str, task: str | None, encoder: str, chosen: Sequence[str] = ()) -> str | None:
     """What is missing to a pair that cannot work, in the words of its refusal; all others must work."""
     there = keys("encoder", encoder)
-    masks = bool(keys("objective", objective).get("mlm_weight", 0))
+    masks = bool(keys("objective", objective).get("mlm_weight", 0)) and "objective.mlm_weight=0" not in chosen
     bags = str(there["_target_"]).endswith(("BagOfWords", "Concatenated"))  # the latter of such, here
     if masks and bags:
         return "mask"
@@ -150,9 +158,11 @@ def refusal(objective: str, task: str | None, encoder: str) -> str | None:
     return None
 
 
-def try_pair(objective: str, task: str | None, encoder: str, folder: Path, out: Path) -> None:
-    config = compose.check([*overrides(objective, task, encoder, folder), f"run_dir={out}"])
-    if missing := refusal(objective, task, encoder):
+def try_pair(
+    objective: str, task: str | None, encoder: str, folder: Path, out: Path, chosen: Sequence[str] = ()
+) -> None:
+    config = compose.check([*overrides(objective, task, encoder, folder), *chosen, f"run_dir={out}"])
+    if missing := refusal(objective, task, encoder, chosen):
         with pytest.raises(UserError, match=missing) as refused:
             experiment.run(config)
         assert "\n" not in str(refused.value) and not out.exists()
@@ -185,6 +195,20 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("objective", "task"), OBJECTIVES)
 def test_pair(objective: str, task: str | None, encoder: str, folder: Path, tmp_path: Path) -> None:
     try_pair(objective, task, encoder, folder, tmp_path / "run")
+
+
+@pytest.mark.parametrize("encoder", [*CLASSES.values()])
+@pytest.mark.parametrize("form", FORMS)
+def test_form(form: str, encoder: str, folder: Path, tmp_path: Path) -> None:
+    objective, chosen = FORMS[form]
+    try_pair(objective, None, encoder, folder, tmp_path / "run", chosen)
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("objective", ["nli", "quick_thoughts"])
+def test_weighted_words(objective: str, weighting: str, folder: Path, tmp_path: Path) -> None:
+    weights = [f"encoder.weighting={weighting}"]
+    try_pair(objective, None, CLASSES["encoders.bag_of_words.BagOfWords"], folder, tmp_path / "run", weights)
 
 
 @pytest.mark.slow

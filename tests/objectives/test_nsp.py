@@ -48,13 +48,16 @@ def test_materials_are_places_of_either_part(name: str, tmp_path: Path) -> None:
     share = {"published": 1.0, "sop": 7 / 8}.get(name)
     places = len(material.train.indices) + len(material.dev.indices)
     assert places == 240 * share if share else 90 < places < 200
-    assert 12 < objective.mean_length <= 24
+    lengths = []
     for part in (material.train, material.dev):
         documents = {int(i) // 8 for i in part.indices}
         for i in part.indices.tolist():
             pair = objective.pair(material.units[i], 20, generator(i))
+            lengths.append(len(pair.first) + len(pair.second) + 4)  # four special tokens
             numbers = [int(word) for word in found.tokenizer.decode(pair.second).split() if word.isdigit()]
             assert {number // 8 for number in numbers} <= documents
+    assert max(lengths) <= 24
+    assert objective.mean_length == pytest.approx(np.mean(lengths), rel=0.07)
 
 
 def test_one_document_has_no_other(tmp_path: Path) -> None:
