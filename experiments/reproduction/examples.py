@@ -74,11 +74,12 @@ def spans(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
 
 
 def view_of(anchor: Span, positive: Span) -> str:
-    """How ``positive`` lies to ``anchor``: one of VIEWS."""
+    """How ``positive`` lies to ``anchor``: one of VIEWS, or "around" it (which the paper has no name for)."""
     if positive.end <= anchor.start or positive.start >= anchor.end:
         return "adjacent"
-    ends = (anchor.start - positive.start) * (anchor.end - positive.end)
-    return "subsumed" if ends <= 0 else "overlapping"  # of nested spans one begins no later and ends no earlier
+    if anchor.start <= positive.start and positive.end <= anchor.end:
+        return "subsumed"
+    return "around" if positive.start <= anchor.start and anchor.end <= positive.end else "overlapping"
 
 
 def sequences(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

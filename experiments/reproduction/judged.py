@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis import runs
+from analysis.figures.description import selectors
 from analysis.figures.reproduction import Figure, Mark, Point, judge, verdict_lines
+from analysis.figures.verdicts import Verdict
 from analysis.senteval.averages import RULES, Rule, Scores, average
 from analysis.senteval.printed import paper_rows
 from analysis.senteval.records import incomparable, measure
@@ -118,7 +120,20 @@ def claimed(specification: Specification, judged: Judged, ensembles: Mapping[int
         point={"group": specification.point.get("row", "row")},
     )
     figure, points, notes = shown(rows, judged, ensembles, senteval=True)
-    return [*verdict_lines(judge(figure, points)), *notes]
+    averages = {panel: _over(metric, list(judged.senteval.values())) for panel, metric in claims.scores.items()}
+    partly = {panel: label for panel, (_, label, whole) in averages.items() if not whole}
+    verdicts = [
+        replace(verdict, remark="; ".join(filter(None, [verdict.remark, _what_is_partial(verdict, partly)])))
+        for verdict in judge(figure, points)
+    ]
+    return [*verdict_lines(verdicts), *notes]
+
+
+def _what_is_partial(verdict: Verdict, partly: Mapping[str, str]) -> str:
+    """Which scores that a verdict rests on are of fewer tasks than their name says, or of other data."""
+    asked = [] if verdict.statement.check is None else list(selectors(verdict.statement.check))
+    panels = dict.fromkeys(panel for selector in asked for panel in selector.get("panel", ()) if panel in partly)
+    return "; ".join(f"{panel} is {partly[panel]} here" for panel in panels)
 
 
 def _point(specification: Specification, run: Run, varied: Sequence[str], panel: str, score: float) -> Point:

@@ -209,7 +209,11 @@ def test_what_the_paper_states_of_a_table_is_held_against_its_rows(tmp_path: Pat
     ]  # fmt: skip
     # (4.0, 4.5, 3.5): mean 4, standard error 0.5 / sqrt(3), t(2) = 4.303
     assert "R − D: +4.00 points [+2.76, +5.24], 3 seeds" in text.replace("TREC: ", "")
+    assert "here\n" not in text
     assert judged.claimed(table(), found, {}) == []
+    average = specification.Claims(described, {"TREC": "conssent_all"})
+    told = "\n".join(judged.claimed(replace(claimed, claims=average), found, {}))
+    assert told.count("TREC is conssent\\_all (1 of 20) here") == len(stated)
 
 
 @pytest.mark.parametrize("given", [{"of": []}, ["held"], {"scores": {"": "TREC.test"}, "of": [], "more": 1}])
