@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -30,6 +32,7 @@ from encoders.word_weights import Weighting
 
 FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "vectors"
+PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 SHOWN_FORMATS = ("text", "md", "csv")
 MODEL = (
     "a run's folder, an encoder's folder, a name of encoders/checkpoints, a model of the hub, bag_of_words (with "
@@ -184,9 +187,24 @@ def write(out: Path | None, result: Any) -> None:
 
 @contextmanager
 def bar(what: str) -> Iterator[Callable[[float], None]]:
-    """A bar on the error stream, where that is a terminal; yields what tells it the share done, 0 to 1."""
-    console = Console(stderr=True)
+    """A bar on the error stream, or a line now and then where that is no terminal.
+
+    Yields what tells it the share done, 0 to 1.
+    """
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        began = time.monotonic()
+        due = [began + PLAIN_SECONDS]
+
+        def line(share: float) -> None:
+            if (now := time.monotonic()) >= due[0] and 0 < share < 1:
+                due[0] = now + PLAIN_SECONDS
+                left = timedelta(seconds=round((now - began) * (1 - share) / share))
+                console.print(f"{what} {share:.0%}  about {left} left", markup=False, soft_wrap=True)
+
+        yield line
+        return
     columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+    with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task(what, total=1.0)
         yield lambda share: shown.update(task, completed=share)
