@@ -42,8 +42,9 @@ def read(folder: Path) -> dict[str, Any]:
     Returns:
         ``run`` (its name), ``path``, ``state`` ("finished", "unfinished", "broken"), ``problem`` (a line, where
         it is broken), and where known ``objective``, ``encoder``, ``corpus``, ``budget`` (names), ``seed``,
-        ``weights``, ``steps``, ``tokens``, ``loss``, ``start``, ``trained`` and ``chance`` (scores of quick.json),
-        ``facts`` (what they depend on), ``senteval`` (averages of senteval.json) and ``over`` (which tasks).
+        ``weights``, ``vectors`` (file of word vectors to begin with), ``steps``, ``tokens``, ``loss``, ``start``,
+        ``trained`` and ``chance`` (scores of quick.json), ``facts`` (what they depend on), ``senteval`` (averages
+        of senteval.json) and ``over`` (which tasks).
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
     try:
@@ -63,6 +64,7 @@ def read(folder: Path) -> dict[str, Any]:
         row |= {"senteval": senteval.get("averages", {}), "over": senteval.get("averages_over", {})}
         row["weights"] = quick.get("weights", row["weights"])  # what "auto" came to
         row["origin"] = (config.get("names") or {}).get("origin")
+        row["vectors"] = (config.get("encoder") or {}).get("vectors")
         if (folder / "encoder").is_dir():
             row["state"] = "finished"
     except UNREADABLE as error:

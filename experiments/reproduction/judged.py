@@ -219,6 +219,12 @@ def scored(judged: Judged, tasks: Collection[str] | None) -> tuple[list[Run], in
     return [run for run, there in found.items() if there], len({run.name for run in judged.facts.keys() - whole})
 
 
+def _beginning(row: Mapping[str, Any]) -> str | None:
+    """What a run's weights began from, and its word vectors where these come from a file."""
+    weights, vectors = row.get("weights"), row.get("vectors")
+    return f"{weights} with word vectors of {Path(vectors).name}" if vectors else weights
+
+
 def sizes(judged: Judged, budget: str, shown: Sequence[Run]) -> str:
     """One line on the runs behind a picture or table: sizes, weights, tokens, negatives, seeds."""
     rows = list({run.name: judged.facts[run] for run in shown}.values())
@@ -239,7 +245,7 @@ def sizes(judged: Judged, budget: str, shown: Sequence[Run]) -> str:
         [
             f"{len(rows)} runs at {size}",
             f"encoder {told([row.get('encoder') for row in rows])}",
-            f"weights {told([row.get('weights') for row in rows])}",
+            f"weights {told([_beginning(row) for row in rows])}",
             f"corpus {told([row.get('corpus') for row in rows])}",
             f"tokens {told([row.get('tokens') for row in rows], ',')}",
             f"negatives per anchor {told([fact.get('negatives per anchor') for fact in facts])}",

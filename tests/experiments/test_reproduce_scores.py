@@ -41,7 +41,8 @@ def finished(
     path = folder / run.name
     (path / "encoder").mkdir(parents=True)
     names = {"objective": "conssent", "encoder": "bilstm_max", "corpus": "text", "budget": "teaching"}
-    (path / "config.yaml").write_text(json.dumps({"names": names, "seed": run.seed}))
+    vectors = {"vectors": "data/glove.txt.gz"} if run.labels.get("lr") == "high" else {}
+    (path / "config.yaml").write_text(json.dumps({"names": names, "seed": run.seed, "encoder": vectors}))
     (path / "metrics.jsonl").write_text(json.dumps({"step": 9, "loss": 1.0, "tokens": 1000 * run.seed}) + "\n")
     facts = {"negatives per anchor": 62} | ({"synthetic": synthetic} if synthetic else {})
     scores = {"start": {}, "trained": {"recall@1": quick}, "weights": "random", "facts": facts}
@@ -88,7 +89,7 @@ def test_quick_scores_say_so_and_stand_beside_nothing_printed(tmp_path: Path, pl
     line = judged.sizes(found, "teaching", [*found.facts])
     for part in (
         "3 runs at teaching sizes, not the paper's",
-        "weights random",
+        "weights random, random with word vectors of glove.txt.gz",
         "1,000 to 2,000",
         "anchor 62",
         "1, 2",
