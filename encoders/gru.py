@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from tokenizers import processors
@@ -114,9 +114,6 @@ class GRU(Recurrent):
         # Reading backwards ends at the first word.
         hidden = self.shape.hidden
         return torch.cat([states[:, 0, hidden:], vectors[:, :hidden]], dim=1)
-
-    def settings(self) -> dict[str, Any]:
-        return {"pooling": self.pooling}
 
     @classmethod
     def load(cls, folder: Path | str) -> GRU:

@@ -175,7 +175,7 @@ class Recurrent(Encoder):
         self.pooling = pooling
 
     def settings(self) -> dict[str, Any]:
-        return {} if self.pooling == self.ways[0] else {"pooling": self.pooling}
+        return {"pooling": self.pooling}
 
     @property
     def has_mlm_head(self) -> bool:
