@@ -32,6 +32,7 @@ from encoders.word_weights import Weighting
 
 FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "vectors"
+EARLY = 0.01  # of the work: before it the time left would be mostly that of the start
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 SHOWN_FORMATS = ("text", "md", "csv")
 MODEL = (
@@ -193,14 +194,14 @@ def bar(what: str) -> Iterator[Callable[[float], None]]:
     """
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        began = time.monotonic()
-        due = [began + PLAIN_SECONDS]
+        clock = Clock()
+        due = [time.monotonic() + PLAIN_SECONDS]
 
         def line(share: float) -> None:
             if (now := time.monotonic()) >= due[0] and 0 < share < 1:
                 due[0] = now + PLAIN_SECONDS
-                left = timedelta(seconds=round((now - began) * (1 - share) / share))
-                console.print(f"{what} {share:.0%}  about {left} left", markup=False, soft_wrap=True)
+                clock.share = share
+                console.print(f"{what} {share:.0%}  {clock.left()}", markup=False, soft_wrap=True)
 
         yield line
         return
@@ -208,3 +209,20 @@ def bar(what: str) -> Iterator[Callable[[float], None]]:
     with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task(what, total=1.0)
         yield lambda share: shown.update(task, completed=share)
+
+
+class Clock:
+    """Time left of a piece of work, from the share that is done."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self._start = time.monotonic()
+        self.share = 0.0
+
+    def left(self) -> str:
+        if self.share < EARLY:
+            return ""
+        left = timedelta(seconds=round((time.monotonic() - self._start) * (1 / self.share - 1)))
+        return f"about {left} left in all"  # hours:minutes:seconds

@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 import encoders
+from analysis.command import Clock
 from analysis.opening import EXPORT, Named, device
 from analysis.senteval.along import SentEval
 from analysis.senteval.ensemble import ensemble
@@ -35,7 +35,6 @@ from experiments.run_folder import ROOT
 from experiments.settings import EvaluationSettings, Settings
 
 DOWNLOADED = "senteval"  # where `make senteval-data` puts the data
-EARLY = 0.01  # of the work: before it the time left would be mostly that of the start
 EMBEDDING = "embedding"
 PLAIN_SECONDS = 20.0  # between two lines where there is no terminal
 
@@ -263,20 +262,3 @@ class _LiveTable(Watch):
     def progress(self, share: float, whole: float) -> None:
         self._clock.share = whole
         self._live.update(Group(self._table, Text(f"{self._what}  {share:4.0%}  {self._clock.left()}")))
-
-
-class Clock:
-    """Time left of a piece of work, from the share that is done."""
-
-    def __init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        self._start = time.monotonic()
-        self.share = 0.0
-
-    def left(self) -> str:
-        if self.share < EARLY:
-            return ""
-        left = timedelta(seconds=round((time.monotonic() - self._start) * (1 / self.share - 1)))
-        return f"about {left} left in all"  # hours:minutes:seconds

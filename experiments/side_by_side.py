@@ -15,6 +15,7 @@ import yaml
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from analysis import runs
+from analysis.command import Clock
 from analysis.senteval.evaluation import digest_files
 from analysis.senteval.results import FILE, read_results
 from analysis.senteval.tasks import absent, find, roots
@@ -23,7 +24,7 @@ from data.files import read_json
 from experiments.arguments import key_of
 from experiments.children import Failure, Job, Watch, Working, run_jobs
 from experiments.compose import RESUME_KEYS
-from experiments.judging import PLAIN_SECONDS, Clock
+from experiments.judging import PLAIN_SECONDS
 from experiments.progress import Display
 from experiments.run_folder import ROOT
 

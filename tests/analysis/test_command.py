@@ -96,12 +96,12 @@ def test_a_gpu_that_is_not_there_is_refused() -> None:
 def test_long_work_tells_how_far_it_is_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    now = iter([0.0, 5.0, 12.0, 15.0, 25.0, 40.0])
+    now = iter([0.0, 0.0, 5.0, 12.0, 12.0, 15.0, 25.0, 25.0, 40.0])
     monkeypatch.setattr(command.time, "monotonic", lambda: next(now))
     with command.bar("embedding, it") as progress:
         for share in (0.1, 0.25, 0.3, 0.5, 1.0):
             progress(share)
     assert capsys.readouterr().err.splitlines() == [
-        "embedding, it 25%  about 0:00:36 left",
-        "embedding, it 50%  about 0:00:25 left",
+        "embedding, it 25%  about 0:00:36 left in all",
+        "embedding, it 50%  about 0:00:25 left in all",
     ]
