@@ -110,6 +110,7 @@ class SimCSE(Objective):
                 "none: set encoder.dropout=0.1 (a gru drops between layers: encoder.layers=2), or take an encoder "
                 "that has it."
             )
+        # Torch's first weights deviate by 1 / sqrt(3 D), at D = 768 the 0.02 that the published program has.
         self.head = nn.Sequential(nn.Linear(encoder.dimension, encoder.dimension), nn.Tanh())
 
     def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
