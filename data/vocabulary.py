@@ -20,7 +20,7 @@ cuts "n't", "u.s.", "1,000" and "long-term" apart, which are words of GloVe's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
@@ -95,12 +95,10 @@ def train_word_level(
     if min_count < 1:
         raise ValueError(f"encoder.min_count must be at least 1. Got {min_count} instead.")
     tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL["unk_token"]))
-    apart = [normalizers.Replace("’", "'"), normalizers.Replace(Regex(_PARTED_NOT), "")]
     tokenizer.normalizer = normalizers.Sequence(
-        [*([] if symbols else apart), *([normalizers.Lowercase()] if lowercase else [])]
+        [*([] if symbols else _apart()), *([normalizers.Lowercase()] if lowercase else [])]
     )
-    split = pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if symbols else split
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if symbols else _split()
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size, min_frequency=min_count, special_tokens=special, show_progress=False
     )
@@ -110,6 +108,20 @@ def train_word_level(
             f"No word of the corpus occurs {min_count:,} times: lower encoder.min_count, or take more text."
         )
     return _wrap(tokenizer, max_length)
+
+
+def parting() -> Callable[[str], str]:
+    """What puts one blank between the words of a text: "I don't." becomes "I do n't ."."""
+    normalizer, split = normalizers.Sequence(_apart()), _split()
+    return lambda text: " ".join(word for word, _ in split.pre_tokenize_str(normalizer.normalize_str(text)))
+
+
+def _apart() -> list[normalizers.Normalizer]:
+    return [normalizers.Replace("’", "'"), normalizers.Replace(Regex(_PARTED_NOT), "")]
+
+
+def _split() -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)
 
 
 def _present(texts: Iterable[str]) -> Iterator[str]:

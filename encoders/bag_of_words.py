@@ -24,6 +24,7 @@ from data.sentences import splitter
 from data.sources.reading import lines
 from data.token_format import TokenFormat
 from data.vectors import WordVectors
+from data.vocabulary import parting
 from encoders import offline
 from encoders.base import NO_LIMIT, Encoder, Encoding
 from encoders.export import model_card
@@ -188,7 +189,7 @@ class BagOfWords(Encoder):
 def _sentences(
     counts: str | None, texts: Callable[[], Iterable[str]] | None, weighting: Weighting
 ) -> Iterator[str]:
-    """The text to count words in: the lines of a file, or the sentences of ``texts``."""
+    """The text to count words in: the lines of a file, or the sentences of ``texts``, which may be raw prose."""
     if counts is not None:
         return (line for _, line in lines(Path(counts).expanduser()) if line.strip())
     if texts is None:
@@ -196,8 +197,8 @@ def _sentences(
             f"encoder.counts must be a text file to count words in where encoder.weighting={weighting}. "
             "Got nothing instead."
         )
-    split = splitter(texts)
-    return (sentence for text in texts() for sentence in split(text))
+    split, part = splitter(texts), parting()
+    return (part(sentence) for text in texts() for sentence in split(text))
 
 
 def word_tokenizer(words: Sequence[str], lowercase: bool) -> Tokenizer:

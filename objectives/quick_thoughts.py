@@ -35,6 +35,8 @@ from objectives.base import Corpus, Loss, Material, Needs, Objective
 from objectives.functional import at_least_float32
 from objectives.gather import gather_rows
 
+READERS = ("f", "g")  # the encoders, the second of which reads candidates
+
 CITATION = """@inproceedings{logeswaran-lee-2018-quick-thoughts,
   title = {An efficient framework for learning sentence representations},
   author = {Logeswaran, Lajanugen and Lee, Honglak},
@@ -112,12 +114,14 @@ class QuickThoughts(Objective):
         return format.wrap(unit)
 
     def collate(self, examples: list[np.ndarray], format: TokenFormat) -> Batch:
-        return Batch({"sentence": Tokens.pad(examples, format.pad_id)}, size=len(examples))
+        block = Tokens.pad(examples, format.pad_id)
+        return Batch(dict.fromkeys(READERS, block), size=len(examples))  # read by two encoders, counted twice
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         assert isinstance(encoder, Concatenated), "the experiment builds what needs.encoders asks for"
         sources, candidates = (
-            gather_rows(at_least_float32(member(batch.tokens["sentence"]).sentence)) for member in encoder.members
+            gather_rows(at_least_float32(member(batch.tokens[name]).sentence))
+            for name, member in zip(READERS, encoder.members, strict=True)
         )
         if len(sources) < self._least:
             raise UserError(

@@ -74,3 +74,58 @@ def test_it_composes_and_names_every_parameter(option: str, check: Any) -> None:
 @pytest.mark.parametrize("path", FILES, ids=OPTIONS)
 def test_its_head_says_what_it_is(path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("# ")
+
+
+@pytest.mark.parametrize(
+    ("option", "published"),
+    [
+        (
+            "experiment/quick_thoughts/books",
+            {
+                "budget.sentences": 400,
+                "encoder.hidden": 1200,
+                "encoder.word_size": 620,
+                "encoder._target_": "encoders.gru.GRU",
+                "optimizer._target_": "experiments.optimizer.Adam",
+                "optimizer.lr": 5e-4,
+                "gradient_norm": 5.0,
+            },
+        ),
+        (
+            "experiment/simcse/bert_base",
+            {
+                "budget.sentences": 64,
+                "optimizer.lr": 3e-5,
+                "objective.max_length": 32,
+                "objective.temperature": 0.05,
+                "encoder.pooling": "cls",
+                "budget.epochs": 1,
+            },
+        ),
+        (
+            "experiment/tsdae/bert_base",
+            {"objective.deleted": 0.6, "encoder.pooling": "cls", "optimizer.lr": 3e-5, "budget.sentences": 8},
+        ),
+        (
+            "experiment/infersent/allnli",
+            {
+                "budget.sentences": 64,
+                "optimizer._target_": "experiments.optimizer.SGD",
+                "optimizer.lr": 0.1,
+                "schedule.decay": 0.99,
+                "schedule.drop": 0.2,
+                "schedule.stop": 1e-5,
+                "gradient_norm": 5.0,
+                "objective.classifier_width": 512,
+                "objective.features": "infersent",
+            },
+        ),
+    ],
+)
+def test_a_preset_has_the_published_values(option: str, published: dict[str, Any], check: Any) -> None:
+    config = check(option)
+    for key, value in published.items():
+        found = config
+        for name in key.split("."):
+            found = found[name]
+        assert found == value, key

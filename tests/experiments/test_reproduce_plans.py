@@ -140,3 +140,17 @@ def test_one_and_two_anchors_see_equal_spans_in_equal_effective_batches(size: An
 
 
 # The command line
+
+
+@pytest.mark.parametrize("size", ["teaching", "paper"])
+def test_the_seven_objectives_are_optimised_alike(size: Any) -> None:
+    """Each brings an optimiser of its own, which would decide the comparison."""
+    grid = specification.read("suite/objectives").grids[size]
+    rows = [row for row in grid.axes["row"] if row != "the start"]
+    runs = plan(only("suite/objectives", size, row=rows), Reproduction(figure="suite/objectives", budget=size))
+    configs = [compose.check(list(run.overrides)) for run in runs]
+    assert len({config["names"]["objective"] for config in configs}) == len(rows) == 7
+    for key in ("optimizer", "schedule", "gradient_norm", "accumulation", "encoder", "weights", "corpus"):
+        assert all(config[key] == configs[0][key] for config in configs), key
+    for key in ("tokens", "min_span", "max_span", "documents", "sentences"):
+        assert len({config["budget"][key] for config in configs}) == 1, key

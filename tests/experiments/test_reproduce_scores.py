@@ -163,6 +163,41 @@ def test_a_gain_and_a_loss_are_no_small_differences() -> None:
     assert outcome(1.5) == "not held"
 
 
+def outcomes(name: str, panel: str, scores: dict[str, float]) -> dict[str, str]:
+    """Of a table's statements, from a score a row that three seeds are close to."""
+    claims = specification.read(name).claims
+    assert claims is not None and panel in claims.scores
+    points = [
+        Point(panel, row, "", seed, score + 0.01 * (seed * len(row) % 3))
+        for row, score in scores.items()
+        for seed in (1, 2, 3)
+    ]
+    return {verdict.statement.id: verdict.outcome for verdict in verdicts.judge(claims.described, points)}
+
+
+def test_what_table_4_states_is_of_every_model() -> None:
+    rows = {"NSP-CLS": 50.0, "NSP-mean": 60.0, "SOP-CLS": 45.0, "SOP-mean": 61.0, "MLM-CLS": 55.0, "MLM-mean": 62.0}
+    found = outcomes("declutr/table4", "downstream", rows)
+    assert (found["mean_above_cls"], found["sentence_losses_no_better"]) == ("held", "held")
+    found = outcomes("declutr/table4", "downstream", rows | {"MLM-mean": 50.0})
+    assert found["mean_above_cls"] == "not held", "two of three"
+    found = outcomes("declutr/table4", "downstream", rows | {"NSP-CLS": 58.0, "NSP-mean": 60.0})
+    assert found["sentence_losses_no_better"] == "not held", "their mean is below, one of them is not"
+
+
+def test_what_is_stated_of_the_seven_objectives() -> None:
+    rows = {"the start": 50.0, "MLM only": 55.0, "NSP": 52.0, "SOP": 53.0, "TSDAE": 56.0, "DeCLUTR": 60.0}
+    found = outcomes("suite/objectives", "downstream", rows | {"QuickThoughts": 58.0})
+    for statement in ("above_start", "contrastive_helps", "sentence_losses_no_better", "quick_thoughts"):
+        assert found[statement] == "held"
+    assert found["tsdae_above_mlm"] == "held" and found["simcse_on_sts"] == "not computed here"
+    found = outcomes("suite/objectives", "downstream", rows | {"NSP": 58.0, "TSDAE": 54.0, "QuickThoughts": 62.0})
+    for statement in ("sentence_losses_no_better", "quick_thoughts", "tsdae_above_mlm"):
+        assert found[statement] == "not held"
+    sts = {"SimCSE": 70.0, "DeCLUTR": 65.0}
+    assert outcomes("suite/objectives", "STS12-16 (all)", sts)["simcse_on_sts"] == "held"
+
+
 def table(**changes: Any) -> Specification:
     given = Table(title="ConsSent, table 2", paper="conssent", tasks=("TREC",))
     return replace(figure(), figure=None, table=replace(given, **changes), point={"row": "task"})

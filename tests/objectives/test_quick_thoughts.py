@@ -94,7 +94,7 @@ def test_one_encoder_reads_the_sentence_and_the_other_its_neighbours() -> None:
     objective, encoder = QuickThoughts(batch_size=6, window=2), pair()
     given_batch = batch(objective, [3, 1, 9, 4, 4, 2])
     loss = objective.loss(encoder, given_batch)
-    f, g = (member(given_batch.tokens["sentence"]).sentence for member in encoder.members)
+    f, g = (member(given_batch.tokens[name]).sentence for name, member in zip("fg", encoder.members, strict=True))
     expected, share = naive(f, g, 2)
     torch.testing.assert_close(loss.total, expected)
     assert {name: float(value) for name, value in loss.parts.items()} == pytest.approx(
@@ -120,7 +120,7 @@ def test_batches_are_runs_of_the_corpus(tmp_path: Path) -> None:
         store, material.train.indices, objective, FORMAT, batch_size=8, seed=1, contiguous=material.contiguous
     )
     for step in range(4):
-        rows = loader.batch(step).tokens["sentence"]
+        rows = loader.batch(step).tokens["f"]
         found = [str(words.decode(row[1 : n - 1])).strip() for row, n in zip(rows.ids, rows.lengths, strict=True)]
         places = np.searchsorted(material.train.indices, [lines.index(text) for text in found])
         assert places.tolist() == [(places[0] + i) % len(material.train.indices) for i in range(8)]
