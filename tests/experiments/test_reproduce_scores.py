@@ -176,7 +176,8 @@ def outcomes(name: str, panel: str, scores: dict[str, float]) -> dict[str, str]:
 
 
 def test_what_table_4_states_is_of_every_model() -> None:
-    rows = {"NSP-CLS": 50.0, "NSP-mean": 60.0, "SOP-CLS": 45.0, "SOP-mean": 61.0, "MLM-CLS": 55.0, "MLM-mean": 62.0}
+    rows = {"NSP-CLS": 50.0, "SOP-CLS": 45.0, "MLM-CLS": 55.0}
+    rows |= {"NSP-mean": 60.0, "SOP-mean": 61.0, "MLM-mean": 62.0}
     found = outcomes("declutr/table4", "downstream", rows)
     assert (found["mean_above_cls"], found["sentence_losses_no_better"]) == ("held", "held")
     found = outcomes("declutr/table4", "downstream", rows | {"MLM-mean": 50.0})
