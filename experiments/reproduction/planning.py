@@ -163,6 +163,8 @@ def _overrides(
     passed: Sequence[str],
 ) -> tuple[tuple[str, ...] | None, float]:
     """What experiments/run.py gets but the seed (None: a file is needed that is not named), and its compute."""
+    if any(value.other_encoder for value in combination):
+        passed = [text for text in passed if not key_of(text).startswith("encoder.")]
     given = {key_of(text): text.partition("=")[2] for text in passed}
     own = []
     for axis, value in zip(labels, combination, strict=True):

@@ -21,7 +21,7 @@ MODEL = "model"  # the axis that encoder= takes the place of
 ALIASES = {"declutr/s1a": "declutr_v1/s1a", "declutr/s1b": "declutr_v1/s1b"}
 _OWN = ("figure", "table", "statements", "cannot")  # what no other figure takes over
 _KEYS = {"like", *_OWN, "base", "axes", "grids", "point", "scores", "marks", "ensemble"}
-_VALUE_KEYS = ("set", "by", "share", "epochs", "most_epochs", "documents", "pooling")
+_VALUE_KEYS = ("set", "by", "share", "epochs", "most_epochs", "documents", "pooling", "other_encoder")
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Value:
             DeCLUTR's section 5.2).
         most_epochs: that its runs have, however many the others have.
         pooling: by which its runs are judged ("" is their encoder's own): one run serves several.
+        other_encoder: whether keys encoder.* of the command line are of other runs' encoders, not of its own.
     """
 
     label: str
@@ -47,6 +48,7 @@ class Value:
     most_epochs: float = math.inf
     documents: float = 1.0
     pooling: str = ""
+    other_encoder: bool = False
 
 
 @dataclass(frozen=True)
@@ -265,7 +267,11 @@ def _value(label: str, given: Any, where: str) -> Value:
         for axis, values in given.get("by", {}).items()
     }
     factors = {key: float(given[key]) for key in ("share", "epochs", "most_epochs", "documents") if key in given}
-    return Value(label, tuple(given.get("set", ())), by, **factors, pooling=str(given.get("pooling", "")))
+    own: dict[str, Any] = {
+        "pooling": str(given.get("pooling", "")),
+        "other_encoder": bool(given.get("other_encoder", False)),
+    }
+    return Value(label, tuple(given.get("set", ())), by, **factors, **own)
 
 
 def _grid(given: Mapping[str, Any], axes: Mapping[str, Mapping[str, Value]], where: str) -> Grid:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from data.errors import UserError
 from experiments import compose, signatures
 from experiments.reproduction import specification
 from experiments.reproduction.planning import plan
@@ -154,3 +156,15 @@ def test_the_seven_objectives_are_optimised_alike(size: Any) -> None:
         assert all(config[key] == configs[0][key] for config in configs), key
     for key in ("tokens", "min_span", "max_span", "documents", "sentences"):
         assert len({config["budget"][key] for config in configs}) == 1, key
+
+
+def test_keys_of_an_encoder_are_not_for_a_row_of_another(tmp_path: Path) -> None:
+    """Table 4's word vectors beside transformers whose attention the command line chooses."""
+    (tmp_path / "v.txt").write_text("a 1 2\n")
+    asked = Reproduction(figure="declutr/table4", vectors=str(tmp_path / "v.txt"))
+    rows = only("declutr/table4", "teaching", row=["word vectors", "NSP-mean"])
+    runs = plan(rows, asked, ["encoder.attention=eager"])
+    words, transformer = (compose.check(list(run.overrides))["encoder"] for run in runs)
+    assert transformer["attention"] == "eager" and "attention" not in words
+    with pytest.raises(UserError, match=r"encoder\.attentoin"):
+        plan(only("declutr/table4", "teaching", row=["NSP-mean"]), asked, ["encoder.attentoin=eager"])
