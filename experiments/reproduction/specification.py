@@ -266,12 +266,10 @@ def _value(label: str, given: Any, where: str) -> Value:
         str(axis): {str(key): tuple(overrides) for key, overrides in values.items()}
         for axis, values in given.get("by", {}).items()
     }
-    factors = {key: float(given[key]) for key in ("share", "epochs", "most_epochs", "documents") if key in given}
-    own: dict[str, Any] = {
-        "pooling": str(given.get("pooling", "")),
-        "other_encoder": bool(given.get("other_encoder", False)),
-    }
-    return Value(label, tuple(given.get("set", ())), by, **factors, **own)
+    kinds: dict[str, Any] = {"pooling": str, "other_encoder": bool}
+    kinds |= dict.fromkeys(("share", "epochs", "most_epochs", "documents"), float)
+    rest: dict[str, Any] = {key: kind(given[key]) for key, kind in kinds.items() if key in given}
+    return Value(label, tuple(given.get("set", ())), by, **rest)
 
 
 def _grid(given: Mapping[str, Any], axes: Mapping[str, Mapping[str, Value]], where: str) -> Grid:
