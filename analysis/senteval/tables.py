@@ -162,9 +162,10 @@ def _add_average(
     printed: Sequence[tuple[Row, PrintedRow]],
     notes: list[str],
 ) -> list[Key]:
-    """Adds the cells of an average to the rows and what is to be said of it to ``notes``; gives its column.
+    """Adds the cells of an average to the rows and what is to be said of it to ``notes``; gives its columns.
 
-    It is over the tasks of the row that has most of them; rows that lack one of these get no cell.
+    It is over the tasks of the row that has most of them; rows that lack one of these get no cell. A printed
+    average over all tasks, whose cells are not printed, stands in a column of its own where ours lacks some.
     """
     found = [one for score in scores if (one := average(rule, score, apart))]
     fullest = max(found, key=lambda one: len(one.tasks), default=None)
@@ -174,18 +175,25 @@ def _add_average(
     for row, score in zip(ours, scores, strict=True):
         if one := average(rule, score, apart, fullest.tasks):
             row.cells[key] = score_cell(one.value)
-    recomputed = False
+    whole = "", rule.name
+    recomputed = apart_from_ours = False
     for row, source in printed:
-        if fullest.complete and ("", rule.name) in source.cells:
-            row.cells[key] = source.cells["", rule.name]
+        if fullest.complete and whole in source.cells:
+            row.cells[key] = source.cells[whole]
         elif one := average(rule, source.score, (), fullest.tasks):
             row.cells[key] = score_cell(one.value)
             recomputed = True
+        elif whole in source.cells:
+            row.cells[whole] = source.cells[whole]
+            apart_from_ours = True
     if not fullest.complete:
         notes.append(f"{rule.name} is over {fullest.describe()} ({rule.source}).")
     if recomputed:
         notes.append(f"{fullest.label} of printed rows is worked out from their cells over the same tasks.")
-    return [key]
+    if apart_from_ours:
+        tasks = len(rule.tasks)
+        notes.append(f"{rule.name} as printed is over all {tasks} tasks: not to be compared with one over fewer.")
+    return [key, whole] if apart_from_ours else [key]
 
 
 def _scores(results: Results, only_comparable: bool) -> Scores:
