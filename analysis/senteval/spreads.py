@@ -28,7 +28,8 @@ def merged(grid: Grid, *, interval: bool = False) -> Grid:
     told = ", ".join(f"{name} ({len(group)})" for (name, _), group in groups.items())
     spread = "half of its 95 % interval (t)" if interval else "standard deviation"
     note = f"Mean ± {spread} over the results of each name: {told}."
-    columns = [key for key in grid.columns if any(key in row.cells for row in rows)]
+    printed = {key for key in grid.columns if not any(key in row.cells for row in grid.ours)}
+    columns = [key for key in grid.columns if key in printed or any(key in row.cells for row in rows)]
     return replace(
         grid, ours=rows, columns=columns, notes=[*grid.notes, note], spread="ci95" if interval else "sd"
     )

@@ -138,6 +138,8 @@ def test_dev_averages_beside_table_4() -> None:
     assert few.columns[-2:] == [("", "declutr_downstream_dev (2 of 17)"), ("", "declutr_downstream_dev")]
     assert few.columns[-1] not in own and albert == {few.columns[-1]: "58.75"}, "other tasks, another column"
     assert any("over all 17 tasks: not to be compared" in note for note in few.notes)
+    twice = [results("a", records(("CR", "MR"))) for _ in range(2)]
+    assert comparison(twice, ["declutr"], "dev", mean=True).columns == few.columns
 
 
 def test_equal_names_and_other_protocols() -> None:
