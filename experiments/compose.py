@@ -20,6 +20,7 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from data.errors import UserError
 from experiments import signatures
@@ -351,8 +352,15 @@ def _resumed(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     if not (folder / "config.yaml").is_file():
         raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).")
     given = _only_beside_resume(folder, overrides)
-    stored: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
-    return stored | {key: values[key] for key in given} | {"run_dir": str(folder)}
+    broken = UserError(f"resume={folder}: its config.yaml is broken. Only a folder that run.py wrote can go on.")
+    try:
+        stored = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+    except (YAMLError, OSError, ValueError, OmegaConfBaseException) as error:
+        raise broken from error
+    if not isinstance(stored, dict) or not stored.keys() >= {*COMPONENTS}:
+        raise broken
+    kept = {str(key): value for key, value in stored.items()}
+    return kept | {key: values[key] for key in given} | {"run_dir": str(folder)}
 
 
 def _only_beside_resume(folder: Path, overrides: list[str]) -> set[str]:

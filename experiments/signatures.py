@@ -6,6 +6,7 @@ import difflib
 import importlib
 import inspect
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import partial
@@ -95,6 +96,8 @@ def _schema(hint: Any) -> Callable[..., Any] | None:
 
 
 def _type_fault(hint: Any, value: Any) -> str | None:
+    if isinstance(value, float) and not math.isfinite(value):  # which every comparison with a bound lets pass
+        return f"must be a finite number. Got {value} instead."
     try:
         # As JSON, a list is fit for a tuple and a string for a path, but nothing else is bent ("1" is no number).
         TypeAdapter(hint).validate_json(json.dumps(value), strict=True)

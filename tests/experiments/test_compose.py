@@ -32,6 +32,9 @@ ROOT = Path(__file__).resolve().parents[2]
         ("seed", "seed: not of the form key=value."),
         ("experiment=declutr/base", "experiment=declutr/base: an experiment is added; write +experiment=declutr"),
         ("objective.temperature=0", "objective.temperature must be a positive number. Got 0 instead."),
+        ("objective.temperature=nan", "objective.temperature must be a finite number. Got nan instead."),
+        ("gradient_norm=inf", "gradient_norm must be a finite number. Got inf instead."),
+        ("budget.tokens=inf", "budget.tokens must be a finite number. Got inf instead."),
         ("objective.temperature=hot", "objective.temperature must be a valid number. Got 'hot' instead."),
         ("objective.max_length=64.5", "objective.max_length must be a valid integer"),
         ("objective.strategy=near", "objective.strategy must be 'all', 'adjacent' or 'subsuming'. Got 'near'"),
@@ -134,6 +137,13 @@ def test_a_sweep_tells_each_fault_once() -> None:
         "seed must be at least 0. Got -2 instead.",
         "objective.temperature must be a positive number. Got -1 instead.",
     ]
+
+
+@pytest.mark.parametrize("text", ["a: [1", "", "- seed", "seed: 1"])
+def test_a_broken_run_cannot_go_on(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(UserError, match=r"^resume=.*: its config.yaml is broken\."):
+        compose.check([f"resume={tmp_path}"])
 
 
 def test_resume_takes_only_what_does_not_change_the_run(tmp_path: Path) -> None:
