@@ -121,8 +121,9 @@ class Batch:
         return sum(int(block.lengths.sum()) for block in self.tokens.values())
 
     def to(self, device: torch.device | str) -> Batch:
+        moved = {id(block): block.to(device) for block in self.tokens.values()}  # one block may have several roles
         return Batch(
-            {name: block.to(device) for name, block in self.tokens.items()},
+            {name: moved[id(block)] for name, block in self.tokens.items()},
             {name: value.to(device, non_blocking=True) for name, value in self.numbers.items()},
             self.size,
             self.task,

@@ -141,9 +141,6 @@ def test_one_and_two_anchors_see_equal_spans_in_equal_effective_batches(size: An
     assert len(found) == 2 * len(grid.axes["lr"])
 
 
-# The command line
-
-
 @pytest.mark.parametrize("size", ["teaching", "paper"])
 def test_the_seven_objectives_are_optimised_alike(size: Any) -> None:
     """Each brings an optimiser of its own, which would decide the comparison."""
@@ -156,6 +153,9 @@ def test_the_seven_objectives_are_optimised_alike(size: Any) -> None:
         assert all(config[key] == configs[0][key] for config in configs), key
     for key in ("tokens", "min_span", "max_span", "documents", "sentences"):
         assert len({config["budget"][key] for config in configs}) == 1, key
+
+
+# The command line
 
 
 def test_keys_of_an_encoder_are_not_for_a_row_of_another(tmp_path: Path) -> None:
