@@ -18,7 +18,7 @@ from analysis import runs
 from analysis.command import Clock
 from analysis.senteval.evaluation import digest_files
 from analysis.senteval.results import FILE, read_results
-from analysis.senteval.tasks import absent, find, roots
+from analysis.senteval.tasks import available, roots
 from data.errors import UserError
 from data.files import read_json
 from experiments.arguments import key_of
@@ -66,10 +66,10 @@ def complete(out: Path, data: Path, tasks: Sequence[str] | None, probing: str | 
     """Whether ``out`` has results of all ``tasks`` (None: all) whose files are there now, on these very files."""
     if not (out / FILE).exists():
         return False
-    done, places = read_results(out).tasks, roots(data, Path(probing) if probing else None)
-    there = [task for task in find(tasks) if absent(task, places[task.group]) is None]
-    # Where there is none, it is left to the evaluation to tell what was looked for.
-    return bool(there) and all(
+    root = Path(probing) if probing else None
+    done, places = read_results(out).tasks, roots(data, root)
+    there, _ = available(tasks, data, root)
+    return all(
         task.name in done and done[task.name].get("files") == _digest(task, places[task.group]) for task in there
     )
 

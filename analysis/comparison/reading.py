@@ -28,6 +28,7 @@ class Run:
         folder: of the run; None where there is none.
         possible: whether the pair can be trained at all.
         problem: why it is not there, in a line; "" where it is.
+        unjudged: why some of its judgement is not there, in a line; "" where nothing failed.
         row: what ``analysis.runs.read`` says of it.
         metrics, timings: lines of its journals.
         environment: versions, commit, device.
@@ -41,6 +42,7 @@ class Run:
     folder: Path | None = None
     possible: bool = True
     problem: str = ""
+    unjudged: str = ""
     row: Mapping[str, Any] = field(default_factory=dict)
     metrics: tuple[Mapping[str, Any], ...] = ()
     timings: tuple[Mapping[str, Any], ...] = ()

@@ -36,9 +36,9 @@ def pairs(page: Comparison) -> Html:
     rows = [(name, [state(name, encoder) for encoder in page.encoders]) for name in page.objectives]
     parts = [table("Pairs of objective and encoder", ["objective", *page.encoders], rows)]
     problems = [
-        element("li", element("b", text(f"{run.name}, seed {run.seed}")), text(f": {run.problem}"))
+        element("li", element("b", text(f"{run.name}, seed {run.seed}")), text(f": {problem}"))
         for run in page.runs
-        if run.problem
+        if (problem := run.problem or (run.unjudged and f"not judged ({run.unjudged})"))
     ] + [element("li", text(problem)) for problem in page.problems]
     if problems:
         parts += [element("h3", text("What is not here, and why")), element("ul", *problems, class_="problems")]

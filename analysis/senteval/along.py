@@ -9,7 +9,7 @@ from analysis import quick
 from analysis.senteval.examples import Examples
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.similarity import cosine
-from analysis.senteval.tasks import TASKS, absent, find
+from analysis.senteval.tasks import TASKS, absent, available
 from data.errors import UserError
 
 STSB = "STSBenchmark"
@@ -26,7 +26,7 @@ class SentEval:
         every: steps between two looks at STS-B's dev set; None: none.
 
     Raises:
-        UserError: if there is no such folder, task or protocol, before anything is trained.
+        UserError: if there is no such folder, task or protocol, or no file of a task, before anything is trained.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class SentEval:
             raise UserError(f"evaluation.data={data}: there is no such folder.")
         if every is not None and every < 1:
             raise UserError(f"evaluation.every must be at least 1. Got {every} instead.")
-        find(tasks)
         self.data = Path(data)
         self.probing = Path(probing) if probing else None
+        available(tasks, self.data, self.probing, keys="evaluation.")
         self.tasks = tasks
         self.protocol = PROTOCOLS[protocol]
         self.every = every

@@ -14,7 +14,7 @@ from analysis.senteval import judges
 from analysis.senteval.features import Vectors, embed
 from analysis.senteval.protocols import Protocol
 from analysis.senteval.results import FILE, Results, read_results, write_results
-from analysis.senteval.tasks import Task, absent, find, roots
+from analysis.senteval.tasks import Task, available, roots
 from data.errors import UserError
 from data.files import atomic_write
 from encoders.base import Encoder
@@ -26,9 +26,6 @@ Judged = Encoder | RandomVectors
 
 class Watch:
     """What is told while it runs; a display overrides what it shows."""
-
-    def absent(self, task: str, path: Path) -> None:
-        """``task`` is left out: ``path`` is not there."""
 
     def embedding(self, share: float) -> None:
         """This share (0 to 1) of the sentences has its vectors."""
@@ -78,9 +75,8 @@ def evaluate(
     """
     watch = watch or Watch()
     places = roots(data, probing)
-    wanted, missing = _present(find(tasks), places, watch)
-    if not wanted:
-        raise UserError(_nothing(missing, data))
+    wanted, lacking = available(tasks, data, probing)
+    missing = {task: str(path) for task, path in lacking.items()}
     encoders = {pooling: open_encoder(pooling) for pooling in protocol.poolings or (None,)}
     keys = {pooling: fingerprint(encoder) for pooling, encoder in encoders.items()}
     model = model | {"fingerprint": _digest(*keys.values())}
@@ -115,31 +111,6 @@ def evaluate(
         done += work[task.name]
         watch.end(results, task.name)
     return read_results(out)
-
-
-def _present(tasks: Sequence[Task], places: Mapping[str, Path], watch: Watch) -> tuple[list[Task], dict[str, str]]:
-    """The tasks whose files are there; of the others, the first file that is not."""
-    there, missing = [], {}
-    for task in tasks:
-        path = absent(task, places[task.group])
-        if path is None:
-            there.append(task)
-        else:
-            missing[task.name] = str(path)
-            watch.absent(task.name, path)
-    return there, missing
-
-
-def _nothing(missing: Mapping[str, str], data: Path) -> str:
-    """Why no task can be judged: the first file that lacks, and the folder that may have been meant."""
-    near = (data.parent, data.parent.parent, data / "senteval", *sorted(data.glob("*/senteval")))
-    meant = next((folder for folder in near if (folder / "downstream").is_dir()), None)
-    hint = "data=<folder with downstream/ and probing/>, probing=<folder of the probing files>"
-    if meant is not None and not (data / "downstream").is_dir():
-        hint = f"did you mean data={meant}?"
-    task, path = next(iter(missing.items()))
-    more = f" (nor those of {len(missing) - 1} other tasks)" if len(missing) > 1 else ""
-    return f"The files of {task}{more} are not there: there is no {path}; {hint}"
 
 
 def _begun(

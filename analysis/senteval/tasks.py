@@ -70,6 +70,39 @@ def absent(task: Task, root: Path) -> Path | None:
     return next((root / file for file in task.files if not (root / file).is_file()), None)
 
 
+def available(
+    names: Iterable[str] | None, data: Path, probing: Path | None = None, *, keys: str = ""
+) -> tuple[list[Task], dict[str, Path]]:
+    """The tasks of these names (None: all) whose files are there; of each other one the first file that is not.
+
+    Args:
+        names: SentEval's.
+        data, probing: folders, as ``roots`` takes them.
+        keys: what comes before the names of both where the user gives them, for what an error advises.
+
+    Raises:
+        UserError: for an unknown name; if no task's files are there.
+    """
+    there, missing = [], {}
+    places = roots(data, probing)
+    for task in find(names):
+        path = absent(task, places[task.group])
+        if path is None:
+            there.append(task)
+        else:
+            missing[task.name] = path
+    if there:
+        return there, missing
+    near = (data.parent, data.parent.parent, data / "senteval", *sorted(data.glob("*/senteval")))
+    meant = next((folder for folder in near if (folder / "downstream").is_dir()), None)
+    hint = f"{keys}data=<folder with downstream/ and probing/>, {keys}probing=<folder of the probing files>"
+    if meant is not None and not (data / "downstream").is_dir():
+        hint = f"did you mean {keys}data={meant}?"
+    first, path = next(iter(missing.items()))
+    more = f" (nor those of {len(missing) - 1} other tasks)" if len(missing) > 1 else ""
+    raise UserError(f"The files of {first}{more} are not there: there is no {path}; {hint}")
+
+
 def find(names: Iterable[str] | None) -> list[Task]:
     """The tasks of these names, each once, in the order given; None: all.
 

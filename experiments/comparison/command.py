@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from analysis.comparison.geometry import Geometry, Sample
 from analysis.comparison.page import render
 from analysis.comparison.reading import Run
 from analysis.opening import EXPORT
+from analysis.senteval.tasks import available
 from data.errors import UnfitError, UserError, reason
 from data.files import atomic_write
 from data.tokenising import cores
@@ -32,13 +34,14 @@ from experiments.side_by_side import results_folder, state
 
 
 def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
-    """Makes the page; returns the exit status: 1 where a run failed that could have been there.
+    """Makes the page; returns the exit status: 1 where a possible run, or what judges it, failed.
 
     Raises:
         UserError: for what the user can mend; where no run is finished at all.
         KeyboardInterrupt: if it was interrupted, after all runs have stopped; the same command goes on.
     """
     display = Display()
+    _senteval(wanted)
     planned = plan(wanted, passed)
     states = [state(folder_of(wanted, run)) for run in planned]
     display.fact("runs", side_by_side.how_far(states, wanted.runs, wanted.jobs))
@@ -54,13 +57,15 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
     for one in runs:
         if one.problem:
             display.say(f"{'failed' if one.possible else 'impossible':<11} {one.name}: {one.problem}", style="red")
+        elif one.unjudged:
+            display.say(f"not judged  {one.name}, seed {one.seed}: {one.unjudged}", style="red")
     for line in side_by_side.differences([folder_of(wanted, run) for run in planned]):
         display.warn(line)
     if not reading.finished(runs):
         raise UserError(f"None of the {len(runs)} runs is finished, and there is nothing to compare.")
     out = _write(wanted, _page(wanted, runs, display))
     display.fact("page", f"{out}  ({out.stat().st_size / 2**20:.1f} MiB)")
-    return 1 if any(one.problem and one.possible for one in runs) else 0
+    return 1 if any(one.unjudged or (one.problem and one.possible) for one in runs) else 0
 
 
 def _train(
@@ -68,12 +73,11 @@ def _train(
 ) -> dict[str, Failure]:
     """Brings all runs to their end; what failed, by the run's name."""
     threads = wanted.threads or max(1, cores() // wanted.jobs)
-    senteval = Path(wanted.data) if wanted.data else ROOT / DOWNLOADED
-    jobs = []
+    senteval, jobs = _senteval(wanted), []
     for run in planned:
         folder = folder_of(wanted, run)
         commands = [partial(side_by_side.training, folder, run.overrides, passed, threads)]
-        if senteval.is_dir():
+        if senteval is not None:
             judging = partial(
                 side_by_side.evaluation,
                 folder,
@@ -88,6 +92,19 @@ def _train(
     return side_by_side.bring_to_end(jobs, at_once=wanted.jobs, threads=threads, display=display)
 
 
+def _senteval(wanted: ComparisonSettings) -> Path | None:
+    """The folder that runs are judged on; None where there is none.
+
+    Raises:
+        UserError: if it has no file of the tasks.
+    """
+    folder = Path(wanted.data) if wanted.data else ROOT / DOWNLOADED
+    if not folder.is_dir():
+        return None
+    available(wanted.tasks, folder)
+    return folder
+
+
 def _result(wanted: ComparisonSettings, run: Planned, failure: Failure | None) -> Run:
     """What a run left behind; one whose objective refused its encoder was impossible."""
     folder = folder_of(wanted, run)
@@ -98,9 +115,9 @@ def _result(wanted: ComparisonSettings, run: Planned, failure: Failure | None) -
         return Run(run.objective, run.encoder, run.seed, run.command, possible=possible, problem=line)
     judged = results_folder(folder, wanted.protocol)
     found = reading.read(run.objective, run.encoder, run.seed, run.command, folder, judged)
-    if found.problem and problem:
-        return Run(run.objective, run.encoder, run.seed, run.command, folder, problem=problem)
-    return found
+    if problem and found.problem:
+        return replace(found, problem=problem)
+    return replace(found, unjudged=problem)
 
 
 def _page(wanted: ComparisonSettings, runs: Sequence[Run], display: Display) -> Comparison:

@@ -18,7 +18,7 @@ from analysis.senteval.best import rank
 from analysis.senteval.ensemble import ensemble
 from analysis.senteval.rendering import as_text
 from analysis.senteval.results import Results
-from analysis.senteval.tasks import TASKS
+from analysis.senteval.tasks import TASKS, available
 from analysis.syntax import TREEBANK
 from data.errors import UserError
 from data.tokenising import cores
@@ -70,9 +70,7 @@ class Work:
 
     @property
     def tasks(self) -> tuple[str, ...] | None:
-        if self.wanted.tasks is not None or self.wanted.budget == "paper":
-            return self.wanted.tasks
-        return self.specification.scores.tasks
+        return _tasks(self.specification, self.wanted)
 
 
 def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
@@ -205,14 +203,27 @@ def _tell(work: Work) -> None:
 
 
 def _senteval(specification: Specification, wanted: Reproduction) -> Path | None:
-    """SentEval's folder, where the figure is judged on it and it is there."""
+    """SentEval's folder, where the figure is judged on it and it is there.
+
+    Raises:
+        UserError: if it has no file of the tasks.
+    """
     if specification.table is not None and specification.table.kind != "senteval":
         return None
     if specification.figure is not None and specification.figure.kind in ("map", "density"):
         return None
-    if wanted.data is not None:
-        return Path(wanted.data)
-    return ROOT / DOWNLOADED if (ROOT / DOWNLOADED).is_dir() else None
+    folder = ROOT / DOWNLOADED if wanted.data is None else Path(wanted.data)
+    if wanted.data is None and not folder.is_dir():
+        return None
+    available(_tasks(specification, wanted), folder, Path(wanted.probing) if wanted.probing else None)
+    return folder
+
+
+def _tasks(specification: Specification, wanted: Reproduction) -> tuple[str, ...] | None:
+    """SentEval's tasks that are asked for; None: all."""
+    if wanted.tasks is not None or wanted.budget == "paper":
+        return wanted.tasks
+    return specification.scores.tasks
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from analysis.senteval.tasks import TASKS
 from data.errors import UnfitError, UserError
 from experiments import compose, experiment, side_by_side
 from experiments.children import BEGUN_HERE, Failure, Job
@@ -112,12 +113,14 @@ def test_an_objective_says_what_it_is() -> None:
 
 
 def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, Failure]:
-    """``run_jobs`` without children."""
+    """``run_jobs`` without children; judging fails."""
     failed = {}
     for job in jobs:
         for get in job.commands:
             if (arguments := get()) is not None:
-                assert arguments[0] == side_by_side.TRAIN
+                if arguments[0] == side_by_side.EVALUATE:
+                    failed[job.name] = Failure("The judge is away.", 1)
+                    continue
                 try:
                     experiment.run(compose.check([*arguments[1:]]))
                 except UserError as error:
@@ -138,31 +141,30 @@ def test_a_page_of_real_runs(
     (tmp_path / "vectors.txt").write_text("".join(f"{word} {i} 1 {i % 3}\n" for i, word in enumerate(words)))
     monkeypatch.setattr(side_by_side, "run_jobs", in_this_process)
     monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
-    wanted, passed = read(
-        [
-            "objectives=[declutr,conssent]",
-            "encoders=[gru,bag_of_words]",
-            "tokens=600",
-            "settings.gru=[encoder.hidden=4,encoder.word_size=4,encoder.min_count=1]",
-            f"settings.bag_of_words=[encoder.vectors={tmp_path / 'vectors.txt'}]",
-            "settings.declutr=[objective.length_groups=2,objective.mlm_probability=0.6]",
-            "settings.conssent=[objective.task=P,objective.k=3,objective.classifier_width=4]",
-            "corpus=text",
-            f"corpus.path={tmp_path / 'corpus.jsonl'}",
-            "corpus.dev_fraction=0.3",
-            "budget.min_span=4",
-            "budget.max_span=8",
-            "budget.documents=4",
-            "budget.sentences=8",
-            "budget.min_tokens=null",
-            "dev_batches=1",
-            "device=cpu",
-            "threads=1",
-            f"cache={tmp_path / 'cache'}",
-            f"runs={tmp_path / 'runs'}",
-            f"out={tmp_path / 'out' / 'page.html'}",
-        ]
-    )
+    asked = [
+        "objectives=[declutr,conssent]",
+        "encoders=[gru,bag_of_words]",
+        "tokens=600",
+        "settings.gru=[encoder.hidden=4,encoder.word_size=4,encoder.min_count=1]",
+        f"settings.bag_of_words=[encoder.vectors={tmp_path / 'vectors.txt'}]",
+        "settings.declutr=[objective.length_groups=2,objective.mlm_probability=0.6]",
+        "settings.conssent=[objective.task=P,objective.k=3,objective.classifier_width=4]",
+        "corpus=text",
+        f"corpus.path={tmp_path / 'corpus.jsonl'}",
+        "corpus.dev_fraction=0.3",
+        "budget.min_span=4",
+        "budget.max_span=8",
+        "budget.documents=4",
+        "budget.sentences=8",
+        "budget.min_tokens=null",
+        "dev_batches=1",
+        "device=cpu",
+        "threads=1",
+        f"cache={tmp_path / 'cache'}",
+        f"runs={tmp_path / 'runs'}",
+        f"out={tmp_path / 'out' / 'page.html'}",
+    ]
+    wanted, passed = read(asked)
     assert command.compare(wanted, passed) == 0  # what is impossible has not failed
     page = (tmp_path / "out" / "page.html").read_text(encoding="utf-8")
     said = capsys.readouterr().out
@@ -176,6 +178,22 @@ def test_a_page_of_real_runs(
     assert command.compare(wanted, passed) == 0
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
     assert (tmp_path / "out" / "page.html").read_text(encoding="utf-8") == page
+
+    # Where judging fails, it is told, and the page shows what there is.
+    for path in (tmp_path / "senteval" / "downstream" / file for file in TASKS["TREC"].files):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    capsys.readouterr()
+    assert command.compare(*read([*asked, f"data={tmp_path / 'senteval'}", "tasks=[TREC]"])) == 1
+    assert "not judged  declutr · gru, seed 1: The judge is away." in capsys.readouterr().out
+    page = (tmp_path / "out" / "page.html").read_text(encoding="utf-8")
+    assert "declutr · gru, seed 1</b>: not judged (The judge is away.)" in page and page.count('class="map"') == 2
+
+
+def test_a_folder_that_is_not_sentevals_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "data" / "senteval" / "downstream").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"did you mean data=\S+senteval\?"):
+        command.compare(*read([f"data={tmp_path / 'data'}"]))
 
 
 @pytest.mark.parametrize(

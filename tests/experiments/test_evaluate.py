@@ -208,10 +208,14 @@ def test_a_run_is_judged_when_it_is_trained(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_is_refused_before_training_where_the_data_lack(data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(data / "downstream" / "CR", other / "downstream" / "CR")
     for overrides, said in (
         (["evaluation.data=none"], "evaluation.data=none: there is no such folder"),
         ([f"evaluation.data={data}", "evaluation.tasks=[CRR]"], "tasks: there is no task"),
-        ([f"evaluation.data={tmp_path}", "evaluation.every=5"], "evaluation.every looks at STS-B's dev set"),
+        ([f"evaluation.data={tmp_path}"], "evaluation.data=<folder with downstream/ and probing/>"),
+        ([f"evaluation.data={data / 'downstream'}"], f"did you mean evaluation.data={data}?"),
+        ([f"evaluation.data={other}", "evaluation.every=5"], "evaluation.every looks at STS-B's dev set"),
     ):
         tiny.corpus(tmp_path)
         config = compose.check([*tiny.overrides(tmp_path), "evaluation=senteval", *overrides])

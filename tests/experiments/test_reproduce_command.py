@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import side_by_side
 from experiments.children import Failure, Job
@@ -91,6 +92,13 @@ def test_a_dry_run_lists_runs_time_and_state_and_does_nothing(
     assert not (figure / "out").exists()
 
 
+def test_a_folder_that_is_not_sentevals_is_refused_at_once(figure: Path) -> None:
+    for dry in ("false", "true"):
+        with pytest.raises(UserError, match=r"The files of MR .* are not there: there is no .* data=<folder with"):
+            reproduce(figure, f"data={figure}", f"dry_run={dry}")
+    assert not (figure / "runs").exists()
+
+
 def test_the_list_has_everything_with_its_cost(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.reproduce(*settings.read(["list=true"])) == 0
     shown = capsys.readouterr().out
@@ -164,7 +172,9 @@ def test_the_note_counts_the_runs_that_are_judged(figure: Path, monkeypatch: pyt
     first, second = planned(figure)
     finished(figure / "runs", first, 50.0, {"TREC": record(80.0)})
     finished(figure / "runs", second, 50.0)
-    (figure / "senteval").mkdir()
+    for path in (figure / "senteval" / "downstream" / file for file in TASKS["TREC"].files):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     monkeypatch.setattr(side_by_side, "run_jobs", lambda jobs, **_: {second.name: Failure("it broke", 1)})
     assert reproduce(figure, "data=senteval") == 1
     text = (figure / "out" / "some-fig.md").read_text()

@@ -89,7 +89,8 @@ def test_what_is_judged_is_not_judged_again(tmp_path: Path) -> None:
     assert complete(tmp_path, data, ["TREC"])
     assert complete(tmp_path, data, ["TREC", "CR"])  # whose files are not there
     assert complete(tmp_path, data, None)
-    assert not complete(tmp_path, Path("other"), ["TREC"])
+    with pytest.raises(UserError, match="The files of TREC are not there"):
+        complete(tmp_path, Path("other"), ["TREC"])
     asked: dict[str, Any] = {"data": data, "protocol": "default", "passed": ["device=cpu", "seed=1"], "threads": 1}
     assert side_by_side.evaluation(tmp_path, **asked, tasks=["TREC"]) is None
     files(data / "downstream", "CR")  # fetched since
