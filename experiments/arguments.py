@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -71,6 +72,10 @@ def read(
             found.append(f"{key}: no such key." + (f" Did you mean {near}?" if near else ""))
     config = OmegaConf.create(defaults)
     for text in own:
+        key, _, value = text.partition("=")
+        if key in lists and "," in value and not re.search(r"[\[\s]", value):
+            found.append(f"{text}: a list has brackets, {key}=[{value}].")
+            continue
         try:
             config.merge_with(config, OmegaConf.from_dotlist([text]))
         except (YAMLError, OmegaConfBaseException):

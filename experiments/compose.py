@@ -25,17 +25,16 @@ from yaml import YAMLError
 from data.errors import UserError
 from experiments import signatures
 from experiments.children import BEGUN_HERE
+from experiments.overrides import CONFIGS, compose, first_line, guess, options, ours, sieve
 from experiments.settings import EvaluationSettings, Settings
 from experiments.sweeps import Failure, run_sweep, told_elsewhere
 
-CONFIGS = Path(__file__).resolve().parent / "configs"
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
 COMPONENTS = ("objective", "encoder", "corpus", "budget", "optimizer", "schedule")
 ALONE_SECONDS = 5.0
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 Schema = type[EvaluationSettings]
 RESUME_KEYS = ("resume", "device", "threads", "workers", "trackers")  # what may differ when a run goes on
-NO_CHOICES = ("figure", "hydra")  # folders of CONFIGS whose YAMLs are no choice of a run
 
 
 def command(
@@ -99,14 +98,14 @@ def check(overrides: list[str], name: str = "run", schema: Schema | None = None)
         UserError: with one line for each fault.
     """
     try:
-        config = _compose(overrides, name)
+        config = compose(overrides, name)
     except (HydraException, OmegaConfBaseException):
         for text in overrides:
             if text.startswith("resume=") and text != "resume=null":  # its objective may have other keys
                 _only_beside_resume(Path(text.partition("=")[2]), overrides)
-        good, found = _sieve(overrides, name)
+        good, found = sieve(overrides, name)
         try:
-            _checked(_compose(good, name), {}, good, schema)
+            _checked(compose(good, name), {}, good, schema)
         except UserError as error:
             found += str(error).split("\n")
         raise UserError("\n".join(found)) from None
@@ -135,9 +134,9 @@ def _checked(
         UserError: with one line for each fault.
     """
     try:
-        values: dict[str, Any] = OmegaConf.to_container(_ours(config), resolve=True)  # type: ignore[assignment]
+        values: dict[str, Any] = OmegaConf.to_container(ours(config), resolve=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
-        raise UserError(_first_line(error)) from None
+        raise UserError(first_line(error)) from None
     if schema is not None:
         found = list(signatures.faults(schema, values))
         if found := found or list(_trial(lambda: schema.of(values))):
@@ -150,6 +149,8 @@ def _checked(
         own = values.get("encoder") or {}
         if own.get("path") or own.get("name"):  # a folder or another model: what is trained gives the name
             values["names"]["encoder"] = Path(own.get("path") or own["name"]).name
+        if values.get("warm_start"):
+            values["names"]["encoder"] = _started_from(Path(values["warm_start"]), own, values["names"]["encoder"])
     found = list(_faults(values))
     if found:
         raise UserError("\n".join(found))
@@ -192,19 +193,6 @@ def one_line_errors() -> Iterator[None]:
     raise Ended(status, message)
 
 
-def _compose(overrides: list[str], name: str) -> DictConfig:
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        try:
-            return hydra.compose(name, overrides, return_hydra_config=True)
-        except ValueError as error:  # of Hydra's own, where a group is null
-            raise HydraException(_first_line(error)) from None
-
-
-def _ours(config: DictConfig) -> DictConfig:
-    """``config`` without Hydra's own part."""
-    return OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-
-
 def _jobs(overrides: list[str], multirun: bool) -> Iterator[list[str]]:
     """What to check of a sweep: each value of each swept key, beside the first values of the others."""
     if not multirun:
@@ -212,7 +200,7 @@ def _jobs(overrides: list[str], multirun: bool) -> Iterator[list[str]]:
         return
     try:
         parsed = OverridesParser.create().parse_overrides(overrides)
-        values = [
+        swept = [
             [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
             if override.is_sweep_override()
             and not isinstance(override.value(), str)
@@ -221,96 +209,19 @@ def _jobs(overrides: list[str], multirun: bool) -> Iterator[list[str]]:
             for override, text in zip(parsed, overrides, strict=True)
         ]
     except HydraException as error:
-        raise UserError(_first_line(error)) from None
-    first = [options[0] for options in values]
+        raise UserError(first_line(error)) from None
+    first = [values[0] for values in swept]
     yield first
-    for place, options in enumerate(values):
-        for value in options[1:]:
+    for place, values in enumerate(swept):
+        for value in values[1:]:
             yield [*first[:place], value, *first[place + 1 :]]
-
-
-def _sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
-    """The overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
-    groups = {*_groups()} if name == "run" else set()
-    good: list[str] = []
-    found: list[str] = []
-    for text in sorted(overrides, key=lambda text: text.split("=")[0].lstrip("+") not in groups):
-        try:
-            _compose([*good, text], name)
-            good.append(text)
-        except (HydraException, OmegaConfBaseException) as error:
-            keys = {*_dotted(OmegaConf.to_container(_ours(_compose(good, name))))}
-            found.append(_explain(text, error, groups, keys))
-    return good, found
-
-
-def _groups() -> dict[str, list[str]]:
-    """The groups that a run is composed of, and the names in each."""
-    found: dict[str, list[str]] = {}
-    for path in sorted(CONFIGS.rglob("*.yaml")):
-        inside = path.relative_to(CONFIGS)
-        if len(inside.parts) > 1 and inside.parts[0] not in NO_CHOICES:
-            found.setdefault(inside.parent.as_posix(), []).append(inside.stem)
-    return found
-
-
-def _groups_told() -> str:
-    """For --help: Hydra's own $APP_CONFIG_GROUPS would name the figures too."""
-    return "".join(f"{group}: {', '.join(names)}\n" for group, names in _groups().items())
-
-
-OmegaConf.register_new_resolver("groups_of_a_run", _groups_told, replace=True)
-
-
-def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> str:
-    """One line on why Hydra does not accept the override ``text``."""
-    key, equals, value = text.lstrip("+~").partition("=")
-    if not equals:
-        return f"{text}: not of the form key=value."
-    if key == "experiment" and not text.startswith("+"):
-        return f"{text}: an experiment is added; write +{text}."
-    if key == "hydra/launcher":
-        return (
-            f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and submitit, and "
-            "docs/at-scale.md says where Ray's is from."
-        )
-    if key in groups:
-        files = sorted((CONFIGS / key).rglob("*.yaml"))
-        options = [path.relative_to(CONFIGS / key).with_suffix("").as_posix() for path in files]
-        if value not in options:
-            return f"{text}: no such {key}.{_guess(value, options)} There are {', '.join(options)}."
-    known = keys | (groups - {"experiment"})
-    if key not in known:
-        return f"{key}: no such key.{_guess(key, known)}"
-    if "," in value and "Ambiguous value" in str(error):
-        return f"{text}: a list has brackets, {key}=[{value}]; several values to run one by one need -m."
-    return f"{text}: {_first_line(error)}"
-
-
-def _guess(word: str, known: Iterable[str]) -> str:
-    """What may have been meant: the closest name, or a dotted one with the closest last part."""
-    known = sorted(known)
-    last = {name.rsplit(".", 1)[-1]: name for name in reversed(known)}
-    close = signatures.nearest(word, known)
-    if close is None and (part := signatures.nearest(word.rsplit(".", 1)[-1], last)):
-        close = last[part]
-    return f" Did you mean {close}?" if close else ""
-
-
-def _dotted(node: Any, path: str = "") -> Iterator[str]:
-    """The dotted names of all keys below ``node``."""
-    if isinstance(node, Mapping):
-        for key, value in node.items():
-            name = f"{path}.{key}" if path else str(key)
-            yield name
-            yield from _dotted(value, name)
 
 
 def _faults(config: dict[str, Any]) -> Iterator[str]:
     """One line for each key, type and value in ``config`` that its constructor would not take."""
     known = {*Settings.__dataclass_fields__, *COMPONENTS, "evaluation", "names"}
     for key in config.keys() - known:
-        yield f"{key}: no such key.{_guess(key, known)}"
+        yield f"{key}: no such key.{guess(key, known)}"
     settings = {key: config[key] for key in Settings.__dataclass_fields__ if key in config}
     found = list(signatures.faults(Settings, settings))
     yield from found or _trial(lambda: Settings.of(config))
@@ -343,7 +254,7 @@ def _trial(build: Callable[[], Any]) -> Iterator[str]:
     try:
         build()
     except (ValueError, UserError) as error:
-        yield _first_line(error)
+        yield first_line(error)
 
 
 def _resumed(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
@@ -352,15 +263,35 @@ def _resumed(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     if not (folder / "config.yaml").is_file():
         raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).")
     given = _only_beside_resume(folder, overrides)
-    broken = UserError(f"resume={folder}: its config.yaml is broken. Only a folder that run.py wrote can go on.")
+    return _stored("resume", folder) | {key: values[key] for key in given} | {"run_dir": str(folder)}
+
+
+def _started_from(folder: Path, encoder: Mapping[str, Any], name: str) -> str:
+    """The name of the encoder that a run with ``warm_start`` trains; ``name`` where the folder says nothing of it.
+
+    Raises:
+        UserError: if the run in ``folder`` trained another kind than ``encoder``.
+    """
+    if not (folder / "config.yaml").is_file():
+        return name
+    stored = _stored("warm_start", folder)
+    there = str((stored.get("names") or {}).get("encoder"))
+    if (stored["encoder"] or {}).get("_target_") != encoder.get("_target_"):
+        chosen = there if there in options("encoder") else "<its kind>"
+        raise UserError(f"warm_start={folder} holds {there}, which {name} is not: add encoder={chosen}.")
+    return there
+
+
+def _stored(key: str, folder: Path) -> dict[str, Any]:
+    """The configuration of the run in ``folder``, which ``key`` names."""
+    broken = UserError(f"{key}={folder}: its config.yaml is broken. Only a folder that run.py wrote can go on.")
     try:
         stored = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
     except (YAMLError, OSError, ValueError, OmegaConfBaseException) as error:
         raise broken from error
     if not isinstance(stored, dict) or not stored.keys() >= {*COMPONENTS}:
         raise broken
-    kept = {str(key): value for key, value in stored.items()}
-    return kept | {key: values[key] for key in given} | {"run_dir": str(folder)}
+    return {str(one): value for one, value in stored.items()}
 
 
 def _only_beside_resume(folder: Path, overrides: list[str]) -> set[str]:
@@ -377,7 +308,3 @@ def _only_beside_resume(folder: Path, overrides: list[str]) -> set[str]:
 def _out_of_memory(error: BaseException) -> bool:
     text = str(error)
     return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]

@@ -26,6 +26,7 @@ from encoders.export import model_card
 from experiments import budget, building, checkpoint, signatures
 from experiments.building import Parts
 from experiments.optimizer import STARTS, Optimizer
+from experiments.overrides import options
 from experiments.progress import Display
 from experiments.run_folder import RunFolder, environment
 from experiments.schedules import Schedule
@@ -336,4 +337,6 @@ def _close(display: Display, config: dict[str, Any], parts: Parts, scores: dict[
     display.fact("figure", str(next((path for path in figures if path.suffix == ".png"), figures[0])))
     display.fact("encoder", f'encoders.load("{folder / "encoder"}").encode(["A sentence."])')
     warm_start = shlex.quote(f"warm_start={folder}")
+    if names["encoder"] in options("encoder"):
+        warm_start += f" encoder={names['encoder']}"
     display.fact("next", f"python experiments/runs.py   (all runs)   {warm_start}   (train on)")

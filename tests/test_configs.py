@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from experiments import compose, signatures
+from experiments.overrides import CONFIGS
 
-FILES = sorted(compose.CONFIGS.rglob("*.yaml"))
-OPTIONS = [path.relative_to(compose.CONFIGS).with_suffix("").as_posix() for path in FILES]
+FILES = sorted(CONFIGS.rglob("*.yaml"))
+OPTIONS = [path.relative_to(CONFIGS).with_suffix("").as_posix() for path in FILES]
 # What has no default and must be given.
 REQUIRED = {
     "encoder/bag_of_words": ["encoder.vectors=a.txt"],
@@ -51,7 +52,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_no_yaml_is_overlooked() -> None:
-    groups = {path.name for path in compose.CONFIGS.iterdir() if path.is_dir()}
+    groups = {path.name for path in CONFIGS.iterdir() if path.is_dir()}
     assert groups == {option.split("/")[0] for option in OPTIONS if "/" in option}
     assert len(FILES) >= 40
 

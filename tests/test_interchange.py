@@ -22,8 +22,8 @@ from data.errors import UserError
 from data.sources.grammar import GrammarTranslation
 from encoders.bag_of_words import BagOfWords
 from experiments import compose, experiment
+from experiments.overrides import CONFIGS
 
-CONFIGS = compose.CONFIGS
 SMALL = {  # of every key of an encoder or objective that says how large something is
     "hidden": 6,
     "word_size": 8,

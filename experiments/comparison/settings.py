@@ -11,7 +11,7 @@ from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from data.errors import UserError
 from experiments import arguments, signatures
-from experiments.compose import CONFIGS
+from experiments.overrides import CONFIGS, options
 
 FILE = CONFIGS / "compare.yaml"
 # What the command sets for each run, and how it is asked for here.
@@ -58,6 +58,8 @@ class ComparisonSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1. Got {value} instead.")
+        if self.budget not in (budgets := options("budget")):
+            raise ValueError(f"budget={self.budget}: no such budget. There are {', '.join(budgets)}.")
         if self.equal == "compute" and self.tokens is not None:
             raise ValueError("tokens= goes with equal=tokens: where compute is equal, tokens are not.")
         if self.equal == "tokens" and self.tokens is None and self.budget not in TOKENS:

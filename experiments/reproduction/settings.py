@@ -13,7 +13,7 @@ from analysis.syntax import TREEBANK
 from data.errors import UserError
 from data.sources.inference import Inference
 from experiments import arguments
-from experiments.compose import CONFIGS
+from experiments.overrides import CONFIGS
 
 FILE = CONFIGS / "reproduce.yaml"
 Size = Literal["teaching", "paper"]

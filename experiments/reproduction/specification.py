@@ -13,7 +13,7 @@ import yaml
 from analysis.figures.reproduction import Figure, figure_from
 from data.errors import UserError
 from experiments import signatures
-from experiments.compose import CONFIGS
+from experiments.overrides import CONFIGS
 
 FOLDER = CONFIGS / "figure"
 MODEL = "model"  # the axis that encoder= takes the place of

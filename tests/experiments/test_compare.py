@@ -28,6 +28,8 @@ LINES = {
     "equal=compute tokens=5": "tokens= goes with equal=tokens: where compute is equal, tokens are not.",
     "budget=paper": "budget=paper says no number of tokens: tokens=<number>, or equal=compute.",
     "budget.steps=3": "budget.steps: all runs get the same: tokens=<number>, or equal=compute and budget=<name>.",
+    "budget=tiny": "budget=tiny: no such budget. There are laptop, paper, teaching.",
+    "objectives=nsp,sop": "objectives=nsp,sop: a list has brackets, objectives=[nsp,sop].",
     "protocol=fast": "protocol=fast: no such protocol. There are ",
     "data=/no/such": "data=/no/such: there is no such folder.",
     "settings.grru=[encoder.hiden=8]": "settings.grru: nothing of this name is compared. Did you mean settings.gr",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from data.errors import UserError
 from experiments import compose
@@ -31,6 +32,13 @@ ROOT = Path(__file__).resolve().parents[2]
         ("+sede=1", "sede: no such key. Did you mean seed?"),
         ("seed", "seed: not of the form key=value."),
         ("experiment=declutr/base", "experiment=declutr/base: an experiment is added; write +experiment=declutr"),
+        ("+experiment=declutr/table5", "+experiment=declutr/table5: it is a figure or table: python "),
+        ("+experiment=declutr/smal", "+experiment=declutr/smal: no such experiment. Did you mean declutr/small?"),
+        ("experimnt=declutr/small", "experimnt: no such key. Did you mean +experiment?"),
+        ("corpus.path=a.txt", "corpus.path: this corpus has no such key; it is one of corpus=text."),
+        ("objective.cells=1", "objective.cells: no such key."),
+        ("objective=nsp,sop", "objective=nsp,sop: several values to run one by one need -m: python"),
+        ("seed=1,2", "seed=1,2: several values to run one by one need -m; a list has brackets, seed=[1,2]."),
         ("objective.temperature=0", "objective.temperature must be a positive number. Got 0 instead."),
         ("objective.temperature=nan", "objective.temperature must be a finite number. Got nan instead."),
         ("gradient_norm=inf", "gradient_norm must be a finite number. Got inf instead."),
@@ -118,6 +126,22 @@ def test_sizes_come_from_the_budget_and_nothing_else_does() -> None:
 )
 def test_a_run_is_named_after_what_it_trains(override: str, name: str) -> None:
     assert compose.check([override])["names"]["encoder"] == name
+
+
+def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
+    for encoder in ("roberta-mini", "gru"):
+        (tmp_path / encoder).mkdir()
+        OmegaConf.save(compose.check([f"encoder={encoder}"]), tmp_path / encoder / "config.yaml")
+    mini, gru = (f"warm_start={tmp_path / name}" for name in ("roberta-mini", "gru"))
+    assert compose.check([mini])["names"]["encoder"] == "roberta-mini"  # not the default's name
+    assert compose.check([gru, "encoder=gru"])["names"]["encoder"] == "gru"
+    for given, line in (
+        ([gru], f"{gru} holds gru, which roberta-base is not: add encoder=gru."),
+        ([mini, "encoder=lstm"], f"{mini} holds roberta-mini, which lstm is not: add encoder=roberta-mini."),
+    ):
+        with pytest.raises(UserError) as error:
+            compose.check(given)
+        assert str(error.value) == line
 
 
 def test_a_sweep_is_checked_value_by_value() -> None:

@@ -1,0 +1,143 @@
+"""The command line's overrides: what Hydra makes of them, and on each that it does not take a line that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from experiments import signatures
+
+CONFIGS = Path(__file__).resolve().parent / "configs"
+NO_CHOICES = ("figure", "hydra")  # folders of CONFIGS whose YAMLs are no choice of a run
+
+
+def compose(overrides: list[str], name: str) -> DictConfig:
+    """What Hydra makes of ``overrides`` and ``name``.yaml, its own part among it.
+
+    Raises:
+        HydraException, OmegaConfBaseException: where it does not take them.
+    """
+    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        try:
+            return hydra.compose(name, overrides, return_hydra_config=True)
+        except ValueError as error:  # of Hydra's own, where a group is null
+            raise HydraException(first_line(error)) from None
+
+
+def ours(config: DictConfig) -> DictConfig:
+    """``config`` without Hydra's own part."""
+    return OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+
+
+def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
+    """The overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
+    groups = {*_groups()} if name == "run" else set()
+    good: list[str] = []
+    found: list[str] = []
+    for text in sorted(overrides, key=lambda text: text.split("=")[0].lstrip("+") not in groups):
+        try:
+            compose([*good, text], name)
+            good.append(text)
+        except (HydraException, OmegaConfBaseException) as error:
+            keys = {*_dotted(OmegaConf.to_container(ours(compose(good, name))))}
+            found.append(_explain(text, error, groups, keys))
+    return good, found
+
+
+def _groups() -> dict[str, list[str]]:
+    """The groups that a run is composed of, and the names in each."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(CONFIGS.rglob("*.yaml")):
+        inside = path.relative_to(CONFIGS)
+        if len(inside.parts) > 1 and inside.parts[0] not in NO_CHOICES:
+            found.setdefault(inside.parent.as_posix(), []).append(inside.stem)
+    return found
+
+
+def _groups_told() -> str:
+    """For --help: Hydra's own $APP_CONFIG_GROUPS would name the figures too."""
+    return "".join(f"{group}: {', '.join(names)}\n" for group, names in _groups().items())
+
+
+OmegaConf.register_new_resolver("groups_of_a_run", _groups_told, replace=True)
+
+
+def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> str:
+    """One line on why Hydra does not accept the override ``text``."""
+    key, equals, value = text.lstrip("+~").partition("=")
+    if not equals:
+        return f"{text}: not of the form key=value."
+    if key == "experiment":
+        if not text.startswith("+"):
+            return f"{text}: an experiment is added; write +{text}."
+        if value not in (names := options(key)):
+            if value in options("figure"):
+                return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
+            return f"{text}: no such experiment.{guess(value, names)} There are {', '.join(names)}."
+    if key == "hydra/launcher":
+        return (
+            f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and submitit, and "
+            "docs/at-scale.md says where Ray's is from."
+        )
+    if key in groups and value not in (names := options(key)):
+        if "," in value and {part.strip() for part in value.split(",")} <= {*names}:
+            return f"{text}: several values to run one by one need -m: python experiments/run.py -m {text} ..."
+        return f"{text}: no such {key}.{guess(value, names)} There are {', '.join(names)}."
+    known = keys | {group for group in groups if not group.startswith("experiment/")}
+    if key not in known:
+        group, _, name = key.partition(".")
+        if name and group in groups and (having := _having(group, name)):
+            return f"{key}: this {group} has no such key; it is one of {', '.join(having)}."
+        plus = groups and signatures.nearest(key, {*known, "experiment"}) == "experiment"
+        return f"{key}: no such key." + (" Did you mean +experiment?" if plus else guess(key, known))
+    if "," in value and "Ambiguous value" in str(error):
+        return f"{text}: several values to run one by one need -m; a list has brackets, {key}=[{value}]."
+    return f"{text}: {first_line(error)}"
+
+
+def options(group: str) -> list[str]:
+    """The names in a folder of YAMLs, "declutr/small" of those in a folder inside."""
+    files = sorted((CONFIGS / group).rglob("*.yaml"))
+    return [path.relative_to(CONFIGS / group).with_suffix("").as_posix() for path in files]
+
+
+def _having(group: str, name: str) -> list[str]:
+    """Which choices of ``group`` have a key of this (dotted) name: "corpus=text"."""
+    found = []
+    for option in options(group):
+        try:
+            chosen = compose([f"{group}={option}"], "run")
+        except (HydraException, OmegaConfBaseException):
+            continue
+        if name in _dotted(OmegaConf.to_container(chosen.get(group) or OmegaConf.create())):
+            found.append(f"{group}={option}")
+    return found
+
+
+def guess(word: str, known: Iterable[str]) -> str:
+    """What may have been meant: the closest name, or a dotted one with the closest last part."""
+    known = sorted(known)
+    last = {name.rsplit(".", 1)[-1]: name for name in reversed(known)}
+    close = signatures.nearest(word, known)
+    if close is None and (part := signatures.nearest(word.rsplit(".", 1)[-1], last)):
+        close = last[part]
+    return f" Did you mean {close}?" if close else ""
+
+
+def _dotted(node: Any, path: str = "") -> Iterator[str]:
+    """The dotted names of all keys below ``node``."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            name = f"{path}.{key}" if path else str(key)
+            yield name
+            yield from _dotted(value, name)
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]
