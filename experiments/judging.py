@@ -68,6 +68,13 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
         out = run if run is not None and plain else Path("evaluations") / own
     display = Display()
     display.fact("model", name)
+    given = [
+        f"encoder.{key}" for key, value in vars(settings.encoder).items() if value not in (None, False, "none")
+    ]
+    if given and settings.model != "bag_of_words":
+        display.warn(f"not used    {', '.join(given)}: of model=bag_of_words alone")
+    elif settings.encoder.counts and settings.encoder.weighting == "none":
+        display.warn("not used    encoder.counts: encoder.weighting=none counts no words")
     _judge(
         lambda pooling: named.open(device(settings.device), pooling),
         {"name": name, "path": settings.model, "pooling": settings.pooling, "vectors": settings.encoder.vectors},

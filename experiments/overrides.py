@@ -97,7 +97,7 @@ def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> s
         plus = groups and signatures.nearest(key, {*known, "experiment"}) == "experiment"
         return f"{key}: no such key." + (" Did you mean +experiment?" if plus else guess(key, known))
     if "," in value and "Ambiguous value" in str(error):
-        return f"{text}: several values to run one by one need -m; a list has brackets, {key}=[{value}]."
+        return f"{text}: a list has brackets, {key}=[{value}]; several values to run one by one need -m."
     return f"{text}: {first_line(error)}"
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from data.sentences import Sentences
+from encoders import offline
 
 FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 
@@ -171,13 +172,20 @@ class EvaluationSettings:
 
     def _check_paths(self) -> None:
         """Tells what is not there before anything is imported that takes seconds."""
-        near = get_close_matches(self.model, FIXED, 1, 0.8)
         if Path(self.model).is_file():
             raise ValueError(
                 f"model={self.model} is a file: word vectors go by model=bag_of_words encoder.vectors=<file>."
             )
-        if near and near[0] != self.model and not Path(self.model).is_dir():
-            raise ValueError(f"model={self.model}: there is no such folder. Did you mean {near[0]}?")
+        place, names = Path(self.model).expanduser(), [*FIXED, *offline.bundled()]
+        # A name of the hub may look like a folder's; where its parent is here, it is one.
+        inside = len(place.parts) > 1 and place.parent.is_dir()
+        if self.model and self.model not in names and not place.is_dir():
+            if inside:
+                names = [str(place.parent / folder.name) for folder in place.parent.iterdir() if folder.is_dir()]
+            near = get_close_matches(self.model, names, 1, 0.88)
+            if near or inside:
+                hint = f" Did you mean {near[0]}?" if near else ""
+                raise ValueError(f"model={self.model}: there is no such folder.{hint}")
         for key, folder in (("data", self.data), ("probing", self.probing)):
             if folder is not None and not Path(folder).is_dir():
                 raise ValueError(f"{key}={folder}: there is no such folder.")

@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("corpus.path=a.txt", "corpus.path: this corpus has no such key; it is one of corpus=text."),
         ("objective.cells=1", "objective.cells: no such key."),
         ("objective=nsp,sop", "objective=nsp,sop: several values to run one by one need -m: python"),
-        ("seed=1,2", "seed=1,2: several values to run one by one need -m; a list has brackets, seed=[1,2]."),
+        ("seed=1,2", "seed=1,2: a list has brackets, seed=[1,2]; several values to run one by one need -m."),
         ("objective.temperature=0", "objective.temperature must be a positive number. Got 0 instead."),
         ("objective.temperature=nan", "objective.temperature must be a finite number. Got nan instead."),
         ("gradient_norm=inf", "gradient_norm must be a finite number. Got inf instead."),

@@ -74,6 +74,25 @@ def test_a_sweep_goes_on_after_models_that_cannot_be_opened(data: Path, tmp_path
     assert "random_vectors" in found.stdout.split("│ bag_of_words, words")[-1]  # both in one table
 
 
+def test_what_a_model_does_not_use_is_said(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = f"encoder.vectors={data / 'words.txt'}"
+    asked = [words, f"data={data}", "tasks=[STS12]", f"cache={tmp_path / 'cache'}"]
+    for given, said in (
+        (["model=random_vectors"], "not used    encoder.vectors: of model=bag_of_words alone"),
+        (
+            ["model=bag_of_words", f"encoder.counts={data / 'words.txt'}"],
+            "not used    encoder.counts: encoder.wei",
+        ),
+        (["model=bag_of_words"], ""),
+    ):
+        judging.judge(EvaluationSettings.of(compose.check([*asked, *given], "evaluate", EvaluationSettings)))
+        shown = capsys.readouterr().out
+        assert said in shown and ("not used" in shown) == bool(said)
+
+
 def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -138,6 +157,15 @@ def refusal(overrides: list[str]) -> str:
         ("model=random_vectors folds=1", "folds must be at least 2."),
         ("model=random_vectors data=none", "data=none: there is no such folder."),
         ("model=random_vectors data={data} tasks=[CRR]", "tasks: there is no task 'CRR'; did you mean CR?"),
+        (
+            "model=declutr-mni data={data}",
+            "model=declutr-mni: there is no such folder. Did you mean declutr-mini?",
+        ),
+        (
+            "model={data}/downstrem data={data}",
+            "model={data}/downstrem: there is no such folder. Did you mean {data}",
+        ),
+        ("model={data}/qqq data={data}", "model={data}/qqq: there is no such folder."),
         ("model=nowhere/at/all data={data}", "There is no encoder's folder nowhere/at/all."),
         ("model=bag_of_words data={data}", "model=bag_of_words needs encoder.vectors="),
         (
