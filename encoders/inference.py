@@ -31,10 +31,14 @@ def encode(
     being shared by threads, which wait for each other at every layer.
 
     Raises:
-        ValueError: if ``sentences`` is one string, or ``batch_tokens`` is not positive.
+        ValueError: if ``sentences`` is one string or has something else than strings, or ``batch_tokens`` is not
+            positive.
     """
     if isinstance(sentences, str):
         raise ValueError("encode takes a list of sentences. Got one string instead.")
+    sentences = list(sentences)  # a column of a table has other numbers, a generator none
+    if others := [one for one in sentences if not isinstance(one, str)]:
+        raise ValueError(f"encode takes a list of sentences. Got {others[0]!r} among them.")
     if batch_tokens < 1:
         raise ValueError(f"batch_tokens must be at least 1. Got {batch_tokens} instead.")
     ids, lengths = _tokenize(encoder, sentences)

@@ -95,6 +95,8 @@ def test_encode_of_nothing_of_normalized_and_of_a_string() -> None:
         vectors / np.linalg.norm(vectors, axis=1, keepdims=True),
         atol=1e-6,
     )
+    with pytest.raises(ValueError, match=r"encode takes a list of sentences\. Got None among them\."):
+        encoder.encode(["A sentence.", None])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"encode takes a list of sentences\. Got one string instead\."):
         encoder.encode("one sentence")
     with pytest.raises(ValueError, match=r"batch_tokens must be at least 1\. Got 0 instead\."):
