@@ -191,7 +191,7 @@ class TokenStore:
         longest = int(self.lengths[inside].max())
         if longest < min_tokens:
             hint = (
-                "objective.max_length or objective.min_tokens, take a smaller budget, or"
+                "budget.max_span (objective.max_length) and budget.min_tokens (objective.min_tokens), or take"
                 if self.sentences is None
                 else "objective.k, or take"
             )

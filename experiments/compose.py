@@ -210,6 +210,11 @@ def _jobs(overrides: list[str], multirun: bool) -> Iterator[list[str]]:
         ]
     except HydraException as error:
         raise UserError(first_line(error)) from None
+    for text, values in zip(overrides, swept, strict=True):
+        own = "${" in text or len(values) > 1
+        if text.startswith("run_dir=") and not own and any(len(others) > 1 for others in swept):
+            hint = "leave it out, or name the folders by a key, as in 'run_dir=runs/${seed}'"
+            raise UserError(f"{text}: the runs of a sweep cannot share a folder: {hint}.")
     first = [values[0] for values in swept]
     yield first
     for place, values in enumerate(swept):

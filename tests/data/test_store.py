@@ -145,7 +145,7 @@ def test_too_short_documents_are_counted(store: TokenStore) -> None:
     with pytest.raises(
         UserError,
         match=rf"None of the {part.total} train documents has the 5,000 tokens needed "
-        rf"\(longest: \d+\): lower objective\.max_length",
+        rf"\(longest: \d+\): lower budget\.max_span",
     ):
         store.select("train", min_tokens=5000)
 

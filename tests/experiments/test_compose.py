@@ -153,6 +153,15 @@ def test_a_sweep_is_checked_value_by_value() -> None:
     ]
 
 
+def test_a_sweep_has_a_folder_for_each_run() -> None:
+    with pytest.raises(
+        UserError, match=r"^run_dir=x: the runs of a sweep cannot share a folder: leave it out, or"
+    ):
+        list(compose._jobs(["run_dir=x", "seed=1,2"], True))
+    for given in (["run_dir=x", "seed=1"], ["run_dir=x/${seed}", "seed=1,2"], ["run_dir=x,y", "seed=1,2"]):
+        assert [*compose._jobs(given, True)]
+
+
 def test_a_sweep_tells_each_fault_once() -> None:
     with pytest.raises(UserError) as error:
         compose.check_all(compose._jobs(["seed=1,-2", "objective.temperature=0,0.1,-1"], True))
