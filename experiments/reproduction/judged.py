@@ -121,19 +121,31 @@ def claimed(specification: Specification, judged: Judged, ensembles: Mapping[int
     )
     figure, points, notes = shown(rows, judged, ensembles, senteval=True)
     averages = {panel: _over(metric, list(judged.senteval.values())) for panel, metric in claims.scores.items()}
-    partly = {panel: label for panel, (_, label, whole) in averages.items() if not whole}
+    partly = {panel: f"{panel} is {label} here" for panel, (_, label, whole) in averages.items() if not whole}
+    synthetic = {}
+    for run, row in judged.facts.items():
+        if what := made_up(row):
+            group = run.labels[rows.point["group"]]
+            synthetic[group] = f"{group} learned {what} from synthetic pairs"
     verdicts = [
-        replace(verdict, remark="; ".join(filter(None, [verdict.remark, _what_is_partial(verdict, partly)])))
+        replace(
+            verdict,
+            remark="; ".join(
+                filter(
+                    None, [verdict.remark, *_asked(verdict, "panel", partly), *_asked(verdict, "group", synthetic)]
+                )
+            ),
+        )
         for verdict in judge(figure, points)
     ]
     return [*verdict_lines(verdicts), *notes]
 
 
-def _what_is_partial(verdict: Verdict, partly: Mapping[str, str]) -> str:
-    """Which scores that a verdict rests on are of fewer tasks than their name says, or of other data."""
-    asked = [] if verdict.statement.check is None else list(selectors(verdict.statement.check))
-    panels = dict.fromkeys(panel for selector in asked for panel in selector.get("panel", ()) if panel in partly)
-    return "; ".join(f"{panel} is {partly[panel]} here" for panel in panels)
+def _asked(verdict: Verdict, axis: str, remarks: Mapping[str, str]) -> list[str]:
+    """The ``remarks`` on what a verdict rests on, by the values of ``axis``."""
+    chosen = [] if verdict.statement.check is None else list(selectors(verdict.statement.check))
+    values = dict.fromkeys(value for selector in chosen for value in selector.get(axis, ()))
+    return [remarks[value] for value in values if value in remarks]
 
 
 def _point(specification: Specification, run: Run, varied: Sequence[str], panel: str, score: float) -> Point:

@@ -230,7 +230,8 @@ def test_what_the_paper_states_of_a_table_is_held_against_its_rows(tmp_path: Pat
     rows = {"D": [80.0, 81.0, 82.5], "R": [84.0, 85.5, 86.0], "LangMod": [84.5, 85.0, 86.5]}
     planned = [Run({"task": row}, seed, (), 1.0, f"{row}{seed}") for row in rows for seed in (1, 2, 3)]
     for run in planned:
-        finished(tmp_path, run, 1.0, {"TREC": record(rows[run.labels["task"]][run.seed - 1])})
+        made_up = {"synthetic": "nli"} if run.labels["task"] == "LangMod" else {}
+        finished(tmp_path, run, 1.0, {"TREC": record(rows[run.labels["task"]][run.seed - 1])}, **made_up)
 
     def statement(name: str, left: str, right: str) -> dict[str, Any]:
         check = {"kind": "greater", "left": {"panel": "TREC", "group": left}, "right": {"group": right}}
@@ -247,6 +248,7 @@ def test_what_the_paper_states_of_a_table_is_held_against_its_rows(tmp_path: Pat
     # (4.0, 4.5, 3.5): mean 4, standard error 0.5 / sqrt(3), t(2) = 4.303
     assert "R − D: +4.00 points [+2.76, +5.24], 3 seeds" in text.replace("TREC: ", "")
     assert "here\n" not in text
+    assert text.count("LangMod learned nli from synthetic pairs") == 1  # under the statement that it is part of
     assert judged.claimed(table(), found, {}) == []
     average = specification.Claims(described, {"TREC": "conssent_all"})
     told = "\n".join(judged.claimed(replace(claimed, claims=average), found, {}))
