@@ -22,6 +22,7 @@ from analysis.senteval.tasks import available, roots
 from data.errors import UserError
 from data.files import read_json
 from experiments.arguments import key_of
+from experiments.budget import about
 from experiments.children import Failure, Job, Watch, Working, run_jobs
 from experiments.compose import RESUME_KEYS
 from experiments.judging import PLAIN_SECONDS
@@ -153,16 +154,20 @@ def log_of(folder: Path) -> Path:
 
 
 def bring_to_end(jobs: Sequence[Job], *, at_once: int, threads: int, display: Display) -> dict[str, Failure]:
-    """``run_jobs`` with its progress shown: what failed, by the job's name.
+    """``run_jobs`` with its progress and then its time shown: what failed, by the job's name.
 
     Raises:
         KeyboardInterrupt: with what the user is told, after all runs have stopped.
     """
+    started = time.monotonic()
     try:
         with watched(display) as watch:
-            return run_jobs(jobs, at_once=at_once, threads=threads, watch=watch)
+            failed = run_jobs(jobs, at_once=at_once, threads=threads, watch=watch)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Stopped; the runs keep what they have. The same command goes on.") from None
+    if (seconds := time.monotonic() - started) >= 1:  # else all was there
+        display.fact("took", f"{about(seconds)}, {at_once} at a time")
+    return failed
 
 
 @contextmanager
