@@ -21,6 +21,7 @@ from analysis.figures import style
 from analysis.figures.description import Figure, Mark, Point, in_order, is_number
 
 LINE = 132  # characters of the note in one line of the head
+LETTERS = 12  # of an axis' label in an inch of a body's height, which its other parts share
 PANEL, TALL = 2.5, 3.5  # heights in inches: of one of several panels, of one alone
 MOST_ACROSS = 3
 BOXED = 4  # scores from which on a box is drawn
@@ -129,7 +130,8 @@ def picture(figure: Figure, points: Sequence[Point], note: str) -> Picture:
             if column == 0:
                 above.set_ylabel("printed", fontsize=7)
         if column == 0:
-            axes.set_ylabel(figure.y)
+            of_it = heights[-1] / sum(heights) / rows
+            axes.set_ylabel("\n".join(wrap(figure.y, int(LETTERS * height * of_it))))
         if number >= len(panels) - across:
             axes.set_xlabel(figure.x)
     _legend(body, figure, groups, series, outside_right=len(panels) == 1)

@@ -242,7 +242,7 @@ def sizes(judged: Judged, budget: str, shown: Sequence[Run]) -> str:
     rows = list({run.name: judged.facts[run] for run in shown}.values())
 
     def told(values: Sequence[Any], form: str = "") -> str:
-        known = sorted({value for value in values if value is not None}, key=str)
+        known = sorted({value for value in values if value is not None})
         if not known:
             return "–"
         if form:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from analysis.figures import drawing, span_lengths, style
 from analysis.figures.reproduction import Point, draw, figure_from, labelled_map
@@ -139,6 +140,25 @@ def test_every_score_of_a_distribution_is_shown() -> None:
         [axes] = drawing.picture(figure, scores(), NOTE).get_axes()
     shown = [y for line in axes.lines if line.get_marker() in ("o", "s") for y in np.asarray(line.get_ydata())]
     assert sorted(shown) == sorted(point.score for point in scores())
+
+
+@pytest.mark.parametrize("panels", [1, 2, 6])
+@pytest.mark.parametrize("mark", [52.0, 90.0])
+def test_a_long_label_of_an_axis_stays_beside_it(panels: int, mark: float) -> None:
+    names = tuple(f"panel {number}" for number in range(panels))
+    y = "SentEval score on dev, % [declutr_downstream_with_snli_dev (4 of 18)]"
+    printed = [{"panel": names[0], "group": "small", "x": "1", "score": mark}]
+    figure = figure_from(described(kind="line", y=y, panels=list(names), printed=printed))
+    with style.look():
+        picture = drawing.picture(figure, scores(names), NOTE)
+        FigureCanvasAgg(picture).draw()
+        _, body = picture.subfigs
+        labels = [axes.yaxis.label for axes in picture.get_axes() if axes.get_ylabel().startswith("SentEval")]
+    assert len(labels) == -(-panels // drawing.MOST_ACROSS)
+    for label in labels:
+        box = label.get_window_extent()
+        assert body.bbox.y0 <= box.y0 and box.y1 <= body.bbox.y1 and box.x0 >= 0
+        assert box.height <= 1.15 * body.bbox.height / len(labels)
 
 
 def test_density(tmp_path: Path) -> None:
