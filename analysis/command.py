@@ -217,12 +217,14 @@ class Clock:
     def __init__(self) -> None:
         self.restart()
 
-    def restart(self) -> None:
-        self._start = time.monotonic()
-        self.share = 0.0
+    def restart(self, share: float = 0.0) -> None:
+        """From now on; ``share`` was done before."""
+        self._start, self._before = time.monotonic(), share
+        self.share = share
 
     def left(self) -> str:
-        if self.share < EARLY:
+        done = self.share - self._before
+        if done < EARLY * (1 - self._before):
             return ""
-        left = timedelta(seconds=round((time.monotonic() - self._start) * (1 / self.share - 1)))
+        left = timedelta(seconds=round((time.monotonic() - self._start) * (1 - self.share) / done))
         return f"about {left} left in all"  # hours:minutes:seconds

@@ -24,6 +24,7 @@ from encoders import load, offline
 from encoders.base import Encoder, Encoding
 from encoders.export import model_card
 from encoders.fingerprint import input_of
+from encoders.inference import listed
 from encoders.layout import atomic_folder
 from encoders.models import readable
 
@@ -180,6 +181,7 @@ class Concatenated(Encoder):
         progress: bool = False,
     ) -> np.ndarray:
         """The members' vectors side by side; ``normalize`` scales the whole."""
+        sentences = listed(sentences)
         vectors = np.hstack(
             [member.encode(sentences, batch_tokens=batch_tokens, progress=progress) for member in self.members]
         )

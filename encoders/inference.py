@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ MOST_AT_ONCE = 8  # batches on a CPU: beyond it Python itself is what they wait 
 
 
 def encode(
-    encoder: Encoder, sentences: Sequence[str], *, batch_tokens: int, normalize: bool, progress: bool
+    encoder: Encoder, sentences: Iterable[str], *, batch_tokens: int, normalize: bool, progress: bool
 ) -> np.ndarray:
     """``Encoder.encode`` for any encoder whose tokenizer and ``format`` tell all about its input.
 
@@ -31,14 +31,9 @@ def encode(
     being shared by threads, which wait for each other at every layer.
 
     Raises:
-        ValueError: if ``sentences`` is one string or has something else than strings, or ``batch_tokens`` is not
-            positive.
+        ValueError: as ``listed`` does, or if ``batch_tokens`` is not positive.
     """
-    if isinstance(sentences, str):
-        raise ValueError("encode takes a list of sentences. Got one string instead.")
-    sentences = list(sentences)  # a column of a table has other numbers, a generator none
-    if others := [one for one in sentences if not isinstance(one, str)]:
-        raise ValueError(f"encode takes a list of sentences. Got {others[0]!r} among them.")
+    sentences = listed(sentences)
     if batch_tokens < 1:
         raise ValueError(f"batch_tokens must be at least 1. Got {batch_tokens} instead.")
     ids, lengths = _tokenize(encoder, sentences)
@@ -68,6 +63,20 @@ def encode(
         encoder.train(training)
         torch.set_num_threads(threads)  # later threads begin with what the last one set
     return vectors
+
+
+def listed(sentences: Iterable[str]) -> list[str]:
+    """``sentences`` numbered from 0, whatever they come in: a column of a table, a generator.
+
+    Raises:
+        ValueError: if they are one string, or there is something else among them.
+    """
+    if isinstance(sentences, str):
+        raise ValueError("encode takes a list of sentences. Got one string instead.")
+    found = list(sentences)
+    if others := [one for one in found if not isinstance(one, str)]:
+        raise ValueError(f"encode takes a list of sentences. Got {others[0]!r} among them.")
+    return found
 
 
 def _at_once(

@@ -7,6 +7,8 @@ from hashlib import blake2b
 
 import numpy as np
 
+from encoders.inference import listed
+
 
 class RandomVectors:
     """Each distinct sentence has a vector of standard normal numbers, a pure function of seed and sentence.
@@ -41,6 +43,7 @@ class RandomVectors:
         progress: bool = False,
     ) -> np.ndarray:
         """Vectors of ``sentences``, float32 of shape (n, D); there are no batches and no bar."""
+        sentences = listed(sentences)
         vectors = np.empty((len(sentences), self.dimension), dtype=np.float32)
         for row, sentence in zip(vectors, sentences, strict=True):
             digest = blake2b(f"{self.seed} {sentence}".encode("utf-8", "surrogatepass"), digest_size=16).digest()

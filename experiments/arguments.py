@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +39,7 @@ def read(
     file: Path,
     reserved: Mapping[str, str],
     lists: Collection[str] = (),
+    texts: Collection[str] = (),
 ) -> tuple[dict[str, Any], list[str]]:
     """The values of the command's own keys, and the overrides for its runs.
 
@@ -49,6 +49,7 @@ def read(
         file: YAML of their defaults.
         reserved: keys of runs that the command sets itself, and how it is asked for them.
         lists: keys whose one value is a list of one.
+        texts: which of them are of texts, in which a comma parts nothing.
 
     Raises:
         UserError: with one line for each fault.
@@ -73,7 +74,7 @@ def read(
     config = OmegaConf.create(defaults)
     for text in own:
         key, _, value = text.partition("=")
-        if key in lists and "," in value and not re.search(r"[\[\s]", value):
+        if key in lists and key not in texts and "," in value and not value.startswith("["):
             found.append(f"{text}: a list has brackets, {key}=[{value}].")
             continue
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import math
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+import yaml
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -20,18 +22,19 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from data.errors import UserError
+from data.files import read_json
 from experiments import signatures
 from experiments.children import BEGUN_HERE
-from experiments.overrides import CONFIGS, compose, first_line, guess, options, ours, sieve
+from experiments.overrides import CONFIGS, choice_of, compose, first_line, guess, ours, sieve
 from experiments.settings import EvaluationSettings, Settings
 from experiments.sweeps import Failure, run_sweep, told_elsewhere
 
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
 COMPONENTS = ("objective", "encoder", "corpus", "budget", "optimizer", "schedule")
 ALONE_SECONDS = 5.0
+SEVERAL = "encoders.concatenated.Concatenated"  # of objectives that train several encoders, of any class
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 Schema = type[EvaluationSettings]
 RESUME_KEYS = ("resume", "device", "threads", "workers", "trackers")  # what may differ when a run goes on
@@ -104,8 +107,11 @@ def check(overrides: list[str], name: str = "run", schema: Schema | None = None)
             if text.startswith("resume=") and text != "resume=null":  # its objective may have other keys
                 _only_beside_resume(Path(text.partition("=")[2]), overrides)
         good, found = sieve(overrides, name)
+        if any(text.lstrip("+~").startswith("encoder") for text in {*overrides} - {*good}):
+            good = [text for text in good if not text.startswith("warm_start=")]  # of a kind that is not known
+        config = compose(good, name)
         try:
-            _checked(compose(good, name), {}, good, schema)
+            _checked(config, dict(config.hydra.runtime.choices), good, schema)
         except UserError as error:
             found += str(error).split("\n")
         raise UserError("\n".join(found)) from None
@@ -210,9 +216,10 @@ def _jobs(overrides: list[str], multirun: bool) -> Iterator[list[str]]:
         ]
     except HydraException as error:
         raise UserError(first_line(error)) from None
-    for text, values in zip(overrides, swept, strict=True):
-        own = "${" in text or len(values) > 1
-        if text.startswith("run_dir=") and not own and any(len(others) > 1 for others in swept):
+    jobs = math.prod(map(len, swept))
+    for override, text, values in zip(parsed, overrides, swept, strict=True):
+        shared = override.key_or_group == "run_dir" and override.value() is not None and "${" not in text
+        if shared and len(values) < jobs:
             hint = "leave it out, or name the folders by a key, as in 'run_dir=runs/${seed}'"
             raise UserError(f"{text}: the runs of a sweep cannot share a folder: {hint}.")
     first = [values[0] for values in swept]
@@ -268,35 +275,31 @@ def _resumed(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     if not (folder / "config.yaml").is_file():
         raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).")
     given = _only_beside_resume(folder, overrides)
-    return _stored("resume", folder) | {key: values[key] for key in given} | {"run_dir": str(folder)}
-
-
-def _started_from(folder: Path, encoder: Mapping[str, Any], name: str) -> str:
-    """The name of the encoder that a run with ``warm_start`` trains; ``name`` where the folder says nothing of it.
-
-    Raises:
-        UserError: if the run in ``folder`` trained another kind than ``encoder``.
-    """
-    if not (folder / "config.yaml").is_file():
-        return name
-    stored = _stored("warm_start", folder)
-    there = str((stored.get("names") or {}).get("encoder"))
-    if (stored["encoder"] or {}).get("_target_") != encoder.get("_target_"):
-        chosen = there if there in options("encoder") else "<its kind>"
-        raise UserError(f"warm_start={folder} holds {there}, which {name} is not: add encoder={chosen}.")
-    return there
-
-
-def _stored(key: str, folder: Path) -> dict[str, Any]:
-    """The configuration of the run in ``folder``, which ``key`` names."""
-    broken = UserError(f"{key}={folder}: its config.yaml is broken. Only a folder that run.py wrote can go on.")
+    broken = UserError(f"resume={folder}: its config.yaml is broken. Only a folder that run.py wrote can go on.")
     try:
         stored = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
-    except (YAMLError, OSError, ValueError, OmegaConfBaseException) as error:
+    except (yaml.YAMLError, OSError, ValueError, OmegaConfBaseException) as error:
         raise broken from error
     if not isinstance(stored, dict) or not stored.keys() >= {*COMPONENTS}:
         raise broken
-    return {str(one): value for one, value in stored.items()}
+    kept = {str(key): value for key, value in stored.items()}
+    return kept | {key: values[key] for key in given} | {"run_dir": str(folder)}
+
+
+def _started_from(folder: Path, encoder: Mapping[str, Any], name: str) -> str:
+    """The name of the encoder that a run with ``warm_start`` trains: that in ``folder``, or ``name`` if unknown.
+
+    Raises:
+        UserError: if what is there is of another class than ``encoder``.
+    """
+    try:
+        kind = read_json(folder / "encoder" / "encoder.json")["class"]
+        there = str(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))["names"]["encoder"])
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        return name  # what is missing is told where it is opened
+    if kind not in (encoder.get("_target_"), SEVERAL):
+        raise UserError(f"warm_start={folder} holds {there}: add encoder={choice_of(kind, there)}.")
+    return there
 
 
 def _only_beside_resume(folder: Path, overrides: list[str]) -> set[str]:

@@ -26,7 +26,7 @@ from encoders.export import model_card
 from experiments import budget, building, checkpoint, signatures
 from experiments.building import Parts
 from experiments.optimizer import STARTS, Optimizer
-from experiments.overrides import options
+from experiments.overrides import choice_of
 from experiments.progress import Display
 from experiments.run_folder import RunFolder, environment
 from experiments.schedules import Schedule
@@ -336,7 +336,6 @@ def _close(display: Display, config: dict[str, Any], parts: Parts, scores: dict[
     figures = training.draw(folder)
     display.fact("figure", str(next((path for path in figures if path.suffix == ".png"), figures[0])))
     display.fact("encoder", f'encoders.load("{folder / "encoder"}").encode(["A sentence."])')
-    warm_start = shlex.quote(f"warm_start={folder}")
-    if names["encoder"] in options("encoder"):
-        warm_start += f" encoder={names['encoder']}"
+    choice = choice_of(config["encoder"]["_target_"], str(names["encoder"]))
+    warm_start = f"{shlex.quote(f'warm_start={folder}')} encoder={choice}"
     display.fact("next", f"python experiments/runs.py   (all runs)   {warm_start}   (train on)")

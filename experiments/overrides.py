@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+import yaml
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -40,7 +41,8 @@ def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
     groups = {*_groups()} if name == "run" else set()
     good: list[str] = []
     found: list[str] = []
-    for text in sorted(overrides, key=lambda text: text.split("=")[0].lstrip("+") not in groups):
+    first = groups | {"experiment"}
+    for text in sorted(overrides, key=lambda text: text.split("=")[0].lstrip("+") not in first):
         try:
             compose([*good, text], name)
             good.append(text)
@@ -73,21 +75,26 @@ def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> s
     key, equals, value = text.lstrip("+~").partition("=")
     if not equals:
         return f"{text}: not of the form key=value."
-    if key == "experiment":
+    if key == "experiment" and {*value.split(",")} <= {*options(key)}:
         if not text.startswith("+"):
             return f"{text}: an experiment is added; write +{text}."
-        if value not in (names := options(key)):
-            if value in options("figure"):
-                return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
-            return f"{text}: no such experiment.{guess(value, names)} There are {', '.join(names)}."
+        return (
+            f"{text}: several values to run one by one need -m."
+            if "," in value
+            else f"{text}: {first_line(error)}"
+        )
+    if key == "experiment":
+        if value in options("figure"):
+            return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
+        return f"{text}: no such experiment.{guess(value, options(key))} There are {', '.join(options(key))}."
     if key == "hydra/launcher":
         return (
             f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and submitit, and "
             "docs/at-scale.md says where Ray's is from."
         )
     if key in groups and value not in (names := options(key)):
-        if "," in value and {part.strip() for part in value.split(",")} <= {*names}:
-            return f"{text}: several values to run one by one need -m: python experiments/run.py -m {text} ..."
+        if "," in value and {*value.split(",")} <= {*names}:
+            return f"{text}: several values to run one by one need -m."
         return f"{text}: no such {key}.{guess(value, names)} There are {', '.join(names)}."
     known = keys | {group for group in groups if not group.startswith("experiment/")}
     if key not in known:
@@ -105,6 +112,17 @@ def options(group: str) -> list[str]:
     """The names in a folder of YAMLs, "declutr/small" of those in a folder inside."""
     files = sorted((CONFIGS / group).rglob("*.yaml"))
     return [path.relative_to(CONFIGS / group).with_suffix("").as_posix() for path in files]
+
+
+def choice_of(encoder: str, name: str) -> str:
+    """What ``encoder=`` is given for an encoder of this dotted class: its ``name`` where that is a choice."""
+    classes = {}
+    for option in options("encoder"):
+        if option == name:
+            return name
+        own = yaml.safe_load((CONFIGS / "encoder" / f"{option}.yaml").read_text(encoding="utf-8"))
+        classes[own.get("_target_")] = option
+    return str(classes.get(encoder, "<its kind>"))
 
 
 def _having(group: str, name: str) -> list[str]:

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from data.sentences import Sentences
-from encoders import offline
 
 FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
+BUNDLED = Path(__file__).resolve().parents[1] / "encoders" / "checkpoints"  # offline.CHECKPOINTS, without torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +80,24 @@ class Settings:
 def _at_least(name: str, value: int | None, least: int) -> None:
     if value is not None and value < least:
         raise ValueError(f"{name} must be at least {least}. Got {value} instead.")
+
+
+def _meant(model: str) -> str | None:
+    """The name or run folder that is close to ``model``, if that is neither one nor a folder.
+
+    A name of the hub looks like a folder's, so a folder's neighbours are asked alone where they are runs.
+    """
+    place = Path(model)
+    names = {*FIXED, *(folder.name for folder in BUNDLED.iterdir())}
+    if not model or model in names or model.startswith("~") or place.is_dir():
+        return None
+    if len(place.parts) > 1:
+        runs = {run.parent.name for run in place.parent.glob("*/config.yaml")}
+        near = get_close_matches(place.name, runs, 1, 0.8)
+        return str(place.parent / near[0]) if near else None
+    spelled = {name.lower().replace("-", "_"): name for name in names}
+    near = get_close_matches(model.lower().replace("-", "_"), spelled, 1, 0.8)
+    return spelled[near[0]] if near else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,16 +194,8 @@ class EvaluationSettings:
             raise ValueError(
                 f"model={self.model} is a file: word vectors go by model=bag_of_words encoder.vectors=<file>."
             )
-        place, names = Path(self.model).expanduser(), [*FIXED, *offline.bundled()]
-        # A name of the hub may look like a folder's; where its parent is here, it is one.
-        inside = len(place.parts) > 1 and place.parent.is_dir()
-        if self.model and self.model not in names and not place.is_dir():
-            if inside:
-                names = [str(place.parent / folder.name) for folder in place.parent.iterdir() if folder.is_dir()]
-            near = get_close_matches(self.model, names, 1, 0.88)
-            if near or inside:
-                hint = f" Did you mean {near[0]}?" if near else ""
-                raise ValueError(f"model={self.model}: there is no such folder.{hint}")
+        if near := _meant(self.model):
+            raise ValueError(f"model={self.model}: there is no such folder. Did you mean {near}?")
         for key, folder in (("data", self.data), ("probing", self.probing)):
             if folder is not None and not Path(folder).is_dir():
                 raise ValueError(f"{key}={folder}: there is no such folder.")

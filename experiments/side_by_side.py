@@ -174,15 +174,24 @@ def bring_to_end(jobs: Sequence[Job], *, at_once: int, threads: int, display: Di
 def watched(display: Display) -> Iterator[Watch]:
     """Shows a line for each run at work and the time left for all; where there is no terminal, now and then."""
     clock = Clock()
+    told = False
+
+    def left(share: float) -> str:
+        nonlocal told
+        if not told:  # runs that were there are done at once
+            clock.restart(share)
+        told, clock.share = True, share
+        return clock.left()
+
     if not display.console.is_terminal:
         due = [time.monotonic() + PLAIN_SECONDS]
 
         def plain(at_work: Sequence[Working], share: float) -> None:
-            clock.share = share
+            text = left(share)
             if time.monotonic() >= due[0] and at_work:
                 due[0] = time.monotonic() + PLAIN_SECONDS
-                told = ", ".join(f"{one.job.name} {one.share:.0%}" for one in at_work)
-                display.say(f"{share:4.0%} of all  {clock.left()}  at work: {told}")
+                names = ", ".join(f"{one.job.name} {one.share:.0%}" for one in at_work)
+                display.say(f"{share:4.0%} of all  {text}  at work: {names}")
 
         yield plain
         return
@@ -192,8 +201,7 @@ def watched(display: Display) -> Iterator[Watch]:
         shown: dict[str, TaskID] = {}
 
         def update(at_work: Sequence[Working], share: float) -> None:
-            clock.share = share
-            live.update(whole, completed=share, text=clock.left())
+            live.update(whole, completed=share, text=left(share))
             there = {one.job.name for one in at_work}
             for name in [name for name in shown if name not in there]:
                 live.remove_task(shown.pop(name))

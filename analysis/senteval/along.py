@@ -46,7 +46,7 @@ class SentEval:
             raise UserError(f"evaluation.every must be at least 1. Got {every} instead.")
         self.data = Path(data)
         self.probing = Path(probing) if probing else None
-        available(tasks, self.data, self.probing, keys="evaluation.")
+        available(tasks, self.data, self.probing, keys=("evaluation.data", "evaluation.probing"))
         self.tasks = tasks
         self.protocol = PROTOCOLS[protocol]
         self.every = every

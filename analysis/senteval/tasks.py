@@ -71,14 +71,18 @@ def absent(task: Task, root: Path) -> Path | None:
 
 
 def available(
-    names: Iterable[str] | None, data: Path, probing: Path | None = None, *, keys: str = ""
+    names: Iterable[str] | None,
+    data: Path,
+    probing: Path | None = None,
+    *,
+    keys: tuple[str, ...] = ("data", "probing"),
 ) -> tuple[list[Task], dict[str, Path]]:
     """The tasks of these names (None: all) whose files are there; of each other one the first file that is not.
 
     Args:
         names: SentEval's.
         data, probing: folders, as ``roots`` takes them.
-        keys: what comes before the names of both where the user gives them, for what an error advises.
+        keys: by which the user names the folders, for what an error advises; maybe the first one alone.
 
     Raises:
         UserError: for an unknown name; if no task's files are there.
@@ -95,9 +99,10 @@ def available(
         return there, missing
     near = (data.parent, data.parent.parent, data / "senteval", *sorted(data.glob("*/senteval")))
     meant = next((folder for folder in near if (folder / "downstream").is_dir()), None)
-    hint = f"{keys}data=<folder with downstream/ and probing/>, {keys}probing=<folder of the probing files>"
+    kinds = ("folder with downstream/ and probing/", "folder of the probing files")
+    hint = ", ".join(f"{key}=<{kind}>" for key, kind in zip(keys, kinds, strict=False))
     if meant is not None and not (data / "downstream").is_dir():
-        hint = f"did you mean {keys}data={meant}?"
+        hint = f"did you mean {keys[0]}={meant}?"
     first, path = next(iter(missing.items()))
     more = f" (nor those of {len(missing) - 1} other tasks)" if len(missing) > 1 else ""
     raise UserError(f"The files of {first}{more} are not there: there is no {path}; {hint}")

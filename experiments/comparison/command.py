@@ -101,7 +101,7 @@ def _senteval(wanted: ComparisonSettings) -> Path | None:
     folder = Path(wanted.data) if wanted.data else ROOT / DOWNLOADED
     if not folder.is_dir():
         return None
-    available(wanted.tasks, folder)
+    available(wanted.tasks, folder, keys=("data",))
     return folder
 
 

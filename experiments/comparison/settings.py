@@ -86,7 +86,7 @@ def read(given: Sequence[str]) -> tuple[ComparisonSettings, list[str]]:
         UserError: with one line for each fault.
     """
     lists = ("objectives", "encoders", "seeds", "tasks", "queries")
-    values, passed = arguments.read(given, ComparisonSettings, FILE, RESERVED, lists)
+    values, passed = arguments.read(given, ComparisonSettings, FILE, RESERVED, lists, texts=("queries",))
     keys = {arguments.key_of(text) for text in passed}
     if taken := [key for key in ("budget.tokens", "budget.steps", "budget.epochs", "budget.flops") if key in keys]:
         raise UserError(f"{taken[0]}: all runs get the same: tokens=<number>, or equal=compute and budget=<name>.")

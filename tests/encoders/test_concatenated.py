@@ -96,6 +96,8 @@ def test_encoders_of_different_tokenizers_encode_alone(mixed: list[str], tmp_pat
     bag, bilstm = (encoders.load(path) for path in mixed)
     expected = np.hstack([bag.encode(SENTENCES), bilstm.encode(SENTENCES)])
     np.testing.assert_array_equal(encoder.encode(SENTENCES), expected)
+    generator = (text for text in SENTENCES)
+    np.testing.assert_array_equal(encoder.encode(generator), expected)  # type: ignore[arg-type]
     assert encoder.weights == "random"  # one of them is
     with pytest.raises(ValueError, match="different tokenizers or token formats: only encode works for them"):
         encoder(Tokens.pad(ROWS, 1))

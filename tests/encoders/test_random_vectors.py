@@ -42,6 +42,13 @@ def test_no_sentence_no_vector() -> None:
     assert RandomVectors().encode([]).shape == (0, 384)
 
 
+def test_sentences_are_listed_first() -> None:
+    one = RandomVectors(dimension=3)
+    np.testing.assert_array_equal(one.encode(text for text in "ab"), one.encode(["a", "b"]))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^encode takes a list of sentences\. Got one string instead\.$"):
+        one.encode("ab")
+
+
 def test_impossible_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"dimension must be at least 1\. Got 0 instead\."):
         RandomVectors(dimension=0)

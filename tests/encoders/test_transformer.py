@@ -97,6 +97,7 @@ def test_encode_of_nothing_of_normalized_and_of_a_string() -> None:
     )
     with pytest.raises(ValueError, match=r"encode takes a list of sentences\. Got None among them\."):
         encoder.encode(["A sentence.", None])  # type: ignore[list-item]
+    np.testing.assert_array_equal(encoder.encode(one for one in SENTENCES), vectors)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"encode takes a list of sentences\. Got one string instead\."):
         encoder.encode("one sentence")
     with pytest.raises(ValueError, match=r"batch_tokens must be at least 1\. Got 0 instead\."):

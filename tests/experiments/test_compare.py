@@ -46,6 +46,12 @@ def test_refusals_are_one_line(given: str, line: str) -> None:
     assert str(refused.value).startswith(line) and "\n" not in str(refused.value)
 
 
+def test_a_comma_in_a_query_parts_nothing() -> None:
+    assert [*(read(["queries=Hello,world"])[0].queries or [])] == ["Hello,world"]
+    with pytest.raises(UserError, match=r"^tasks=MR, CR: a list has brackets, tasks=\[MR, CR\]\.$"):
+        read(["tasks=MR, CR"])
+
+
 def test_all_faults_at_once() -> None:
     with pytest.raises(UserError) as refused:
         read(["tokens=many", "jbs=2"])
@@ -196,6 +202,12 @@ def test_a_folder_that_is_not_sentevals_is_refused_at_once(tmp_path: Path) -> No
     (tmp_path / "data" / "senteval" / "downstream").mkdir(parents=True)
     with pytest.raises(UserError, match=r"did you mean data=\S+senteval\?"):
         command.compare(*read([f"data={tmp_path / 'data'}"]))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError) as refused:
+        command.compare(*read([f"data={tmp_path / 'empty'}"]))
+    assert "; data=<folder with" in str(refused.value) and "probing=" not in str(
+        refused.value
+    )  # it has no such key
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from data.errors import UserError
+from data.files import write_json
 from experiments import compose
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,10 +35,12 @@ ROOT = Path(__file__).resolve().parents[2]
         ("experiment=declutr/base", "experiment=declutr/base: an experiment is added; write +experiment=declutr"),
         ("+experiment=declutr/table5", "+experiment=declutr/table5: it is a figure or table: python "),
         ("+experiment=declutr/smal", "+experiment=declutr/smal: no such experiment. Did you mean declutr/small?"),
+        ("+experiment=declutr/small,declutr/base", "+experiment=declutr/small,declutr/base: several "),
+        ("experiment=declutr/smal", "experiment=declutr/smal: no such experiment. Did you mean declutr/small?"),
         ("experimnt=declutr/small", "experimnt: no such key. Did you mean +experiment?"),
         ("corpus.path=a.txt", "corpus.path: this corpus has no such key; it is one of corpus=text."),
         ("objective.cells=1", "objective.cells: no such key."),
-        ("objective=nsp,sop", "objective=nsp,sop: several values to run one by one need -m: python"),
+        ("objective=nsp,sop", "objective=nsp,sop: several values to run one by one need -m."),
         ("seed=1,2", "seed=1,2: a list has brackets, seed=[1,2]; several values to run one by one need -m."),
         ("objective.temperature=0", "objective.temperature must be a positive number. Got 0 instead."),
         ("objective.temperature=nan", "objective.temperature must be a finite number. Got nan instead."),
@@ -92,6 +95,15 @@ def test_all_faults_are_told_at_once() -> None:
     ]
 
 
+def test_a_presets_own_keys_are_known_beside_another_fault() -> None:
+    with pytest.raises(UserError) as error:
+        compose.check(["objective.k=3", "sede=1", "+experiment=conssent/small"])
+    assert str(error.value).split("\n") == ["sede: no such key. Did you mean seed?", "corpus.path is not set."]
+    twice = "+experiment=declutr/small"
+    with pytest.raises(UserError, match=r"^\+experiment=declutr/small: "):
+        compose.check([twice, twice])
+
+
 def test_an_objective_brings_its_optimizer_and_the_command_line_wins() -> None:
     assert compose.check([])["optimizer"]["_target_"] == "experiments.optimizer.AdamW"
     config = compose.check(["optimizer=sgd", "schedule=constant", "optimizer.lr=1"])
@@ -129,19 +141,32 @@ def test_a_run_is_named_after_what_it_trains(override: str, name: str) -> None:
 
 
 def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
-    for encoder in ("roberta-mini", "gru"):
-        (tmp_path / encoder).mkdir()
-        OmegaConf.save(compose.check([f"encoder={encoder}"]), tmp_path / encoder / "config.yaml")
-    mini, gru = (f"warm_start={tmp_path / name}" for name in ("roberta-mini", "gru"))
+    kinds = {"roberta-mini": "transformer.Transformer", "gru": "gru.GRU", "both": "concatenated.Concatenated"}
+    for name, kind in kinds.items():
+        (tmp_path / name / "encoder").mkdir(parents=True)
+        write_json(tmp_path / name / "encoder" / "encoder.json", {"class": f"encoders.{kind}"})
+        OmegaConf.save({"names": {"encoder": "gru" if name == "both" else name}}, tmp_path / name / "config.yaml")
+    mini, gru, both = (f"warm_start={tmp_path / name}" for name in kinds)
     assert compose.check([mini])["names"]["encoder"] == "roberta-mini"  # not the default's name
     assert compose.check([gru, "encoder=gru"])["names"]["encoder"] == "gru"
-    for given, line in (
-        ([gru], f"{gru} holds gru, which roberta-base is not: add encoder=gru."),
-        ([mini, "encoder=lstm"], f"{mini} holds roberta-mini, which lstm is not: add encoder=roberta-mini."),
+    assert compose.check([both])["names"]["encoder"] == "gru"  # it may be for an objective of two
+    assert compose.check([f"warm_start={tmp_path}"])["names"]["encoder"] == "roberta-base"
+    for given, lines in (
+        ([gru], [f"{gru} holds gru: add encoder=gru."]),
+        ([mini, "encoder=lstm"], [f"{mini} holds roberta-mini: add encoder=roberta-mini."]),
+        (
+            [mini, "encoder=lstm", "sede=1"],
+            ["sede: no such key. Did you mean seed?", f"{mini} holds roberta-mini: add"],
+        ),
+        ([gru, "encoder=gruu"], ["encoder=gruu: no such encoder. Did you mean gru?"]),
     ):
         with pytest.raises(UserError) as error:
             compose.check(given)
-        assert str(error.value) == line
+        told = str(error.value).split("\n")
+        assert len(told) == len(lines) and all(map(str.startswith, told, lines))
+    OmegaConf.save({"names": {"encoder": "encoder"}}, tmp_path / "gru" / "config.yaml")  # it was given by a path
+    with pytest.raises(UserError, match=r"holds encoder: add encoder=gru\.$"):
+        compose.check([gru])
 
 
 def test_a_sweep_is_checked_value_by_value() -> None:
@@ -154,11 +179,10 @@ def test_a_sweep_is_checked_value_by_value() -> None:
 
 
 def test_a_sweep_has_a_folder_for_each_run() -> None:
-    with pytest.raises(
-        UserError, match=r"^run_dir=x: the runs of a sweep cannot share a folder: leave it out, or"
-    ):
-        list(compose._jobs(["run_dir=x", "seed=1,2"], True))
-    for given in (["run_dir=x", "seed=1"], ["run_dir=x/${seed}", "seed=1,2"], ["run_dir=x,y", "seed=1,2"]):
+    for given in (["run_dir=x", "seed=1,2"], ["++run_dir=x", "seed=1,2"], ["run_dir=x,y", "seed=1,2"]):
+        with pytest.raises(UserError, match=r": the runs of a sweep cannot share a folder: leave it out, or name"):
+            list(compose._jobs(given, True))
+    for given in (["run_dir=x", "seed=1"], ["run_dir=x/${seed}", "seed=1,2"], ["run_dir=null", "seed=1,2"]):
         assert [*compose._jobs(given, True)]
 
 

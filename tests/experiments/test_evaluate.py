@@ -74,6 +74,16 @@ def test_a_sweep_goes_on_after_models_that_cannot_be_opened(data: Path, tmp_path
     assert "random_vectors" in found.stdout.split("│ bag_of_words, words")[-1]  # both in one table
 
 
+def test_the_run_that_may_have_been_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "declutr-gru-1").mkdir(parents=True)
+    (tmp_path / "runs" / "declutr-gru-1" / "config.yaml").touch()
+    (tmp_path / "runs" / "declutr-gru-2").mkdir()  # no run
+    assert refusal(["model=runs/declutr-gu-1"]).endswith("Did you mean runs/declutr-gru-1?")
+    assert EvaluationSettings(model="runs/wiki").model == "runs/wiki"  # it could be a name of the hub
+    assert EvaluationSettings(model="~nobody/x").model == "~nobody/x"
+
+
 def test_what_a_model_does_not_use_is_said(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,14 +168,14 @@ def refusal(overrides: list[str]) -> str:
         ("model=random_vectors data=none", "data=none: there is no such folder."),
         ("model=random_vectors data={data} tasks=[CRR]", "tasks: there is no task 'CRR'; did you mean CR?"),
         (
-            "model=declutr-mni data={data}",
-            "model=declutr-mni: there is no such folder. Did you mean declutr-mini?",
+            "model=Declutr-mni data={data}",
+            "model=Declutr-mni: there is no such folder. Did you mean declutr-mini?",
         ),
         (
-            "model={data}/downstrem data={data}",
-            "model={data}/downstrem: there is no such folder. Did you mean {data}",
+            "model=bag-of-words data={data}",
+            "model=bag-of-words: there is no such folder. Did you mean bag_of_words?",
         ),
-        ("model={data}/qqq data={data}", "model={data}/qqq: there is no such folder."),
+        ("model={data}/qqq data={data}", "There is no encoder's folder {data}/qqq."),
         ("model=nowhere/at/all data={data}", "There is no encoder's folder nowhere/at/all."),
         ("model=bag_of_words data={data}", "model=bag_of_words needs encoder.vectors="),
         (
