@@ -20,6 +20,7 @@ from data.batch import IGNORE, Tokens
 Mark = Literal["kept", "special", "hidden", "exchanged", "asked", "deleted", "added", "replaced", "moved", "other"]
 Spell = Callable[[Sequence[int]], list[str]]  # token ids to their texts, a blank before each that has one
 BEYOND = 12  # tokens of a text that are shown behind the last stretch of it
+SIGNS = ("Ġ", "▁")  # of a byte-level and a SentencePiece vocabulary, where a word begins
 AKIN = 0.3  # share of a row's tokens in common blocks from which it counts as made of a text
 
 
@@ -87,7 +88,9 @@ class View:
 def speller(tokenizer: Any) -> Spell:
     """How a Hugging Face tokenizer's ids are written, special tokens included."""
 
-    signed = any(str(name).startswith(("Ġ", "▁")) for name in tokenizer.get_vocab())
+    # Words may begin with such a sign of their own, where text is about tokenizers.
+    vocabulary = tokenizer.get_vocab()
+    signed = sum(str(name).startswith(SIGNS) for name in vocabulary) > len(vocabulary) / 10
 
     def spell(ids: Sequence[int]) -> list[str]:
         names = tokenizer.convert_ids_to_tokens([int(i) for i in ids])
@@ -103,7 +106,7 @@ def _written(tokenizer: Any, number: int, name: str, signed: bool) -> str:
     if name.startswith("##"):
         return name[2:]
     text = tokenizer.decode([number], clean_up_tokenization_spaces=False)
-    return f" {text.strip()}" if name.startswith(("Ġ", "▁")) or not signed else text
+    return f" {text.strip()}" if not signed or name.startswith(SIGNS) else text
 
 
 def view(unit: Any, roles: Mapping[str, Drawn], numbers: Mapping[str, str]) -> View:

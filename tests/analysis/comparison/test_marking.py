@@ -129,7 +129,13 @@ def test_nothing_is_lost_or_made_up(old: list[int], new: list[int]) -> None:
 
 @pytest.mark.parametrize(
     ("names", "joined"),
-    [(["Ġa", "b"], " ab"), (["▁a", "▁b"], " a b"), (["a", "##b"], " ab"), (["a", "b"], " a b")],
+    [
+        (["Ġa", "b"], " ab"),
+        (["▁a", "▁b"], " a b"),
+        (["a", "##b"], " ab"),
+        (["a", "b"], " a b"),
+        (["a", "b", "Ġ", *(f"w{number}" for number in range(20))], " a b"),  # of a text on tokenizers
+    ],
 )
 def test_spelling(names: list[str], joined: str) -> None:
     class Tokenizer:
