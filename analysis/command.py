@@ -224,7 +224,7 @@ class Clock:
 
     def left(self) -> str:
         done = self.share - self._before
-        if done < EARLY * (1 - self._before):
+        if done <= EARLY * (1 - self._before):
             return ""
         left = timedelta(seconds=round((time.monotonic() - self._start) * (1 - self.share) / done))
         return f"about {left} left in all"  # hours:minutes:seconds

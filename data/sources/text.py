@@ -65,10 +65,6 @@ class Text(Source):
             files = [file for file in _files(self.path, "corpus.path") if file.path not in paths]
         if not files:
             raise UserError("corpus.path: no file is left beside those of corpus.dev_path.")
-        given = {"corpus.field": field != "text", "corpus.group_field": group_field is not None}
-        asked = [key for key, changed in given.items() if changed]
-        if asked and all(file.kind.startswith(".txt") for file in (*files, *held_out)):
-            raise UserError(f"{', '.join(asked)}: plain text has no fields; .jsonl and .parquet files have.")
         part: Part | None = "train" if held_out else None
         self._files: list[tuple[_File, Part | None]] = [(file, part) for file in files]
         self._files += [(file, "dev") for file in held_out]

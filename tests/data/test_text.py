@@ -158,15 +158,6 @@ def test_files_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             use()
 
 
-def test_plain_text_has_no_fields(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one")
-    (tmp_path / "b.jsonl").write_text('{"text": "two", "id": "x/1"}')
-    with pytest.raises(UserError, match=r"^corpus\.field, corpus\.group_field: plain text has no fields; \.jsonl"):
-        Text(path=str(tmp_path / "a.txt"), field="body", group_field="id")
-    found = Text(path=str(tmp_path), group_field="id").documents()  # of the one file that has them
-    assert [*found] == [Document("one", None), Document("two", "x")]
-
-
 def test_missing_group_field(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(records({"text": "x", "id": 1}))
     with pytest.raises(UserError, match=r"no field 'book'; corpus\.group_field must be one of: text, id\."):

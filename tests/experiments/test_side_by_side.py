@@ -142,3 +142,8 @@ def test_the_time_left_is_by_what_was_done_here(
         " 60% of all  about 0:02:00 left in all  at work: a run 20%",
         " 80% of all  about 0:00:40 left in all  at work: a run 20%",
     ]
+    with side_by_side.watched(Display()) as watch:
+        for seconds in (90.0, 120.0):  # all of it was there
+            now[0] = seconds
+            watch(work, 1.0)
+    assert capsys.readouterr().out == 2 * "100% of all    at work: a run 20%\n"
