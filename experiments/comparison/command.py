@@ -41,7 +41,7 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
         KeyboardInterrupt: if it was interrupted, after all runs have stopped; the same command goes on.
     """
     display = Display()
-    _senteval(wanted)
+    senteval = _senteval(wanted)
     planned = plan(wanted, passed)
     states = [state(folder_of(wanted, run)) for run in planned]
     display.fact("runs", side_by_side.how_far(states, wanted.runs, wanted.jobs))
@@ -52,7 +52,7 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
             table.add_row(run.name, kind)
         display.console.print(table)
         return 0
-    failed = _train(wanted, planned, passed, display)
+    failed = _train(wanted, planned, passed, senteval, display)
     runs = [_result(wanted, run, failed.get(run.name)) for run in planned]
     for one in runs:
         if one.problem:
@@ -69,11 +69,15 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
 
 
 def _train(
-    wanted: ComparisonSettings, planned: Sequence[Planned], passed: Sequence[str], display: Display
+    wanted: ComparisonSettings,
+    planned: Sequence[Planned],
+    passed: Sequence[str],
+    senteval: Path | None,
+    display: Display,
 ) -> dict[str, Failure]:
     """Brings all runs to their end; what failed, by the run's name."""
     threads = wanted.threads or max(1, cores() // wanted.jobs)
-    senteval, jobs = _senteval(wanted), []
+    jobs = []
     for run in planned:
         folder = folder_of(wanted, run)
         commands = [partial(side_by_side.training, folder, run.overrides, passed, threads)]
