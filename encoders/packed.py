@@ -1,11 +1,18 @@
-"""What recurrent kernels ask for: rows as a packed sequence, and numbers of a type that can hold them."""
+"""Recurrent layers over packed rows: what their kernels ask for, and a backward pass in linear time on a CPU."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.utils.rnn import PackedSequence
+
+STEPS = 8  # of a chunk on a CPU: longer ones waste more in the backward pass, shorter ones add up more gradients
+KERNELS: dict[type[nn.Module], Callable[..., Any]] = {nn.LSTM: torch.lstm, nn.GRU: torch.gru}
 
 
 def packing(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
@@ -20,6 +27,67 @@ def packing(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
     running = torch.arange(longest)[:, None] < lengths[order]  # (longest, B)
     position, rank = running.nonzero(as_tuple=True)
     return order[rank] * width + position, running.sum(dim=1)
+
+
+def recurrent(layer: nn.RNNBase, data: Tensor, running: Tensor) -> Tensor:
+    """States (N, H) of an nn.LSTM or nn.GRU over packed ``data`` (N, E), ``running`` as of ``packing``."""
+    if data.device.type != "cpu" or not torch.is_grad_enabled():
+        return layer(PackedSequence(data, running))[0].data
+    kernel, directions = KERNELS[type(layer)], layer.all_weights
+    zeros = data.new_zeros(1, int(running[0]), layer.hidden_size)
+    start = [zeros] * (2 if kernel is torch.lstm else 1)
+    states = in_chunks(kernel, data, running, start, directions[0])
+    if not layer.bidirectional:
+        return states
+    mirror = _mirror(running)
+    backwards = in_chunks(kernel, _Mirrored.apply(data, mirror), running, start, directions[1])
+    return torch.cat([states, _Mirrored.apply(backwards, mirror)], dim=1)
+
+
+def in_chunks(
+    kernel: Callable[..., Any], data: Tensor, running: Tensor, start: Sequence[Tensor], weights: Sequence[Tensor]
+) -> Tensor:
+    """What ``kernel`` (torch.lstm or torch.gru) makes of packed ``data`` (N, E) in one direction: states (N, H).
+
+    Torch's CPU kernels cut each step's share out of the whole packed sequence, and the backward pass of each cut
+    fills a gradient as large as the whole: time grows with the square of the length. In chunks of a few steps, all
+    split off at once, it does not. On other devices it is one call.
+
+    Args:
+        running: rows at each position, of shape (T,), on the host, as ``packing`` gives it.
+        start: the first states (and cells), each of shape (1, B, H).
+        weights: of input and state, and their biases.
+    """
+    cut = data.device.type == "cpu" and torch.is_grad_enabled()
+    sizes = running.split(STEPS if cut else len(running))
+    state, chunks = list(start), []
+    for part, size in zip(data.split([int(size.sum()) for size in sizes]), sizes, strict=True):
+        state = [one[:, : int(size[0])] for one in state]  # those of rows that have ended are left out
+        given = state[0] if len(state) == 1 else tuple(state)
+        chunk, *state = kernel(part, size, given, tuple(weights), True, 1, 0.0, torch.is_grad_enabled(), False)
+        chunks.append(chunk)
+    return torch.cat(chunks)
+
+
+def _mirror(running: Tensor) -> Tensor:
+    """Where each of N packed tokens stands if every row is read backwards; doing so twice changes nothing."""
+    position, rank = (torch.arange(int(running[0])) < running[:, None]).nonzero(as_tuple=True)
+    lengths = (torch.arange(int(running[0]))[:, None] < running).sum(dim=1)
+    return (running.cumsum(0) - running)[lengths[rank] - 1 - position] + rank
+
+
+class _Mirrored(torch.autograd.Function):
+    """``values[mirror]``, whose gradient is mirrored alike: nothing has to be added up."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, mirror: Tensor) -> Tensor:
+        ctx.mirror = mirror
+        return values.index_select(0, mirror)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient.index_select(0, ctx.mirror), None
 
 
 def in_own_type(values: Tensor) -> AbstractContextManager[None]:

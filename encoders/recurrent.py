@@ -16,7 +16,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import PackedSequence
 
 from data.batch import Tokens
 from data.errors import UserError
@@ -28,7 +27,7 @@ from encoders.base import NO_LIMIT, Encoder, Encoding
 from encoders.export import model_card
 from encoders.layout import atomic_folder
 from encoders.models import readable
-from encoders.packed import in_own_type, packing
+from encoders.packed import in_own_type, packing, recurrent
 from encoders.pooling import pool
 
 WEIGHTS, HEAD = "model.safetensors", "mlm_head.safetensors"  # the first is sentence-transformers' name
@@ -150,8 +149,9 @@ class Recurrent(Encoder):
             # Dropout is here and not in the layers, as cuDNN's has a random state of its own: what is computed
             # again (gradient caching, a resumed run) would meet another mask.
             data = self.dropout(data) if number or self.drops_words else data
+            assert isinstance(layer, nn.RNNBase), "by _build"
             with in_own_type(data):
-                data = layer(PackedSequence(data, running))[0].data  # (N, H)
+                data = recurrent(layer, data, running)  # (N, H)
         states = data.new_zeros(rows * width, data.shape[1]).index_copy_(0, places, data)
         states = states.unflatten(0, (rows, width))  # (B, T, H)
         sentence = self.summary(states, tokens.mask)

@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy
 
 from data.batch import Tokens
 from data.tokenizer import SPECIAL
-from encoders.packed import in_own_type, packing
+from encoders.packed import in_chunks, in_own_type, packing
 from objectives.functional import at_least_float32
 
 START, END = (list(SPECIAL).index(name) for name in ("bos_token", "eos_token"))  # ids in every word vocabulary
@@ -134,16 +134,12 @@ class Decoder(nn.Module):
         ids = targets.ids.flatten()
         vectors = self.dropout(at_least_float32(vectors))
         with in_own_type(vectors):
-            states, _ = torch.gru(
+            states = in_chunks(
+                torch.gru,
                 torch.cat([self.embedding(ids[places]), _units(vectors)[rows]], dim=1),
                 running,
-                self.start(vectors)[rows[: len(vectors)]].unsqueeze(0),
+                [self.start(vectors)[rows[: len(vectors)]].unsqueeze(0)],
                 (self._input_weights(vectors), self.of_state.weight, self.of_word.bias, self.of_state.bias),
-                True,  # biases
-                1,  # layer
-                0.0,  # no dropout between layers
-                self.training,
-                False,  # one direction
             )
         return states, ids[places + 1]
 

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 import encoders
 from data.batch import Tokens
+from encoders import packed
 from encoders.bilstm_max import BiLSTMMax
 from encoders.packed import packing
 from tests.encoders.bilstms import ROWS, SENTENCES, tiny
@@ -37,6 +38,29 @@ def test_packing_is_torchs(counts: list[int], wider: int) -> None:
         return
     packed = pack_padded_sequence(block[order], lengths[order], batch_first=True)
     assert torch.equal(places, packed.data) and torch.equal(running, packed.batch_sizes)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("steps", [1, 3, 50])
+def test_recurrent_is_torchs_layer(
+    steps: int, cell: type[nn.LSTM] | type[nn.GRU], bidirectional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "STEPS", steps)
+    torch.manual_seed(1)
+    layer = cell(3, 4, bidirectional=bidirectional).double()
+    for lengths in ([7, 2, 7, 1, 5, 3], [3, 3, 3], [4]):
+        places, running = packing(torch.tensor(lengths), 9)
+        data = torch.randn(len(places), 3, dtype=torch.float64, requires_grad=True)
+        right = layer(PackedSequence(data, running))[0].data
+        states = packed.recurrent(layer, data, running)
+        torch.testing.assert_close(states, right)
+        with torch.no_grad():
+            assert torch.equal(packed.recurrent(layer, data, running), right)
+        aim, weights = torch.randn_like(right), [data, *layer.parameters()]
+        ours, theirs = (torch.autograd.grad((out * aim).sum(), weights) for out in (states, right))
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, other)
 
 
 # Word vectors
@@ -102,7 +126,8 @@ def test_dropout_is_for_training_and_comes_from_torchs_generator() -> None:
     encoder.train()
     seen: list[Tensor] = []
     encoder.layers[1].register_forward_pre_hook(lambda layer, given: seen.append(given[0].data))
-    encoder(tokens)
+    with torch.no_grad():
+        encoder(tokens)
     assert 0.3 < (seen[0] == 0).double().mean() < 0.7  # between the layers too
 
     def gradients(run: Callable[[], Tensor]) -> list[Tensor]:
