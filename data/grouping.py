@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 
-def length_groups(lengths: np.ndarray, groups: int) -> list[np.ndarray]:
+def length_groups(lengths: np.ndarray, groups: int, worth: int = 0) -> list[np.ndarray]:
     """Splits rows into at most ``groups`` sets so that the padded area is the least possible.
 
     Sorted by length, a set is a run; the best borders between runs are found by dynamic programming
@@ -16,6 +16,7 @@ def length_groups(lengths: np.ndarray, groups: int) -> list[np.ndarray]:
     Args:
         lengths: of the rows, of shape (n,).
         groups: number of sets at most.
+        worth: what a further set has to spare of the padded area, or it is not made.
 
     Returns:
         Arrays of row numbers, shortest rows first, that together hold each row once.
@@ -37,6 +38,8 @@ def length_groups(lengths: np.ndarray, groups: int) -> list[np.ndarray]:
         total = np.vstack([np.full(size, np.inf), best[:-1, None] + area[1:]])
         cut = total.argmin(axis=0)
         better = total[cut, np.arange(size)] < best
+        if best[-1] - total[cut[-1], -1] < worth:
+            break
         best = np.where(better, total[cut, np.arange(size)], best)
         cuts.append(np.where(better, cut, 0))
     borders = [size]

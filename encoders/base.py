@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from data.batch import Tokens
+from data.grouping import length_groups
 from data.token_format import TokenFormat
 from encoders import inference
 
 NO_LIMIT = 1_000_000  # tokens of an input: as good as none
+MOST_GROUPS = 8
+WORTH = 1024  # padded tokens that a further pass over a sub-batch has to spare on a CPU: see benchmarks/padding.py
 
 
 class Encoding(NamedTuple):
@@ -45,6 +49,7 @@ class Encoder(nn.Module, ABC):
         untrained: whether the weights were freshly drawn in this process, not read from anywhere.
         opens_elsewhere: whether sentence-transformers opens what ``save`` writes.
         reads_order: whether the order of the tokens changes a sentence vector.
+        computes_padding: whether padding costs what tokens cost.
     """
 
     tokenizer: Any
@@ -56,10 +61,24 @@ class Encoder(nn.Module, ABC):
     untrained: bool = False
     opens_elsewhere: bool = True
     reads_order: bool = True
+    computes_padding: bool = False
 
     @abstractmethod
     def forward(self, tokens: Tokens) -> Encoding:
         """Encodes ``tokens`` of shape (B, T)."""
+
+    def vectors(self, tokens: Tokens) -> Tensor:
+        """Sentence vectors of ``tokens``, of shape (B, D), for those who need no states.
+
+        On a CPU an encoder that computes padding runs over sub-batches of similar length.
+        """
+        groups: list[np.ndarray] = []
+        if self.computes_padding and tokens.ids.device.type == "cpu":
+            groups = length_groups(tokens.lengths.numpy(), MOST_GROUPS, WORTH)
+        if len(groups) < 2:
+            return self(tokens).sentence
+        parts = [self(tokens.rows(torch.from_numpy(rows))).sentence for rows in groups]
+        return torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(groups)))]
 
     @property
     @abstractmethod

@@ -126,14 +126,21 @@ class Concatenated(Encoder):
         Raises:
             ValueError: if the members have different tokenizers or formats.
         """
-        if not self._same:
-            raise ValueError(
-                "The encoders have different tokenizers or token formats: only encode works for them."
-            )
+        self._read_the_same()
         encodings = [member(tokens) for member in self.members]
         states = torch.cat([encoding.states for encoding in encodings], dim=2)  # (B, T, H)
         sentence = torch.cat([encoding.sentence for encoding in encodings], dim=1)  # (B, D)
         return Encoding(states, tokens.mask, sentence)
+
+    def vectors(self, tokens: Tokens) -> Tensor:
+        self._read_the_same()
+        return torch.cat([member.vectors(tokens) for member in self.members], dim=1)
+
+    def _read_the_same(self) -> None:
+        if not self._same:
+            raise ValueError(
+                "The encoders have different tokenizers or token formats: only encode works for them."
+            )
 
     @property
     def has_mlm_head(self) -> bool:

@@ -68,6 +68,8 @@ class Transformer(Encoder):
     References: Reimers and Gurevych (2019), "Sentence-BERT"; Giorgi et al. (2021), "DeCLUTR", section 3.1.
     """
 
+    computes_padding = True
+
     def __init__(
         self,
         *,

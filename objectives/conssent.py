@@ -238,7 +238,7 @@ class ConsSent(Objective):
 
     def _sequence_loss(self, encoder: Encoder, batch: Batch) -> Loss:
         assert self.classifier is not None, "build comes first"
-        logits = at_least_float32(self.classifier(encoder(batch.tokens["sequence"]).sentence))  # (B, 2)
+        logits = at_least_float32(self.classifier(encoder.vectors(batch.tokens["sequence"])))  # (B, 2)
         classes = batch.numbers["consistent"]
         loss = F.cross_entropy(logits, classes)  # processes have equal shares, so their mean is the global batch's
         right = (logits.argmax(dim=1) == classes).to(logits.dtype).mean()
@@ -247,7 +247,7 @@ class ConsSent(Objective):
 
     def _pair_loss(self, encoder: Encoder, batch: Batch) -> Loss:
         first, second = (batch.tokens[name] for name in Parts._fields)
-        vectors = encoder(Tokens.cat([first, second], encoder.format.pad_id)).sentence  # (2B, D)
+        vectors = encoder.vectors(Tokens.cat([first, second], encoder.format.pad_id))  # (2B, D)
         firsts, seconds = (gather_rows(at_least_float32(half)) for half in vectors.split(len(first)))
         if len(firsts) < self.k:
             raise UserError(

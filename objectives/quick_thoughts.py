@@ -120,7 +120,7 @@ class QuickThoughts(Objective):
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         assert isinstance(encoder, Concatenated), "the experiment builds what needs.encoders asks for"
         sources, candidates = (
-            gather_rows(at_least_float32(member(batch.tokens[name]).sentence))
+            gather_rows(at_least_float32(member.vectors(batch.tokens[name])))
             for name, member in zip(READERS, encoder.members, strict=True)
         )
         if len(sources) < self._least:

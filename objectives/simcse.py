@@ -125,7 +125,7 @@ class SimCSE(Objective):
         assert self.head is not None, "build comes first"
         passes = [batch.tokens[name] for name in PASSES]
         with _dropout(encoder):
-            vectors = encoder(Tokens.cat(passes, encoder.format.pad_id)).sentence  # (2B, D)
+            vectors = encoder.vectors(Tokens.cat(passes, encoder.format.pad_id))  # (2B, D)
         first, second = (gather_rows(half) for half in at_least_float32(self.head(vectors)).chunk(2))
         loss, right = one_directional(first, second, temperature=self.temperature)
         return Loss(loss, dict(zip(self.part_names, (loss.detach(), right), strict=True)))

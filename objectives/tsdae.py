@@ -141,7 +141,7 @@ class TSDAE(Objective):
         return Batch(tokens, size=len(examples))
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        vectors, targets = encoder(batch.tokens["noisy"]).sentence, batch.tokens["target"]
+        vectors, targets = encoder.vectors(batch.tokens["noisy"]), batch.tokens["target"]
         if isinstance(self.decoder, Decoder):
             total, count = self.decoder.loss(vectors, targets)
         else:

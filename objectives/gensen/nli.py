@@ -101,7 +101,7 @@ class NLI(GenSenTask):
 
     def scores(self, encoder: Encoder, premises: Tokens, hypotheses: Tokens) -> Tensor:
         """Of the classes before the softmax, of shape (B, 3), at least float32."""
-        vectors = encoder(Tokens.cat([premises, hypotheses], encoder.format.pad_id)).sentence
+        vectors = encoder.vectors(Tokens.cat([premises, hypotheses], encoder.format.pad_id))
         return at_least_float32(self.classifier(self.joined(*vectors.split(len(premises)))))
 
     def joined(self, premises: Tensor, hypotheses: Tensor) -> Tensor:

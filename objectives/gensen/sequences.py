@@ -111,7 +111,7 @@ class SequenceTask(GenSenTask):
         return Batch(tokens, size=len(examples), task=self.name)
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        vectors = encoder(batch.tokens["source"]).sentence
+        vectors = encoder.vectors(batch.tokens["source"])
         totals, means, counts = [], {}, {}
         for part, decoder in self.decoders.items():
             targets = batch.tokens[part]
@@ -140,7 +140,7 @@ class SequenceTask(GenSenTask):
         whole = [self.split(unit) for unit in units]
         rows = [encoder.format.wrap(unit.source[: self.sizes.content]) for unit in whole]
         device = next(encoder.parameters()).device
-        vectors = encoder(Tokens.pad(rows, encoder.format.pad_id).to(device)).sentence
+        vectors = encoder.vectors(Tokens.pad(rows, encoder.format.pad_id).to(device))
         shown = [{"source": decoded(encoder.tokenizer, unit.source)} for unit in whole]
         for number, (part, decoder) in enumerate(self.decoders.items()):
             # One that goes round in circles is not followed to the end.

@@ -42,6 +42,15 @@ def test_length_groups_have_the_least_padding(lengths: list[int], groups: int) -
     assert area == oracles.least_padded_area(lengths, groups)
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=9), st.integers(1, 40))
+def test_a_further_group_spares_what_it_has_to(lengths: list[int], worth: int) -> None:
+    count = len(length_groups(np.array(lengths), 9, worth))
+    areas = [oracles.least_padded_area(lengths, groups) for groups in range(1, count + 2)]
+    assert all(more - fewer <= -worth for more, fewer in zip(areas[1:-1], areas, strict=False))
+    assert areas[-2] - areas[-1] < worth
+
+
 def test_length_chunks() -> None:
     assert [chunk.tolist() for chunk in length_chunks(np.array([3, 1, 2, 5, 4]), 2)] == [[3, 4], [0, 2], [1]]
 

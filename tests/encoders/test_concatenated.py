@@ -41,6 +41,7 @@ def test_states_and_vectors_stand_side_by_side() -> None:
     assert torch.equal(encoding.states, torch.cat([part.states for part in parts], dim=2))
     assert torch.equal(encoding.sentence, torch.cat([part.sentence for part in parts], dim=1))
     assert torch.equal(encoding.mask, tokens.mask)
+    torch.testing.assert_close(encoder.vectors(tokens), encoding.sentence)
     vectors = encoder.encode(SENTENCES)
     assert vectors.shape == (6, 14) and vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors, np.hstack([first.encode(SENTENCES), second.encode(SENTENCES)]))

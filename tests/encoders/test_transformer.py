@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM
 
 import encoders
 from data.batch import Tokens
-from encoders import models
+from encoders import base, models
 from encoders.base import Encoding
 from encoders.transformer import Transformer
 from tests.encoders.models import FAMILIES, SENTENCES, minilm, shape, texts, tiny
@@ -40,6 +40,34 @@ def test_padding_changes_nothing(family: str) -> None:
     for row in range(3):
         alone = encoder(tokens.rows(torch.tensor([row]))).sentence
         torch.testing.assert_close(alone[0], encoder(tokens).sentence[row], atol=1e-6, rtol=0)
+
+
+def test_vectors_are_those_of_one_pass_with_less_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "WORTH", 8)
+    encoder = tiny()
+    lengths = (5, 20, 3, 4, 20, 6, 11, 3, 12, 21)
+    tokens = _tokens(encoder, lengths)
+    weights = list(encoder.parameters())
+    whole = encoder(tokens).sentence
+    aim = torch.randn_like(whole)
+    wanted = torch.autograd.grad((whole * aim).sum(), weights, allow_unused=True)
+    areas: list[int] = []
+    forward = encoder.forward
+
+    def counting(part: Tokens) -> base.Encoding:
+        areas.append(part.ids.numel())
+        return forward(part)
+
+    monkeypatch.setattr(encoder, "forward", counting)
+    vectors = encoder.vectors(tokens)
+    torch.testing.assert_close(vectors, whole, atol=1e-6, rtol=0)
+    assert len(areas) > 2 and sum(areas) < 0.6 * tokens.ids.numel()
+    found = torch.autograd.grad((vectors * aim).sum(), weights, allow_unused=True)
+    for given, right in zip(found, wanted, strict=True):
+        torch.testing.assert_close(given, right, atol=1e-5, rtol=1e-4)
+    areas.clear()
+    encoder.vectors(_tokens(encoder, (7, 7, 7)))
+    assert areas == [21]  # nothing to spare
 
 
 @pytest.mark.parametrize("family", sorted({*models.SEE_ALL, "modernbert"}))
