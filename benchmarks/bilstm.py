@@ -1,6 +1,6 @@
 """A ConsSent step on BiLSTM-Max against the bare LSTM kernels, and what perturbing and collating take of it.
 
-    python benchmarks/bilstm.py [--corpus <one sentence a line>] [--task D] [--rounds 5] [--device cpu|cuda]
+    python benchmarks/bilstm.py [--corpus <one sentence a line>] [--length 25] [--task D] [--device cpu|cuda]
 
 A step is forward, maximum, classifier 512-512-2 (or the scores of pairs), backward, norm of the gradient and SGD
 update, with word vectors for 50,000 words. The bare cost is forward and backward of one stock nn.LSTM of the same
@@ -35,7 +35,7 @@ from experiments.optimizer import SGD
 from objectives.conssent import ConsSent, TaskName
 
 MOST_SENTENCES = 20_000
-LENGTHS = 25.0, 9.0  # mean and deviation of generated sentences; real ones of the Billion Word are so
+DEVIATION = 0.36  # of generated sentences' lengths, a share of the mean; so is the Billion Word's
 SHORTEST, LONGEST = 7, 64
 
 
@@ -63,12 +63,13 @@ class Clock:
             torch.cuda.synchronize()
 
 
-def generated(vocab_size: int) -> tuple[list[str], list[np.ndarray]]:
+def generated(vocab_size: int, mean: int) -> tuple[list[str], list[np.ndarray]]:
     """A text with every word of the vocabulary, and sentences whose words are distributed as Zipf says."""
     rng = generator(0)
     words = [f"w{number}" for number in range(vocab_size - 5)]
     share = 1 / (np.arange(len(words)) + 2.7)
-    lengths = rng.normal(*LENGTHS, size=MOST_SENTENCES).round().clip(SHORTEST, LONGEST).astype(int)
+    lengths = rng.normal(mean, DEVIATION * mean, size=MOST_SENTENCES).round()
+    lengths = lengths.clip(SHORTEST, max(LONGEST, 2 * mean)).astype(int)
     drawn = 5 + rng.choice(len(words), size=lengths.sum(), p=share / share.sum())
     return words, np.split(drawn, lengths.cumsum()[:-1])
 
@@ -87,6 +88,7 @@ def shown(values: list[float], form: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, help="text with one sentence a line; without one, it is generated")
+    parser.add_argument("--length", type=int, default=25, help="words of a generated sentence, in the mean")
     parser.add_argument("--task", choices=get_args(TaskName), default="D")
     parser.add_argument("--k", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=64, help="of a batch")
@@ -97,8 +99,11 @@ def main() -> None:
     options = parser.parse_args()
 
     torch.manual_seed(0)
-    units: list[np.ndarray]
-    texts, units = (list(lines(options.corpus)), []) if options.corpus else generated(options.words)
+    units: list[np.ndarray] = []
+    if options.corpus:
+        texts = list(lines(options.corpus))
+    else:
+        texts, units = generated(options.words, options.length)
     encoder = BiLSTMMax(
         hidden=options.hidden, vocab_size=options.words, min_count=1, texts=lambda: texts, device=options.device
     )
