@@ -37,11 +37,11 @@ def length_groups(lengths: np.ndarray, groups: int, worth: int = 0) -> list[np.n
         # best[i - 1] + area[i, j]: the last set begins at distinct length i
         total = np.vstack([np.full(size, np.inf), best[:-1, None] + area[1:]])
         cut = total.argmin(axis=0)
-        better = total[cut, np.arange(size)] < best
-        if best[-1] - total[cut[-1], -1] < worth:
+        found = total[cut, np.arange(size)]
+        if best[-1] - found[-1] < worth:
             break
-        best = np.where(better, total[cut, np.arange(size)], best)
-        cuts.append(np.where(better, cut, 0))
+        cuts.append(np.where(found < best, cut, 0))
+        best = np.minimum(found, best)
     borders = [size]
     for cut in reversed(cuts):
         if borders[0] > 0 and cut[borders[0] - 1] > 0:

@@ -14,7 +14,7 @@ import torch
 from accelerate import Accelerator
 
 import encoders
-from data.errors import UnfitError, UserError
+from data.errors import UserError
 from data.loader import Batches, Loader, Turns
 from data.sources.base import Part, Source
 from data.store import TokenStore, prepare
@@ -114,11 +114,7 @@ def build(
         raise UserError(
             f"The run began with weights {began}, and here is {encoder.origin}: it cannot go on without them."
         )
-    if objective.needs.order and not encoder.reads_order:
-        raise UnfitError(
-            "The classes of this objective differ in the order of words alone, which the encoder does not read "
-            f"({encoder.origin}): take another encoder or task."
-        )
+    objective.require(encoder)
     fallback = getattr(encoder, "fallback", None)
     if fallback:
         display.warn(fallback)

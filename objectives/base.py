@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from data.batch import Batch
+from data.errors import UnfitError
 from data.loader import Drawer, Units
 from data.selection import Selection
 from data.sources.base import Source
@@ -169,8 +170,20 @@ class Objective(nn.Module, ABC):
         Where tasks can use different parts of it, this is the largest.
         """
 
+    def require(self, encoder: Encoder) -> None:
+        """Refuses an encoder that this cannot train, before text is read for it; ``encoder`` stays as it was.
+
+        Raises:
+            UnfitError: if it reads no order of words, and this is of nothing else.
+        """
+        if self.needs.order and not encoder.reads_order:
+            raise UnfitError(
+                "The classes of this objective differ in the order of words alone, which the encoder does not "
+                f"read ({encoder.origin}): take another encoder or task."
+            )
+
     def build(self, encoder: Encoder) -> None:
-        """Makes the heads and queues that depend on the encoder's widths; after ``study``."""
+        """Makes the heads and queues that depend on the encoder's widths; after ``require`` and ``study``."""
 
     @property
     def tasks(self) -> Mapping[str, Task]:

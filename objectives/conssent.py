@@ -148,17 +148,24 @@ class ConsSent(Objective):
         """Counts the tokens of the training part (of very large ones: of a sample; see ``count_tokens``)."""
         self.counts, self.mean_length = perturbations.count_tokens(units, indices)
 
-    def build(self, encoder: Encoder) -> None:
-        """Makes the classifier and what tokens are drawn from.
+    def require(self, encoder: Encoder) -> None:
+        """Refuses an encoder whose positions cannot hold a sentence that can be perturbed.
 
         Raises:
-            UserError: if the encoder's positions cannot hold a sentence that can be perturbed, or tokens would be
-                drawn by their number from a vocabulary that is not numbered through.
+            UserError: saying so.
         """
+        super().require(encoder)
         if self._room(encoder.format) < self.needs.min_tokens:
             raise UserError(
                 f"objective.k={self.k} is too many for an encoder of {encoder.format.max_length} positions."
             )
+
+    def build(self, encoder: Encoder) -> None:
+        """Makes the classifier and what tokens are drawn from.
+
+        Raises:
+            UserError: if tokens would be drawn by their number from a vocabulary that is not numbered through.
+        """
         if self.task not in PAIRS:
             self.classifier = Classifier(
                 encoder.dimension, width=self.classifier_width, nonlinearity=self.nonlinearity

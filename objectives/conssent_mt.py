@@ -105,6 +105,10 @@ class ConsSentMT(Multitask):
         for task in others:
             task.counts, task.mean_length = one.counts, one.mean_length
 
+    def require(self, encoder: Encoder) -> None:
+        for name, task in self._tasks.items():
+            task.require(member(encoder, name))
+
     def build(self, encoder: Encoder) -> None:
         for name, task in self._tasks.items():
             task.build(member(encoder, name))

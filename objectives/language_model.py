@@ -73,18 +73,22 @@ class LanguageModel(Objective):
     def study(self, units: Units, indices: np.ndarray) -> None:
         _, self.mean_length = count_tokens(units, indices)
 
-    def build(self, encoder: Encoder) -> None:
-        """Makes the output layer.
+    def require(self, encoder: Encoder) -> None:
+        """Refuses an encoder whose states know the words that are to be predicted.
 
         Raises:
-            UnfitError: if the encoder's states know the words that are to be predicted.
+            UnfitError: saying so.
         """
+        super().require(encoder)
         if sees_ahead(encoder):
             raise UnfitError(
                 "objective=language_model predicts each word from those before it, and this encoder's states know "
                 "those after it too: take one that reads in one direction (encoder=lstm, or encoder=gru "
                 "encoder.bidirectional=false)."
             )
+
+    def build(self, encoder: Encoder) -> None:
+        """Makes the output layer."""
         self.output = nn.Linear(encoder.state_dimension, encoder.format.vocab_size + 1)
 
     def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:

@@ -119,17 +119,21 @@ class SegmentPairs(Objective):
         self.mean_length = float(np.mean([len(pair.first) + len(pair.second) for pair in pairs]))
         return {"": Material(text, train, dev)}
 
-    def build(self, encoder: Encoder) -> None:
-        """Makes the head, and the encoder's pooler where it lacks one.
+    def require(self, encoder: Encoder) -> None:
+        """Refuses an encoder whose positions cannot hold a pair.
 
         Raises:
-            UserError: if the encoder's positions cannot hold a pair.
+            UserError: saying so.
         """
+        super().require(encoder)
         if self._room(encoder.format) < 2:
             raise UserError(
                 f"An encoder of {encoder.format.max_length} positions cannot hold two segments: raise "
                 "encoder.max_length."
             )
+
+    def build(self, encoder: Encoder) -> None:
+        """Makes the head, and the encoder's pooler where it lacks one."""
         encoder.add_pooler()
         self.head = nn.Linear(encoder.pooled_dimension, 2)
 

@@ -98,18 +98,22 @@ class SimCSE(Objective):
         some = indices[:: -(-len(indices) // STUDIED)]
         self.lengths = np.array([len(units[int(i)]) for i in some])
 
-    def build(self, encoder: Encoder) -> None:
-        """Makes the map W.
+    def require(self, encoder: Encoder) -> None:
+        """Refuses an encoder without dropout.
 
         Raises:
-            UnfitError: if the encoder has no dropout.
+            UnfitError: saying so.
         """
+        super().require(encoder)
         if _repeats_itself(encoder):
             raise UnfitError(
                 "objective=simcse needs dropout, or both passes of a sentence are the same, and this encoder has "
                 "none: set encoder.dropout=0.1 (a gru drops between layers: encoder.layers=2), or take an encoder "
                 "that has it."
             )
+
+    def build(self, encoder: Encoder) -> None:
+        """Makes the map W."""
         # Torch's first weights deviate by 1 / sqrt(3 D), at D = 768 the 0.02 that the published program has.
         self.head = nn.Sequential(nn.Linear(encoder.dimension, encoder.dimension), nn.Tanh())
 

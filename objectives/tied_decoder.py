@@ -27,6 +27,31 @@ if TYPE_CHECKING:
 CROSS = "crossattention"  # what the families that have one call the layer's part
 
 
+def decoder_form(encoder: Transformer) -> tuple[Any, list[nn.Module]]:
+    """The encoder's stack as a decoder, without weights (on torch's device "meta"), and its cross-attentions.
+
+    Raises:
+        UnfitError: if it has no such form, or its sentence vector is not as wide as its states.
+    """
+    backbone, config = encoder.backbone, copy.deepcopy(encoder.model.config)
+    if encoder.dimension != encoder.state_dimension:
+        raise UnfitError(
+            f"objective=tsdae: a tied decoder reads vectors as wide as its states, {encoder.state_dimension}, "
+            f"and these have {encoder.dimension}: take an encoder without linear maps after its pooling."
+        )
+    config.is_decoder, config.add_cross_attention, config.use_cache = True, True, False
+    with torch.device("meta"):
+        body: Any = type(backbone)(config, **({"add_pooling_layer": False} if has_place(backbone) else {}))
+    parts = [part for name, part in body.named_modules() if name.endswith(f".{CROSS}")]
+    if not parts:
+        raise UnfitError(
+            f"objective=tsdae ties a decoder to the encoder, and the family {config.model_type} has no such "
+            "form: take another one (bert, roberta, xlm-roberta, camembert, electra), or an encoder that is "
+            "no transformer."
+        )
+    return body, parts
+
+
 class TiedDecoder(nn.Module):
     """The decoder of one transformer, whose weights it borrows at each call.
 
@@ -37,29 +62,13 @@ class TiedDecoder(nn.Module):
         encoder: gives the architecture, which must have a form as a decoder (BERT, RoBERTa and their kin do).
 
     Raises:
-        UnfitError: if it has none, or its sentence vector is not as wide as its states.
+        UnfitError: as ``decoder_form``.
     """
 
     def __init__(self, encoder: Transformer) -> None:
         super().__init__()
-        backbone, config = encoder.backbone, copy.deepcopy(encoder.model.config)
-        if encoder.dimension != encoder.state_dimension:
-            raise UnfitError(
-                f"objective=tsdae: a tied decoder reads vectors as wide as its states, {encoder.state_dimension}, "
-                f"and these have {encoder.dimension}: take an encoder without linear maps after its pooling."
-            )
-        config.is_decoder, config.add_cross_attention, config.use_cache = True, True, False
-        with torch.device("meta"):
-            body: Any = type(backbone)(config, **({"add_pooling_layer": False} if has_place(backbone) else {}))
-        self.cross_attention = nn.ModuleList(
-            part for name, part in body.named_modules() if name.endswith(f".{CROSS}")
-        )
-        if not len(self.cross_attention):
-            raise UnfitError(
-                f"objective=tsdae ties a decoder to the encoder, and the family {config.model_type} has no such "
-                "form: take another one (bert, roberta, xlm-roberta, camembert, electra), or an encoder that is "
-                "no transformer."
-            )
+        body, parts = decoder_form(encoder)
+        self.cross_attention = nn.ModuleList(parts)
         for part in self.cross_attention:
             part.to_empty(device="cpu").apply(body._init_weights)
         tensors = chain(body.named_parameters(), body.named_buffers())

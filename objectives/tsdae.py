@@ -29,7 +29,7 @@ from objectives.base import Loss, Needs, Objective
 from objectives.decoder import END, START, Decoder
 from objectives.gather import global_mean
 from objectives.masked_lm import masked_lm_sum
-from objectives.tied_decoder import TiedDecoder
+from objectives.tied_decoder import TiedDecoder, decoder_form
 
 CITATION = """@inproceedings{wang-etal-2021-tsdae,
   title = {{TSDAE}: Using Transformer-based Sequential Denoising Auto-Encoder for Unsupervised Sentence Embedding
@@ -101,11 +101,23 @@ class TSDAE(Objective):
         """Measures how long sentences are (of very many: of a sample; see ``count_tokens``)."""
         self.mean_length = count_tokens(units, indices)[1]
 
+    def require(self, encoder: Encoder) -> None:
+        """Refuses a transformer that has no form as a decoder.
+
+        Raises:
+            UnfitError: saying so.
+        """
+        from encoders.transformer import Transformer  # here, as transformers takes seconds to import
+
+        super().require(encoder)
+        if isinstance(encoder, Transformer):
+            decoder_form(encoder)
+
     def build(self, encoder: Encoder) -> None:
         """Makes the decoder.
 
         Raises:
-            UserError: if a transformer has no form as a decoder, or no output layer.
+            UserError: if a transformer has no output layer.
         """
         from encoders.transformer import Transformer  # here, as transformers takes seconds to import
 

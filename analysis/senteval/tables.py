@@ -30,10 +30,11 @@ from analysis.senteval.spreads import differences, merged
 from analysis.senteval.tasks import find
 from data.errors import UserError
 
+WITH_SNLI = "declutr_downstream_with_snli"
 # The averages of a table without papers.
 SHOWN = (
     "declutr_downstream",
-    "declutr_downstream_with_snli",
+    WITH_SNLI,
     "probing",
     "sts_spearman_mean",
     "sts_spearman_wmean",
@@ -80,7 +81,7 @@ def task_table(
             f"{record['seconds']:,.1f}",
             ", ".join(others),
         )
-    wanted = _shown([record["protocol"] for record in records.values()])
+    wanted = _shown([record["protocol"] for record in records.values()], records)
     shown = (one for one in averages(records) if one.rule.name in wanted and one.telling)
     table.caption = "\n".join(escape(f"{one.label}: {one.value:.2f}") for one in shown)
     table.caption_justify = "left"
@@ -132,7 +133,8 @@ def comparison(
     if split == "dev":
         notes.append("On dev, SICKRelatedness and STSBenchmark are Pearson (of plain cosine: Spearman).")
     apart = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
-    for rule in _rules(papers, split, [one.protocol for one in results]):
+    judged = {task for one in results for task in one.tasks}
+    for rule in _rules(papers, split, [one.protocol for one in results], judged):
         columns += _add_average(rule, scores, apart, ours, list(zip(below, printed, strict=True)), notes)
     if not columns:
         beside = f" that can stand beside {' and '.join(papers)}" if papers else ""
@@ -220,18 +222,22 @@ def _ordered(keys: Iterable[Key]) -> list[Key]:
     return sorted(dict.fromkeys(keys), key=lambda key: place[key[0]])
 
 
-def _rules(papers: Sequence[str], split: str, protocols: Collection[str]) -> list[Rule]:
+def _rules(papers: Sequence[str], split: str, protocols: Collection[str], judged: Collection[str]) -> list[Rule]:
     if papers:
         return [rule for rule in RULES.values() if rule.split == split and set(rule.papers) & set(papers)]
     if split == "test":
-        return [RULES[name] for name in _shown(protocols)]
-    return [RULES[f"{name}_dev"] for name in SHOWN if f"{name}_dev" in RULES]
+        return [RULES[name] for name in _shown(protocols, judged)]
+    return [RULES[f"{name}_dev"] for name in _shown((), judged) if f"{name}_dev" in RULES]
 
 
-def _shown(protocols: Collection[str]) -> tuple[str, ...]:
-    """The averages on test of results of these protocols (changed ones included: "conssent+hidden=50")."""
+def _shown(protocols: Collection[str], judged: Collection[str]) -> tuple[str, ...]:
+    """The averages on test of results of these protocols (changed ones included: "conssent+hidden=50").
+
+    That with SNLI only where SNLI is among the tasks that were ``judged``: it would repeat the one before it.
+    """
     plain = {protocol.partition("+")[0] for protocol in protocols}
-    return SHOWN_OF.get(plain.pop(), SHOWN) if len(plain) == 1 else SHOWN
+    names = SHOWN_OF.get(plain.pop(), SHOWN) if len(plain) == 1 else SHOWN
+    return tuple(name for name in names if name != WITH_SNLI or "SNLI" in judged)
 
 
 def _names(results: Sequence[Results], *, numbered: bool) -> list[str]:

@@ -103,9 +103,8 @@ def shown(
             marks += _marks(specification, panel, metric)
         elif specification.marks is not None:
             notes.append(f"{label} may not stand beside the printed values, which are left out.")
-    rule = ", ".join(dict.fromkeys(labels))
-    notes.insert(0, f"Scores: {rule}, SentEval, protocol {_protocols(judged)}.")
-    return replace(figure, printed=tuple(marks), y=f"{figure.y} [{rule}]"), points, notes
+    notes.insert(0, f"Scores: {', '.join(dict.fromkeys(labels))}, SentEval, protocol {_protocols(judged)}.")
+    return replace(figure, printed=tuple(marks)), points, notes
 
 
 def claimed(specification: Specification, judged: Judged, ensembles: Mapping[int, Results]) -> list[str]:

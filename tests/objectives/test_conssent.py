@@ -372,7 +372,7 @@ def test_a_held_out_part_without_enough_negatives_is_refused() -> None:
 
 def test_an_encoder_without_room_is_refused() -> None:
     encoder = TinyEncoder(format=replace(FORMAT, max_length=8))
-    ConsSent(task="D", k=5).build(encoder)
+    ConsSent(task="D", k=5).require(encoder)
     for task, k in (("D", 6), ("I", 6), ("R", 7)):
         with pytest.raises(UserError, match=rf"^objective.k={k} is too many for an encoder of 8 positions\.$"):
-            ConsSent(task=task, k=k).build(encoder)  # type: ignore[arg-type]
+            ConsSent(task=task, k=k).require(encoder)  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def test_encoders_that_know_the_future_are_refused() -> None:
     for encoder in ahead:
         assert sees_ahead(encoder)
         with pytest.raises(UserError, match="this encoder's states know those after it too") as refused:
-            LanguageModel().build(encoder)
+            LanguageModel().require(encoder)
         assert "\n" not in str(refused.value)
     with pytest.raises(ValueError, match=r"objective\.batch_size must be at least 1\. Got 0 instead\."):
         LanguageModel(batch_size=0)

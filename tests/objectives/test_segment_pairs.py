@@ -252,6 +252,6 @@ def test_wrong_arguments(name: str, settings: dict[str, Any], message: str) -> N
 
 
 def test_an_encoder_without_room_is_refused() -> None:
-    SOP().build(TinyEncoder(format=replace(PAIRS, max_length=6)))
+    SOP().require(TinyEncoder(format=replace(PAIRS, max_length=6)))
     with pytest.raises(UserError, match=r"An encoder of 5 positions cannot hold two segments: raise encoder"):
-        SOP().build(TinyEncoder(format=replace(PAIRS, max_length=5)))
+        SOP().require(TinyEncoder(format=replace(PAIRS, max_length=5)))

@@ -219,15 +219,16 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
 
 def test_an_encoder_without_dropout_is_refused_in_a_line_and_any_other_left_as_it_was() -> None:
     with pytest.raises(UserError, match=r"^objective=simcse needs dropout, .*encoder\.dropout=0\.1") as error:
-        build(dropout=0.0)
+        SimCSE().require(TinyEncoder(dropout=0.0))
     assert "\n" not in str(error.value)
     encoder = TinyEncoder(dropout=0.01).eval()
     torch.manual_seed(3)
-    SimCSE().build(encoder)
+    SimCSE().require(encoder)
     assert not encoder.training
     torch.manual_seed(3)
     head = torch.nn.Linear(6, 6)
     objective = SimCSE()
     torch.manual_seed(3)
+    objective.require(encoder)
     objective.build(encoder)
     assert torch.equal(next(iter(objective.parameters())), head.weight)  # the look took no random number

@@ -205,4 +205,4 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
 
 def test_a_family_that_cannot_decode_is_refused() -> None:
     with pytest.raises(UserError, match="the family distilbert has no such form"):
-        TSDAE().build(models.tiny("distilbert"))
+        TSDAE().require(models.tiny("distilbert"))
