@@ -19,7 +19,7 @@ CHECKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "all_greater": (("left", "right"), ("margin", "each")),
     "at_most": (("left", "right"), ("margin", "each")),
     "about_equal": (("left", "right", "margin"), ("each",)),
-    "rising": (("of",), ()),
+    "rising": (("of",), ("margin",)),
     "peak_inside": (("of",), ()),
     "best": (("of", "at"), ()),
     "all": (("of",), ()),

@@ -43,21 +43,20 @@ class Series:
 
 
 def looks(figure: Figure, groups: Sequence[str]) -> dict[str, Series]:
-    """A look for each group: its objective's colour, a ramp for groups that are numbers, else a colour of its own.
+    """A look for each group: its objective's colour; a ramp where no group is of one.
 
     Of several groups in one colour the later ones are paler and dashed; each group has a marker of its own.
     """
-    ordered = dict(zip(groups, style.ramp(len(groups)), strict=True)) if all(map(is_number, groups)) else {}
     objectives = [group for group in groups if figure.colours.get(group, _plain(group)) in style.OBJECTIVES]
-    # Beside objectives the others' colours must not be taken for one.
-    free = iter([style.OTHER] * len(groups) if objectives else style.SERIES * len(groups))
+    # What is no objective must not be taken for one.
+    free = iter([style.OTHER] * len(groups) if objectives else style.ramp(len(groups)))
     found: dict[str, Series] = {}
     used: list[str] = []
     for number, group in enumerate(groups):
-        hue = style.OBJECTIVES.get(figure.colours.get(group, _plain(group))) or ordered.get(group) or next(free)
+        hue = style.OBJECTIVES.get(figure.colours.get(group, _plain(group))) or next(free)
         before = used.count(hue)
         used.append(hue)
-        pale = style.lighter(hue, min(0.35 * before, 0.7)) if before else hue
+        pale = style.lighter(hue, min(0.35 * before, 0.6)) if before else hue
         marker = style.MARKERS[number % len(style.MARKERS)]
         found[group] = Series(pale, marker, style.DASHES[before % len(style.DASHES)])
     return found

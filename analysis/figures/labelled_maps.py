@@ -19,7 +19,10 @@ SIDE = 2.35  # inches
 
 
 class LabelledMap(NamedTuple):
-    """``places`` (n, 2) of ``data``'s sentences, in a figure's ``panel``; ``run`` is the encoder's folder."""
+    """``places`` (n, 2) of ``data``'s sentences, in a figure's ``panel``; ``run`` is the encoder's folder.
+
+    ``model`` names the encoder among several that a figure compares.
+    """
 
     panel: str
     data: Labelled
@@ -27,40 +30,47 @@ class LabelledMap(NamedTuple):
     scores: Agreement
     seed: int
     run: str = ""
+    model: str = ""
 
 
-def labelled_map(panel: str, data: Labelled, vectors: np.ndarray, *, seed: int = 0, run: str = "") -> LabelledMap:
+def labelled_map(
+    panel: str, data: Labelled, vectors: np.ndarray, *, seed: int = 0, run: str = "", model: str = ""
+) -> LabelledMap:
     """The map of ``vectors`` of shape (n, D); ``seed`` is t-SNE's.
 
     Raises:
         UserError: if there are too few sentences for t-SNE's perplexity.
     """
     places, scores = projection_map.placed(vectors, data.labels, seed=seed)
-    return LabelledMap(panel, data, places, scores, seed, run)
+    return LabelledMap(panel, data, places, scores, seed, run, model)
 
 
 def agreements(maps: Sequence[LabelledMap]) -> list[Point]:
-    """Each map's scores as points of the groups above."""
+    """Each map's scores as points of the groups above, "<model>, in the map" where models are named."""
     return [
-        Point(one.panel, group, "", one.seed, score, run=one.run)
+        Point(one.panel, f"{one.model}, {group}".removeprefix(", "), "", one.seed, score, run=one.run)
         for one in maps
         for group, score in zip((IN_VECTORS, IN_MAP, GUESSING), one.scores, strict=True)
     ]
 
 
 def picture(figure: Figure, maps: Sequence[LabelledMap], note: str) -> Picture:
-    """The first map of each panel; within ``style.look()``."""
+    """The first map of each panel by each model; within ``style.look()``."""
     panels = in_order(figure.panels, (one.panel for one in maps))
-    across = min(len(panels), drawing.MOST_ACROSS)
-    rows = -(-len(panels) // across)
-    whole, body = drawing.framed(figure, note, rows * (SIDE if across > 1 else 2 * SIDE))
+    models = in_order(figure.groups, (one.model for one in maps))
+    places = [(model, panel) for model in models for panel in panels]
+    across = len(panels) if len(models) > 1 else min(len(panels), drawing.MOST_ACROSS)
+    rows = -(-len(places) // across)
+    seeds = {one.seed for one in maps}
+    keys = [f"Maps of seed {maps[0].seed}; the scores of all seeds are in the data."] if len(seeds) > 1 else []
+    whole, body = drawing.framed(figure, note, rows * (SIDE if across > 1 else 2 * SIDE), keys)
     grid = body.subplots(rows, across, squeeze=False)
-    for axes in grid.flat[len(panels) :]:
+    for axes in grid.flat[len(places) :]:
         axes.set_visible(False)
-    for axes, panel in zip(grid.flat, panels, strict=False):
-        one = next(found for found in maps if found.panel == panel)
+    for axes, place in zip(grid.flat, places, strict=False):
+        one = next(found for found in maps if (found.model, found.panel) == place)
         projection_map.scatter(axes, one.places, one.data, size=0.75 if across > 1 else 1.0)
-        axes.set_title(f"{panel}, {len(one.places):,} sentences".removeprefix(", "))
+        axes.set_title(": ".join(filter(None, (one.model, f"{one.panel}, {len(one.places):,} sentences"))))
         axes.set_xlabel(
             f"label named by {projection_map.NEIGHBOURS} neighbours:\n{one.scores.map:.0f} % in the map, "
             f"{one.scores.vectors:.0f} % in the vectors,\n{one.scores.guess:.0f} % by guessing",

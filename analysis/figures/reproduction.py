@@ -32,15 +32,20 @@ MOST_FINDINGS = 8  # shown of a statement
 
 
 def draw(
-    figure: Figure, points: Sequence[Point], folder: Path, note: str, maps: Sequence[LabelledMap] = ()
+    figure: Figure,
+    points: Sequence[Point],
+    folder: Path,
+    note: str,
+    maps: Sequence[LabelledMap] = (),
+    by: str = "",
 ) -> list[Path]:
     """Writes ``figure`` of ``points`` into ``folder``: <name>.pdf, .png, .csv and .md, in this order.
 
     The CSV has the points and the printed values; the Markdown has the picture and, for each of the paper's
-    statements, whether ours bears it out. ``note`` says what the scores are of (sizes, weights, tokens, protocol,
-    data) and stands in picture and text. Of kind "map", ``maps`` are drawn, their scores join ``points``, and
-    <name>-places.csv is written too. Of kind "density", lengths are sampled by the figure's settings where
-    ``points`` has none.
+    statements, whether ours bears it out. ``note`` says what the scores are of (sizes, weights, tokens,
+    protocol, data) and stands in picture and text; ``by`` names scores that stand in for the paper's. Of kind
+    "map", ``maps`` are drawn, their scores join ``points``, and <name>-places.csv is written too. Of kind
+    "density", lengths are sampled by the figure's settings where ``points`` has none.
 
     Raises:
         UserError: in one line, if there is nothing to draw.
@@ -63,7 +68,7 @@ def draw(
     paths += [folder / f"{figure.name}.csv", folder / f"{figure.name}.md"]
     _write_points(paths[2], figure, points)
     with atomic_write(paths[3]) as file:
-        file.write(_text(figure, judge(figure, points), note))
+        file.write(_text(figure, judge(figure, points), note, by))
     if maps:
         paths.append(folder / f"{figure.name}-places.csv")
         _write_places(paths[4], maps)
@@ -91,23 +96,29 @@ def _write_places(path: Path, maps: Sequence[LabelledMap]) -> None:
                 writer.writerow([one.panel, one.run, one.seed, label, float(x), float(y), text])
 
 
-def _text(figure: Figure, verdicts: Sequence[Verdict], note: str) -> str:
+def _text(figure: Figure, verdicts: Sequence[Verdict], note: str, by: str) -> str:
     title = escape_markdown(figure.title)
     lines = [f"# {title}", "", f"![{title}]({figure.name}.png)", "", escape_markdown(note), ""]
     lines += [f"[As PDF]({figure.name}.pdf), [the data]({figure.name}.csv).", ""]
-    return "\n".join([*lines, *verdict_lines(verdicts, "tokens" if figure.kind == "density" else "points")])
+    return "\n".join([*lines, *verdict_lines(verdicts, "tokens" if figure.kind == "density" else "points", by)])
 
 
-def verdict_lines(verdicts: Sequence[Verdict], unit: str = "points") -> list[str]:
+def verdict_lines(verdicts: Sequence[Verdict], unit: str = "points", by: str = "") -> list[str]:
     """A section of Markdown, by line: each of the paper's statements with its outcome; none without statements."""
     if not verdicts:
         return []
     lines = ["## What the paper states, and what ours shows", ""]
+    if by:
+        lines += [escape_markdown(f"Here by {by}, in place of all that the paper's scores are over:"), ""]
     for verdict in verdicts:
         says = escape_markdown(verdict.statement.says)
         section = escape_markdown(verdict.statement.section)
         where = f"section {section}" if section[:1].isdigit() else section
-        lines.append(f"- **{_outcome(verdict)}** ({where}): {says}")
+        lines.append(f"- **{verdict.outcome}** ({where}): {says}")
+        if verdict.findings and verdict.seeds < LEAST:
+            lines.append(
+                f"  - of {verdict.seeds} seed{'s' * (verdict.seeds != 1)}: fewer than {LEAST} decide nothing"
+            )
         if verdict.remark:
             lines.append(f"  - {escape_markdown(verdict.remark)}")
         shown = _nearest(verdict.findings)
@@ -117,23 +128,15 @@ def verdict_lines(verdicts: Sequence[Verdict], unit: str = "points") -> list[str
     return [
         *lines,
         "",
-        "Differences have 95 % t-intervals, paired where both sides have the same seeds and settings. From "
-        f"{LEAST} seeds on they are over seeds, of means over settings; with fewer they are over both, as if "
-        "settings of one seed, which share its start and data order, were independent: such intervals are too "
-        f"narrow, and the verdict says of how few seeds it is (seeds=[{','.join(map(str, range(1, LEAST + 1)))}] "
-        "trains the missing ones). What is asked of a difference stands behind it: above 0, its sign alone. "
+        "Differences have 95 % t-intervals over seeds, of means over settings, as runs of one seed share its "
+        "start and data order; they are paired where both sides have the same seeds and settings. Fewer than "
+        f"{LEAST} seeds decide nothing (seeds=[{','.join(map(str, range(1, LEAST + 1)))}] trains the missing "
+        "ones). What is asked of a difference stands behind it: above 0, its sign alone. "
         "A statement of several differences holds if each does; that one is contrary counts by a wider "
         "interval (Bonferroni). The words say whether these runs, at their sizes, agree with the paper; where "
         "they do not, that is no word on the paper's own runs.",
         "",
     ]
-
-
-def _outcome(verdict: Verdict) -> str:
-    few = verdict.outcome in ("held", "not held") and verdict.seeds < LEAST
-    return (
-        f"{verdict.outcome}, of {verdict.seeds} seed{'s' * (verdict.seeds != 1)} alone" if few else verdict.outcome
-    )
 
 
 def _nearest(findings: Sequence[Finding]) -> list[Finding]:
@@ -146,4 +149,5 @@ def _finding(found: Finding, unit: str) -> str:
     unit = "%" if found.share else unit
     value, low, high = ((f"{number:.0f}" if found.share else f"{number:+.2f}") for number in found[1:4])
     between = f"[{low}, {high}]" if math.isfinite(found.low) else "no interval"
-    return f"{escape_markdown(found.what)}: {value} {unit} {between}, {found.n} {found.of}; asked: {found.asked}"
+    of = found.of.replace("seeds", "seed") if found.n == 1 else found.of
+    return f"{escape_markdown(found.what)}: {value} {unit} {between}, {found.n} {of}; asked: {found.asked}"

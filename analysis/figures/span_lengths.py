@@ -70,12 +70,11 @@ def picture(figure: Figure, points: Sequence[Point], note: str) -> Picture:
     x = np.linspace(low, high, 400)
     edges = np.arange(low, high + (width := max(1, (high - low) // BINS)) + 1, width)  # whole lengths: even bars
     groups = {
-        ANCHOR: (spans.anchor_beta, spans.mean_lengths()[0], "-", "declutr"),
-        POSITIVE: (spans.positive_beta, spans.mean_lengths()[1], style.DASHES[1], "mlm_only"),
+        ANCHOR: (spans.anchor_beta, spans.mean_lengths()[0], "-", style.colour("declutr")),
+        POSITIVE: (spans.positive_beta, spans.mean_lengths()[1], style.DASHES[1], style.INK),
     }
-    for group, ((a, b), mean, dash, hue) in groups.items():
+    for group, ((a, b), mean, dash, colour) in groups.items():
         drawn = [point.score for point in points if point.group == group]
-        colour = style.colour(hue)
         label = f"{group}: Beta({a:g}, {b:g})\n{len(drawn):,} drawn, mean {fmean(drawn):.1f}\nexpected {mean:.1f}"
         axes.hist(
             drawn, bins=edges.tolist(), density=True, color=colour, alpha=0.35, edgecolor="white", linewidth=0.3

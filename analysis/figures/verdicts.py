@@ -2,17 +2,14 @@
 
     d_k = score(left, k) - score(right, k),    mean(d) ± t(n - 1) sd(d) / sqrt(n)
 
-k runs over what the two sides have in common: every seed and setting, and every panel, group or x that neither
-names; scores of one k are averaged first. Runs of one seed share their start and the order of their data, so that
-their differences are no independent evidence: where LEAST seeds or more are in common, the differences of each
-seed are averaged, and n counts seeds. With fewer, every k counts as independent, the intervals are too narrow, and
-a verdict tells of how few seeds it is. Sides with fewer than two k in common are compared by Welch's interval, of
-means over each seed likewise. Fewer than LEAST differences, or scores a side, decide nothing.
+k runs over the seeds that the two sides have in common. Runs of one seed share their start and the order of their
+data, so that their differences are no independent evidence: d_k is the mean over what else both sides have (every
+setting, and every panel, group or x that neither names). Sides without two such differences are compared by
+Welch's interval, of means over each seed likewise. Fewer than LEAST seeds decide nothing.
 
 A statement of m differences holds if each does by its 95 % interval; that one of them is contrary counts by its
-interval at 1 - 0.05 / m alone (Bonferroni). From LEAST seeds on, of normal differences "held" is wrong in at most
-2.5 % of the cases, and so is "not held" (of what can be contrary in two directions, about_equal and greater with
-most, in 5 %).
+interval at 1 - 0.05 / m alone (Bonferroni). Of normal differences "held" is wrong in at most 2.5 % of the cases,
+and so is "not held" (of what can be contrary in two directions, about_equal and greater with most, in 5 %).
 
 Kinds of checks (left, right, of, at: selectors, as in analysis.figures.description):
 
@@ -20,10 +17,11 @@ Kinds of checks (left, right, of, at: selectors, as in analysis.figures.descript
                           "most", where the paper states how large the difference is
     at_most               left not above right by more than margin
     about_equal           left within margin of right
-    rising                "of" rises along x: last clearly above first, and no step down
+    rising                "of" rises along x: last clearly above first, and no step down by more than margin
+                          (default 0); one step that is clearly down is contrary
     peak_inside           curves of "of" have their highest score inside the range of x, more of them than the
-                          inner places' share, which is what curves without any trend give; from LEAST seeds
-                          on the interval also holds the t-interval of the seeds' own shares
+                          inner places' share, which is what curves without any trend give; the interval
+                          also holds the t-interval of the seeds' own shares
     best                  "at" above every other (group, x) of "of"
     all                   a list of checks, all of which must hold
 
@@ -47,7 +45,7 @@ from analysis.figures.description import AXES, Figure, Point, Selector, Statemen
 
 Outcome = Literal["held", "not held", "undecided at this size", "not computed here"]
 ERROR = 0.05  # what an interval may miss
-LEAST = 3  # pairs, or scores a side: two that happen to be equal are no evidence
+LEAST = 3  # seeds: two that happen to be equal are no evidence
 
 
 class Finding(NamedTuple):
@@ -55,7 +53,7 @@ class Finding(NamedTuple):
 
     ``low`` and ``high`` are infinite where there are too few for an interval. ``lowest`` and ``highest`` are the
     ends at the level that a contrary difference of several is held to. ``of`` says what n counts, ``seeds`` of how
-    many seeds it is, and ``asked`` what the check asks of the value, in points.
+    many seeds it is (of documents, where lengths are drawn), and ``asked`` what is asked of the value, in points.
     """
 
     what: str
@@ -125,7 +123,7 @@ class _Judge:
             parts = [self.outcome(part, tests * len(check["of"])) for part in check["of"]]
             return _together([word for word, _ in parts]), [finding for _, found in parts for finding in found]
         if kind == "rising":
-            return self._rising(check["of"], tests)
+            return self._rising(check["of"], float(check.get("margin", 0.0)), tests)
         if kind == "peak_inside":
             return self._peak_inside(check["of"], tests)
         pairs = self._pairs(check)
@@ -182,18 +180,18 @@ class _Judge:
             free.remove("x")
         a, b = (_by_key(self._chosen(side), [*free, "setting", "seed"]) for side in (left, right))
         what = _contrast(left, right)
-        common = {key: a[key] - b[key] for key in a if key in b}
-        if len(common) < 2 <= min(len(a), len(b)):
-            return _welch(what, _independent(a), _independent(b), tests)
-        if not common:
-            return _finding(what, fmean(a.values()) - fmean(b.values()), math.nan, math.nan, 0, tests)
-        differences, seeds = _independent(common)
+        differences = _by_seed({key: a[key] - b[key] for key in a if key in b})
+        ours, theirs = _by_seed(a), _by_seed(b)
+        if len(differences) < 2 <= min(len(ours), len(theirs)):
+            return _welch(what, ours, theirs, tests)
+        if not differences:
+            return _finding(what, fmean(ours) - fmean(theirs), math.nan, 0, min(len(ours), len(theirs)), tests)
         n = len(differences)
         error = stdev(differences) / math.sqrt(n) if n > 1 else math.nan
-        of = "pairs" if seeds < LEAST else "documents" if self.figure.kind == "density" else "seeds"
-        return _finding(what, fmean(differences), error, n - 1, n, tests, of)._replace(seeds=seeds)
+        of = "documents" if self.figure.kind == "density" else "seeds"
+        return _finding(what, fmean(differences), error, n - 1, n, tests, of)
 
-    def _rising(self, of: Selector, tests: int) -> tuple[Outcome, list[Finding]]:
+    def _rising(self, of: Selector, margin: float, tests: int) -> tuple[Outcome, list[Finding]]:
         places = self._values(of, "x")
         if len(places) < 2:
             raise _NoScoresError(f"{_name(of)} at two places of the x axis")
@@ -203,12 +201,13 @@ class _Judge:
             self._difference({**of, "x": (after,)}, {**of, "x": (before,)}, tests * len(steps))
             for before, after in steps
         )
-        falls = any(part.highest < 0 and part.n >= LEAST for part in parts)
+        falls = any(part.highest < 0 and part.seeds >= LEAST for part in parts)
         word = _word("greater", whole)
-        found = [whole._replace(asked="above 0"), *(part._replace(asked="no step down") for part in parts)]
+        asked = f"no step down by more than {_points(margin)}" if margin else "no step down"
+        found = [whole._replace(asked="above 0"), *(part._replace(asked=asked) for part in parts)]
         if falls or word == "not held":
             return "not held", found
-        up = word == "held" and all(part.value >= 0 for part in parts)
+        up = word == "held" and all(part.low >= -margin for part in parts)
         return "held" if up else "undecided at this size", found
 
     def _peak_inside(self, of: Selector, tests: int) -> tuple[Outcome, list[Finding]]:
@@ -226,15 +225,13 @@ class _Judge:
         if not curves:
             raise _NoScoresError(f"a whole curve of {_name(of)}")
         inside = {curve: fmean(found) for curve, found in curves.items()}
-        shares, seeds = _independent(inside)
-        n, value = len(inside), fmean(inside.values())
+        shares = _by_seed(inside)
+        n, value, seeds = len(inside), fmean(inside.values()), len(shares)
 
         def ends(error: float) -> tuple[float, float]:
             low, high = _clopper_pearson(n * value, n, error)
-            if seeds < LEAST:
-                return low, high
             # Curves of one seed may go together.
-            far = 100 * reach(stdev(shares) / math.sqrt(seeds), seeds - 1, error)
+            far = 100 * reach(stdev(shares) / math.sqrt(seeds), seeds - 1, error) if seeds > 1 else 100.0
             return min(low, max(0.0, 100 * value - far)), max(high, min(100.0, 100 * value + far))
 
         (low, high), (lowest, highest) = ends(ERROR), ends(ERROR / tests)
@@ -242,6 +239,8 @@ class _Judge:
         what = f"{_name(of)}: share of curves that peak inside ({chance:.0f} % without any trend)"
         asked = f"above {chance:.0f}"
         found = Finding(what, 100 * value, low, high, lowest, highest, n, "curves", seeds, asked, share=True)
+        if seeds < LEAST:
+            return "undecided at this size", [found]
         return "held" if low > chance else "not held" if highest < chance else "undecided at this size", [found]
 
 
@@ -260,31 +259,27 @@ def _by_key(points: Iterable[Point], axes: Sequence[str]) -> dict[tuple[str, ...
     return {key: fmean(scores) for key, scores in groups.items()}
 
 
-def _independent(scores: Mapping[tuple[str, ...], float]) -> tuple[list[float], int]:
-    """What counts as independent of scores by key, whose last part is the seed, and the number of seeds."""
+def _by_seed(scores: Mapping[tuple[str, ...], float]) -> list[float]:
+    """The mean of each seed, which is the last part of a key."""
     seeds: dict[str, list[float]] = {}
     for key, score in scores.items():
         seeds.setdefault(key[-1], []).append(score)
-    counted = list(scores.values()) if len(seeds) < LEAST else [fmean(own) for own in seeds.values()]
-    return counted, len(seeds)
+    return [fmean(own) for own in seeds.values()]
 
 
 def _finding(
-    what: str, value: float, error: float, freedom: float, n: int, tests: int, of: str = "pairs"
+    what: str, value: float, error: float, freedom: float, n: int, tests: int, of: str = "seeds a side, unpaired"
 ) -> Finding:
     """``error`` is the standard error of ``value``, not a number where there is none."""
     reaches = [math.inf if math.isnan(error) else reach(error, freedom, miss) for miss in (ERROR, ERROR / tests)]
     low, high, lowest, highest = (value + sign * far for far in reaches for sign in (-1, 1))
-    return Finding(what, value, low, high, lowest, highest, n, of)
+    return Finding(what, value, low, high, lowest, highest, n, of, seeds=n)
 
 
-def _welch(what: str, left: tuple[list[float], int], right: tuple[list[float], int], tests: int) -> Finding:
-    """Of the scores of two sides, each with its number of seeds."""
-    (a, a_seeds), (b, b_seeds) = left, right
+def _welch(what: str, a: Sequence[float], b: Sequence[float], tests: int) -> Finding:
+    """Of two sides' means over each of their seeds."""
     error, freedom = welch((stdev(a), len(a)), (stdev(b), len(b)))
-    difference, n = fmean(a) - fmean(b), min(len(a), len(b))
-    found = _finding(what, difference, error, freedom, n, tests, "unpaired scores a side")
-    return found._replace(seeds=min(a_seeds, b_seeds))
+    return _finding(what, fmean(a) - fmean(b), error, freedom, min(len(a), len(b)), tests)
 
 
 def welch(*sides: tuple[float, int]) -> tuple[float, float]:
@@ -301,7 +296,7 @@ def reach(error: float, freedom: float, miss: float = ERROR) -> float:
 
 def _asked(kind: str, margin: float, most: float) -> str:
     """What a comparison of ``kind`` asks; no paper states a margin, but some how large a difference is."""
-    ours = f"{margin:g} (a margin of ours)" if margin else "0"
+    ours = _points(margin)
     if kind == "about_equal":
         return f"within {ours} either way"
     if kind == "at_most":
@@ -309,9 +304,13 @@ def _asked(kind: str, margin: float, most: float) -> str:
     return f"above {ours}" + (f", at most the paper's {most:g}" if most < math.inf else "")
 
 
+def _points(margin: float) -> str:
+    return f"{margin:g} (a margin of ours)" if margin else "0"
+
+
 def _word(kind: str, found: Finding, margin: float = 0.0, most: float = math.inf) -> Outcome:
     """What one difference says of a comparison of ``kind``."""
-    if found.n < LEAST:
+    if found.seeds < LEAST:
         return "undecided at this size"
     if kind == "at_most":
         held, contrary = found.high <= margin, found.lowest > margin

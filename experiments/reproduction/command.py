@@ -108,9 +108,11 @@ def _ask_for_data(specification: Specification, wanted: Reproduction) -> None:
     figure, table = specification.figure, specification.table
     needs = table.needs if table is not None and table.kind == "command" else ""
     if figure is not None and figure.kind == "map":
-        needs = "a folder of labelled sentences (.tsv[.gz]: label, tab, text), or one file"
+        needs = "SentEval's folder, or one of labelled sentences (.tsv[.gz]: label, tab, text), or one such file"
     if needs and wanted.data is None:
         raise UserError(f"data is not set: {specification.id} needs {needs}.")
+    if figure is not None and figure.kind == "map":
+        maps.require(Path(str(wanted.data)), figure.settings.get("senteval", {}))
 
 
 def _print(table: RichTable) -> None:
@@ -192,7 +194,11 @@ def _tell(work: Work) -> None:
     display.fact("runs", side_by_side.how_far([*states.values()], work.runs, work.at_once))
     own = "" if work.wanted.tasks is None else " (judging as long as on the figure's own tasks)"
     display.fact("time", f"{time_left} here, for what is not finished{own}")
-    if specification.table is None or specification.table.kind == "senteval":
+    if specification.figure is not None and specification.figure.kind == "map":
+        display.fact(
+            "scores", f"sentences of {work.wanted.data} whose nearest neighbours in a map have their label"
+        )
+    elif specification.table is None or specification.table.kind == "senteval":
         if work.senteval is None:
             display.fact("scores", "quick judgement on held-out text; data=<SentEval folder> judges on SentEval")
         else:
@@ -310,7 +316,8 @@ def _draw(work: Work, found: Judged, notes: list[str]) -> list[Path]:
     assert figure is not None
     if figure.kind == "map":
         assert work.wanted.data is not None, "_ask_for_data says so"
-        drawn = maps.labelled(work.planned, work.runs, work.wanted.data, figure.settings)
+        axis = specification.point["group"]
+        drawn = maps.labelled(work.planned, work.runs, work.wanted.data, figure.settings, axis)
         return reproduction.draw(figure, [], out, " ".join(notes), drawn)
     if not work.planned:
         return reproduction.draw(figure, [], out, " ".join(["Nothing is trained for it.", *notes]))
@@ -319,7 +326,8 @@ def _draw(work: Work, found: Judged, notes: list[str]) -> list[Path]:
         raise UserError(f"None of the {len(work.planned)} runs is finished and judged: there is nothing to draw.")
     ensembles = _ensembles(work, found) if senteval else {}
     figure, points, more = judged.shown(specification, found, ensembles, senteval=senteval)
-    return reproduction.draw(figure, points, out, " ".join([*notes, *more]))
+    by = judged.stands_in(specification, found, senteval=senteval)
+    return reproduction.draw(figure, points, out, " ".join([*notes, *more]), by=by)
 
 
 def _tabulate(work: Work, found: Judged, notes: list[str]) -> list[Path]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from analysis import runs
 from analysis.figures.description import selectors
@@ -64,8 +64,8 @@ def shown(
 ) -> tuple[Figure, list[Point], list[str]]:
     """The figure as it is to be drawn, its points, and what must be said of its scores.
 
-    Printed values stand beside complete and comparable scores alone, and averages that are not over all tasks say
-    over which they are.
+    Printed values stand beside comparable scores alone, and averages that are not over all tasks say over how many
+    they are.
     """
     figure = specification.figure
     assert figure is not None
@@ -91,20 +91,34 @@ def shown(
         )
     points, marks, notes, labels = [], list(figure.printed), [], []
     for panel, metric in specification.scores.senteval.items():
-        over, label, whole = _over(metric, list(judged.senteval.values()))
-        labels.append(label)
+        score = _measured(metric, list(judged.senteval.values()))
+        labels.append(score.label)
         for run, results in judged.senteval.items():
-            if (value := _value(metric, results, over)) is not None:
+            if (value := _value(metric, results, score.over)) is not None:
                 points.append(_point(specification, run, varied, panel, value))
         for seed, results in ensembles.items():
-            if (value := _value(metric, results, over)) is not None and specification.ensemble:
+            if (value := _value(metric, results, score.over)) is not None and specification.ensemble:
                 points.append(Point(panel, specification.ensemble["group"], "", seed, value))
-        if whole:
-            marks += _marks(specification, panel, metric)
-        elif specification.marks is not None:
-            notes.append(f"{label} may not stand beside the printed values, which are left out.")
+        if specification.marks is None:
+            continue
+        beside = _marks(specification, panel, metric, score.over) if score.comparable else []
+        marks += beside
+        if beside and not score.whole:
+            notes.append(f"{score.label} of printed rows is worked out from their cells over the same tasks.")
+        elif not beside:
+            notes.append(f"{score.label} may not stand beside the printed values, which are left out.")
     notes.insert(0, f"Scores: {', '.join(dict.fromkeys(labels))}, SentEval, protocol {_protocols(judged)}.")
     return replace(figure, printed=tuple(marks)), points, notes
+
+
+def stands_in(specification: Specification, judged: Judged, *, senteval: bool) -> str:
+    """What statements are judged by in a figure whose scores are not wholly the paper's; "" where they are."""
+    if not senteval:
+        return f"{', '.join(dict.fromkeys(specification.scores.quick.values()))} {QUICK}"
+    found = [
+        _measured(metric, list(judged.senteval.values())) for metric in specification.scores.senteval.values()
+    ]
+    return ", ".join(dict.fromkeys(one.label for one in found if not one.whole))
 
 
 def claimed(specification: Specification, judged: Judged, ensembles: Mapping[int, Results]) -> list[str]:
@@ -119,8 +133,10 @@ def claimed(specification: Specification, judged: Judged, ensembles: Mapping[int
         point={"group": specification.point.get("row", "row")},
     )
     figure, points, notes = shown(rows, judged, ensembles, senteval=True)
-    averages = {panel: _over(metric, list(judged.senteval.values())) for panel, metric in claims.scores.items()}
-    partly = {panel: f"{panel} is {label} here" for panel, (_, label, whole) in averages.items() if not whole}
+    averages = {
+        panel: _measured(metric, list(judged.senteval.values())) for panel, metric in claims.scores.items()
+    }
+    partly = {panel: f"{panel} is {one.label} here" for panel, one in averages.items() if not one.whole}
     synthetic = {}
     for run, row in judged.facts.items():
         if what := made_up(row):
@@ -162,19 +178,31 @@ def _point(specification: Specification, run: Run, varied: Sequence[str], panel:
     )
 
 
-def _over(metric: str, results: Sequence[Results]) -> tuple[set[str] | None, str, bool]:
-    """The tasks that all ``results`` have, the average's label, and whether it is complete and comparable."""
+class _Measured(NamedTuple):
+    """What a metric is in some results: the tasks that an average is ``over`` (None: it is a single task's).
+
+    ``whole``: whether it is what its name says; ``comparable``: whether it is of SentEval's own data.
+    """
+
+    over: set[str] | None
+    label: str
+    whole: bool
+    comparable: bool
+
+
+def _measured(metric: str, results: Sequence[Results]) -> _Measured:
+    """An average is over the tasks that all ``results`` have."""
     rule = RULES.get(metric)
     if rule is None:
         task = metric.partition(".")[0]
         apart = any(task in one.tasks and incomparable(task, one.tasks[task]) for one in results)
-        return None, f"{metric} (not comparable)" if apart else metric, not apart
+        return _Measured(None, f"{metric} (not comparable)" if apart else metric, not apart, not apart)
     tasks = {task for task in rule.tasks if all(_has(rule, task, one) for one in results)}
     apart_tasks = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
     found = average(rule, _scores(results[0]), apart_tasks, tasks) if results and tasks else None
     if found is None:
-        return tasks, f"{metric} (no task in common)", False
-    return tasks, found.label, found.complete
+        return _Measured(tasks, f"{metric} (no task in common)", whole=False, comparable=False)
+    return _Measured(tasks, found.label, found.complete, not found.apart)
 
 
 def _value(metric: str, results: Results, over: set[str] | None) -> float | None:
@@ -194,8 +222,8 @@ def _scores(results: Results) -> Scores:
     return lambda task, metric: measure(results.tasks[task], metric) if task in results.tasks else None
 
 
-def _marks(specification: Specification, panel: str, metric: str) -> list[Mark]:
-    """The paper's own values of this score, where it prints them."""
+def _marks(specification: Specification, panel: str, metric: str, over: set[str] | None) -> list[Mark]:
+    """The paper's own values of this score: printed, or worked out from printed ones ``over`` the same tasks."""
     marks = specification.marks
     if marks is None:
         return []
@@ -205,8 +233,8 @@ def _marks(specification: Specification, panel: str, metric: str) -> list[Mark]:
         if place is None:
             continue
         if metric in RULES:
-            cell = row.cells.get(("", metric))
-            mean = average(RULES[metric], row.score, (), set(RULES[metric].tasks))
+            cell = row.cells.get(("", metric)) if over == set(RULES[metric].tasks) else None
+            mean = average(RULES[metric], row.score, (), over)
             value = cell.value if cell else mean.value if mean else None
         else:
             task, _, name = metric.partition(".")

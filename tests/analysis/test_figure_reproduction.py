@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from analysis.figures import drawing, span_lengths, style
+from analysis.figures import drawing, labelled_maps, span_lengths, style
 from analysis.figures.reproduction import Point, draw, figure_from, labelled_map
 from analysis.projection_map import Labelled
 from data.errors import UserError
@@ -91,17 +91,13 @@ def test_files_text_and_csv(tmp_path: Path) -> None:
     assert "5 seeds; asked: above 0\n" in text
 
 
-def test_a_verdict_of_few_seeds_says_so(tmp_path: Path) -> None:
-    for seeds, words in ((1, "of 1 seed alone"), (2, "of 2 seeds alone")):
-        points = [
-            point._replace(setting=f"tau={i}", score=point.score + i / 10 * int(point.x))
-            for i in range(4)
-            for point in scores(seeds=seeds)
-        ]
-        text = draw(figure_from(described()), points, tmp_path, NOTE)[3].read_text()
-        assert f"- **held, {words}** (section 5.2): two beat one" in text
-        assert f"{8 * seeds} pairs" in text
-    assert "seeds alone" not in draw(figure_from(described()), scores(seeds=3), tmp_path, NOTE)[3].read_text()
+def test_too_few_seeds_decide_nothing_and_are_told(tmp_path: Path) -> None:
+    for seeds, words in ((1, "of 1 seed"), (2, "of 2 seeds")):
+        text = draw(figure_from(described()), scores(seeds=seeds), tmp_path, NOTE)[3].read_text()
+        assert "- **undecided at this size** (section 5.2): two beat one" in text
+        assert f"\n  - {words}: fewer than 3 decide nothing\n" in text
+    text = draw(figure_from(described()), scores(seeds=3), tmp_path, NOTE)[3].read_text()
+    assert "- **held** (section 5.2): two beat one" in text and "  - of 3" not in text
 
 
 def test_the_same_scores_give_the_same_bytes(tmp_path: Path) -> None:
@@ -221,6 +217,29 @@ def test_map(tmp_path: Path) -> None:
     assert len(paths[4].read_text().splitlines()) == 1 + 3 * 93
     assert len(read_points(paths[2])) == 9
     assert "in the map − by guessing: +6" in paths[3].read_text()
+
+
+def test_maps_of_several_models_stand_below_each_other(tmp_path: Path) -> None:
+    data = Labelled([f"text {i}" for i in range(93)], [str(i % 3) for i in range(93)])
+    vectors = np.random.default_rng(0).normal(size=(93, 8))
+    maps = [
+        labelled_map(panel, data, vectors, seed=seed, model=model)
+        for model in ("GenSen", "skip-thought")
+        for seed in (1, 2)
+        for panel in ("TREC", "SUBJ")
+    ]
+    figure = figure_from({"id": "a/1", "title": "t", "kind": "map", "x": "", "y": "", "panels": ["SUBJ", "TREC"]})
+    with style.look():
+        titles = [axes.get_title(loc="left") for axes in labelled_maps.picture(figure, maps, NOTE).get_axes()]
+    assert titles == [
+        f"{model}: {panel}, 93 sentences" for model in ("GenSen", "skip-thought") for panel in ("SUBJ", "TREC")
+    ]
+    groups = {point.group for point in labelled_maps.agreements(maps)}
+    assert groups == {
+        f"{model}, {what}"
+        for model in ("GenSen", "skip-thought")
+        for what in ("in the map", "in the vectors", "by guessing")
+    }
 
 
 def test_nothing_to_draw_is_said_and_nothing_written(tmp_path: Path) -> None:

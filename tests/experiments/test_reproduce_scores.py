@@ -81,6 +81,7 @@ def test_quick_scores_say_so_and_stand_beside_nothing_printed(tmp_path: Path, pl
     assert shown.y == "recall@1 on held-out text, % (quick judgement, not SentEval)"
     assert shown.printed == ()
     assert "there is no SentEval data here" in note
+    assert judged.stands_in(figure(), found, senteval=False) == shown.y
     assert [(one.group, one.x, one.seed, one.score, one.setting, one.run) for one in points] == [
         ("D", "1", 1, 11.0, "lr=low", "D1low1"),
         ("D", "1", 2, 12.0, "lr=low", "D1low2"),
@@ -128,8 +129,14 @@ def test_an_average_is_over_the_tasks_that_all_have(tmp_path: Path, planned: lis
     found = judged.collect(planned, tmp_path, "default")
     shown, points, notes = judged.shown(figure(senteval={"": "declutr_downstream"}), found, {}, senteval=True)
     assert [one.score for one in points] == [80.0, 90.0]
-    assert notes[0] == "Scores: declutr_downstream (1 of 17), SentEval, protocol default."
-    assert shown.printed == ()
+    assert notes == [
+        "Scores: declutr_downstream (1 of 17), SentEval, protocol default.",
+        "declutr_downstream (1 of 17) of printed rows is worked out from their cells over the same tasks.",
+    ]
+    assert [mark.score for mark in shown.printed] == [91.2]  # ConsSent-D(5)'s TREC
+    by = judged.stands_in(figure(senteval={"": "declutr_downstream"}), found, senteval=True)
+    assert by == "declutr_downstream (1 of 17)"
+    assert not judged.stands_in(figure(senteval={"": "TREC.test"}), found, senteval=True)
 
 
 def test_runs_without_a_score_are_not_behind_a_picture(tmp_path: Path, planned: list[Run]) -> None:
