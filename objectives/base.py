@@ -175,6 +175,7 @@ class Objective(nn.Module, ABC):
 
         Raises:
             UnfitError: if it reads no order of words, and this is of nothing else.
+            UserError: if it could with other settings (longer inputs, say).
         """
         if self.needs.order and not encoder.reads_order:
             raise UnfitError(

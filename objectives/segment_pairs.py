@@ -110,7 +110,7 @@ class SegmentPairs(Objective):
         return Needs(unit="sentence", mask_token=self.mlm_weight > 0)
 
     def materials(self, corpus: Corpus) -> Mapping[str, Material]:
-        tokens = max(2, min(self.max_length, corpus.tokenizer.model_max_length))  # `build` refuses less
+        tokens = max(2, min(self.max_length, corpus.tokenizer.model_max_length))  # `require` refuses less
         train, dev = (self.places(corpus.store, part, tokens) for part in ("train", "dev"))
         text = RunningText(corpus.store, corpus.store.documents, train.indices, dev.indices)
         rng = generator(FIXED)

@@ -43,7 +43,7 @@ class Series:
 
 
 def looks(figure: Figure, groups: Sequence[str]) -> dict[str, Series]:
-    """A look for each group: its objective's colour; a ramp where no group is of one.
+    """A look for each group: its objective's colour, grey beside such, and a ramp where none is of an objective.
 
     Of several groups in one colour the later ones are paler and dashed; each group has a marker of its own.
     """

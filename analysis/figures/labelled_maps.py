@@ -1,4 +1,4 @@
-"""GenSen's figure 1: t-SNE maps of labelled sentences, one panel a data set (parts of analysis.projection_map)."""
+"""GenSen's figure 1: t-SNE maps of labelled sentences by analysis.projection_map, one a data set and model."""
 
 from __future__ import annotations
 
@@ -58,17 +58,21 @@ def picture(figure: Figure, maps: Sequence[LabelledMap], note: str) -> Picture:
     """The first map of each panel by each model; within ``style.look()``."""
     panels = in_order(figure.panels, (one.panel for one in maps))
     models = in_order(figure.groups, (one.model for one in maps))
-    places = [(model, panel) for model in models for panel in panels]
-    across = len(panels) if len(models) > 1 else min(len(panels), drawing.MOST_ACROSS)
-    rows = -(-len(places) // across)
-    seeds = {one.seed for one in maps}
-    keys = [f"Maps of seed {maps[0].seed}; the scores of all seeds are in the data."] if len(seeds) > 1 else []
+    drawn = [
+        next(one for one in maps if (one.model, one.panel) == (model, panel))
+        for model in models
+        for panel in panels
+    ]
+    across = min(len(panels), drawing.MOST_ACROSS)
+    rows = -(-len(drawn) // across)
+    shown = ", ".join(map(str, dict.fromkeys(one.seed for one in drawn)))
+    several = len({one.seed for one in maps}) > 1
+    keys = [f"Maps of seed {shown}; the scores of all seeds are in the data."] if several else []
     whole, body = drawing.framed(figure, note, rows * (SIDE if across > 1 else 2 * SIDE), keys)
     grid = body.subplots(rows, across, squeeze=False)
-    for axes in grid.flat[len(places) :]:
+    for axes in grid.flat[len(drawn) :]:
         axes.set_visible(False)
-    for axes, place in zip(grid.flat, places, strict=False):
-        one = next(found for found in maps if (found.model, found.panel) == place)
+    for axes, one in zip(grid.flat, drawn, strict=False):
         projection_map.scatter(axes, one.places, one.data, size=0.75 if across > 1 else 1.0)
         axes.set_title(": ".join(filter(None, (one.model, f"{one.panel}, {len(one.places):,} sentences"))))
         axes.set_xlabel(

@@ -109,13 +109,13 @@ def verdict_lines(verdicts: Sequence[Verdict], unit: str = "points", by: str = "
         return []
     lines = ["## What the paper states, and what ours shows", ""]
     if by:
-        lines += [escape_markdown(f"Here by {by}, in place of all that the paper's scores are over:"), ""]
+        lines += [escape_markdown(f"Here by {by}, in place of the paper's scores:"), ""]
     for verdict in verdicts:
         says = escape_markdown(verdict.statement.says)
         section = escape_markdown(verdict.statement.section)
         where = f"section {section}" if section[:1].isdigit() else section
         lines.append(f"- **{verdict.outcome}** ({where}): {says}")
-        if verdict.findings and verdict.seeds < LEAST:
+        if verdict.outcome == "undecided at this size" and verdict.seeds < LEAST:
             lines.append(
                 f"  - of {verdict.seeds} seed{'s' * (verdict.seeds != 1)}: fewer than {LEAST} decide nothing"
             )

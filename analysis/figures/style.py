@@ -42,6 +42,8 @@ OBJECTIVES = {
     "conssent_c": "#44AA99",
 }
 OTHER = "#4D4D4D"  # an objective that has no colour of its own yet
+# For pictures in which no objective is drawn (the notebooks' documents and curves).
+SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#4D4D4D")
 MARKERS = "os^Dv<>phP*"  # beside colours, so that a picture can be read in grey
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
 INK = "#1F2430"

@@ -4,8 +4,8 @@
 
 k runs over the seeds that the two sides have in common. Runs of one seed share their start and the order of their
 data, so that their differences are no independent evidence: d_k is the mean over what else both sides have (every
-setting, and every panel, group or x that neither names). Sides without two such differences are compared by
-Welch's interval, of means over each seed likewise. Fewer than LEAST seeds decide nothing.
+setting, and every panel, group or x that neither names). Sides with too few seeds in common, and enough of their
+own, are compared by Welch's interval, of means over each seed likewise. Fewer than LEAST seeds decide nothing.
 
 A statement of m differences holds if each does by its 95 % interval; that one of them is contrary counts by its
 interval at 1 - 0.05 / m alone (Bonferroni). Of normal differences "held" is wrong in at most 2.5 % of the cases,
@@ -63,7 +63,7 @@ class Finding(NamedTuple):
     lowest: float
     highest: float
     n: int
-    of: str = "pairs"
+    of: str = "seeds"
     seeds: int = 0
     asked: str = ""
     share: bool = False
@@ -182,10 +182,11 @@ class _Judge:
         what = _contrast(left, right)
         differences = _by_seed({key: a[key] - b[key] for key in a if key in b})
         ours, theirs = _by_seed(a), _by_seed(b)
-        if len(differences) < 2 <= min(len(ours), len(theirs)):
+        fewest = min(len(ours), len(theirs))
+        if len(differences) < 2 <= fewest or len(differences) < LEAST <= fewest:
             return _welch(what, ours, theirs, tests)
         if not differences:
-            return _finding(what, fmean(ours) - fmean(theirs), math.nan, 0, min(len(ours), len(theirs)), tests)
+            return _finding(what, fmean(ours) - fmean(theirs), math.nan, 0, fewest, tests)
         n = len(differences)
         error = stdev(differences) / math.sqrt(n) if n > 1 else math.nan
         of = "documents" if self.figure.kind == "density" else "seeds"
@@ -203,11 +204,11 @@ class _Judge:
         )
         falls = any(part.highest < 0 and part.seeds >= LEAST for part in parts)
         word = _word("greater", whole)
-        asked = f"no step down by more than {_points(margin)}" if margin else "no step down"
+        asked = f"no clear step down, and none by more than {_points(margin)}"
         found = [whole._replace(asked="above 0"), *(part._replace(asked=asked) for part in parts)]
         if falls or word == "not held":
             return "not held", found
-        up = word == "held" and all(part.low >= -margin for part in parts)
+        up = word == "held" and all(part.low >= -margin and part.seeds >= LEAST for part in parts)
         return "held" if up else "undecided at this size", found
 
     def _peak_inside(self, of: Selector, tests: int) -> tuple[Outcome, list[Finding]]:

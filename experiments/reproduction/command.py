@@ -111,8 +111,8 @@ def _ask_for_data(specification: Specification, wanted: Reproduction) -> None:
         needs = "SentEval's folder, or one of labelled sentences (.tsv[.gz]: label, tab, text), or one such file"
     if needs and wanted.data is None:
         raise UserError(f"data is not set: {specification.id} needs {needs}.")
-    if figure is not None and figure.kind == "map":
-        maps.require(Path(str(wanted.data)), figure.settings.get("senteval", {}))
+    if figure is not None and figure.kind == "map" and wanted.data is not None:
+        maps.require(Path(wanted.data), figure.settings.get("senteval", {}))
 
 
 def _print(table: RichTable) -> None:

@@ -106,7 +106,12 @@ def shown(
         if beside and not score.whole:
             notes.append(f"{score.label} of printed rows is worked out from their cells over the same tasks.")
         elif not beside:
-            notes.append(f"{score.label} may not stand beside the printed values, which are left out.")
+            why = (
+                "is not among the printed values"
+                if score.comparable
+                else "may not stand beside the printed values"
+            )
+            notes.append(f"{score.label} {why}, which are left out.")
     notes.insert(0, f"Scores: {', '.join(dict.fromkeys(labels))}, SentEval, protocol {_protocols(judged)}.")
     return replace(figure, printed=tuple(marks)), points, notes
 

@@ -57,8 +57,6 @@ def require(data: Path, senteval: Mapping[str, Sequence[str]]) -> None:
     Raises:
         UserError: saying what it may be.
     """
-    if not data.exists():
-        raise UserError(f"data={data}: there is no such file or folder.")
     if not (_files(data) or _tasks(data, senteval)):
         tasks = f", and no {' or '.join(senteval)} of SentEval" if senteval else ""
         raise UserError(f"data={data} has no labelled sentences: no .tsv or .tsv.gz (label, tab, text){tasks}.")

@@ -49,9 +49,10 @@ def nearest(hues: Collection[str], eyes: object) -> float:
     [
         [style.ACCENT, *(hue for name, hue in style.OBJECTIVES.items() if name not in SINGLE_TASKS)],
         [style.OBJECTIVES[name] for name in ("conssent_mt", *SINGLE_TASKS)] + [style.OTHER],
+        style.SERIES,
         style.ramp(5),
     ],
-    ids=["objectives", "ConsSent's tasks", "ramp"],
+    ids=["objectives", "ConsSent's tasks", "series", "ramp"],
 )
 def test_colours_stay_apart(group: list[str], eyes: str) -> None:
     assert nearest(group, SEEN[eyes]) > 10  # 2.3 is a just noticeable difference
@@ -66,5 +67,5 @@ def test_a_test_that_can_fail() -> None:
 
 
 def test_colours_are_seen_on_white() -> None:
-    for hue in (*style.OBJECTIVES.values(), style.OTHER):
+    for hue in (*style.OBJECTIVES.values(), style.OTHER, *style.SERIES):
         assert lab(hue, np.eye(3))[0] < 80
