@@ -45,7 +45,7 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True)
 class Needs:
-    """What an objective asks of corpus and encoder; checked before anything is built.
+    """What an objective asks of corpus and encoder.
 
     Attributes:
         unit: what one example is drawn from.

@@ -138,6 +138,13 @@ def left_out(specification: Specification, wanted: Reproduction) -> list[str]:
     return [f"{label}: needs {ASKED[file]}" for label, file in lacking if file is not None]
 
 
+def not_taken(specification: Specification, wanted: Reproduction) -> list[str]:
+    """The keys of files that the command line names and no value of the axes takes."""
+    values = [value for labels in specification.axes.values() for value in labels.values()]
+    taken = [text for value in values for text in value.overrides]
+    return [file.strip("{}") for file in _files(wanted) if not any(file in text for text in taken)]
+
+
 def _lacking(overrides: Sequence[str], wanted: Reproduction) -> str | None:
     """The file that these overrides need and the command line does not name."""
     given = _files(wanted)

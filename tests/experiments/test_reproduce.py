@@ -152,6 +152,8 @@ def test_rows_that_need_a_file_wait_for_it(tmp_path: Path) -> None:
     found = plan(given, wanted(vectors=vectors), check=flat)
     assert f"encoder.vectors={vectors}" in found[0].overrides
     assert planning.left_out(given, wanted(vectors=vectors)) == []
+    assert planning.not_taken(given, wanted(vectors=vectors, nli={"path": ["x"]})) == ["nli"]
+    assert planning.not_taken(small(), wanted(vectors=vectors)) == ["vectors"]
 
 
 def test_inference_is_learned_from_data_or_at_teaching_size_from_a_grammar(tmp_path: Path) -> None:
