@@ -90,6 +90,9 @@ def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
     specification = read(find(str(wanted.figure)))
     if wanted.data == TREEBANK and TREEBANK not in (specification.table.needs if specification.table else ""):
         raise UserError(f"data={TREEBANK}: {specification.id} is not of trees; data=<folder> names its data.")
+    for key in planning.not_taken(specification, wanted):
+        more = " (GenSen's rows take objective.nli=)" if key == "nli" else ""
+        raise UserError(f"{key}: {specification.id} has no row that takes it{more}.")
     if not wanted.dry_run:
         _ask_for_data(specification, wanted)
     planned = planning.plan(specification, wanted, passed)
@@ -104,11 +107,8 @@ def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
 
 
 def _ask_for_data(specification: Specification, wanted: Reproduction) -> None:
-    """Refuses, before anything is trained, what is judged on data that nobody named, and data for no row."""
+    """Refuses, before anything is trained, what is judged on data that nobody named."""
     figure, table = specification.figure, specification.table
-    for key in planning.not_taken(specification, wanted):
-        more = " (GenSen's rows take objective.nli=)" if key == "nli" else ""
-        raise UserError(f"{key}: {specification.id} has no row that takes it{more}.")
     needs = table.needs if table is not None and table.kind == "command" else ""
     if figure is not None and figure.kind == "map":
         needs = "SentEval's folder, or one of labelled sentences (.tsv[.gz]: label, tab, text), or one such file"
