@@ -152,7 +152,9 @@ def test_rows_that_need_a_file_wait_for_it(tmp_path: Path) -> None:
     found = plan(given, wanted(vectors=vectors), check=flat)
     assert f"encoder.vectors={vectors}" in found[0].overrides
     assert planning.left_out(given, wanted(vectors=vectors)) == []
-    assert planning.not_taken(given, wanted(vectors=vectors, nli={"path": ["x"]})) == ["nli"]
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    nli = {"path": [str(tmp_path / "a.jsonl")]}
+    assert planning.not_taken(given, wanted(vectors=vectors, nli=nli)) == ["nli"]
     assert planning.not_taken(small(), wanted(vectors=vectors)) == ["vectors"]
 
 
