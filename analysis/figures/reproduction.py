@@ -104,7 +104,10 @@ def _text(figure: Figure, verdicts: Sequence[Verdict], note: str, by: str) -> st
 
 
 def verdict_lines(verdicts: Sequence[Verdict], unit: str = "points", by: str = "") -> list[str]:
-    """A section of Markdown, by line: each of the paper's statements with its outcome; none without statements."""
+    """A section of Markdown, by line: each of the paper's statements with its outcome; none without statements.
+
+    ``unit`` is the findings', ``by`` as ``draw`` takes it.
+    """
     if not verdicts:
         return []
     lines = ["## What the paper states, and what ours shows", ""]

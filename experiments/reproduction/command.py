@@ -110,12 +110,13 @@ def _ask_for_data(specification: Specification, wanted: Reproduction) -> None:
     """Refuses, before anything is trained, what is judged on data that nobody named."""
     figure, table = specification.figure, specification.table
     needs = table.needs if table is not None and table.kind == "command" else ""
-    if figure is not None and figure.kind == "map":
+    mapped = figure if figure is not None and figure.kind == "map" else None
+    if mapped:
         needs = "SentEval's folder, or one of labelled sentences (.tsv[.gz]: label, tab, text), or one such file"
     if needs and wanted.data is None:
         raise UserError(f"data is not set: {specification.id} needs {needs}.")
-    if figure is not None and figure.kind == "map" and wanted.data is not None:
-        maps.require(Path(wanted.data), figure.settings.get("senteval", {}))
+    if mapped and wanted.data is not None:
+        maps.require(Path(wanted.data), mapped.settings.get("senteval", {}))
 
 
 def _print(table: RichTable) -> None:

@@ -91,7 +91,7 @@ def shown(
         )
     points, marks, notes, labels = [], list(figure.printed), [], []
     for panel, metric in specification.scores.senteval.items():
-        score = _measured(metric, list(judged.senteval.values()))
+        score = _measured(metric, judged)
         labels.append(score.label)
         for run, results in judged.senteval.items():
             if (value := _value(metric, results, score.over)) is not None:
@@ -120,9 +120,7 @@ def stands_in(specification: Specification, judged: Judged, *, senteval: bool) -
     """What statements are judged by in a figure whose scores are not wholly the paper's; "" where they are."""
     if not senteval:
         return f"{', '.join(dict.fromkeys(specification.scores.quick.values()))} {QUICK}"
-    found = [
-        _measured(metric, list(judged.senteval.values())) for metric in specification.scores.senteval.values()
-    ]
+    found = [_measured(metric, judged) for metric in specification.scores.senteval.values()]
     return ", ".join(dict.fromkeys(one.label for one in found if not one.whole))
 
 
@@ -138,9 +136,7 @@ def claimed(specification: Specification, judged: Judged, ensembles: Mapping[int
         point={"group": specification.point.get("row", "row")},
     )
     figure, points, notes = shown(rows, judged, ensembles, senteval=True)
-    averages = {
-        panel: _measured(metric, list(judged.senteval.values())) for panel, metric in claims.scores.items()
-    }
+    averages = {panel: _measured(metric, judged) for panel, metric in claims.scores.items()}
     partly = {panel: f"{panel} is {one.label} here" for panel, one in averages.items() if not one.whole}
     synthetic = {}
     for run, row in judged.facts.items():
@@ -195,8 +191,9 @@ class _Measured(NamedTuple):
     comparable: bool
 
 
-def _measured(metric: str, results: Sequence[Results]) -> _Measured:
-    """An average is over the tasks that all ``results`` have."""
+def _measured(metric: str, judged: Judged) -> _Measured:
+    """An average is over the tasks that all results have."""
+    results = list(judged.senteval.values())
     rule = RULES.get(metric)
     if rule is None:
         task = metric.partition(".")[0]

@@ -11,7 +11,7 @@ from analysis.figures.reproduction import LabelledMap, labelled_map
 from analysis.opening import Named, device
 from analysis.projection_map import Labelled
 from analysis.senteval.examples import Examples
-from analysis.senteval.tasks import absent, find, roots
+from analysis.senteval.tasks import Task, absent, find, roots
 from data.errors import UserError
 from experiments.reproduction.planning import Run
 
@@ -79,6 +79,6 @@ def _files(data: Path) -> list[Path]:
     return sorted([*data.glob("*.tsv"), *data.glob("*.tsv.gz")]) if data.is_dir() else [data]
 
 
-def _tasks(data: Path, senteval: Mapping[str, Sequence[str]]) -> list[Any]:
+def _tasks(data: Path, senteval: Mapping[str, Sequence[str]]) -> list[Task]:
     tasks = find(senteval) if senteval and data.is_dir() else []
     return [task for task in tasks if absent(task, roots(data)[task.group]) is None]

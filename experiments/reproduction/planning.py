@@ -82,11 +82,7 @@ def combinations(specification: Specification, grid: Grid, passed: Sequence[str]
         if axis == MODEL and "encoder" in given:
             chosen = [Value(given["encoder"])]
         for value in chosen:
-            own = [
-                *value.overrides,
-                *(text for part in value.by.values() for more in part.values() for text in more),
-            ]
-            for key in (key_of(text) for text in own):
+            for key in map(key_of, value.texts):
                 if key in given and axis != MODEL:
                     raise UserError(f"{key}: {specification.id} sets it itself ({axis}: {', '.join(labels)}).")
         values.append(chosen)
@@ -140,8 +136,7 @@ def left_out(specification: Specification, wanted: Reproduction) -> list[str]:
 
 def not_taken(specification: Specification, wanted: Reproduction) -> list[str]:
     """The keys of files that the command line names and no value of the axes takes."""
-    values = [value for labels in specification.axes.values() for value in labels.values()]
-    taken = [text for value in values for text in value.overrides]
+    taken = [text for values in specification.axes.values() for value in values.values() for text in value.texts]
     return [file.strip("{}") for file in _files(wanted) if not any(file in text for text in taken)]
 
 

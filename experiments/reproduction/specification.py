@@ -50,6 +50,12 @@ class Value:
     pooling: str = ""
     other_encoder: bool = False
 
+    @property
+    def texts(self) -> list[str]:
+        """All overrides that a run of it may have."""
+        more = (text for part in self.by.values() for texts in part.values() for text in texts)
+        return [*self.overrides, *more]
+
 
 @dataclass(frozen=True)
 class Grid:
