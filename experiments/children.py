@@ -35,12 +35,14 @@ class Job:
             is to be done.
         log: file that gets what they say.
         weight: of its share in the time that all take.
+        after: names of the jobs that must have ended before it begins, well or not.
     """
 
     name: str
     commands: Sequence[Callable[[], Sequence[str] | None]]
     log: Path
     weight: float = 1.0
+    after: Sequence[str] = ()
 
 
 @dataclass
@@ -74,7 +76,7 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
     An interrupt goes to the children once, so that runs in training end with a checkpoint; a second kills them.
 
     Args:
-        jobs: in the order in which they begin.
+        jobs: in the order in which they begin, but for those that wait for others.
         at_once: children at a time.
         threads: of each child on a CPU.
         watch: is told now and then.
@@ -94,8 +96,9 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
     with _terminations():
         try:
             while waiting or at_work:
-                while waiting and len(at_work) < at_once:
-                    at_work.append(Working(waiting.pop(0)))
+                while len(at_work) < at_once and (ready := _ready(waiting, at_work)) is not None:
+                    waiting.remove(ready)
+                    at_work.append(Working(ready))
                 for one in list(at_work):
                     if not _advance(one, environment, failed):
                         at_work.remove(one)
@@ -107,6 +110,12 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
             _end([one.process for one in at_work if one.process is not None])
             raise
     return failed
+
+
+def _ready(waiting: Sequence[Job], at_work: Sequence[Working]) -> Job | None:
+    """The first job that nothing it is ``after`` keeps from beginning."""
+    left = {job.name for job in waiting} | {one.job.name for one in at_work}
+    return next((job for job in waiting if left.isdisjoint(job.after)), None)
 
 
 def _advance(one: Working, environment: Mapping[str, str], failed: dict[str, Failure]) -> bool:

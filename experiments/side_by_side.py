@@ -43,6 +43,12 @@ def name_of(config: Mapping[str, Any]) -> str:
     return "-".join(map(str, (*chosen, config["seed"], digest)))
 
 
+def joined_name(members: Sequence[str]) -> str:
+    """Of the folder that has the encoders of the runs ``members``, in this order."""
+    digest = hashlib.sha256(json.dumps(list(members)).encode()).hexdigest()[:10]
+    return f"{members[0].rpartition('-')[0]}-joined-{digest}"
+
+
 def state(folder: Path) -> State:
     """How far the run in ``folder`` is."""
     if not (folder / "config.yaml").exists():

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import get_args
 
-import torch
 from rich.console import Console
 from rich.table import Table as RichTable
 
@@ -21,56 +18,18 @@ from analysis.senteval.results import Results
 from analysis.senteval.tasks import TASKS, available
 from analysis.syntax import TREEBANK
 from data.errors import UserError
-from data.tokenising import cores
 from experiments import budget, compose, side_by_side
 from experiments.children import Failure, Job
 from experiments.judging import DOWNLOADED
 from experiments.progress import Display
-from experiments.reproduction import judged, maps, planning, tables
+from experiments.reproduction import joining, judged, listing, maps, planning, tables
 from experiments.reproduction.judged import Judged
 from experiments.reproduction.planning import Run
-from experiments.reproduction.settings import Reproduction, Size
+from experiments.reproduction.settings import Reproduction
 from experiments.reproduction.specification import Specification, find, names, read
+from experiments.reproduction.work import Work, apart, room, scored, speed, tasks_of
 from experiments.run_folder import ROOT
 from experiments.side_by_side import results_folder
-
-
-@dataclass(frozen=True)
-class Work:
-    """A figure and how it is made here.
-
-    Attributes:
-        senteval: SentEval's folder, None where scores are of the quick judgement.
-        at_once: runs at a time.
-        passed: overrides of the runs.
-    """
-
-    specification: Specification
-    wanted: Reproduction
-    passed: Sequence[str]
-    planned: Sequence[Run]
-    senteval: Path | None
-    at_once: int
-    display: Display
-
-    @property
-    def runs(self) -> Path:
-        return Path(self.wanted.runs)
-
-    @property
-    def folders(self) -> list[Path]:
-        """Of the runs, each once: several rows may be of one run, judged by several poolings."""
-        return list(dict.fromkeys(self.runs / run.name for run in self.planned))
-
-    @property
-    def protocol(self) -> str | None:
-        if self.senteval is None:
-            return None
-        return self.wanted.protocol or self.specification.scores.protocol
-
-    @property
-    def tasks(self) -> tuple[str, ...] | None:
-        return _tasks(self.specification, self.wanted)
 
 
 def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
@@ -82,7 +41,7 @@ def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
     """
     display = Display()
     if wanted.list:
-        _print(catalogue())
+        _print(listing.catalogue())
         for name in names():
             for line in read(name).cannot:
                 display.say(f"{name}: {line}", style="dim")
@@ -95,13 +54,14 @@ def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
         raise UserError(f"{key}: {specification.id} has no row that takes it{more}.")
     if not wanted.dry_run:
         _ask_for_data(specification, wanted)
-    planned = planning.plan(specification, wanted, passed)
+    senteval = _senteval(specification, wanted)
+    planned = planning.plan(specification, wanted, passed, joined=not apart(specification, senteval))
     at_once = wanted.jobs or room(wanted.threads)
-    work = Work(specification, wanted, passed, planned, _senteval(specification, wanted), at_once, display)
+    work = Work(specification, wanted, passed, planned, senteval, at_once, display)
     _tell(work)
     if wanted.dry_run:
         if planned:
-            _print(table_of_runs(work))
+            _print(listing.table_of_runs(work))
         return 0
     return _show(work, _train_and_judge(work))
 
@@ -124,61 +84,6 @@ def _print(table: RichTable) -> None:
     Console(width=Console(width=1000).measure(table).maximum).print(table)
 
 
-def room(threads: int) -> int:
-    """How many runs go at the same time: one on a GPU, else one for each ``threads`` cores."""
-    if torch.cuda.is_available():
-        return 1
-    return max(1, cores() // threads)
-
-
-def catalogue() -> RichTable:
-    """All that can be reproduced: runs, and what they cost here, at both sizes."""
-    speed = _speed(1)
-    table = RichTable(title="What can be reproduced (figure=<name>)", title_justify="left", header_style="bold")
-    for name in ("name", "what", "runs, teaching", "here", "runs, paper", "here"):
-        numbers = name.startswith(("runs", "here"))
-        table.add_column(name, justify="right" if numbers else "left", no_wrap=name == "name")
-    for name in names():
-        specification = read(name)
-        cells = []
-        for size in get_args(Size):
-            grid = specification.grids.get(size)
-            if grid is None:
-                cells += ["–", ""]
-                continue
-            runs, seconds = planning.cost(specification, Reproduction(figure=name, budget=size), speed)
-            combinations = planning.combinations(specification, grid)
-            unknown = not grid.flops and any(value.share for values in combinations for value in values)
-            cells += [str(runs), "?" if unknown else budget.about(seconds / room(1))]
-        table.add_row(name, specification.title, *cells)
-    return table
-
-
-def table_of_runs(work: Work) -> RichTable:
-    """The runs of a figure: where they stand in it, how long each takes here, and how far it is."""
-    grid = planning.grid_of(work.specification, work.wanted)
-    speed = _speed(work.wanted.threads)
-    table = RichTable(header_style="bold", title_justify="left")
-    varied = [axis for axis in grid.axes if len({run.labels[axis] for run in work.planned}) > 1]
-    for name in (*varied, "seed"):
-        table.add_column(name)
-    table.add_column("here", justify="right")
-    table.add_column("state")
-    table.add_column("run", no_wrap=True)
-    styles = {"finished": "green", "begun": "yellow", "broken": "red", "missing": "dim"}
-    for run in work.planned:
-        state = side_by_side.state(work.runs / run.name)
-        seconds = run.flops / speed + grid.judged if planning.timed(grid, work.passed) else 0.0
-        table.add_row(
-            *(run.labels[axis] for axis in varied),
-            str(run.seed),
-            budget.about(seconds) if seconds else "?",
-            f"[{styles[state]}]{state}[/{styles[state]}]",
-            run.name,
-        )
-    return table
-
-
 def _tell(work: Work) -> None:
     """What is going to be done, in a few lines."""
     display, specification = work.display, work.specification
@@ -188,21 +93,24 @@ def _tell(work: Work) -> None:
     if not work.planned:
         display.fact("runs", "none is needed")
         return
-    states = {folder.name: side_by_side.state(folder) for folder in work.folders}
+    states = {run.name: side_by_side.state(work.runs / run.name) for run in work.planned}
     grid = planning.grid_of(specification, work.wanted)
     left = [run for run in work.planned if states[run.name] != "finished"]
-    speed = _speed(work.wanted.threads)
-    each = [planning.core_seconds([run], grid, speed) for run in left]
+    operations = speed(work.wanted.threads)
+    each = [planning.core_seconds([run], grid, operations) for run in left]
     seconds = max(sum(each) / work.at_once, *each, 0.0)
     time_left = f"about {budget.about(seconds)}" if planning.timed(grid, work.passed) else "unknown"
-    display.fact("runs", side_by_side.how_far([*states.values()], work.runs, work.at_once))
+    trained = [states[folder.name] for folder in work.folders]
+    display.fact("runs", side_by_side.how_far(trained, work.runs, work.at_once))
+    if joined := len({run.name for run in work.planned if run.members}):
+        display.fact("joined", f"{joined} of two or more of these, side by side")
     own = "" if work.wanted.tasks is None else " (judging as long as on the figure's own tasks)"
     display.fact("time", f"{time_left} here, for what is not finished{own}")
     if specification.figure is not None and specification.figure.kind == "map":
         display.fact(
             "scores", f"sentences of {work.wanted.data} whose nearest neighbours in a map have their label"
         )
-    elif specification.table is None or specification.table.kind == "senteval":
+    elif scored(specification):
         if work.senteval is None:
             display.fact("scores", "quick judgement on held-out text; data=<SentEval folder> judges on SentEval")
         else:
@@ -218,34 +126,13 @@ def _senteval(specification: Specification, wanted: Reproduction) -> Path | None
     Raises:
         UserError: if it has no file of the tasks.
     """
-    if specification.table is not None and specification.table.kind != "senteval":
-        return None
-    if specification.figure is not None and specification.figure.kind in ("map", "density"):
+    if not scored(specification):
         return None
     folder = ROOT / DOWNLOADED if wanted.data is None else Path(wanted.data)
     if wanted.data is None and not folder.is_dir():
         return None
-    available(_tasks(specification, wanted), folder, Path(wanted.probing) if wanted.probing else None)
+    available(tasks_of(specification, wanted), folder, Path(wanted.probing) if wanted.probing else None)
     return folder
-
-
-def _tasks(specification: Specification, wanted: Reproduction) -> tuple[str, ...] | None:
-    """SentEval's tasks that are asked for; None: all."""
-    if wanted.tasks is not None or wanted.budget == "paper":
-        return wanted.tasks
-    return specification.scores.tasks
-
-
-@cache
-def _speed(threads: int) -> float:
-    """Floating-point operations a second of one run here, for estimates that are shown; it never decides."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        return budget.flops_per_second(device, torch.float32) * budget.EFFICIENCY
-    finally:
-        torch.set_num_threads(before)
 
 
 def _train_and_judge(work: Work) -> dict[str, Failure]:
@@ -254,12 +141,13 @@ def _train_and_judge(work: Work) -> dict[str, Failure]:
         return {}
     grid = planning.grid_of(work.specification, work.wanted)
     jobs = []
-    for folder in work.folders:
-        alike = [run for run in work.planned if run.name == folder.name]
-        training = partial(side_by_side.training, folder, alike[0].overrides, work.passed, work.wanted.threads)
-        commands = [training, *(partial(_evaluation, work, run) for run in alike)]
+    for name in dict.fromkeys(run.name for run in work.planned):
+        alike = [run for run in work.planned if run.name == name]
+        first = alike[0]
+        judging = (partial(_evaluation, work, run) for run in alike if run.judged)
         weight = planning.core_seconds(alike, grid)
-        jobs.append(Job(folder.name, commands, side_by_side.log_of(folder), weight))
+        commands = [partial(_making, work, first), *judging]
+        jobs.append(Job(name, commands, side_by_side.log_of(work.runs / name), weight, first.members))
     failed = side_by_side.bring_to_end(
         jobs, at_once=work.at_once, threads=work.wanted.threads, display=work.display
     )
@@ -268,6 +156,15 @@ def _train_and_judge(work: Work) -> dict[str, Failure]:
     for line in side_by_side.differences(work.folders):
         work.display.warn(line)
     return failed
+
+
+def _making(work: Work, run: Run) -> list[str] | None:
+    """The command that trains a run; None where it is finished, or joins others, which is done at once."""
+    folder = work.runs / run.name
+    if run.members:
+        joining.join(folder, [work.runs / name for name in run.members])
+        return None
+    return side_by_side.training(folder, run.overrides, work.passed, work.wanted.threads)
 
 
 def _evaluation(work: Work, run: Run) -> list[str] | None:
@@ -290,7 +187,8 @@ def _show(work: Work, failed: dict[str, Failure]) -> int:
     """Draws or tabulates what there is; 1 where something is missing."""
     specification, display = work.specification, work.display
     found = judged.collect(work.planned, work.runs, work.protocol)
-    missing = list(dict.fromkeys(run.name for run in work.planned if run not in found.facts))
+    wanted_runs = {run.name for run in work.planned if run.judged}
+    missing = list(dict.fromkeys(run.name for run in work.planned if run.judged and run not in found.facts))
     shown, lacking = [*found.facts], 0
     if work.senteval is not None:
         shown, lacking = judged.scored(found, work.tasks)
@@ -298,9 +196,13 @@ def _show(work: Work, failed: dict[str, Failure]) -> int:
     if wanted := work.wanted.only:
         notes.append(f"A part of it: {', '.join(f'only.{axis}={labels}' for axis, labels in wanted.items())}.")
     if work.planned and missing:
-        notes.append(f"{len(missing)} of {len(work.folders)} runs are missing.")
+        notes.append(f"{len(missing)} of {len(wanted_runs)} runs are missing.")
     if lacking:
-        notes.append(f"{lacking} of {len(work.folders)} runs are finished but not judged on all tasks.")
+        notes.append(f"{lacking} of {len(wanted_runs)} runs are finished but not judged on all tasks.")
+    if apart(specification, work.senteval):
+        notes.append(
+            "What joins encoders is judged on SentEval alone (data=<folder>): a row is one of these here."
+        )
     left_out = planning.left_out(specification, work.wanted)
     notes += [f"Left out: {line}." for line in left_out] + [
         f"Not as in the paper: {line}" for line in specification.cannot

@@ -31,11 +31,13 @@ class Judged:
         quick: the quick judgement, by run; of those that are judged by their encoder's own pooling.
         senteval: results, by run; empty where SentEval is not judged.
         facts: what each run says of itself: weights, steps, tokens.
+        trained: the same by the run's name, of those too that are only joined to others.
     """
 
     quick: dict[Run, Mapping[str, Any]] = field(default_factory=dict)
     senteval: dict[Run, Results] = field(default_factory=dict)
     facts: dict[Run, Mapping[str, Any]] = field(default_factory=dict)
+    trained: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def collect(planned: Sequence[Run], folder: Path, protocol: str | None) -> Judged:
@@ -46,8 +48,14 @@ def collect(planned: Sequence[Run], folder: Path, protocol: str | None) -> Judge
         row = runs.read(path)
         if row["state"] != "finished":
             continue
+        if run.members:
+            row["facts"] = _joined([judged.trained[name] for name in run.members if name in judged.trained])
+        else:
+            judged.trained[run.name] = row
+        if not run.judged:
+            continue
         judged.facts[run] = row
-        if not run.pooling:
+        if not run.pooling and not run.members:
             judged.quick[run] = row["trained"]
         if protocol is not None and ((out := results_folder(path, protocol, run.pooling)) / FILE).exists():
             judged.senteval[run] = read_results(out)
@@ -57,6 +65,12 @@ def collect(planned: Sequence[Run], folder: Path, protocol: str | None) -> Judge
 def made_up(row: Mapping[str, Any]) -> str:
     """What a run learned from sentences of a grammar, as no data of it was given: "fr, de"; "" mostly."""
     return str((row.get("facts") or {}).get("synthetic", ""))
+
+
+def _joined(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The facts of an encoder that joins those of ``rows``."""
+    synthetic = dict.fromkeys(what for row in rows if (found := made_up(row)) for what in found.split(", "))
+    return {"synthetic": ", ".join(synthetic)} if synthetic else {}
 
 
 def shown(
@@ -268,7 +282,8 @@ def _beginning(row: Mapping[str, Any]) -> str | None:
 
 def sizes(judged: Judged, budget: str, shown: Sequence[Run]) -> str:
     """One line on the runs behind a picture or table: sizes, weights, tokens, negatives, seeds."""
-    rows = list({run.name: judged.facts[run] for run in shown}.values())
+    names = dict.fromkeys(name for run in shown for name in run.members or (run.name,))
+    rows = [judged.trained[name] for name in names if name in judged.trained]
 
     def told(values: Sequence[Any], form: str = "") -> str:
         known = sorted({value for value in values if value is not None})

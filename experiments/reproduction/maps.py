@@ -31,7 +31,7 @@ def labelled(
     Raises:
         UserError: if there is no such folder or file, or no finished run.
     """
-    finished = [run for run in planned if (runs / run.name / "encoder").is_dir()]
+    finished = [run for run in planned if run.judged and (runs / run.name / "encoder").is_dir()]
     if not finished:
         raise UserError("There is nothing to draw: no run is finished.")
     size, seed = int(settings.get("sample", 1000)), int(settings.get("seed", 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from experiments import compose
 from experiments.arguments import key_of
 from experiments.reproduction.settings import Reproduction
 from experiments.reproduction.specification import MODEL, Grid, Specification, Value
-from experiments.side_by_side import name_of
+from experiments.side_by_side import joined_name, name_of
 
 # Floating-point operations that a core does in a second of training, for the shares of the hour: budget=teaching's
 # 2.5e13 are about 5 minutes of 2 cores. Estimates that are shown are measured instead.
@@ -39,6 +39,8 @@ class Run:
             another one, judged by another pooling, has the same name and so is the same training.
         name: of its folder: what it trains, and the fingerprint of its configuration.
         pooling: by which it is judged; "": by its encoder's own.
+        members: names of the runs whose encoders it joins; it is not trained itself.
+        judged: whether it is itself shown, not only joined to others.
     """
 
     labels: Mapping[str, str] = field(hash=False)
@@ -47,10 +49,14 @@ class Run:
     flops: float
     name: str = ""
     pooling: str = ""
+    members: tuple[str, ...] = ()
+    judged: bool = True
 
 
 def grid_of(specification: Specification, wanted: Reproduction) -> Grid:
     """The grid that ``wanted`` asks for: of grid=paper at another budget, only its values are the paper's.
+
+    ``wanted.only`` may also name what a value of the grid joins.
 
     Raises:
         UserError: if ``wanted.only`` names what the grid has not.
@@ -61,11 +67,14 @@ def grid_of(specification: Specification, wanted: Reproduction) -> Grid:
         if axis not in axes:
             raise UserError(f"only.{axis}: {specification.id} has no such axis. It has {', '.join(axes)}.")
         chosen = [str(label) for label in (labels if isinstance(labels, list) else [labels])]
-        unknown = [label for label in chosen if label not in axes[axis]]
+        values_of = specification.axes[axis]
+        there = dict.fromkeys([*axes[axis], *(one for label in axes[axis] for one in values_of[label].joins)])
+        unknown = [label for label in chosen if label not in there]
         if unknown or not chosen:
-            there, got = (" | ".join(labels) for labels in (axes[axis], unknown))
-            raise UserError(f"only.{axis} must be of {there}. Got {got or 'none'} instead.")
-        axes[axis] = tuple(label for label in axes[axis] if label in chosen)
+            raise UserError(
+                f"only.{axis} must be of {' | '.join(there)}. Got {' | '.join(unknown) or 'none'} instead."
+            )
+        axes[axis] = tuple(label for label in there if label in chosen)
     return replace(ours, axes=axes, without=values.without)
 
 
@@ -82,7 +91,7 @@ def combinations(specification: Specification, grid: Grid, passed: Sequence[str]
         if axis == MODEL and "encoder" in given:
             chosen = [Value(given["encoder"])]
         for value in chosen:
-            for key in map(key_of, value.texts):
+            for key in (key_of(text) for one in _trained(specification, axis, value) for text in one.texts):
                 if key in given and axis != MODEL:
                     raise UserError(f"{key}: {specification.id} sets it itself ({axis}: {', '.join(labels)}).")
         values.append(chosen)
@@ -92,10 +101,28 @@ def combinations(specification: Specification, grid: Grid, passed: Sequence[str]
             yield list(combination)
 
 
+def settings_of(specification: Specification, axes: Iterable[str], values: Sequence[Value]) -> list[list[Value]]:
+    """The settings that are trained for one of ``combinations``: it alone, or those whose encoders it joins."""
+    parts = [_trained(specification, axis, value) for axis, value in zip(axes, values, strict=True)]
+    return [list(part) for part in itertools.product(*parts)]
+
+
+def _trained(specification: Specification, axis: str, value: Value) -> list[Value]:
+    """What is trained for ``value``: itself, or what it joins."""
+    return [specification.axes[axis][label] for label in value.joins] or [value]
+
+
 def plan(
-    specification: Specification, wanted: Reproduction, passed: Sequence[str] = (), check: Check = compose.check
+    specification: Specification,
+    wanted: Reproduction,
+    passed: Sequence[str] = (),
+    check: Check = compose.check,
+    *,
+    joined: bool = True,
 ) -> list[Run]:
     """All runs of the figure, each once for each pooling, in the order of its axes and then of the seeds.
+
+    What joins encoders comes after these; not ``joined``, each of them is a row of its own in its place.
 
     Raises:
         UserError: if ``passed`` does not fit the figure or a run.
@@ -105,23 +132,54 @@ def plan(
     grid = grid_of(specification, wanted)
     seeds = wanted.seeds or grid.seeds
     found: dict[tuple[str, str], Run] = {}
-    trained = set()
     for combination in combinations(specification, grid, passed):
-        labels = dict(zip(grid.axes, (value.label for value in combination), strict=True))
-        overrides, flops = _overrides(specification, grid, wanted, combination, labels, passed)
-        if overrides is None:
+        settings = settings_of(specification, grid.axes, combination)
+        runs = [_runs(specification, grid, wanted, values, passed, check, seeds) for values in settings]
+        if not all(runs):
             continue
-        config = check(list(overrides))
-        pooling = next((value.pooling for value in combination if value.pooling), "")
-        if pooling and pooling == config["encoder"].get("pooling"):
-            pooling = ""  # the encoder's own: judged as it is, as in other figures
-        for seed in seeds:
-            name = name_of(config | {"seed": seed})
-            if (name, pooling) not in found:
-                cost = 0.0 if name in trained else flops
-                found[name, pooling] = Run(labels, seed, (*overrides, f"seed={seed}"), cost, name, pooling)
-            trained.add(name)
+        joins = joined and len(runs) > 1
+        for alike in zip(*runs, strict=True):  # of one seed
+            for run in alike:
+                _add(found, replace(run, judged=not joins))
+            if joins:
+                labels = dict(zip(grid.axes, (value.label for value in combination), strict=True))
+                members = tuple(run.name for run in alike)
+                _add(found, Run(labels, alike[0].seed, (), 0.0, joined_name(members), members=members))
     return list(found.values())
+
+
+def _runs(
+    specification: Specification,
+    grid: Grid,
+    wanted: Reproduction,
+    values: Sequence[Value],
+    passed: Sequence[str],
+    check: Check,
+    seeds: Sequence[int],
+) -> list[Run]:
+    """The runs of one setting, one a seed; none where it needs a file that the command line does not name."""
+    labels = dict(zip(grid.axes, (value.label for value in values), strict=True))
+    overrides, flops = _overrides(specification, grid, wanted, values, labels, passed)
+    if overrides is None:
+        return []
+    config = check(list(overrides))
+    pooling = next((value.pooling for value in values if value.pooling), "")
+    if pooling and pooling == config["encoder"].get("pooling"):
+        pooling = ""  # the encoder's own: judged as it is, as in other figures
+    return [
+        Run(labels, seed, (*overrides, f"seed={seed}"), flops, name_of(config | {"seed": seed}), pooling)
+        for seed in seeds
+    ]
+
+
+def _add(found: dict[tuple[str, str], Run], run: Run) -> None:
+    """Adds what is not there; of a run that was there to be joined alone, that it is judged too."""
+    there = found.get((run.name, run.pooling))
+    if there is None:
+        again = any(other.name == run.name for other in found.values())  # judged by another pooling
+        found[run.name, run.pooling] = replace(run, flops=0.0) if again else run
+    elif run.judged and not there.judged:
+        found[run.name, run.pooling] = replace(run, flops=there.flops)
 
 
 def left_out(specification: Specification, wanted: Reproduction) -> list[str]:
@@ -129,9 +187,13 @@ def left_out(specification: Specification, wanted: Reproduction) -> list[str]:
     if not specification.grids:
         return []
     grid = grid_of(specification, wanted)
-    values = (specification.axes[axis][label] for axis, labels in grid.axes.items() for label in labels)
-    lacking = ((value.label, _lacking(value.overrides, wanted)) for value in values)
-    return [f"{label}: needs {ASKED[file]}" for label, file in lacking if file is not None]
+    found = []
+    for axis, labels in grid.axes.items():
+        for label in labels:
+            parts = _trained(specification, axis, specification.axes[axis][label])
+            lacking = dict.fromkeys(_lacking(part.overrides, wanted) for part in parts)
+            found += [f"{label}: needs {ASKED[file]}" for file in lacking if file is not None]
+    return found
 
 
 def not_taken(specification: Specification, wanted: Reproduction) -> list[str]:
@@ -222,7 +284,7 @@ def timed(grid: Grid, passed: Sequence[str]) -> bool:
 
 def core_seconds(planned: Sequence[Run], grid: Grid, speed: float = CORE) -> float:
     """What training, starting and judging ``planned`` takes of a core that does ``speed`` operations a second."""
-    return sum(run.flops / speed + grid.judged for run in planned)
+    return sum(run.flops / speed + grid.judged * run.judged for run in planned)
 
 
 def cost(specification: Specification, wanted: Reproduction, speed: float = CORE) -> tuple[int, float]:
@@ -230,11 +292,12 @@ def cost(specification: Specification, wanted: Reproduction, speed: float = CORE
     grid, seconds = grid_of(specification, wanted), 0.0
     trained: list[tuple[str, ...] | None] = []
     for combination in combinations(specification, grid):
-        labels = dict(zip(grid.axes, (value.label for value in combination), strict=True))
-        overrides, flops = _overrides(specification, grid, wanted, combination, labels, ())
         seconds += grid.judged
-        if overrides is None or overrides not in trained:  # else it is judged once more, by another pooling
-            seconds += flops / speed
-            trained.append(overrides)
+        for values in settings_of(specification, grid.axes, combination):
+            labels = dict(zip(grid.axes, (value.label for value in values), strict=True))
+            overrides, flops = _overrides(specification, grid, wanted, values, labels, ())
+            if overrides is None or overrides not in trained:  # else it is joined, or judged by another pooling
+                seconds += flops / speed
+                trained.append(overrides)
     seeds = len(wanted.seeds or grid.seeds)
     return seeds * len(trained), seeds * seconds

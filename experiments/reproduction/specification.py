@@ -21,7 +21,7 @@ MODEL = "model"  # the axis that encoder= takes the place of
 ALIASES = {"declutr/s1a": "declutr_v1/s1a", "declutr/s1b": "declutr_v1/s1b"}
 _OWN = ("figure", "table", "statements", "cannot")  # what no other figure takes over
 _KEYS = {"like", *_OWN, "base", "axes", "grids", "point", "scores", "marks", "ensemble"}
-_VALUE_KEYS = ("set", "by", "share", "epochs", "most_epochs", "documents", "pooling", "other_encoder")
+_VALUE_KEYS = ("set", "by", "share", "epochs", "most_epochs", "documents", "pooling", "other_encoder", "joins")
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Value:
         most_epochs: that its runs have, however many the others have.
         pooling: by which its runs are judged ("" is their encoder's own): one run serves several.
         other_encoder: whether keys encoder.* of the command line are of other runs' encoders, not of its own.
+        joins: labels of the same axis, whose encoders are judged side by side, as one; nothing is trained for it.
     """
 
     label: str
@@ -49,6 +50,7 @@ class Value:
     documents: float = 1.0
     pooling: str = ""
     other_encoder: bool = False
+    joins: tuple[str, ...] = ()
 
     @property
     def texts(self) -> list[str]:
@@ -221,6 +223,10 @@ def read(name: str) -> Specification:
         str(axis): {str(label): _value(str(label), value, where) for label, value in values.items()}
         for axis, values in (given.get("axes") or {}).items()
     }
+    for axis, found in axes.items():
+        for value in found.values():
+            if wrong := [label for label in value.joins if label not in found or found[label].joins]:
+                raise UserError(f"{where}: {value.label} joins {wrong[0]}, which {axis} does not train.")
     grids = {size: _grid(values, axes, f"{where}: {size}") for size, values in (given.get("grids") or {}).items()}
     return Specification(
         id=name,
@@ -268,6 +274,10 @@ def _value(label: str, given: Any, where: str) -> Value:
         raise UserError(
             f"{where}: {label} must be a list of overrides, or have the keys {', '.join(_VALUE_KEYS)}."
         )
+    if "joins" in given:
+        if len(given) > 1 or len(given["joins"]) < 2:
+            raise UserError(f"{where}: {label} must have joins alone, of two or more labels.")
+        return Value(label, joins=tuple(map(str, given["joins"])))
     by = {
         str(axis): {str(key): tuple(overrides) for key, overrides in values.items()}
         for axis, values in given.get("by", {}).items()

@@ -112,3 +112,22 @@ def test_the_last_line_of_a_log(tmp_path: Path) -> None:
     assert last_line(tmp_path / "none.log") == ""
     (tmp_path / "a.log").write_text("first\nlast one \n\n")
     assert last_line(tmp_path / "a.log") == "last one"
+
+
+def test_a_job_waits_for_those_that_it_is_after_whether_they_end_well_or_not(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def told(name: str, *, wrong: bool = False, after: Sequence[str] = ()) -> Job:
+        def command() -> None:
+            order.append(name)
+            if wrong:
+                raise UserError("It is wrong.")
+
+        slow = job(tmp_path, name, "import time; time.sleep(0.2)")
+        return Job(name, [*slow.commands, command], slow.log, after=after)
+
+    jobs = [told("last", after=("a", "b")), told("a"), told("b", wrong=True), told("c")]
+    failed = run_jobs(jobs, at_once=3, threads=1, watch=nothing)
+    assert order[-1] == "last"
+    assert sorted(order[:3]) == ["a", "b", "c"]
+    assert set(failed) == {"b"}

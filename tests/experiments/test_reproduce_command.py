@@ -19,6 +19,7 @@ from experiments.children import Failure, Job
 from experiments.progress import Display
 from experiments.reproduction import command, judged, planning, settings, specification
 from experiments.reproduction.planning import Run
+from experiments.reproduction.work import Work
 from tests.experiments import tiny
 from tests.experiments.test_reproduce_scores import finished, record
 
@@ -132,7 +133,7 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     [run, _] = planned(figure)
     (figure / "senteval").mkdir()
     asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
-    work = command.Work(
+    work = Work(
         specification.read("some/fig"),
         asked,
         ["device=cpu", "dev_batches=2"],
@@ -208,7 +209,7 @@ def test_an_ensemble_is_of_the_best_on_the_figures_tasks(figure: Path) -> None:
 
     runs = [Run({"task": name[0]}, 1, (), 1.0, name) for name in ("D1", "D2", "R1")]
     asked = settings.Reproduction(figure="some/fig", runs="runs", out="out")
-    work = command.Work(given, asked, [], runs, Path("senteval"), 1, Display())
+    work = Work(given, asked, [], runs, Path("senteval"), 1, Display())
 
     def members() -> list[str]:
         result = command._ensembles(work, judged.collect(runs, Path("runs"), "default"))[1]
@@ -230,7 +231,7 @@ def test_a_run_that_is_judged_by_several_poolings_is_one_job(
     (figure / "senteval").mkdir()
     both = [own, replace(own, pooling="cls", flops=0.0)]
     asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
-    work = command.Work(specification.read("some/fig"), asked, [], both, Path("senteval"), 1, Display())
+    work = Work(specification.read("some/fig"), asked, [], both, Path("senteval"), 1, Display())
     jobs: list[Job] = []
 
     def keep(given: list[Job], **settings: object) -> dict[str, Failure]:

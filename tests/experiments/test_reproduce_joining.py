@@ -1,0 +1,290 @@
+"""Rows that join encoders: what is planned, trained once, joined when it is there, judged and told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import encoders
+from data.errors import UserError
+from encoders.concatenated import Concatenated
+from experiments import compose, side_by_side
+from experiments.children import Failure
+from experiments.reproduction import command, joining, judged, planning, settings, specification
+from experiments.reproduction.planning import plan
+from experiments.reproduction.settings import Reproduction
+from experiments.reproduction.specification import Grid, Specification, Value
+from tests.encoders.bilstms import tiny as bilstm
+from tests.experiments import tiny
+from tests.experiments.test_reproduce import flat, small, wanted
+from tests.experiments.test_reproduce_scores import finished, record
+
+ROWS = {
+    "a": Value("a", ("objective.a=1",)),
+    "b": Value("b", ("objective.b=1",)),
+    "c": Value("c", ("objective.c=1",)),
+    "ab": Value("ab", joins=("a", "b")),
+    "bc": Value("bc", joins=("b", "c")),
+}
+
+
+def table(*rows: str, **changes: Any) -> Specification:
+    grid = Grid({"row": rows}, seeds=(1, 2), flops=1e12, judged=10.0)
+    return small(axes={"row": ROWS}, grids={"teaching": grid, "paper": grid}, **changes)
+
+
+def shown(runs: list[planning.Run]) -> list[tuple[str, int, bool]]:
+    return [(run.labels["row"], run.seed, run.judged) for run in runs]
+
+
+def test_what_several_rows_join_is_trained_once() -> None:
+    runs = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat)
+    assert shown(runs) == [("a", 1, False), ("b", 1, False), ("ab", 1, True), ("c", 1, False), ("bc", 1, True)]
+    a, b, ab, c, bc = runs
+    assert (ab.members, bc.members) == ((a.name, b.name), (b.name, c.name))
+    assert ab.name != bc.name
+    assert (ab.overrides, ab.flops) == ((), 0.0)
+    grid = table("ab", "bc").grids["teaching"]
+    assert planning.core_seconds(runs, grid, 1e12) == 3 * 1 + 2 * 10
+    assert planning.cost(table("ab", "bc"), wanted(), 1e12) == (6, 2 * (3 * 1 + 2 * 10))
+    assert planning.cost(table("ab", "a"), wanted(), 1e12) == (4, 2 * (2 * 1 + 2 * 10))
+
+
+def test_encoders_of_a_row_are_of_one_seed() -> None:
+    runs = {run.name: run for run in plan(table("ab"), wanted(), check=flat)}
+    joined = [run for run in runs.values() if run.members]
+    assert [run.seed for run in joined] == [1, 2]
+    assert all(runs[name].seed == run.seed for run in joined for name in run.members)
+
+
+@pytest.mark.parametrize("rows", [("ab", "a"), ("a", "ab")])
+def test_a_row_may_join_another_one(rows: tuple[str, ...]) -> None:
+    runs = plan(table(*rows), wanted(seeds=(1,)), check=flat)
+    assert {label: ours for label, _, ours in shown(runs)} == {"a": True, "b": False, "ab": True}
+    assert sum(run.flops for run in runs) == 2e12
+
+
+def test_what_a_row_joins_may_be_asked_for_by_itself() -> None:
+    runs = plan(table("ab", "bc"), wanted(seeds=(1,), only={"row": ["bc", "a"]}), check=flat)
+    assert shown(runs) == [("b", 1, False), ("c", 1, False), ("bc", 1, True), ("a", 1, True)]
+    with pytest.raises(UserError, match=r"^only\.row must be of ab \| a \| b\. Got c instead\.$"):
+        plan(table("ab"), wanted(only={"row": "c"}), check=flat)
+
+
+def test_each_is_a_row_where_nothing_can_judge_them_together() -> None:
+    runs = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat, joined=False)
+    assert shown(runs) == [("a", 1, True), ("b", 1, True), ("c", 1, True)]
+
+
+def test_what_is_set_by_a_joined_encoder_is_the_figures_own() -> None:
+    with pytest.raises(UserError, match=r"^objective\.b: paper/1 sets it itself \(row: ab\)\.$"):
+        plan(table("ab"), wanted(), ["objective.b=3"], check=flat)
+
+
+def test_a_row_waits_for_the_files_of_all_that_it_joins() -> None:
+    rows = ROWS | {"b": Value("b", (f"encoder.vectors={planning.VECTORS}",))}
+    given = replace(table("ab", "c"), axes={"row": rows})
+    assert shown(plan(given, wanted(seeds=(1,)), check=flat)) == [("c", 1, True)]
+    assert planning.left_out(given, wanted()) == ["ab: needs vectors=<file of word vectors>"]
+
+
+@pytest.mark.parametrize(
+    ("joins", "line"),
+    [
+        ("{joins: [a, d]}", "some/fig.yaml: x joins d, which row does not train."),
+        ("{joins: [a, y]}", "some/fig.yaml: x joins y, which row does not train."),
+        ("{joins: [a]}", "some/fig.yaml: x must have joins alone, of two or more labels."),
+        ("{joins: [a, b], set: [seed=1]}", "some/fig.yaml: x must have joins alone, of two or more labels."),
+    ],
+)
+def test_joins_of_a_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joins: str, line: str) -> None:
+    (tmp_path / "some").mkdir()
+    values = f"{{a: [], b: [], x: {joins}, y: {{joins: [a, b]}}}}"
+    (tmp_path / "some" / "fig.yaml").write_text(f"table: {{title: t, paper: gensen}}\naxes: {{row: {values}}}\n")
+    monkeypatch.setattr(specification, "FOLDER", tmp_path)
+    with pytest.raises(UserError) as told:
+        specification.read("some/fig")
+    assert str(told.value).endswith(line)
+
+
+@pytest.mark.parametrize(("size", "widths"), [("paper", (750, 1024, 1500)), ("teaching", (128, 192, 256))])
+def test_gensens_rows_join_what_its_section_9_says(size: Any, widths: tuple[int, int, int]) -> None:
+    """Tasks, units a direction, directions and layers of both encoders."""
+    small, large, forward = widths
+    given = ["corpus.path=.", "objective.parse.gold=.", "objective.nli.path=."] if size == "paper" else []
+    asked = Reproduction(figure="gensen/table2", budget=size, seeds=(1,))
+    runs = plan(specification.read("gensen/table2"), asked, given)
+    made = {}
+    for run in runs:
+        if not run.members:
+            config = compose.check(list(run.overrides))
+            encoder = config["encoder"]
+            shape = encoder["hidden"], 2 if encoder["bidirectional"] else 1, encoder["layers"]
+            made[run.name] = (frozenset(config["objective"]["tasks"]), *shape)
+    rows = {run.labels["row"]: [made[name] for name in run.members or (run.name,)] for run in runs if run.judged}
+    translation = frozenset({"stn", "fr", "de"})
+    inference, previous = translation | {"nli"}, translation | {"nli", "stp"}
+    assert rows == {
+        "+STN": [(frozenset({"stn"}), small, 2, 1)],
+        "+STN +Fr +De": [(translation, forward, 1, 1), (translation, small, 2, 1)],
+        "+STN +Fr +De +NLI": [(inference, small, 2, 1), (translation, small, 2, 1)],
+        "+STN +Fr +De +NLI +L": [(inference, large, 2, 1), (translation, large, 2, 1)],
+        "+STN +Fr +De +NLI +L +STP": [(previous, large, 2, 1), (inference, large, 2, 1)],
+        "+STN +Fr +De +NLI +2L +STP": [(previous, large, 2, 2), (inference, large, 2, 1)],
+        "+STN +Fr +De +NLI +L +STP +Par": [(previous | {"parse"}, large, 2, 1), (previous, large, 2, 1)],
+    }
+
+
+@pytest.mark.parametrize("number", range(2, 9))
+def test_gensens_other_tables_are_of_the_same_runs(number: int) -> None:
+    """Tables 3 and 5 join nothing (section 9)."""
+
+    def names(table: str) -> dict[str, bool]:
+        runs = plan(specification.read(table), Reproduction(figure=table, seeds=(1,)))
+        assert all(run.members for run in runs if run.judged) == (table not in ("gensen/table2", *apart))
+        return {run.name: bool(run.members) for run in runs}
+
+    apart = ("gensen/table3", "gensen/table5")
+    table = names(f"gensen/table{number}")
+    assert table.items() <= names("gensen/table2").items()
+    assert any(table.values()) == (f"gensen/table{number}" not in apart)
+
+
+# Folders
+
+
+def run_folder(folder: Path, name: str, **shape: Any) -> Path:
+    path = folder / name
+    bilstm(**shape).save(path / "encoder")
+    (path / "config.yaml").write_text(f"seed: 1\nnames: {{objective: gensen, encoder: gru}}\nname: {name}\n")
+    return path
+
+
+def test_joined_encoders_are_a_folder_that_is_judged_as_a_runs_is(tmp_path: Path) -> None:
+    members = [run_folder(tmp_path, "one"), run_folder(tmp_path, "two", hidden=3)]
+    folder = tmp_path / "both"
+    joining.join(folder, members)
+    texts = ["a b", "c"]
+    expected = np.hstack([encoders.load(member / "encoder").encode(texts) for member in members])
+    both = encoders.load(folder / "encoder")
+    assert isinstance(both, Concatenated)
+    np.testing.assert_array_equal(both.encode(texts), expected)
+    assert side_by_side.state(folder) == "finished"
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    assert config["joins"] == ["one", "two"]
+    assert (config["seed"], config["weights"]) == (1, both.weights)
+    assert config["names"]["objective"] == "gensen"
+    assert config["names"]["origin"].startswith("1 of 2: ")
+
+    times = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    joining.join(folder, members)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
+    (folder / "config.yaml").unlink()  # as a kill before its end leaves it
+    joining.join(folder, members)
+    assert side_by_side.state(folder) == "finished"
+
+
+def test_an_encoder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    member = run_folder(tmp_path, "one")
+    (tmp_path / "two").mkdir()
+    with pytest.raises(UserError, match=r"^It joins the encoder of two, which is not finished\.$"):
+        joining.join(tmp_path / "both", [member, tmp_path / "two"])
+    assert not (tmp_path / "both").exists()
+
+
+def test_what_was_made_up_for_one_encoder_is_told_of_both(tmp_path: Path) -> None:
+    a, b, ab, c, bc = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat)
+    for run, synthetic in ((a, "fr, de"), (b, "de, nli"), (c, "")):
+        finished(tmp_path, run, 10.0, synthetic=synthetic)
+    finished(tmp_path, ab, 0.0, {"TREC": record(80.0)})
+    found = judged.collect([a, b, ab, c, bc], tmp_path, "default")
+    assert [*found.facts] == [ab]
+    assert judged.made_up(found.facts[ab]) == "fr, de, nli"
+    assert found.quick == {}
+    assert [*found.senteval] == [ab]
+    line = judged.sizes(found, "teaching", [*found.facts])
+    assert line.startswith("2 runs at teaching sizes")
+
+
+# The whole way
+
+FIGURE = """
+table:
+  title: "Joined"
+  paper: gensen
+  kind: command
+  command: [analysis.neighbours, "--sentences", "{data}", "--query", "a b"]
+  needs: "a file of sentences, one a line"
+base: [objective=contrastive_only]
+axes:
+  row:
+    warm: [objective.temperature=0.5]
+    cold: [objective.temperature=0.05]
+    both: {joins: [warm, cold]}
+grids:
+  teaching: {axes: {row: [both]}, seeds: [1], flops: 1.0e+8}
+point: {row: row}
+scores: {tasks: [TREC]}
+"""
+
+
+@pytest.fixture
+def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "figures" / "some").mkdir(parents=True)
+    (tmp_path / "figures" / "some" / "fig.yaml").write_text(FIGURE)
+    monkeypatch.setattr(specification, "FOLDER", tmp_path / "figures")
+    monkeypatch.setattr(command, "DOWNLOADED", "no such folder")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sentences.txt").write_text("ba ke li\nmo nu\nra ba\n")
+    return tmp_path
+
+
+def reproduce(folder: Path, *more: str) -> int:
+    left_out = ("evaluation=", "budget.steps=")
+    passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
+    asked = [*passed, "figure=some/fig", "budget.steps=4", "runs=runs", "out=out", *more]
+    return command.reproduce(*settings.read(asked))
+
+
+def test_a_row_whose_encoder_failed_is_told(
+    figure: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(jobs: list[Any], **_: Any) -> dict[str, Failure]:
+        *members, joined = jobs
+        assert set(joined.after) == {job.name for job in members}
+        with pytest.raises(UserError, match="It joins the encoder of"):
+            joined.commands[0]()
+        return {jobs[0].name: Failure("it broke", 1), joined.name: Failure("a part is missing", 2)}
+
+    monkeypatch.setattr(side_by_side, "run_jobs", broken)
+    with pytest.raises(UserError, match="is finished: there is nothing to tabulate"):
+        reproduce(figure, "data=sentences.txt")
+    told = capsys.readouterr().out
+    assert "2 in runs: 2 missing" in told
+    assert "joined      1 of two or more of these" in told
+    assert told.count(": it broke") == 1
+    assert told.count("a part is missing") == 1
+
+
+@pytest.mark.slow
+def test_encoders_are_trained_joined_and_judged(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reproduce(figure, "data=sentences.txt", "jobs=2") == 0
+    [joined] = (figure / "runs").glob("*-joined-*")
+    text = (figure / "out" / "some-fig.md").read_text()
+    assert "both, seed 1" in text
+    assert "2 runs at teaching sizes" in text
+    warm, cold = (
+        encoders.load(figure / "runs" / name / "encoder")
+        for name in yaml.safe_load((joined / "config.yaml").read_text())["joins"]
+    )
+    texts = ["ba ke", "mo"]
+    expected = np.hstack([warm.encode(texts), cold.encode(texts)])
+    np.testing.assert_array_equal(encoders.load(joined / "encoder").encode(texts), expected)
+    capsys.readouterr()
+    assert reproduce(figure, "data=sentences.txt") == 0
+    assert "2 in runs: 2 finished" in capsys.readouterr().out
