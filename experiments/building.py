@@ -22,7 +22,7 @@ from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from experiments import checkpoint, signatures
 from experiments.progress import Display
-from experiments.run_folder import ROOT
+from experiments.run_folder import LEARNS, ROOT
 from experiments.settings import Settings
 from objectives.base import Corpus, Material, Objective
 
@@ -109,7 +109,7 @@ def build(
         encoder = _encoder(config, settings, objective, source, cache / "tokenizers", tokenizer)
     made_up = [name for name, facts in objective.own_data().items() if facts.get("synthetic")]
     if made_up:  # whatever is written about the encoder has its origin
-        encoder.origin += f"; learns {', '.join(made_up)} from synthetic pairs"
+        encoder.origin += f"{LEARNS}{', '.join(made_up)} from synthetic pairs"
     if (began := config["names"].get("origin", encoder.origin)) != encoder.origin:
         raise UserError(
             f"The run began with weights {began}, and here is {encoder.origin}: it cannot go on without them."

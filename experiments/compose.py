@@ -280,6 +280,8 @@ def _resumed(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
         stored = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
     except (yaml.YAMLError, OSError, ValueError, OmegaConfBaseException) as error:
         raise broken from error
+    if isinstance(stored, dict) and "joins" in stored:
+        raise UserError(f"resume={folder}: it joins the encoders of finished runs, and was not trained itself.")
     if not isinstance(stored, dict) or not stored.keys() >= {*COMPONENTS}:
         raise broken
     kept = {str(key): value for key, value in stored.items()}

@@ -24,6 +24,7 @@ from data.errors import UserError
 from data.files import atomic_write, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
+LEARNS = "; learns "  # in an encoder's origin, after its start: which tasks it learns from made-up pairs
 # What a run puts into its folder before it has taken a step.
 FIRST_FILES = (
     "config.yaml", "environment.json", "quick.json", "metrics.jsonl", "timings.jsonl", "tokenizer", "trackers",

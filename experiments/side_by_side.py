@@ -27,7 +27,7 @@ from experiments.children import Failure, Job, Watch, Working, run_jobs
 from experiments.compose import RESUME_KEYS
 from experiments.judging import PLAIN_SECONDS
 from experiments.progress import Display
-from experiments.run_folder import ROOT
+from experiments.run_folder import LEARNS, ROOT
 
 TRAIN, EVALUATE = (str(ROOT / "experiments" / script) for script in ("run.py", "evaluate.py"))
 
@@ -46,7 +46,7 @@ def name_of(config: Mapping[str, Any]) -> str:
 def joined_name(members: Sequence[str]) -> str:
     """Of the folder that has the encoders of the runs ``members``, in this order."""
     digest = hashlib.sha256(json.dumps(list(members)).encode()).hexdigest()[:10]
-    return f"{members[0].rpartition('-')[0]}-joined-{digest}"
+    return f"joined-{members[0].rpartition('-')[0]}-{digest}"
 
 
 def state(folder: Path) -> State:
@@ -146,7 +146,8 @@ def differences(folders: Sequence[Path]) -> list[str]:
             commits[read_json(folder / "environment.json").get("commit") or "no commit"] = None
             same = json.dumps([config.get(key) for key in ("encoder", "weights", "corpus")], sort_keys=True)
             pair = f"{config['names']['objective']} with {config['names']['encoder']}"
-            starts.setdefault((pair, same), {})[str(config["names"].get("origin"))] = None
+            origin = str(config["names"].get("origin")).split(LEARNS)[0]  # which tasks are made up is no start
+            starts.setdefault((pair, same), {})[origin] = None
     found = [f"runs are of different code: {', '.join(commits)}"] if len(commits) > 1 else []
     for (pair, _), origins in starts.items():
         if len(origins) > 1:

@@ -55,7 +55,7 @@ def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
     if not wanted.dry_run:
         _ask_for_data(specification, wanted)
     senteval = _senteval(specification, wanted)
-    planned = planning.plan(specification, wanted, passed, joined=not apart(specification, senteval))
+    planned = planning.plan(specification, wanted, passed, joined=not apart(specification, wanted, senteval))
     at_once = wanted.jobs or room(wanted.threads)
     work = Work(specification, wanted, passed, planned, senteval, at_once, display)
     _tell(work)
@@ -94,10 +94,11 @@ def _tell(work: Work) -> None:
         display.fact("runs", "none is needed")
         return
     states = {run.name: side_by_side.state(work.runs / run.name) for run in work.planned}
+    judging = [run for run in work.planned if work.state(run) == "not judged"]
     grid = planning.grid_of(specification, work.wanted)
     left = [run for run in work.planned if states[run.name] != "finished"]
     operations = speed(work.wanted.threads)
-    each = [planning.core_seconds([run], grid, operations) for run in left]
+    each = [planning.core_seconds([run], grid, operations) for run in left] + [grid.judged for _ in judging]
     seconds = max(sum(each) / work.at_once, *each, 0.0)
     time_left = f"about {budget.about(seconds)}" if planning.timed(grid, work.passed) else "unknown"
     trained = [states[folder.name] for folder in work.folders]
@@ -144,7 +145,7 @@ def _train_and_judge(work: Work) -> dict[str, Failure]:
     for name in dict.fromkeys(run.name for run in work.planned):
         alike = [run for run in work.planned if run.name == name]
         first = alike[0]
-        judging = (partial(_evaluation, work, run) for run in alike if run.judged)
+        judging = (partial(work.evaluation, run) for run in alike if run.judged)
         weight = planning.core_seconds(alike, grid)
         commands = [partial(_making, work, first), *judging]
         jobs.append(Job(name, commands, side_by_side.log_of(work.runs / name), weight, first.members))
@@ -167,22 +168,6 @@ def _making(work: Work, run: Run) -> list[str] | None:
     return side_by_side.training(folder, run.overrides, work.passed, work.wanted.threads)
 
 
-def _evaluation(work: Work, run: Run) -> list[str] | None:
-    """The command that judges a run on SentEval; None where all is judged, or SentEval is not asked."""
-    if work.senteval is None or work.protocol is None:
-        return None
-    return side_by_side.evaluation(
-        work.runs / run.name,
-        data=work.senteval,
-        protocol=work.protocol,
-        passed=work.passed,
-        threads=work.wanted.threads,
-        tasks=work.tasks,
-        probing=work.wanted.probing,
-        pooling=run.pooling,
-    )
-
-
 def _show(work: Work, failed: dict[str, Failure]) -> int:
     """Draws or tabulates what there is; 1 where something is missing."""
     specification, display = work.specification, work.display
@@ -196,10 +181,10 @@ def _show(work: Work, failed: dict[str, Failure]) -> int:
     if wanted := work.wanted.only:
         notes.append(f"A part of it: {', '.join(f'only.{axis}={labels}' for axis, labels in wanted.items())}.")
     if work.planned and missing:
-        notes.append(f"{len(missing)} of {len(wanted_runs)} runs are missing.")
+        notes.append(f"{len(missing)} of {len(wanted_runs)} {work.what} are missing.")
     if lacking:
-        notes.append(f"{lacking} of {len(wanted_runs)} runs are finished but not judged on all tasks.")
-    if apart(specification, work.senteval):
+        notes.append(f"{lacking} of {len(wanted_runs)} {work.what} are finished but not judged on all tasks.")
+    if apart(specification, work.wanted, work.senteval):
         notes.append(
             "What joins encoders is judged on SentEval alone (data=<folder>): a row is one of these here."
         )
@@ -244,7 +229,8 @@ def _tabulate(work: Work, found: Judged, notes: list[str]) -> list[Path]:
         config = partial(compose.check, [*specification.base, *work.passed])
         return tables.write(specification, tables.untrained(table, config), out, notes)
     if not found.facts:
-        raise UserError(f"None of the {len(work.planned)} runs is finished: there is nothing to tabulate.")
+        count = sum(run.judged for run in work.planned)
+        raise UserError(f"None of the {count} {work.what} is there: there is nothing to tabulate.")
     if table.kind == "command":
         assert work.wanted.data is not None, "_ask_for_data says so"
         models = {

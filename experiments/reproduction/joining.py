@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
+from filelock import FileLock
 
 from analysis.opening import EXPORT
 from data.errors import UserError
@@ -13,23 +17,51 @@ from data.files import atomic_write
 from encoders.concatenated import Concatenated
 from experiments import side_by_side
 
+CONFIG, JOINS = "config.yaml", "joins"
+
 
 def join(folder: Path, members: Sequence[Path]) -> None:
-    """Writes the encoders of the runs ``members`` into ``folder`` as one, where they are not there yet.
+    """Writes the encoders of the runs ``members`` into ``folder`` as one, where these very ones are not there yet.
 
-    ``config.yaml``, which is written last, says of which runs it is.
+    ``config.yaml``, which is written last, says of which runs it is, with a digest of each one's weights. What was
+    judged of other weights goes.
 
     Raises:
-        UserError: if a run is not finished, or its encoder cannot be opened.
+        UserError: if a run is not finished, its encoder cannot be opened, or ``folder`` cannot be written.
     """
-    if side_by_side.state(folder) == "finished":
-        return
     if unfinished := [member.name for member in members if side_by_side.state(member) != "finished"]:
         raise UserError(f"It joins the encoder of {unfinished[0]}, which is not finished.")
-    encoder = Concatenated(paths=[str(member / EXPORT) for member in members])
+    lock = side_by_side.log_of(folder).with_suffix(".lock")  # two tables may join the same at the same time
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock):
+            _join(folder, {member: _digest(member) for member in members})
+    except (OSError, ValueError, LookupError, RuntimeError) as error:
+        raise UserError(f"{folder} could not be joined: {error}") from error
+
+
+def _join(folder: Path, digests: dict[Path, str]) -> None:
+    joins = {member.name: digest for member, digest in digests.items()}
+    if side_by_side.state(folder) == "finished" and _config(folder).get(JOINS) == joins:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    encoder = Concatenated(paths=[str(member / EXPORT) for member in digests])
     encoder.save(folder / EXPORT)
-    first = yaml.safe_load((members[0] / "config.yaml").read_text(encoding="utf-8"))
-    names = {key: first["names"].get(key) for key in ("objective", "encoder", "corpus", "budget")}
-    told = {"names": names | {"origin": encoder.origin}, "seed": first["seed"], "weights": encoder.weights}
-    with atomic_write(folder / "config.yaml") as file:
-        yaml.safe_dump(told | {"joins": [member.name for member in members]}, file, sort_keys=False)
+    first = _config(next(iter(digests)))
+    names = {key: first["names"].get(key) for key in ("objective", "corpus", "budget")}
+    told = {"names": names | {"encoder": "concatenated", "origin": encoder.origin}, "seed": first["seed"]}
+    with atomic_write(folder / CONFIG) as file:
+        yaml.safe_dump(told | {"weights": encoder.weights, JOINS: joins}, file, sort_keys=False)
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    return dict(yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8")))
+
+
+def _digest(member: Path) -> str:
+    """Of the weights that a run has exported."""
+    found = hashlib.sha256()
+    for path in sorted((member / EXPORT).rglob("*.safetensors")):
+        with path.open("rb") as file:
+            found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()[:16]

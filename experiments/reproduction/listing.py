@@ -6,7 +6,7 @@ from typing import get_args
 
 from rich.table import Table
 
-from experiments import budget, side_by_side
+from experiments import budget
 from experiments.reproduction import planning
 from experiments.reproduction.settings import Reproduction, Size
 from experiments.reproduction.specification import names, read
@@ -47,9 +47,9 @@ def table_of_runs(work: Work) -> Table:
     table.add_column("here", justify="right")
     table.add_column("state")
     table.add_column("run", no_wrap=True)
-    styles = {"finished": "green", "begun": "yellow", "broken": "red", "missing": "dim"}
+    styles = {"finished": "green", "not judged": "yellow", "begun": "yellow", "broken": "red", "missing": "dim"}
     for run in work.planned:
-        state = side_by_side.state(work.runs / run.name)
+        state = work.state(run)
         seconds = planning.core_seconds([run], grid, operations) if planning.timed(grid, work.passed) else 0.0
         table.add_row(
             *(run.labels[axis] for axis in varied),

@@ -22,6 +22,7 @@ CORE = 2.5e13 / (2 * 300)
 # What stands in overrides for a file that the command line names, and how it is asked for.
 VECTORS, NLI = "{vectors}", "{nli}"
 ASKED = {VECTORS: "vectors=<file of word vectors>", NLI: "nli='{path: [<SNLI and MultiNLI train>]}'"}
+STARTED = 30.0  # seconds of a core that a run takes beside its training where nothing but that is asked
 LENGTHS = {f"budget.{unit}" for unit in ("steps", "tokens", "epochs", "flops")}  # of a run: one of them counts
 
 Check = Callable[[list[str]], dict[str, Any]]
@@ -143,8 +144,10 @@ def plan(
                 _add(found, replace(run, judged=not joins))
             if joins:
                 labels = dict(zip(grid.axes, (value.label for value in combination), strict=True))
-                members = tuple(run.name for run in alike)
-                _add(found, Run(labels, alike[0].seed, (), 0.0, joined_name(members), members=members))
+                members = tuple(dict.fromkeys(run.name for run in alike))
+                joined_run = Run(labels, alike[0].seed, (), 0.0, joined_name(members), members=members)
+                # With encoder= two may be the same, which is no more than one of them.
+                _add(found, joined_run if len(members) > 1 else replace(alike[0], labels=labels))
     return list(found.values())
 
 
@@ -284,7 +287,7 @@ def timed(grid: Grid, passed: Sequence[str]) -> bool:
 
 def core_seconds(planned: Sequence[Run], grid: Grid, speed: float = CORE) -> float:
     """What training, starting and judging ``planned`` takes of a core that does ``speed`` operations a second."""
-    return sum(run.flops / speed + grid.judged * run.judged for run in planned)
+    return sum(run.flops / speed + (grid.judged if run.judged else STARTED) for run in planned)
 
 
 def cost(specification: Specification, wanted: Reproduction, speed: float = CORE) -> tuple[int, float]:
@@ -293,11 +296,12 @@ def cost(specification: Specification, wanted: Reproduction, speed: float = CORE
     trained: list[tuple[str, ...] | None] = []
     for combination in combinations(specification, grid):
         seconds += grid.judged
-        for values in settings_of(specification, grid.axes, combination):
+        settings = settings_of(specification, grid.axes, combination)
+        for values in settings:
             labels = dict(zip(grid.axes, (value.label for value in values), strict=True))
             overrides, flops = _overrides(specification, grid, wanted, values, labels, ())
             if overrides is None or overrides not in trained:  # else it is joined, or judged by another pooling
-                seconds += flops / speed
+                seconds += flops / speed + STARTED * (len(settings) > 1)
                 trained.append(overrides)
     seeds = len(wanted.seeds or grid.seeds)
     return seeds * len(trained), seeds * seconds

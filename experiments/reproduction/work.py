@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import torch
 
 from data.tokenising import cores
-from experiments import budget
+from experiments import budget, side_by_side
 from experiments.progress import Display
-from experiments.reproduction.planning import Run
+from experiments.reproduction.planning import Run, grid_of
 from experiments.reproduction.settings import Reproduction
 from experiments.reproduction.specification import Specification
 
@@ -54,6 +55,32 @@ class Work:
     def tasks(self) -> tuple[str, ...] | None:
         return tasks_of(self.specification, self.wanted)
 
+    @property
+    def what(self) -> str:
+        """What its rows and points are of."""
+        return "encoders" if any(run.members for run in self.planned) else "runs"
+
+    def evaluation(self, run: Run) -> list[str] | None:
+        """The command that judges a run on SentEval; None where all is judged, or SentEval is not asked."""
+        if self.senteval is None or self.protocol is None:
+            return None
+        return side_by_side.evaluation(
+            self.runs / run.name,
+            data=self.senteval,
+            protocol=self.protocol,
+            passed=self.passed,
+            threads=self.wanted.threads,
+            tasks=self.tasks,
+            probing=self.wanted.probing,
+            pooling=run.pooling,
+        )
+
+    def state(self, run: Run) -> side_by_side.State | Literal["not judged"]:
+        """How far it is."""
+        state = side_by_side.state(self.runs / run.name)
+        unjudged = state == "finished" and run.judged and self.evaluation(run) is not None
+        return "not judged" if unjudged else state
+
 
 def scored(specification: Specification) -> bool:
     """Whether it is of SentEval's scores, or of the quick judgement in their place."""
@@ -62,10 +89,12 @@ def scored(specification: Specification) -> bool:
     return specification.figure is not None and specification.figure.kind not in ("map", "density")
 
 
-def apart(specification: Specification, senteval: Path | None) -> bool:
+def apart(specification: Specification, wanted: Reproduction, senteval: Path | None) -> bool:
     """Whether what is joined is shown each by itself, as it has no quick judgement and SentEval is not there."""
-    joins = any(value.joins for values in specification.axes.values() for value in values.values())
-    return joins and senteval is None and scored(specification)
+    if senteval is not None or not scored(specification) or not specification.grids:
+        return False
+    axes = grid_of(specification, wanted).axes
+    return any(specification.axes[axis][label].joins for axis, labels in axes.items() for label in labels)
 
 
 def tasks_of(specification: Specification, wanted: Reproduction) -> tuple[str, ...] | None:

@@ -150,7 +150,7 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     begun = training()
     assert begun is not None
     assert begun[1:] == [*run.overrides, "evaluation=quick", "threads=1", f"run_dir=runs/{run.name}"]
-    evaluation = command._evaluation(work, run)
+    evaluation = work.evaluation(run)
     assert evaluation is not None
     assert f"model=runs/{run.name}" in evaluation
     assert f"out=runs/{run.name}" in evaluation

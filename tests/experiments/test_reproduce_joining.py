@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,9 @@ def test_what_several_rows_join_is_trained_once() -> None:
     assert ab.name != bc.name
     assert (ab.overrides, ab.flops) == ((), 0.0)
     grid = table("ab", "bc").grids["teaching"]
-    assert planning.core_seconds(runs, grid, 1e12) == 3 * 1 + 2 * 10
-    assert planning.cost(table("ab", "bc"), wanted(), 1e12) == (6, 2 * (3 * 1 + 2 * 10))
-    assert planning.cost(table("ab", "a"), wanted(), 1e12) == (4, 2 * (2 * 1 + 2 * 10))
+    seconds = 3 * (1 + planning.STARTED) + 2 * 10
+    assert planning.core_seconds(runs, grid, 1e12) == seconds
+    assert planning.cost(table("ab", "bc"), wanted(), 1e12) == (6, 2 * seconds)
 
 
 def test_encoders_of_a_row_are_of_one_seed() -> None:
@@ -74,6 +75,13 @@ def test_what_a_row_joins_may_be_asked_for_by_itself() -> None:
     assert shown(runs) == [("b", 1, False), ("c", 1, False), ("bc", 1, True), ("a", 1, True)]
     with pytest.raises(UserError, match=r"^only\.row must be of ab \| a \| b\. Got c instead\.$"):
         plan(table("ab"), wanted(only={"row": "c"}), check=flat)
+
+
+def test_two_that_are_the_same_are_one() -> None:
+    """As encoders of different widths are with encoder=."""
+    rows = ROWS | {"b": Value("b", ROWS["a"].overrides)}
+    [run] = plan(replace(table("ab"), axes={"row": rows}), wanted(seeds=(1,)), check=flat)
+    assert (run.labels, run.members, run.judged) == ({"row": "ab"}, (), True)
 
 
 def test_each_is_a_row_where_nothing_can_judge_them_together() -> None:
@@ -158,9 +166,11 @@ def test_gensens_other_tables_are_of_the_same_runs(number: int) -> None:
 # Folders
 
 
-def run_folder(folder: Path, name: str, **shape: Any) -> Path:
-    path = folder / name
-    bilstm(**shape).save(path / "encoder")
+def run_folder(folder: Path, name: str, scale: float = 1.0, **shape: Any) -> Path:
+    path, encoder = folder / name, bilstm(**shape)
+    for parameter in encoder.parameters():
+        parameter.data *= scale
+    encoder.save(path / "encoder")
     (path / "config.yaml").write_text(f"seed: 1\nnames: {{objective: gensen, encoder: gru}}\nname: {name}\n")
     return path
 
@@ -176,7 +186,7 @@ def test_joined_encoders_are_a_folder_that_is_judged_as_a_runs_is(tmp_path: Path
     np.testing.assert_array_equal(both.encode(texts), expected)
     assert side_by_side.state(folder) == "finished"
     config = yaml.safe_load((folder / "config.yaml").read_text())
-    assert config["joins"] == ["one", "two"]
+    assert list(config["joins"]) == ["one", "two"]
     assert (config["seed"], config["weights"]) == (1, both.weights)
     assert config["names"]["objective"] == "gensen"
     assert config["names"]["origin"].startswith("1 of 2: ")
@@ -187,6 +197,25 @@ def test_joined_encoders_are_a_folder_that_is_judged_as_a_runs_is(tmp_path: Path
     (folder / "config.yaml").unlink()  # as a kill before its end leaves it
     joining.join(folder, members)
     assert side_by_side.state(folder) == "finished"
+
+    (folder / "senteval.json").write_text("{}")
+    shutil.rmtree(members[0])
+    run_folder(tmp_path, "one", scale=2.0)  # trained anew
+    joining.join(folder, members)
+    assert not (folder / "senteval.json").exists()
+    assert not np.array_equal(encoders.load(folder / "encoder").encode(texts), expected)
+
+
+def test_what_cannot_be_joined_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a line of its own: the other runs go on."""
+    member = run_folder(tmp_path, "one")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Concatenated, "save", full)
+    with pytest.raises(UserError, match=r"both could not be joined: .*No space left"):
+        joining.join(tmp_path / "both", [member, run_folder(tmp_path, "two")])
 
 
 def test_an_encoder_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -262,7 +291,7 @@ def test_a_row_whose_encoder_failed_is_told(
         return {jobs[0].name: Failure("it broke", 1), joined.name: Failure("a part is missing", 2)}
 
     monkeypatch.setattr(side_by_side, "run_jobs", broken)
-    with pytest.raises(UserError, match="is finished: there is nothing to tabulate"):
+    with pytest.raises(UserError, match="None of the 1 encoders is there: there is nothing to tabulate"):
         reproduce(figure, "data=sentences.txt")
     told = capsys.readouterr().out
     assert "2 in runs: 2 missing" in told
@@ -274,7 +303,7 @@ def test_a_row_whose_encoder_failed_is_told(
 @pytest.mark.slow
 def test_encoders_are_trained_joined_and_judged(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert reproduce(figure, "data=sentences.txt", "jobs=2") == 0
-    [joined] = (figure / "runs").glob("*-joined-*")
+    [joined] = (figure / "runs").glob("joined-*")
     text = (figure / "out" / "some-fig.md").read_text()
     assert "both, seed 1" in text
     assert "2 runs at teaching sizes" in text
@@ -286,5 +315,9 @@ def test_encoders_are_trained_joined_and_judged(figure: Path, capsys: pytest.Cap
     expected = np.hstack([warm.encode(texts), cold.encode(texts)])
     np.testing.assert_array_equal(encoders.load(joined / "encoder").encode(texts), expected)
     capsys.readouterr()
+    before = {path: path.stat().st_mtime_ns for path in joined.rglob("*") if path.is_file()}
     assert reproduce(figure, "data=sentences.txt") == 0
     assert "2 in runs: 2 finished" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in joined.rglob("*") if path.is_file()} == before
+    with pytest.raises(UserError, match=r"joins the encoders of finished runs, and was not trained itself\.$"):
+        compose.check([f"resume={joined}"])

@@ -55,7 +55,8 @@ def test_what_names_do_not_tell_is_told(tmp_path: Path) -> None:
         (folder / "environment.json").write_text(json.dumps({"commit": commit}))
         return folder
 
-    folders = [finished(1, "the hub's", "a"), finished(2, "the hub's", "a"), finished(1, "random", "a", "gru")]
+    made_up = "the hub's; learns fr from synthetic pairs"
+    folders = [finished(1, "the hub's", "a"), finished(2, made_up, "a"), finished(1, "random", "a", "gru")]
     assert side_by_side.differences([*folders, tmp_path / "missing"]) == []
     folders.append(finished(3, "the stand-in", "b"))
     assert side_by_side.differences(folders) == [
