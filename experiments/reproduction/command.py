@@ -93,16 +93,19 @@ def _tell(work: Work) -> None:
     if not work.planned:
         display.fact("runs", "none is needed")
         return
-    states = {run.name: side_by_side.state(work.runs / run.name) for run in work.planned}
-    judging = [run for run in work.planned if work.state(run) == "not judged"]
+    states = [(run, work.state(run)) for run in work.planned]
     grid = planning.grid_of(specification, work.wanted)
-    left = [run for run in work.planned if states[run.name] != "finished"]
     operations = speed(work.wanted.threads)
-    each = [planning.core_seconds([run], grid, operations) for run in left] + [grid.judged for _ in judging]
+    each = [
+        grid.judged if state == "not judged" else planning.core_seconds([run], grid, operations)
+        for run, state in states
+        if state != "finished"
+    ]
     seconds = max(sum(each) / work.at_once, *each, 0.0)
     time_left = f"about {budget.about(seconds)}" if planning.timed(grid, work.passed) else "unknown"
-    trained = [states[folder.name] for folder in work.folders]
-    display.fact("runs", side_by_side.how_far(trained, work.runs, work.at_once))
+    trained = {run.name: state for run, state in states if not run.members}
+    there = ["finished" if state == "not judged" else state for state in trained.values()]
+    display.fact("runs", side_by_side.how_far(there, work.runs, work.at_once))
     if joined := len({run.name for run in work.planned if run.members}):
         display.fact("joined", f"{joined} of two or more of these, side by side")
     own = "" if work.wanted.tasks is None else " (judging as long as on the figure's own tasks)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Any
 import yaml
 from filelock import FileLock
 
+import encoders
 from analysis.opening import EXPORT
 from data.errors import UserError
 from data.files import atomic_write
+from data.sources.reading import digest
 from encoders.concatenated import Concatenated
 from experiments import side_by_side
-
-CONFIG, JOINS = "config.yaml", "joins"
 
 
 def join(folder: Path, members: Sequence[Path]) -> None:
@@ -35,33 +34,25 @@ def join(folder: Path, members: Sequence[Path]) -> None:
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
-            _join(folder, {member: _digest(member) for member in members})
+            _join(folder, members)
     except (OSError, ValueError, LookupError, RuntimeError) as error:
         raise UserError(f"{folder} could not be joined: {error}") from error
 
 
-def _join(folder: Path, digests: dict[Path, str]) -> None:
-    joins = {member.name: digest for member, digest in digests.items()}
-    if side_by_side.state(folder) == "finished" and _config(folder).get(JOINS) == joins:
+def _join(folder: Path, members: Sequence[Path]) -> None:
+    weights = {member: sorted((member / EXPORT).rglob("*.safetensors")) for member in members}
+    joins = {member.name: [digest(path) for path in paths] for member, paths in weights.items()}
+    if side_by_side.state(folder) == "finished" and _config(folder).get("joins") == joins:
         return
     shutil.rmtree(folder, ignore_errors=True)
-    encoder = Concatenated(paths=[str(member / EXPORT) for member in digests])
+    encoder = Concatenated([encoders.load(member / EXPORT) for member in members])
     encoder.save(folder / EXPORT)
-    first = _config(next(iter(digests)))
+    first = _config(members[0])
     names = {key: first["names"].get(key) for key in ("objective", "corpus", "budget")}
     told = {"names": names | {"encoder": "concatenated", "origin": encoder.origin}, "seed": first["seed"]}
-    with atomic_write(folder / CONFIG) as file:
-        yaml.safe_dump(told | {"weights": encoder.weights, JOINS: joins}, file, sort_keys=False)
+    with atomic_write(folder / "config.yaml") as file:
+        yaml.safe_dump(told | {"weights": encoder.weights, "joins": joins}, file, sort_keys=False)
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    return dict(yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8")))
-
-
-def _digest(member: Path) -> str:
-    """Of the weights that a run has exported."""
-    found = hashlib.sha256()
-    for path in sorted((member / EXPORT).rglob("*.safetensors")):
-        with path.open("rb") as file:
-            found.update(hashlib.file_digest(file, "sha256").digest())
-    return found.hexdigest()[:16]
+    return dict(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")))

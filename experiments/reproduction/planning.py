@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from data.errors import UserError
@@ -132,10 +133,11 @@ def plan(
         return []
     grid = grid_of(specification, wanted)
     seeds = wanted.seeds or grid.seeds
+    checked = cache(lambda *overrides: check(list(overrides)))  # several rows may join the same setting
     found: dict[tuple[str, str], Run] = {}
     for combination in combinations(specification, grid, passed):
         settings = settings_of(specification, grid.axes, combination)
-        runs = [_runs(specification, grid, wanted, values, passed, check, seeds) for values in settings]
+        runs = [_runs(specification, grid, wanted, values, passed, checked, seeds) for values in settings]
         if not all(runs):
             continue
         joins = joined and len(runs) > 1
@@ -157,7 +159,7 @@ def _runs(
     wanted: Reproduction,
     values: Sequence[Value],
     passed: Sequence[str],
-    check: Check,
+    check: Callable[..., dict[str, Any]],
     seeds: Sequence[int],
 ) -> list[Run]:
     """The runs of one setting, one a seed; none where it needs a file that the command line does not name."""
@@ -165,7 +167,7 @@ def _runs(
     overrides, flops = _overrides(specification, grid, wanted, values, labels, passed)
     if overrides is None:
         return []
-    config = check(list(overrides))
+    config = check(*overrides)
     pooling = next((value.pooling for value in values if value.pooling), "")
     if pooling and pooling == config["encoder"].get("pooling"):
         pooling = ""  # the encoder's own: judged as it is, as in other figures

@@ -55,11 +55,7 @@ scores: {senteval: {"": declutr_downstream_dev}}
 @pytest.fixture
 def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The figure "some/fig" in place of the papers', and a corpus with enough held-out text."""
-    (tmp_path / "figures" / "some").mkdir(parents=True)
-    (tmp_path / "figures" / "some" / "fig.yaml").write_text(FIGURE)
-    monkeypatch.setattr(specification, "FOLDER", tmp_path / "figures")
-    monkeypatch.setattr(command, "DOWNLOADED", "no such folder")
-    monkeypatch.chdir(tmp_path)
+    tiny.figure(tmp_path, FIGURE, monkeypatch)
     tiny.corpus(tmp_path, documents=160, words=300)
     return tmp_path
 

@@ -264,11 +264,7 @@ scores: {tasks: [TREC]}
 
 @pytest.fixture
 def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "figures" / "some").mkdir(parents=True)
-    (tmp_path / "figures" / "some" / "fig.yaml").write_text(FIGURE)
-    monkeypatch.setattr(specification, "FOLDER", tmp_path / "figures")
-    monkeypatch.setattr(command, "DOWNLOADED", "no such folder")
-    monkeypatch.chdir(tmp_path)
+    tiny.figure(tmp_path, FIGURE, monkeypatch)
     (tmp_path / "sentences.txt").write_text("ba ke li\nmo nu\nra ba\n")
     return tmp_path
 

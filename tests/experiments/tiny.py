@@ -6,7 +6,10 @@ import json
 import random
 from pathlib import Path
 
+import pytest
+
 from experiments import compose, experiment
+from experiments.reproduction import command, specification
 
 TOPICS = 8
 
@@ -87,6 +90,15 @@ def conssent(folder: Path, *more: str, objective: str = "conssent") -> list[str]
         "threads=1",
         *more,
     ]
+
+
+def figure(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the YAML ``text`` the only figure, "some/fig", without SentEval's data, and works in ``folder``."""
+    (folder / "figures" / "some").mkdir(parents=True)
+    (folder / "figures" / "some" / "fig.yaml").write_text(text)
+    monkeypatch.setattr(specification, "FOLDER", folder / "figures")
+    monkeypatch.setattr(command, "DOWNLOADED", "no such folder")
+    monkeypatch.chdir(folder)
 
 
 def run(folder: Path, *more: str) -> Path:
