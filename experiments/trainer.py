@@ -143,7 +143,7 @@ class Trainer:
 
         Raises:
             KeyboardInterrupt: after a checkpoint, if the run was interrupted; the message says how to go on.
-            UserError: if the loss is not finite.
+            UserError: if the loss, a held-out loss or the weights are not finite; nothing of that step is kept.
         """
         state, settings, accelerator = self.state, self.settings, self.accelerator
         self._open_journals()
@@ -184,6 +184,8 @@ class Trainer:
                 keep = last or stop or state.step % self.checkpoint_every == 0
                 if look or measure or keep:
                     self._write_log()
+                if measure or keep:
+                    self._require_finite_weights()
                 if measure and self._measure():
                     keep = True  # the best so far
                 if epoch_ends:
@@ -248,11 +250,7 @@ class Trainer:
             open_names = [name for name, value in row.items() if value is None and name != "tokens"]
             row.update(zip(open_names, values.tolist(), strict=True), tokens=self.state.tokens)
             if not math.isfinite(row["loss"]):
-                kept = f" Checkpoints before it are in {self.checkpoints}." if self.checkpoints.exists() else ""
-                raise UserError(
-                    f"The loss is {row['loss']} at step {row['step']}: a smaller optimizer.lr or precision=fp32 "
-                    f"may help.{kept}"
-                )
+                raise self._diverged(f"The loss is {row['loss']}", row["step"])
         self._write_rows([row for row, *_ in self._rows], sum(tokens.tolist()))
         self._rows = []
 
@@ -282,16 +280,34 @@ class Trainer:
         left = elapsed / len(rows) * (self.steps - self.state.step)
         self._show(self.state.step, self.steps, summary(self._parts, speed, left))
 
+    def _require_finite_weights(self) -> None:
+        """Raises a UserError if the last update left weights that must not be saved.
+
+        Their norm in float32 is infinite even for finite weights above about 1e19, whose products overflow.
+        """
+        norms = torch.nn.utils.get_total_norm([parameter.detach().float() for parameter in self.parameters])
+        if not torch.isfinite(norms):
+            raise self._diverged("The weights are not finite", self.state.step)
+
+    def _diverged(self, what: str, step: int) -> UserError:
+        there = checkpoint.found(self.checkpoints)
+        kept = f" The last good checkpoint is {there[-1]}." if there else ""
+        return UserError(
+            f"{what} at step {step}: a learning rate below {self.rate_key}={self.rate:g} or precision=fp32 may "
+            f"help.{kept}"
+        )
+
     def _measure(self) -> bool:
-        """Puts the held-out losses into the journal; says whether they are the best of this training so far."""
+        """Puts the held-out losses into the journal; returns whether they are the best of this training so far."""
         with self.accelerator.autocast():
             self.dev_metrics = self.objective.dev_metrics(self.encoder, self._on_device(self.dev))
+        for name, loss in self.dev_metrics.items():
+            if not math.isfinite(loss):
+                raise self._diverged(f"{name} is {loss}", self.state.step)
         wanted = self.settings.checkpoint
         value = self.dev_metrics[wanted.metric or f"dev_{self.objective.part_names[0]}"]
         best = self.state.best
-        better = math.isfinite(value) and (
-            best is None or (value < best["value"] if wanted.mode == "min" else value > best["value"])
-        )
+        better = best is None or (value < best["value"] if wanted.mode == "min" else value > best["value"])
         if better and self.state.step:
             self.state.best = {"step": self.state.step, "value": value}
         if self.accelerator.is_main_process:

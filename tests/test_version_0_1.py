@@ -15,6 +15,8 @@ from analysis import runs
 from analysis.senteval.results import read_results
 from data.errors import UserError
 from experiments import compose, experiment
+from tests.hostile import answer
+from tests.support import suite_data
 
 FIXTURES = Path(__file__).parent / "fixtures" / "version_0_1"
 SENTENCES = json.loads((FIXTURES / "sentences.json").read_text())
@@ -65,7 +67,14 @@ def test_runs_are_continued(name: str, folders: Path, tmp_path: Path) -> None:
     budget = {key: value for key, value in config["budget"].items() if key not in ("_target_", "flops", "steps")}
     chosen += [f"budget.{key}={'null' if value is None else value}" for key, value in budget.items()]
     chosen += ["corpus=text", "corpus.path=corpus.jsonl", "corpus.dev_fraction=0.2", "evaluation=none"]
-    chosen += ["budget.steps=1", "schedule=constant", "optimizer.lr=1e-12", "dev_batches=1", "device=cpu", f"cache={tmp_path / 'cache'}"]
+    chosen += [
+        "budget.steps=1",
+        "schedule=constant",
+        "optimizer.lr=1e-12",
+        "dev_batches=1",
+        "device=cpu",
+        f"cache={tmp_path / 'cache'}",
+    ]
     run = experiment.run(compose.check([*chosen, f"run_dir={tmp_path / 'run'}"]))
     assert np.allclose(encoders.load(run / "encoder").encode(SENTENCES), VECTORS[name], atol=1e-6)
 
@@ -80,6 +89,18 @@ def test_an_unfinished_run_goes_on_or_is_refused_in_one_line(folders: Path, tmp_
         assert "unfinished" in str(error)
     else:
         assert np.isfinite(encoders.load(run / "encoder").encode(SENTENCES)).all()
+
+
+def test_exports_are_evaluated_to_the_same_scores(folders: Path, tmp_path: Path) -> None:
+    data = suite_data("senteval")
+    arguments = ["model=folders/transformer", f"data={data}", f"probing={data / 'probing_rebuilt'}"]
+    arguments += ["tasks=[MRPC,STS16,Length]", "protocol=prototyping", "out=new", f"cache={tmp_path / 'cache'}"]
+    assert answer("experiments.evaluate", *arguments, folder=tmp_path).status == 0
+    before, now = read_results(folders / "transformer").tasks, read_results(tmp_path / "new").tasks
+    assert {name: task["test"] for name, task in now.items()} == pytest.approx(
+        {name: before[name]["test"] for name in now},
+        abs=0.11,  # one example of Length, at most
+    )
 
 
 def test_results_open(folders: Path) -> None:

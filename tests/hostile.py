@@ -1,0 +1,97 @@
+"""Runs commands in the test process, on damaged and hostile input, and snapshots the files around it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+SECONDS = 60  # a case that takes longer hangs
+
+
+class Answer(NamedTuple):
+    """What a command answered.
+
+    Attributes:
+        status: its exit status; None where it ended in an exception, whose traceback ``error`` then ends with.
+        output: what it wrote to the output stream.
+        error: what it wrote to the error stream.
+    """
+
+    status: int | None
+    output: str
+    error: str
+
+    def refused(self, *parts: str) -> bool:
+        """Returns whether it ended with status 2 and one line on the error stream that contains all ``parts``."""
+        lines = self.error.strip().splitlines()
+        return self.status == 2 and len(lines) == 1 and all(part in lines[0] for part in parts)
+
+
+def answer(module: str, *arguments: str, folder: Path, seconds: int = SECONDS) -> Answer:
+    """Runs the command in ``module`` ("experiments.run", "analysis.wordsim") from within ``folder``.
+
+    Args:
+        module: dotted name of a module with a function ``main`` that reads ``sys.argv``.
+        arguments: of the command line.
+        folder: working directory.
+        seconds: after which the command is broken off, with a traceback.
+    """
+    main = importlib.import_module(module).main
+    out, err = io.StringIO(), io.StringIO()
+    before, place = sys.argv, Path.cwd()
+    sys.argv = [module.replace(".", "/") + ".py", *arguments]
+    os.chdir(folder)
+    status: int | None = 0
+    try:
+        with redirect_stdout(out), redirect_stderr(err), _limit(seconds):
+            status = main() or 0
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=err)
+        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except BaseException:
+        status = None
+        traceback.print_exc(file=err)
+    finally:
+        sys.argv = before
+        os.chdir(place)
+    return Answer(status, out.getvalue(), err.getvalue())
+
+
+def snapshot(root: Path, *, without: Path | None = None) -> dict[str, str]:
+    """Digests of all files below ``root`` (links as their targets' names), but for those below ``without``."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        if without is not None and path.is_relative_to(without):
+            continue
+        if path.is_symlink():
+            found[str(path)] = f"-> {path.readlink()}"
+        elif path.is_file():
+            found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+        else:
+            found[str(path)] = "folder"
+    return found
+
+
+@contextmanager
+def _limit(seconds: int) -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"The command took more than {seconds} s.")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
