@@ -20,6 +20,7 @@ from analysis.opening import Named, device
 from analysis.senteval.features import Vectors, embed
 from analysis.senteval.reading import Line
 from analysis.senteval.rendering import FORMATS, Grid, rich_table
+from data.display import printable
 from data.errors import UserError, reason
 from data.files import write_json
 from data.sources.reading import lines
@@ -51,7 +52,7 @@ class Model:
     """
 
     def __init__(self, name: str, encoder: Encoder | RandomVectors, cache: Path | None = None) -> None:
-        self.name = name
+        self.name = printable(name)
         self.encoder = encoder
         self._cache = cache
 
@@ -168,7 +169,7 @@ def show(grid: Grid, form: str) -> None:
         return
     print(FORMATS[form](grid))
     if form == "csv":
-        print("\n".join(grid.notes), file=sys.stderr)
+        print("\n".join(map(printable, grid.notes)), file=sys.stderr)
 
 
 def write(out: Path | None, result: Any) -> None:
@@ -205,7 +206,7 @@ def bar(what: str) -> Iterator[Callable[[float], None]]:
 
         yield line
         return
-    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task(what, total=1.0)
         yield lambda share: shown.update(task, completed=share)

@@ -16,16 +16,19 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-import yaml
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from analysis.command import finished
 from analysis.quick import chance
-from analysis.runs import FREE, read
+from analysis.runs import comparable, read
 from analysis.senteval.alike import CONFIG, named, told
+from analysis.senteval.rendering import escape_markdown
 from analysis.tables import in_order, in_percent, label, show
+from data.display import printable
 from data.errors import UserError
+from data.files import read_yaml
 
 COLUMNS = ("start", "trained", "chance")
 
@@ -81,7 +84,9 @@ def table(given: Sequence[Named]) -> list[Row]:
 
 def _difference(one: Named, other: Named) -> str:
     """The first setting but the seed in which they differ, with both values; "" where there is none."""
-    first, second = (dict(_settings(run.config)) | {"weights": run.run.get("weights")} for run in (one, other))
+    first, second = (
+        dict(_settings(comparable(run.config))) | {"weights": run.run.get("weights")} for run in (one, other)
+    )
     for key in sorted(first.keys() | second.keys()):
         if first.get(key) != second.get(key):
             return f"{key} is {first.get(key)} in {one.run['path']}, {second.get(key)} in {other.run['path']}"
@@ -89,9 +94,9 @@ def _difference(one: Named, other: Named) -> str:
 
 
 def _settings(config: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value by its key ("objective.k"), but the seed's and what a run is free to have otherwise."""
+    """Yields each value but the seed's by its key ("objective.k")."""
     for key, value in config.items():
-        if at or key not in FREE | {"seed"}:
+        if at or key != "seed":
             if isinstance(value, Mapping):
                 yield from _settings(value, f"{at}{key}.")
             else:
@@ -108,7 +113,7 @@ def _spread(key: str, values: Sequence[float | None]) -> str:
 
 def as_markdown(rows: Sequence[Row]) -> str:
     lines = [["run", "runs", "held-out text", *COLUMNS], [":--", "--:", ":--", "--:", "--:", "--:"]]
-    lines += [[row.name, str(row.runs), row.measure, *row.values] for row in rows]
+    lines += [[escape_markdown(row.name), str(row.runs), row.measure, *row.values] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -119,7 +124,9 @@ def as_text(rows: Sequence[Row]) -> Table:
     last = ""
     for row in rows:
         again = row.name == last
-        shown.add_row("" if again else row.name, "" if again else str(row.runs), row.measure, *row.values)
+        shown.add_row(
+            "" if again else escape(printable(row.name)), "" if again else str(row.runs), row.measure, *row.values
+        )
         last = row.name
     return shown
 
@@ -132,7 +139,7 @@ def _named(given: str, by: Sequence[str]) -> Named:
     run = read(Path(path))
     if run["problem"] is not None:  # which is told where its scores are looked for
         return Named(name or str(run["run"]), run, {})
-    config = yaml.safe_load((Path(path) / CONFIG).read_text(encoding="utf-8"))
+    config = read_yaml(Path(path) / CONFIG)
     if by and not name:
         name = told(config, by) or ""
         if not name:

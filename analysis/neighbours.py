@@ -25,6 +25,7 @@ import numpy as np
 from analysis import command
 from analysis.quick import normalise
 from analysis.senteval.rendering import escape_markdown
+from data.display import csv_cell, printable
 from data.errors import UserError
 
 BLOCK = 16_384  # sentences at a time
@@ -95,7 +96,10 @@ def _nearest(found: Iterable[Neighbour], k: int) -> dict[str, Neighbour]:
 def as_text(found: Mapping[str, Sequence[Neighbour]]) -> str:
     """A paragraph a query, its neighbours indented below."""
     return "\n\n".join(
-        "\n".join([query, *(f"  {one.cosine:.3f}  {one.text}  (line {one.line:,})" for one in near)])
+        "\n".join(
+            printable(line)
+            for line in (query, *(f"  {one.cosine:.3f}  {one.text}  (line {one.line:,})" for one in near))
+        )
         for query, near in found.items()
     )
 
@@ -118,7 +122,8 @@ def as_csv(found: Mapping[str, Sequence[Neighbour]]) -> str:
     writer.writerow(["query", "rank", "cosine", "line", "sentence"])
     for query, near in found.items():
         writer.writerows(
-            [query, rank, f"{one.cosine:.6f}", one.line, one.text] for rank, one in enumerate(near, start=1)
+            map(csv_cell, [query, rank, f"{one.cosine:.6f}", one.line, one.text])
+            for rank, one in enumerate(near, start=1)
         )
     return file.getvalue().rstrip("\n")
 

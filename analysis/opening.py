@@ -11,6 +11,7 @@ import encoders
 from data.errors import UserError
 from encoders.bag_of_words import BagOfWords
 from encoders.base import Encoder
+from encoders.folder import readable
 from encoders.random_vectors import RandomVectors
 from encoders.word_weights import Weighting
 
@@ -39,6 +40,10 @@ class Named:
     counts: str | Path | None = None
     layers: int | None = None
 
+    def __post_init__(self) -> None:
+        with readable(repr(self.model)[:200]):
+            self.path.is_dir()  # raises for what no path can be
+
     @property
     def path(self) -> Path:
         return Path(self.model).expanduser()
@@ -46,7 +51,7 @@ class Named:
     @property
     def run(self) -> Path | None:
         """The folder of the run that it is from, if it is from one."""
-        place = self.path.resolve().parent if self.path.name == EXPORT else self.path
+        place = self.path.parent if self.path.name == EXPORT else self.path
         return place if (place / "config.yaml").is_file() and (place / EXPORT).is_dir() else None
 
     @property
@@ -81,10 +86,8 @@ class Named:
                 counts=None if self.counts is None else str(self.counts),
                 device=device,
             )
-        from encoders import models  # here, as transformers takes seconds to import
-
         folder = self.path if self.run is None else self.run / EXPORT
-        with models.readable(folder):  # of a sweep, one that is broken must not end the others
+        with readable(folder):  # of a sweep, one that is broken must not end the others
             return encoders.load(
                 folder if folder.is_dir() else self.model,
                 pooling=pooling or self.pooling,

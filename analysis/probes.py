@@ -38,7 +38,7 @@ from analysis.senteval.printed import Cell, read_table
 from analysis.senteval.rendering import Grid, Row
 from analysis.syntax import TREEBANK, Sentence, read_parts
 from analysis.word_vectors import KINDS, Kind, Lexicon
-from data.errors import UserError
+from data.errors import UserError, about
 from data.randomness import PROBE, generator
 
 LENGTH_BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28), (29, 32), (33, 70))  # Adi et al. (2016)
@@ -264,7 +264,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in given.models:
             model = command.opened(name, given)
             device = command.device(given.device)
-            scores = judge(model, asked, words=given.vectors, seed=given.seed, device=device)
+            with about(given.data):
+                scores = judge(model, asked, words=given.vectors, seed=given.seed, device=device)
             results.append({"model": model.facts(), "probes": scores})
         command.show(table(results), given.format)
         settings = {"data": given.data, "seed": given.seed, "limit": given.limit}

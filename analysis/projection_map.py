@@ -29,6 +29,7 @@ from matplotlib.figure import Figure
 from analysis import command
 from analysis.figures import style
 from analysis.quick import normalise
+from data.display import printable
 from data.errors import UserError, reason
 from data.randomness import JUDGED_SPLIT, generator
 
@@ -150,7 +151,7 @@ def draw(points: np.ndarray, data: Labelled, scores: Agreement, *, model: str, s
         axes = figure.subplots()
         axes.set_label("map")
         scatter(axes, points, data)
-        axes.set_title(f"{model}: {source}, {len(points):,} sentences")
+        axes.set_title(_drawn(f"{model}: {source}, {len(points):,} sentences"))
         axes.set_xlabel(
             f"label named by {NEIGHBOURS} nearest neighbours: {scores.vectors:.1f} % in the vectors, "
             f"{scores.map:.1f} % in the map, {scores.guess:.1f} % by guessing"
@@ -177,11 +178,11 @@ def scatter(axes: Axes, points: np.ndarray, data: Labelled, size: float = 1.0) -
             markersize=size * float(np.clip(110 / np.sqrt(len(points)), 2.0, 5.0)),
             markeredgewidth=0,
             alpha=0.75,
-            label=name,
+            label=_drawn(name),
         )
     for number, name in enumerate(names):
         axes.annotate(
-            name,
+            _drawn(name),
             _densest(points[labels == name]),
             ha="center",
             va="center",
@@ -193,6 +194,11 @@ def scatter(axes: Axes, points: np.ndarray, data: Labelled, size: float = 1.0) -
     axes.set(xticks=[], yticks=[])  # places in a map have no unit
     axes.spines[:].set_visible(False)
     axes.set_aspect("equal", adjustable="datalim")
+
+
+def _drawn(text: str) -> str:
+    """``text`` as Matplotlib shows it, which takes what is between dollar signs for a formula."""
+    return printable(text).replace("$", r"\$")
 
 
 def _densest(points: np.ndarray) -> tuple[float, float]:

@@ -29,7 +29,7 @@ from analysis import command
 from analysis.classifying import Examples, Fit, Gathered, accuracy, compared, logistic, perceptron
 from analysis.senteval.printed import Cell, Key
 from analysis.senteval.rendering import Grid, Row
-from data.errors import UserError
+from data.errors import UserError, about
 from data.randomness import JUDGED_SPLIT, generator
 
 SIZES = ("1000", "5000", "10000", "25000", "all")
@@ -187,14 +187,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = []
         for name in given.models:
             model = command.opened(name, given)
-            scores = judge(
-                model,
-                parts,
-                reached,
-                classifiers=given.classifiers,
-                seed=given.seed,
-                device=command.device(given.device),
-            )
+            with about(given.data):
+                scores = judge(
+                    model,
+                    parts,
+                    reached,
+                    classifiers=given.classifiers,
+                    seed=given.seed,
+                    device=command.device(given.device),
+                )
             share = 100.0 * float(parts.test.labels.mean())
             majority = share if parts.train.labels.mean() > 0.5 else 100.0 - share
             results.append({"model": model.facts(), "scores": scores, "majority": majority})

@@ -94,6 +94,8 @@ def _read(path: Path) -> list[Pair]:
         if len(fields) != 3:
             raise UserError(f"{line.where}: a line must be word, word, score. Got {len(fields)} fields.")
         pairs.append(Pair(fields[0], fields[1], line.score(fields[2], -np.finfo(float).max, np.finfo(float).max)))
+    if not pairs:
+        raise UserError(f"{path} holds no pair: a line must be word, word, score.")
     return pairs
 
 

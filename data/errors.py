@@ -6,17 +6,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from data.display import printable
+
+LONGEST = 2000  # characters of a line; a longer one quotes a damaged file
+
 
 class UserError(Exception):
-    """One line that says what was wrong and what would be right; commands exit with status 2."""
+    """A line for each fault, of what was wrong and what would be right; commands exit with status 2.
+
+    The lines are fit for a terminal, whatever they quote from a file.
+    """
 
     status = 2
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(map(_shown, lines)))
 
 
 class UnfitError(UserError):
     """An objective that cannot train this encoder as the two are set."""
 
     status = 3  # of a process that a command begins which tries many pairs
+
+
+def _shown(line: str) -> str:
+    line = printable(line)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
 
 
 def reason(error: BaseException) -> str:
@@ -36,3 +51,16 @@ def readable(what: Path | str) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(f"{error.filename or what} cannot be read: {reason(error)}.") from error
+
+
+@contextmanager
+def about(what: Path | str) -> Iterator[None]:
+    """Puts ``what``, the file or task that an error within is about, before its line.
+
+    Raises:
+        UserError: in its place.
+    """
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from None

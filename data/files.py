@@ -1,14 +1,22 @@
-"""Files that are whole or not there: written beside, synced, then renamed."""
+"""Files that are whole or not there: written beside, synced, then renamed; and readers that distrust a file."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+import yaml
+
+from data.errors import UserError, reason
+
+YAML_BYTES, JSON_BYTES, JOURNAL_BYTES = 2**18, 2**26, 2**30  # the most that is read of a file
+DEPTH = 64  # of lists and mappings inside each other
 
 
 @contextmanager
@@ -31,9 +39,84 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
         raise
 
 
+class _PlainLoader(yaml.SafeLoader):
+    """Reads YAML without aliases, a few of which can stand for billions of values; 1e-4 is a number."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise ValueError("an alias (*name) is not allowed")
+        return super().compose_node(parent, index)
+
+
+_PlainLoader.add_implicit_resolver(  # PyYAML wants a dot in it
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
 def read_json(path: Path) -> Any:
-    """What a JSON file holds."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    """Returns what a JSON file holds.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: naming the file, if it is damaged, or larger or deeper than any that the suite writes.
+    """
+    return _parsed(path, "JSON", json.loads, JSON_BYTES)
+
+
+def read_yaml(path: Path) -> Any:
+    """Returns what a YAML file holds, in JSON's types, interpolations as text. Raises as ``read_json`` does."""
+    return _parsed(path, "YAML", lambda text: yaml.load(text, _PlainLoader), YAML_BYTES)
+
+
+def read_text(path: Path, most: int) -> str:
+    """Returns the text of a regular file of at most ``most`` bytes. Raises as ``read_json`` does."""
+    if path.exists() and not path.is_file():  # reading a pipe or a device might never end
+        raise ValueError(f"{path.name} is not a file")
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"{path.name} is larger than {most:,} bytes")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not UTF-8 text: {reason(error)}") from None
+
+
+def _parsed(path: Path, form: str, parse: Callable[[str], Any], most: int) -> Any:
+    text = read_text(path, most)
+    try:
+        value = parse(text)
+        _require_plain(value)
+    except Exception as error:  # PyYAML's constructors and deep nesting raise errors of many kinds
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise ValueError(f"{path.name} is not {form} that can be read: {why[:200]}") from None
+    return value
+
+
+def _require_plain(value: Any) -> None:
+    """Raises ValueError for what JSON has no type for, text that is no UTF-8, and deep nesting."""
+    level = [value]
+    for _ in range(DEPTH):
+        if not level:
+            return
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                if not all(isinstance(key, str) for key in one):
+                    raise ValueError("a key is not text")
+                inner += [*one, *one.values()]
+            elif isinstance(one, list):
+                inner += one
+            elif isinstance(one, str):
+                if "\0" in one:
+                    raise ValueError("its text has a null character")
+                one.encode()  # raises for half of a surrogate pair
+            elif isinstance(one, int):
+                float(one)  # raises for a number of thousands of digits
+            elif one is not None and not isinstance(one, float):
+                raise ValueError(f"a value is of type {type(one).__name__}")
+        level = inner
+    raise ValueError(f"it is nested more than {DEPTH} deep")
 
 
 def write_json(path: Path | str, value: Any) -> None:
@@ -41,3 +124,20 @@ def write_json(path: Path | str, value: Any) -> None:
     with atomic_write(path) as file:
         json.dump(value, file, indent=2, ensure_ascii=False)
         file.write("\n")
+
+
+def refuse_links_out(folder: Path) -> None:
+    """Refuses a folder with a link that leaves it, through which writing in it would change other files.
+
+    Raises:
+        UserError: naming the link.
+    """
+    root = Path(os.path.realpath(folder))
+    for place, folders, files in os.walk(root):
+        for path in (Path(place, name) for name in (*folders, *files)):
+            if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root):
+                continue
+            inside = path.relative_to(root)
+            if inside.parts[0] == "trackers" and path.name in files and len(inside.parts) > 1:
+                continue  # wandb links its log, which the suite does not open
+            raise UserError(f"{folder / inside} is a link that leaves {folder}: replace it by what it leads to.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
@@ -60,7 +61,7 @@ def splitter(texts: Callable[[], Iterable[str]]) -> Splitter:
 
     It gives the sentences of a text in their order; but for the white space between them nothing is lost.
     """
-    return (_installed() or _trained(texts())).tokenize
+    return _Split(_installed() or _trained(texts()))
 
 
 def split_sentences(texts: Iterable[str], *, limit: int | None = None) -> list[str]:
@@ -70,6 +71,32 @@ def split_sentences(texts: Iterable[str], *, limit: int | None = None) -> list[s
     return list(islice((sentence for text in texts for sentence in split(text)), limit))
 
 
+@contextmanager
+def _without_clock() -> Iterator[None]:
+    """Lifts the seconds after which NLTK ends a regular expression, the time between its matches included.
+
+    By these a long book in one paragraph would be split on a fast machine and refused on a slow one. Punkt's
+    expressions take time in proportion to the text, whose length the sources bound.
+    """
+    from nltk import redos
+
+    before, redos.DEFAULT_TIMEOUT = redos.DEFAULT_TIMEOUT, None
+    try:
+        yield
+    finally:
+        redos.DEFAULT_TIMEOUT = before
+
+
+@dataclass(frozen=True)
+class _Split:
+    punkt: PunktSentenceTokenizer
+
+    @_without_clock()
+    def __call__(self, text: str) -> list[str]:
+        return self.punkt.tokenize(text)
+
+
+@_without_clock()
 def _installed() -> PunktSentenceTokenizer | None:
     from nltk.tokenize.punkt import PunktTokenizer
 
@@ -79,6 +106,7 @@ def _installed() -> PunktSentenceTokenizer | None:
         return None
 
 
+@_without_clock()
 def _trained(texts: Iterable[str]) -> PunktSentenceTokenizer:
     from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer
 

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from data.errors import UserError
+from data.ranges import require_range
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 SAMPLE_BYTES = 20_000_000  # of text; more changes the merges little and costs time in proportion
+MOST_TOKENS = 10_000_000  # of a vocabulary
 VERSION = "1"  # of ``train_bpe``: raise it where the same texts would give another tokenizer
 
 
@@ -36,8 +38,7 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
         UserError: if there is no text.
     """
     smallest = 256 + len(SPECIAL) + 1
-    if vocab_size < smallest:
-        raise ValueError(f"encoder.vocab_size must be at least {smallest}. Got {vocab_size} instead.")
+    require_range("encoder.vocab_size", vocab_size, smallest, MOST_TOKENS)
     mask = AddedToken("<mask>", lstrip=True, special=True)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)

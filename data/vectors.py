@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from torchtext import vocab
 from data.errors import UserError, readable
 
 FIRST_ROWS = 1 << 16  # of the matrix that grows with the file
+LONGEST = 1 << 20  # bytes of a line
 TOLD_EVERY = 1 << 12  # lines between two reports of progress
 
 
@@ -63,14 +65,13 @@ class WordVectors(vocab.Vectors):
         places: dict[str, int] = {}
         matrix = np.empty((0, 0), dtype=np.float32)
         promised: int | None = None
-        lines = 0
+        lines = dimension = 0
         with readable(path), _whole(path), _opened(path, self._progress) as file:
             for number, line in enumerate(file, start=1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
                     if (header := _header(line)) is not None:
                         promised, dimension = header
-                        matrix = np.empty((FIRST_ROWS, dimension), dtype=np.float32)
                         continue
                 if not line.strip():
                     continue
@@ -78,13 +79,14 @@ class WordVectors(vocab.Vectors):
                 start, _, rest = line.partition(b" ")
                 word = _decoded(start)
                 row = _numbers(rest, f"{path}:{number}")
-                if matrix.shape[1] == 0:
-                    matrix = np.empty((FIRST_ROWS, len(row)), dtype=np.float32)
-                if len(row) != matrix.shape[1] or len(row) == 0:
+                dimension = dimension or len(row)
+                if len(row) != dimension or dimension == 0:
                     raise UserError(
                         f"{path}:{number} has {len(row)} numbers after its word; "
-                        f"{matrix.shape[1] or 'one or more'} are right{_hint(line)}."
+                        f"{dimension or 'one or more'} are right{_hint(line)}."
                     )
+                if len(matrix) == 0:
+                    matrix = np.empty((FIRST_ROWS, dimension), dtype=np.float32)
                 if not word:
                     self.skipped += 1
                 elif word in places:
@@ -111,7 +113,7 @@ class WordVectors(vocab.Vectors):
 def _header(line: bytes) -> tuple[int, int] | None:
     """Words and dimension, where ``line`` is the first one of word2vec's form."""
     fields = line.split()
-    if len(fields) != 2 or not all(field.isdigit() for field in fields) or int(fields[1]) == 0:
+    if len(fields) != 2 or not all(field.isdigit() and len(field) < 19 for field in fields) or int(fields[1]) == 0:
         return None
     return int(fields[0]), int(fields[1])
 
@@ -149,7 +151,7 @@ def _whole(path: Path) -> Iterator[None]:
     """Turns what the unpackers say of a packed file that is cut short or damaged into one line."""
     try:
         yield
-    except (EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise UserError(f"{path} is cut short or damaged: fetch it again.") from error
 
 
@@ -175,7 +177,11 @@ def _opened(path: Path, progress: Callable[[float], None] | None) -> Iterator[It
 def _told(
     file: IO[bytes] | gzip.GzipFile, raw: IO[bytes], size: int, progress: Callable[[float], None] | None
 ) -> Iterator[bytes]:
-    for number, line in enumerate(file):
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b"")):
+        if len(line) > LONGEST:
+            raise UserError(
+                f"{raw.name}:{number + 1} has more than {LONGEST:,} bytes: a line must be a word and its numbers."
+            )
         if progress is not None and number % TOLD_EVERY == 0:
             progress(min(1.0, raw.tell() / size))
         yield line

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from data.errors import UserError
-from data.tokenizer import SPECIAL
+from data.ranges import COUNT, require_range
+from data.tokenizer import MOST_TOKENS, SPECIAL
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -90,10 +91,8 @@ def train_word_level(
         UserError: if there is no text, or no word in it is frequent enough.
     """
     special = [*SPECIAL.values(), MASK]
-    if vocab_size <= len(special):
-        raise ValueError(f"encoder.vocab_size must be at least {len(special) + 1}. Got {vocab_size} instead.")
-    if min_count < 1:
-        raise ValueError(f"encoder.min_count must be at least 1. Got {min_count} instead.")
+    require_range("encoder.vocab_size", vocab_size, len(special) + 1, MOST_TOKENS)
+    require_range("encoder.min_count", min_count, 1, COUNT)
     tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL["unk_token"]))
     tokenizer.normalizer = normalizers.Sequence(
         [*([] if symbols else _apart()), *([normalizers.Lowercase()] if lowercase else [])]

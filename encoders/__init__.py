@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import inspect
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from data.display import printable
 from data.errors import UserError
-from data.files import read_json
 from encoders.base import Encoder
+from encoders.folder import MARKER, read_marker, readable
 
 __all__ = ["Encoder", "load"]
+
+HUB_NAME = r"[\w-][\w.-]{,95}(/[\w.-]{1,95})?"
 
 
 def load(
@@ -32,17 +35,18 @@ def load(
     """
     from encoders import models, offline, pooler, transformer  # here, as transformers takes seconds to import
 
-    folder = offline.CHECKPOINTS / str(name) if str(name) in offline.bundled() else Path(name).expanduser()
+    with readable(repr(str(name))[:200]):
+        folder = offline.CHECKPOINTS / str(name) if str(name) in offline.bundled() else Path(name).expanduser()
+        there = bool(str(name)) and folder.is_dir()
     by_pooler = pooling == pooler.POOLER
     own = None if by_pooler else pooling
     options: dict[str, Any] = {"pooling": own, "weights": "pretrained", "device": device}
-    if not folder.is_dir():
-        if isinstance(name, Path) or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name):
-            raise UserError(f"There is no encoder's folder {name}.")
+    if not there:
+        if not isinstance(name, str) or folder.is_file() or not re.fullmatch(HUB_NAME, name):
+            raise UserError(f"There is no encoder's folder {printable(str(name)) or repr(''):.200}.")
         encoder: Encoder = transformer.Transformer(name=name, **options)
     else:
-        marker = folder / offline.MARKER
-        kind = _kind(read_json(marker)) if marker.is_file() else transformer.Transformer
+        kind = _kind(folder) if (folder / MARKER).is_file() else transformer.Transformer
         is_transformer = kind is transformer.Transformer
         encoder = transformer.Transformer(path=str(folder), **options) if is_transformer else kind.load(folder)
     if isinstance(encoder, transformer.Transformer):
@@ -61,9 +65,14 @@ def load(
     return encoder.to(device or "cpu")
 
 
-def _kind(marker: Mapping[str, Any]) -> type[Encoder]:
-    """The class that wrote a folder: one of this package, nothing else is imported."""
-    module, _, name = marker["class"].rpartition(".")
-    if not re.fullmatch(r"encoders\.\w+", module):
-        raise UserError(f"The folder was written by {marker['class']}, which is no encoder of this suite.")
-    return getattr(importlib.import_module(module), name)
+def _kind(folder: Path) -> type[Encoder]:
+    """The class that wrote ``folder``: an encoder of this package, nothing else is imported."""
+    with readable(folder):
+        name = read_marker(folder)["class"]
+    module, _, last = name.rpartition(".")
+    kind = None
+    if re.fullmatch(r"encoders\.[a-z]\w*", module) and importlib.util.find_spec(module):
+        kind = getattr(importlib.import_module(module), last, None)
+    if not (isinstance(kind, type) and issubclass(kind, Encoder)) or inspect.isabstract(kind):
+        raise UserError(f"{folder} was written by {printable(name):.200}, which is no encoder of this suite.")
+    return kind

@@ -12,28 +12,36 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from data.batch import Tokens
-from data.errors import UnfitError, UserError
-from data.files import read_json, write_json
+from data.errors import UnfitError
+from data.files import write_json
 from data.sentences import splitter
 from data.sources.reading import lines
 from data.token_format import TokenFormat
 from data.vectors import WordVectors
 from data.vocabulary import parting
-from encoders import offline
 from encoders.base import NO_LIMIT, Encoder, Encoding
 from encoders.export import model_card
+from encoders.folder import (
+    MARKER,
+    WEIGHTS,
+    check_vocabulary,
+    hidden_panics,
+    read_marker,
+    read_table,
+    readable,
+    try_out,
+)
 from encoders.layout import atomic_folder, write_modules
-from encoders.models import readable
 from encoders.pooling import pool
 from encoders.word_weights import Weighting, weigh
 
-WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"  # sentence-transformers' names
+TOKENIZER = "tokenizer.json"  # sentence-transformers' name
 
 
 class BagOfWords(Encoder):
@@ -116,6 +124,8 @@ class BagOfWords(Encoder):
         self.dimension = self.state_dimension = table.shape[1]
         self.format = TokenFormat((), (), 0, None, len(table), NO_LIMIT, frozenset())
         self.eval()
+        if path is not None:
+            try_out(self, path)
         if device is not None:
             self.to(device)
 
@@ -161,7 +171,7 @@ class BagOfWords(Encoder):
             save_file({"embedding.weight": self.embedding.weight.detach().cpu()}, unfinished / WEIGHTS)
             backend.save(str(unfinished / TOKENIZER))
             write_modules(unfinished, [("", "StaticEmbedding")])
-            write_json(unfinished / offline.MARKER, marker)
+            write_json(unfinished / MARKER, marker)
             (unfinished / "README.md").write_text(
                 card or model_card(title=folder.name, encoder=self), encoding="utf-8"
             )
@@ -174,15 +184,15 @@ class BagOfWords(Encoder):
     def _open(self, folder: Path) -> Tensor:
         """The word vectors of what ``save`` wrote into ``folder``; sets what else is there."""
         with readable(folder, "a bag of words"):
-            marker = read_json(folder / offline.MARKER)
-            table = load_file(folder / WEIGHTS)["embedding.weight"].float()
-            self.tokenizer = PreTrainedTokenizerFast(
-                tokenizer_file=str(folder / TOKENIZER), model_max_length=NO_LIMIT
-            )
+            marker = read_marker(folder)
+            with hidden_panics():
+                self.tokenizer = PreTrainedTokenizerFast(
+                    tokenizer_file=str(folder / TOKENIZER), model_max_length=NO_LIMIT
+                )
             self.weights = marker["weights"]
             self.origin = f"continued from {folder}; before that: {marker['origin']}"
-        if len(self.tokenizer) != len(table):
-            raise UserError(f"{folder} has {len(self.tokenizer)} words and {len(table)} vectors: export it again.")
+            table = read_table(folder, "embedding.weight", self.tokenizer)
+            check_vocabulary(folder, self.tokenizer, len(table))
         return table
 
 

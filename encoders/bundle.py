@@ -22,10 +22,12 @@ import yaml
 
 import encoders
 from data.batch import Tokens
-from data.errors import UserError, readable
+from data.errors import UserError
+from data.files import JOURNAL_BYTES, YAML_BYTES, read_text, read_yaml
 from encoders import models
 from encoders.base import Encoder
 from encoders.export import model_card
+from encoders.folder import readable
 from encoders.layout import atomic_folder
 from encoders.offline import CHECKPOINTS
 
@@ -58,7 +60,13 @@ CLOZE = (
 
 
 def bundle(
-    run: Path, name: str, *, licence: str | None = None, note: str | None = None, into: Path = CHECKPOINTS
+    run: Path,
+    name: str,
+    *,
+    licence: str | None = None,
+    note: str | None = None,
+    force: bool = False,
+    into: Path = CHECKPOINTS,
 ) -> Path:
     """Writes the encoder of the finished ``run`` to ``into/name``; returns that folder.
 
@@ -67,41 +75,47 @@ def bundle(
         name: of the checkpoint.
         licence: of the weights and of what they were trained on, for the card.
         note: what else the card should say of the training, in Markdown.
+        force: replace a checkpoint of this name.
         into: folder of all checkpoints.
 
     Raises:
-        UserError: if the run has no encoder, or a file would be too large for the repository.
+        UserError: if the run has no encoder or is damaged, ``name`` is a path or taken, or a file would be too
+            large for the repository.
     """
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise UserError(f"A checkpoint's name has letters, digits and . _ - only. Got {name!r:.200} instead.")
+    if (into / name).exists() and not force:
+        raise UserError(f"{into / name} is there already: --force replaces it.")
     if not (run / "encoder").is_dir():
         raise UserError(f"{run} has no encoder: name the folder of a finished run.")
-    with readable(run):
-        config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
-        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-        of_run = (run / "encoder" / "README.md").read_text(encoding="utf-8")
     encoder = encoders.load(run / "encoder")
-    models.with_dropout(encoder.model.config, DROPOUT)  # type: ignore[union-attr, arg-type]
-    seen = max(line["tokens"] for line in lines if "tokens" in line)
-    names = config["names"]
-    encoder.origin = f"{_told(names['origin'])}, then {names['objective']} on {seen:,} tokens"
-    card = model_card(
-        title=name,
-        encoder=encoder,
-        corpus={"files": ", ".join(_files(config["corpus"])), "tokens seen": f"{seen:,}"},
-        settings={
-            key: config[key] for key in ("objective", "optimizer", "schedule", "budget", "precision", "seed")
-        },
-        licence=licence,
-    )
-    for heading in ("Scores", "Citation"):  # as the run's own card has them
-        card = card.replace(f"## {heading}\n\nNot stated.", f"## {heading}\n\n{_section(of_run, heading)}")
-    picture = run / "figures" / PICTURE
-    drawn = f"![Losses, learning rate and speed along the steps]({PICTURE})\n\n" if picture.is_file() else ""
-    extra = _curve(lines) + drawn + (_cloze(encoder) if encoder.has_mlm_head else "")
-    card = card.replace("## Use\n", f"{extra}## Use\n\n{HALF}\n", 1)
-    for plain, whole in AS_FLOAT32.items():
-        card = card.replace(plain, whole)
-    if note:
-        card = card.replace("## Scores\n", f"{note}\n\n## Scores\n", 1)
+    with readable(run, "a finished run"):
+        config = read_yaml(run / "config.yaml")
+        lines = [json.loads(line) for line in read_text(run / "metrics.jsonl", JOURNAL_BYTES).splitlines()]
+        of_run = read_text(run / "encoder" / "README.md", YAML_BYTES)
+        models.with_dropout(encoder.model.config, DROPOUT)  # type: ignore[union-attr, arg-type]
+        seen = max(line["tokens"] for line in lines if "tokens" in line)
+        names = config["names"]
+        encoder.origin = f"{_told(names['origin'])}, then {names['objective']} on {seen:,} tokens"
+        card = model_card(
+            title=name,
+            encoder=encoder,
+            corpus={"files": ", ".join(_files(config["corpus"])), "tokens seen": f"{seen:,}"},
+            settings={
+                key: config[key] for key in ("objective", "optimizer", "schedule", "budget", "precision", "seed")
+            },
+            licence=licence,
+        )
+        for heading in ("Scores", "Citation"):  # as the run's own card has them
+            card = card.replace(f"## {heading}\n\nNot stated.", f"## {heading}\n\n{_section(of_run, heading)}")
+        picture = run / "figures" / PICTURE
+        drawn = f"![Losses, learning rate and speed along the steps]({PICTURE})\n\n" if picture.is_file() else ""
+        extra = _curve(lines) + drawn + (_cloze(encoder) if encoder.has_mlm_head else "")
+        card = card.replace("## Use\n", f"{extra}## Use\n\n{HALF}\n", 1)
+        for plain, whole in AS_FLOAT32.items():
+            card = card.replace(plain, whole)
+        if note:
+            card = card.replace("## Scores\n", f"{note}\n\n## Scores\n", 1)
     with atomic_folder(into / name) as unfinished:
         encoder.save(unfinished / "encoder", card=card, dtype=torch.float16)  # type: ignore[call-arg]
         for path in (unfinished / "encoder").iterdir():
@@ -203,9 +217,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("name", help="of the checkpoint")
     parser.add_argument("--licence", help="of the weights, and of the text")
     parser.add_argument("--note", help="more about the training, for the card")
+    parser.add_argument("--force", action="store_true", help="replace a checkpoint of this name")
     given = parser.parse_args(arguments)
     try:
-        print(bundle(given.run, given.name, licence=given.licence, note=given.note))
+        print(bundle(given.run, given.name, licence=given.licence, note=given.note, force=given.force))
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

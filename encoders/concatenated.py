@@ -7,7 +7,6 @@ ConsSent's multitask encoders (Brahma 2018, section 3) and GenSen's (Subramanian
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -19,14 +18,14 @@ from torch.nn import functional as F
 
 from data.batch import Tokens
 from data.errors import UnfitError, UserError
-from data.files import read_json, write_json
-from encoders import load, offline
+from data.files import write_json
+from encoders import load
 from encoders.base import Encoder, Encoding
 from encoders.export import model_card
 from encoders.fingerprint import input_of
+from encoders.folder import MARKER, read_marker, readable
 from encoders.inference import listed
 from encoders.layout import atomic_folder
-from encoders.models import readable
 
 _LEAST_FIRST = ("random", "bundled", "pretrained")  # one random member makes all of it "random"
 
@@ -206,7 +205,7 @@ class Concatenated(Encoder):
         with atomic_folder(folder) as unfinished:
             for name, member in zip(names, self.members, strict=True):
                 member.save(unfinished / name)
-            write_json(unfinished / offline.MARKER, marker)
+            write_json(unfinished / MARKER, marker)
             card = card or model_card(title=folder.name, encoder=self)
             (unfinished / "README.md").write_text(card, encoding="utf-8")
 
@@ -219,10 +218,12 @@ class Concatenated(Encoder):
 def _opened(folder: Path) -> tuple[list[Encoder], dict[str, str]]:
     """The members in ``folder``, and what it says of all of them together."""
     with readable(folder, "concatenated encoders"):
-        marker = read_json(folder / offline.MARKER)
-        if not all(re.fullmatch(r"encoder_\d+", name) for name in marker["members"]):
-            raise UserError(f"{folder} names members outside of it, which are not opened.")
-        members = [load(folder / name) for name in marker["members"]]
+        marker = read_marker(folder)
+        names = marker.get("members")
+        count = len(names) if isinstance(names, list) else 0
+        if count < 2 or names != [f"encoder_{number}" for number in range(1, count + 1)]:
+            raise UserError(f"{folder / MARKER}: members must be encoder_1, encoder_2, ... in their order.")
+        members = [load(folder / name) for name in names]
         origin = f"continued from {folder}; before that: {marker['origin']}"
         return members, {"weights": marker["weights"], "origin": origin}
 

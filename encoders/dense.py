@@ -5,19 +5,32 @@ The multilingual models of Reimers and Gurevych (2020) end in one, and so does L
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from safetensors.torch import load_file, save_file
+from pydantic import Field
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from data.errors import UserError
-from data.files import read_json, write_json
+from data.files import write_json
+from encoders.folder import WEIGHTS, by_weights, fill, read_as, read_weights
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     kind.__name__: kind for kind in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid)
 }
-WEIGHTS = "model.safetensors"
+Size = Annotated[int, Field(ge=1, le=2**31)]
+
+
+@dataclass
+class Settings:
+    """Keys of its ``config.json``."""
+
+    in_features: Size
+    out_features: Size
+    bias: bool = True
+    activation_function: str = "torch.nn.modules.activation.Tanh"
 
 
 class Dense(nn.Module):
@@ -42,10 +55,10 @@ class Dense(nn.Module):
         """Opens a module's folder.
 
         Raises:
-            UserError: if it does more than this class, or its weights are pickled.
+            UserError: if it is damaged, does more than this class, or its weights are pickled.
         """
-        config: dict[str, Any] = read_json(folder / "config.json")
-        activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
+        config: dict[str, Any] = read_as(folder / "config.json", Settings)
+        activation = config.get("activation_function", Settings.activation_function)
         name = activation.rsplit(".", 1)[-1]
         if not activation.startswith("torch.nn.") or name not in ACTIVATIONS:
             raise UserError(
@@ -55,11 +68,10 @@ class Dense(nn.Module):
         places = [config.get(key) or whole for key in ("module_input_name", "module_output_name")]
         if config.get("use_residual") or places != [whole, whole]:
             raise UserError(f"{folder} is no plain map of the sentence vector, which alone is opened here.")
-        if not (folder / WEIGHTS).is_file():
-            raise UserError(f"{folder} has no {WEIGHTS}, and pickled weights are not opened here.")
-        linear = nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))
-        weights = load_file(folder / WEIGHTS)
-        linear.load_state_dict({key.removeprefix("linear."): weight.float() for key, weight in weights.items()})
+        weights = {key.removeprefix("linear."): weight for key, weight in read_weights(folder / WEIGHTS).items()}
+        with by_weights([weight.shape for weight in weights.values()], folder):
+            linear = nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))
+        fill(linear, weights, folder / WEIGHTS)
         return cls(linear, name)
 
     def save(self, folder: Path) -> None:

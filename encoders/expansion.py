@@ -33,6 +33,7 @@ from data.errors import UserError
 from data.tokenizer import plain_backend
 from data.vectors import WordVectors
 from encoders.export import model_card
+from encoders.folder import readable
 from encoders.recurrent import Recurrent
 
 CITATION = """@inproceedings{kiros-etal-2015-skip-thought,
@@ -172,7 +173,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise UserError(
                 f"{given.encoder} holds a {type(encoder).__name__}: only a BiLSTMMax, GRU or LSTM takes new words."
             )
-        expanded, report = expand(encoder, WordVectors(given.vectors), given.vectors.name)
+        vectors = WordVectors(given.vectors)
+        with readable(given.encoder):
+            expanded, report = expand(encoder, vectors, given.vectors.name)
         expansion = {"vectors": given.vectors.name, **report._asdict()}
         card = model_card(
             title=given.folder.name, encoder=expanded, settings={"expansion": expansion}, citation=CITATION

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from data.batch import Tokens
+from data.errors import UserError, reason
 from encoders.packed import without_tf32
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def encode(
 
     Raises:
         ValueError: as ``listed`` does, or if ``batch_tokens`` is not positive.
+        UserError: if a vector is not finite.
     """
     sentences = listed(sentences)
     if batch_tokens < 1:
@@ -62,6 +64,14 @@ def encode(
     finally:
         encoder.train(training)
         torch.set_num_threads(threads)  # later threads begin with what the last one set
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        first = int(finite.argmin())
+        raise UserError(
+            f"{len(vectors) - finite.sum()} of {len(vectors)} vectors are not finite, the first that of "
+            f"{sentences[first]!r:.80}: the encoder is damaged, or its training diverged (a smaller optimizer.lr "
+            "may help)."
+        )
     return vectors
 
 
@@ -95,11 +105,14 @@ def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, n
     """Input ids of all sentences in one row, special tokens included, and the length of each."""
     backend = encoder.tokenizer.backend_tokenizer
     backend.no_padding()
-    backend.enable_truncation(encoder.format.max_length)
+    backend.enable_truncation(encoder.format.max_length, direction=encoder.tokenizer.truncation_side)
     ids: list[np.ndarray] = []
     lengths: list[int] = []
     for start in range(0, len(sentences), CHUNK):
-        encodings = backend.encode_batch_fast(list(sentences[start : start + CHUNK]))
+        try:
+            encodings = backend.encode_batch_fast(list(sentences[start : start + CHUNK]))
+        except Exception as error:  # tokenizers raises nothing more special
+            raise UserError(f"The encoder's tokenizer cannot encode the text: {reason(error)}.") from error
         lengths.extend(len(encoding) for encoding in encodings)
         ids.append(np.concatenate([np.array(encoding.ids, dtype=np.int32) for encoding in encodings]))
     return (np.concatenate(ids) if ids else np.empty(0, np.int32)), np.array(lengths, dtype=np.int64)

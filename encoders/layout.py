@@ -12,12 +12,15 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
 
 from data.errors import UserError
-from data.files import read_json, write_json
-from encoders.offline import MARKER
+from data.files import write_json
+from encoders.folder import MARKER, below, read_as
 
 if TYPE_CHECKING:
     from encoders.recurrent import Recurrent
@@ -31,7 +34,57 @@ _POOLINGS = {
 }
 _MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # in the order that they are applied in here
 _TOKENIZER = "sentence_transformers.models.tokenizer.TransformersTokenizerWrapper"
+_LIMITS = (
+    "bert",
+    "roberta",
+    "distilbert",
+    "camembert",
+    "albert",
+    "xlm-roberta",
+    "xlnet",
+)
 _UNSUPPORTED = ("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens")
+
+
+Empty = Annotated[dict[str, Any], Field(max_length=0)]  # further settings, which are not supported here
+
+
+@dataclass
+class Module:
+    """Keys of a module in ``modules.json``."""
+
+    type: Annotated[str, Field(pattern=r"^sentence_transformers\.")]
+    path: str
+
+
+@dataclass
+class Limits:
+    """Keys of ``sentence_bert_config.json`` and the like."""
+
+    max_seq_length: Annotated[int, Field(ge=1)] | None = None
+    do_lower_case: bool | None = None
+    config_args: Empty | None = None
+    config_kwargs: Empty | None = None
+    tokenizer_args: Empty | None = None
+    tokenizer_kwargs: Empty | None = None
+    processor_kwargs: Empty | None = None
+
+
+@dataclass
+class Prompts:
+    """Keys of ``config_sentence_transformers.json``."""
+
+    model_type: Literal["SentenceTransformer"] | None = None
+    truncate_dim: None = None
+    prompts: dict[str, str | None] | None = None
+    default_prompt_name: str | None = None
+
+
+@dataclass
+class PoolingModes:
+    """Keys of a pooling's ``config.json``."""
+
+    pooling_mode: str | list[str] | None = None
 
 
 class Layout(NamedTuple):
@@ -64,15 +117,16 @@ def read_layout(folder: Path) -> Layout:
         return Layout(folder)
     transformer, pooling, normalize = folder, None, False
     dense: list[Path] = []
-    modules = read_json(folder / "modules.json")
+    modules = read_as(folder / "modules.json", list[Module])
     kinds = [module["type"].rsplit(".", 1)[-1] for module in modules]
     for kind, module in zip(kinds, modules, strict=True):
+        place = below(folder, module["path"], "modules.json")
         if kind == "Transformer":
-            transformer = folder / module["path"]
+            transformer = place
         elif kind == "Pooling":
-            pooling = _read_pooling(folder / module["path"] / "config.json")
+            pooling = _read_pooling(place / "config.json")
         elif kind == "Dense":
-            dense.append(folder / module["path"])
+            dense.append(place)
         elif kind == "Normalize":
             normalize = True
         else:
@@ -81,12 +135,15 @@ def read_layout(folder: Path) -> Layout:
         raise UserError(
             f"{folder} has its modules in the order {', '.join(kinds)}; {', '.join(_MODULES)} is right."
         )
-    own: dict[str, Any] = {}
-    if (transformer / "sentence_bert_config.json").is_file():
-        own = read_json(transformer / "sentence_bert_config.json")
-    general = folder / "config_sentence_transformers.json"
-    said = read_json(general) if general.is_file() else {}
-    if (said.get("prompts") or {}).get(said.get("default_prompt_name")):
+    if any(kinds.count(kind) != 1 for kind in ("Transformer", "Pooling")):
+        raise UserError(
+            f"{folder / 'modules.json'} must have one Transformer and one Pooling. Got {kinds} instead."
+        )
+    paths = [path for name in _LIMITS if (path := transformer / f"sentence_{name}_config.json").is_file()]
+    own = read_as(paths[0], Limits) if paths else {}
+    path = folder / "config_sentence_transformers.json"
+    said = read_as(path, Prompts) if path.is_file() else {}
+    if (name := said.get("default_prompt_name")) and (said.get("prompts") or {}).get(name) != "":
         raise UserError(f"{folder} puts a prompt before each sentence, which is not done here.")
     return Layout(
         transformer,
@@ -99,13 +156,13 @@ def read_layout(folder: Path) -> Layout:
 
 
 def _read_pooling(path: Path) -> str:
-    config = read_json(path)
+    config = read_as(path, PoolingModes)
     modes = config.get("pooling_mode")
     if modes is None:
         keys = [*(key for _, key in _POOLINGS.values()), *_UNSUPPORTED]
         modes = [key for key in keys if config.get(key)] or ["mean"]
     modes = [modes] if isinstance(modes, str) else list(modes)
-    found = [ours for ours, names in _POOLINGS.items() if modes[0] in names]
+    found = [ours for ours, names in _POOLINGS.items() if modes[:1] and modes[0] in names]
     if len(modes) != 1 or not found:
         raise UserError(
             f"{path.parent} pools by {', '.join(modes)}; one of {', '.join(_POOLINGS)} is opened here."

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import safe_open
 from tokenizers import normalizers
 from torch import Tensor, nn
 from transformers import (
-    AutoConfig,
+    CONFIG_MAPPING,
+    AttentionInterface,
     AutoModel,
     AutoModelForMaskedLM,
     AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
 )
+from transformers.models.auto.auto_factory import _get_model_class  # private: AutoModel opens files itself
 from transformers.utils import logging as hf_logging
 
 from data.errors import UserError, reason
+from data.token_format import TokenFormat, separator
+from encoders import folder as folders
 from encoders import offline, random_start
 from encoders.layout import Layout
+from encoders.pooler import POOLER
 
 # How the families' masked-language-model classes hold their head: modules applied one after the other.
 _HEADS = (
@@ -39,6 +45,18 @@ _DROPOUTS = (
     "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout", "embedding_dropout",
     "mlp_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop",
 )  # fmt: skip
+# Settings that choose code, files or a division of work, which a folder does not decide. The first can name a
+# repository of kernels.
+_IGNORED = re.compile(
+    "implementation|auto_map|name_or_path|(fusion|distributed)_config|transformers_weights|chunk_size"
+)
+INDEX = "model.safetensors.index.json"  # of weights in several files
+# Endings of the names of buffers that older versions of transformers saved: masks and positions.
+_BUFFERS = (
+    "position_ids", "token_type_ids", "attn.bias", "attention.bias", "masked_bias", "inv_freq",
+    "num_batches_tracked",
+)  # fmt: skip
+_FLOATS = ("F64", "F32", "F16", "BF16")
 
 
 # Families in which each token attends to all: others turn a mask of padding into one of their own (causal, local).
@@ -62,20 +80,69 @@ def untrained(config: PretrainedConfig, options: Mapping[str, Any]) -> PreTraine
     """A model with random weights, with an MLM head if its family has one."""
     kind = AutoModelForMaskedLM if offline.has_masked_lm(config.model_type) else AutoModel
     try:
-        model = kind.from_config(config, trust_remote_code=False, **options)
-    except (ValueError, ImportError) as error:
-        raise ValueError(f"encoder.shape or encoder.attention: {error}") from error
+        with folders.fitting():
+            model = kind.from_config(config, trust_remote_code=False, **options)
+    except UserError:
+        raise
+    except Exception as error:  # the families raise anything at sizes that they cannot have
+        raise ValueError(f"encoder.shape or encoder.attention: {reason(error)}.") from error
     return model if head_parts(model) is not None else model.base_model
 
 
-def load_tokenizer(layout: Layout) -> Any:
+def read_config(folder: Path, dropout: float | None) -> PretrainedConfig:
+    """Returns the configuration of a folder's model, without the settings that choose code or other files.
+
+    Raises:
+        UserError: if there is none, or transformers refuses it.
+    """
+    path = folder / "config.json"
+    with folders.readable(folder):
+        settings = folders.read_as(path, dict[str, Any])
+    family = settings.get("model_type")
+    if not isinstance(family, str) or family not in CONFIG_MAPPING:
+        raise UserError(f"{path}: model_type must be a family of transformers. Got {family!r:.200} instead.")
+    kind = CONFIG_MAPPING[family]
+    if settings.get("quantization_config"):
+        raise UserError(f"{path}: weights that are quantised (quantization_config) are not opened here.")
+    for key in settings:
+        if key.startswith("__") or callable(getattr(kind, key, None)):
+            raise UserError(f"{path}: {key} is no setting of a model: remove it.")
+    folders.check_counts(settings, path)
+    with folders.readable(folder):
+        return with_dropout(kind.from_dict(_harmless(settings), name_or_path=str(folder)), dropout)
+
+
+def _harmless(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _harmless(value) if isinstance(value, Mapping) else value
+        for key, value in settings.items()
+        if not _IGNORED.search(key)
+    }
+
+
+def check_attention(attention: str | None) -> None:
+    """Refuses what is no implementation of attention in transformers: it takes other names for repositories.
+
+    Raises:
+        ValueError: naming those that there are.
+    """
+    known = ["eager", *(name for name in AttentionInterface().valid_keys() if "|" not in name)]
+    if attention is not None and attention not in known:
+        raise ValueError(f"encoder.attention must be one of {', '.join(known)}. Got {attention} instead.")
+
+
+def load_tokenizer(layout: Layout, config: PretrainedConfig) -> Any:
     """The fast tokenizer of a folder.
 
     Raises:
         UserError: if it cannot be opened, or there is no fast one.
     """
-    with readable(layout.transformer):
-        tokenizer = AutoTokenizer.from_pretrained(layout.transformer, trust_remote_code=False)
+    with folders.readable(layout.transformer):
+        folders.check_tokenizer(layout.transformer)
+        with folders.hidden_panics():
+            tokenizer = AutoTokenizer.from_pretrained(
+                layout.transformer, config=config, trust_remote_code=False, local_files_only=True
+            )
     if not tokenizer.is_fast:
         raise UserError(f"{layout.transformer} has no fast tokenizer (tokenizer.json).")
     backend = tokenizer.backend_tokenizer
@@ -86,34 +153,92 @@ def load_tokenizer(layout: Layout) -> Any:
     return tokenizer
 
 
-def load_model(folder: Path, dropout: float | None, options: Mapping[str, Any]) -> PreTrainedModel:
+def load_model(folder: Path, config: PretrainedConfig, options: Mapping[str, Any]) -> PreTrainedModel:
     """The model with its MLM head if all of the head's weights are there, else without one.
 
+    The weights are opened here and handed to transformers, which so opens no file.
+
     Raises:
-        UserError: if it cannot be opened, lacks weights of the model itself, or has a decoder.
+        UserError: if it cannot be opened, has a decoder, or its weights are not those of the model itself; further
+            heads, and a pooler, do not matter.
     """
-    with readable(folder), quiet():
-        config = with_dropout(AutoConfig.from_pretrained(folder, trust_remote_code=False), dropout)
-        if config.is_encoder_decoder:
-            raise UserError(
-                f"{folder} holds an encoder with a decoder ({config.model_type}), which is not opened here."
-            )
-        kind = AutoModelForMaskedLM if offline.has_masked_lm(config.model_type) else AutoModel
-        model, report = kind.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-            **options,
+    if config.is_encoder_decoder:
+        raise UserError(
+            f"{folder} holds an encoder with a decoder ({config.model_type}), which is not opened here."
         )
-    inside = f"{model.base_model_prefix}." if model.base_model is not model else ""
+    kind = AutoModelForMaskedLM if offline.has_masked_lm(config.model_type) else AutoModel
+    with folders.readable(folder), quiet(), ExitStack() as stack:
+        files = [stack.enter_context(safe_open(path, framework="pt")) for path in weight_files(folder)]
+        named = [(name, file.get_slice(name)) for file in files for name in file.keys()]  # noqa: SIM118 (no dictionary)
+        weights = dict(named)
+        if len({_plain(name, config.model_type) for name in weights}) < len(named):
+            raise UserError(f"{folder} has several weights for one place in the model.")
+        for name, weight in weights.items():
+            if weight.get_dtype() not in _FLOATS and not name.endswith(_BUFFERS):
+                raise UserError(f"{folder}: {name} must hold floating-point numbers. Got {weight.get_dtype()}.")
+        with folders.by_weights([weight.get_shape() for weight in weights.values()], folder):
+            model, report = _get_model_class(config, kind._model_mapping).from_pretrained(
+                None,
+                config=config,
+                state_dict=weights,
+                dtype=torch.float32,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+                **options,
+            )
+    if wrong := sorted(report["mismatched_keys"]):
+        name, found, right = wrong[0]
+        raise UserError(f"{folder}: {name} has the shape {list(found)}; by config.json it is {list(right)}.")
+    prefix = f"{model.base_model_prefix}."
+    inside = prefix if model.base_model is not model else ""
     absent = sorted(key for key in report["missing_keys"] if key.startswith(inside))
     if absent:
         raise UserError(f"{folder} lacks {len(absent)} of the model's weights ({absent[0]}, ...).")
+    parts = dict(model.base_model.named_children())
+    surplus = sorted(key for key in report["unexpected_keys"] if _of_model(key, prefix, parts))
+    if surplus:
+        raise UserError(
+            f"{folder} has {len(surplus)} weights that its config.json has no place for ({surplus[0]}, ...): "
+            "the two are of different models."
+        )
+    for name, parameter in model.named_parameters():
+        if name not in report["missing_keys"]:
+            folders.require_finite(parameter, f"{folder}: {name}")
     whole = not report["missing_keys"] and head_parts(model) is not None
     return model if whole else model.base_model
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Returns the safetensors files that hold a model's weights, all of them in ``folder`` itself.
+
+    Raises:
+        UserError: if there is none, or the index names other files.
+    """
+    index = folder / INDEX
+    if (folder / folders.WEIGHTS).is_file() or not index.is_file():
+        names = {folders.WEIGHTS}
+    else:
+        places = folders.read_as(index, dict[str, Any]).get("weight_map")
+        names = set(map(str, places.values())) if isinstance(places, dict) else set()
+    for name in names or {""}:
+        if not re.fullmatch(r"[\w-][\w.-]*\.safetensors", name):
+            raise UserError(f"{index}: weight_map must name safetensors files beside it. Got {name!r:.200}.")
+        if not (folder / name).is_file():
+            raise UserError(f"{folder} has no {name}.")
+    return sorted(folder / name for name in names)
+
+
+def _plain(name: str, family: str) -> str:
+    """Returns the name of a weight without the model's prefix, in its spelling of today."""
+    name = re.sub(rf"^({re.escape(family)}|base_model|model)\.", "", name)
+    return re.sub(r"gamma$", "weight", re.sub(r"beta$", "bias", name))
+
+
+def _of_model(key: str, prefix: str, parts: Mapping[str, nn.Module]) -> bool:
+    """Returns whether a weight is of the model without head, whose modules are ``parts``; poolers do not count."""
+    own = key.removeprefix(prefix)
+    first = own.split(".")[0]
+    return (own != key or first in parts) and not first.startswith(POOLER) and not own.endswith(_BUFFERS)
 
 
 def head_parts(model: PreTrainedModel) -> tuple[str, ...] | None:
@@ -140,21 +265,37 @@ def keep_layers(model: PreTrainedModel, layers: int) -> None:
     config.num_hidden_layers = layers  # ALBERT has no list of them: one is applied again and again
 
 
+def token_format(tokenizer: Any, known: int, most: int, origin: str) -> TokenFormat:
+    """Returns how the tokens of a fast ``tokenizer`` become inputs of at most ``most`` tokens.
+
+    Raises:
+        UserError: if it has tokens beyond the ``known`` ones of the model from ``origin``.
+    """
+    if len(tokenizer) > known:
+        raise UserError(f"{origin}: the tokenizer has {len(tokenizer)} tokens, but the model only knows {known}.")
+    folders.check_vocabulary(origin, tokenizer, known)
+    special = tokenizer("a", return_special_tokens_mask=True)
+    inner = special["special_tokens_mask"].index(0)
+    count = special["special_tokens_mask"].count(0)
+    pad = tokenizer.pad_token_id
+    return TokenFormat(
+        prefix=tuple(special["input_ids"][:inner]),
+        suffix=tuple(special["input_ids"][inner + count :]),
+        pad_id=0 if pad is None else pad,
+        mask_id=tokenizer.mask_token_id,
+        vocab_size=len(tokenizer),
+        max_length=most,
+        special_ids=frozenset(tokenizer.all_special_ids),
+        middle=separator(tokenizer),
+    )
+
+
 def positions(config: PretrainedConfig) -> int:
     """Tokens that the model can tell the places of; as good as no limit where places are relative."""
     positions = getattr(config, "max_position_embeddings", None)
     if positions is None or positions < 1:
         return 1_000_000
     return positions - (config.pad_token_id + 1 if config.model_type in random_start.PADDED_POSITIONS else 0)
-
-
-@contextmanager
-def readable(folder: Path, what: str = "an encoder") -> Iterator[None]:
-    """Turns what transformers raises at files it cannot use as ``what`` into one line."""
-    try:
-        yield
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        raise UserError(f"{folder} cannot be opened as {what}: {reason(error)}.") from error
 
 
 @contextmanager

@@ -13,11 +13,11 @@ from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url, snapshot_d
 from data import network
 from data.errors import UserError, reason
 from data.files import read_json
+from encoders.folder import MARKER, contained, read_marker, readable
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 KNOWN = ("roberta-base", "distilroberta-base", "bert-base-uncased", "albert-base-v2")
 IN_THE_BOX = ("roberta-mini",)  # never asked of the hub
-MARKER = "encoder.json"  # what our own folders have beside sentence-transformers' files
 WEIGHTS = "*model*.safetensors"
 SETTINGS = ("*.json", "*.txt", "*.model")  # all that a hub folder holds but weights
 
@@ -48,7 +48,7 @@ class Source:
         """
         if self.folder is None or self.hub_id is None:
             return
-        _snapshot(self.hub_id, (*SETTINGS, WEIGHTS))
+        contained(_snapshot(self.hub_id, (*SETTINGS, WEIGHTS)))
         if not any(self.folder.rglob(WEIGHTS)):
             raise UserError(
                 f"{self.hub_id} has no model.safetensors on the hub, and pickled weights are not opened here: "
@@ -73,7 +73,8 @@ def find(
             reachable and a random start is not wanted or not possible.
     """
     if path is not None:
-        return _from_folder(Path(path).expanduser())
+        with readable(repr(str(path))[:200]):
+            return _from_folder(Path(path).expanduser())
     if name is None:
         return Source(None, "random")
     if name in bundled():
@@ -172,8 +173,9 @@ def _from_folder(folder: Path) -> Source:
         found = next(folder.rglob("*.bin"), None)
         what = f"has pickled weights ({found.name}), which are not opened here" if found else "has no weights"
         raise UserError(f"encoder.path: {folder} {what}: model.safetensors is needed.")
+    contained(folder)
     if (folder / MARKER).is_file():
-        marker = read_json(folder / MARKER)
+        marker = read_marker(folder)
         return Source(folder, marker["weights"], f"continued from {folder}; before that: {marker['origin']}")
     return Source(folder, "pretrained", str(folder))
 

@@ -17,6 +17,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
+from encoders.folder import fill
+
 POOLER = "pooler"
 _PARTS = (POOLER, "pooler_activation")  # ALBERT has its tanh apart
 
@@ -52,7 +54,8 @@ def add(backbone: Any, folder: Path | None) -> None:
     config.num_hidden_layers = 1
     fresh = type(backbone)(config, add_pooling_layer=True)
     if weights := saved(backbone, folder):
-        fresh.pooler.load_state_dict(weights)
+        assert folder is not None
+        fill(fresh.pooler, weights, folder)
     carry(fresh.to(next(backbone.parameters()).device).train(backbone.training), backbone)
 
 

@@ -16,8 +16,10 @@ from torch import nn
 
 from data import vocabulary
 from data.errors import UserError, reason
+from data.ranges import WIDEST, require_range
 from data.sources.base import fingerprint
 from data.tokenizer import VERSION, train_bpe
+from encoders.folder import check_counts, check_tokenizer, check_vocabulary, contained, hidden_panics, readable
 from encoders.layout import atomic_folder
 
 if TYPE_CHECKING:
@@ -67,6 +69,10 @@ def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) 
             hint = f"; did you mean {near[0]}?" if near else "."
             raise ValueError(f"encoder.shape.{key}: {kind.__name__} has no such argument{hint}")
     pad = tokenizer.pad_token_id
+    check_counts(sizes, "encoder.shape")
+    for key, value in sizes.items():
+        if key.endswith("_size") and isinstance(value, int):
+            require_range(f"encoder.shape.{key}", value, 0, WIDEST)
     offset = pad + 1 if model_type in PADDED_POSITIONS else 0
     settings: dict[str, Any] = {
         "max_position_embeddings": POSITIONS + offset,
@@ -238,12 +244,23 @@ def _kept(
 
 
 def kept_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    """The tokenizer that ``save_pretrained`` wrote into ``folder``."""
+    """The tokenizer that ``save_pretrained`` wrote into ``folder``.
+
+    Raises:
+        UserError: if it cannot be opened.
+    """
     from transformers import PreTrainedTokenizerFast
 
-    if not folder.is_dir():
-        raise FileNotFoundError("there is no such folder")
-    return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    with readable(folder, "a tokenizer"):
+        if not folder.is_dir():
+            raise FileNotFoundError("there is no such folder")
+        check_tokenizer(contained(folder))
+        with hidden_panics():
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        check_vocabulary(folder, tokenizer, len(tokenizer))
+        if tokenizer.pad_token_id is None:
+            raise ValueError("it has no padding token")
+        return tokenizer
 
 
 def _last_line(error: Exception) -> str:

@@ -10,28 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from safetensors.torch import load_file, save_file
+from pydantic import Field
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from data.batch import Tokens
 from data.errors import UserError
-from data.files import read_json, write_json
+from data.files import write_json
+from data.ranges import COUNT, WIDEST, require_range
 from data.token_format import TokenFormat, separator
 from data.vectors import WordVectors
-from encoders import offline, random_start
+from encoders import folder as folders
+from encoders import random_start
 from encoders.base import NO_LIMIT, Encoder, Encoding
 from encoders.export import model_card
 from encoders.layout import atomic_folder
-from encoders.models import readable
 from encoders.packed import in_own_type, packing, recurrent
 from encoders.pooling import pool
 
-WEIGHTS, HEAD = "model.safetensors", "mlm_head.safetensors"  # the first is sentence-transformers' name
-WORDS, NETWORK = "emb_layer.weight", "encoder."  # its names of what is in them
+HEAD = "mlm_head.safetensors"
+WORDS, NETWORK = "emb_layer.weight", "encoder."  # sentence-transformers' names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +47,9 @@ class Shape:
         bidirectional: whether each layer reads in both directions.
     """
 
-    hidden: int
-    layers: int
-    word_size: int
+    hidden: Annotated[int, Field(ge=1, le=2**31)]
+    layers: Annotated[int, Field(ge=1, le=folders.MOST_COUNT)]
+    word_size: Annotated[int, Field(ge=1, le=2**31)]
     bidirectional: bool
 
     @property
@@ -58,6 +60,13 @@ class Shape:
     def __str__(self) -> str:
         layers = f"{self.layers} layer{'s' if self.layers > 1 else ''}"
         return f"{layers} x {'2 x ' if self.bidirectional else ''}{self.hidden}"
+
+
+@dataclass
+class Saved(folders.Marker):
+    """Keys of a recurrent encoder's ``encoder.json``."""
+
+    shape: Shape
 
 
 class Recurrent(Encoder):
@@ -106,33 +115,36 @@ class Recurrent(Encoder):
             self._open(Path(path).expanduser())
         else:
             if tokenizer is not None:
-                with readable(tokenizer, "a tokenizer"):
-                    self.tokenizer = random_start.kept_tokenizer(tokenizer)
+                self.tokenizer = random_start.kept_tokenizer(tokenizer)
             elif texts is not None:
                 self.tokenizer = random_start.corpus_vocabulary(
                     texts, vocab_size, min_count, lowercase, NO_LIMIT, cache, texts_key
                 )
             else:
                 raise UserError("A random start takes its words from a corpus, and none is given.")
-            self._start(shape, vectors)
+            with folders.fitting():
+                self._start(shape, vectors)
             if require_mask_token:
                 self.add_mlm_head()
         self.embedding.weight.requires_grad_(train_vectors)
         self.untrained = path is None
         self.dimension = self.state_dimension = self.shape.state
-        prefix, suffix = self._marks()
-        self.format = TokenFormat(
-            prefix=prefix,
-            suffix=suffix,
-            pad_id=self.tokenizer.pad_token_id,
-            mask_id=self.tokenizer.mask_token_id,
-            vocab_size=len(self.tokenizer),
-            max_length=max_length or self.tokenizer.model_max_length,
-            special_ids=frozenset(self.tokenizer.all_special_ids),
-            middle=separator(self.tokenizer),
-        )
+        with folders.readable(path or tokenizer or self.title):
+            prefix, suffix = self._marks()
+            self.format = TokenFormat(
+                prefix=prefix,
+                suffix=suffix,
+                pad_id=self.tokenizer.pad_token_id,
+                mask_id=self.tokenizer.mask_token_id,
+                vocab_size=len(self.tokenizer),
+                max_length=max_length or min(self.tokenizer.model_max_length, NO_LIMIT),
+                special_ids=frozenset(self.tokenizer.all_special_ids),
+                middle=separator(self.tokenizer),
+            )
         self.tokenizer.model_max_length = self.format.max_length
         self.eval()
+        if path is not None:
+            folders.try_out(self, path)
         if device is not None:
             self.to(device)
 
@@ -231,14 +243,14 @@ class Recurrent(Encoder):
         }
         with atomic_folder(folder) as unfinished:
             self.tokenizer.save_pretrained(unfinished)
-            save_file({WORDS: self.embedding.weight.detach().cpu()}, unfinished / WEIGHTS)
+            save_file({WORDS: self.embedding.weight.detach().cpu()}, unfinished / folders.WEIGHTS)
             (unfinished / self.network).mkdir()
-            save_file(layers, unfinished / self.network / WEIGHTS)
+            save_file(layers, unfinished / self.network / folders.WEIGHTS)
             if self.head is not None:
                 head = {name: weight.detach().cpu() for name, weight in self.head.state_dict().items()}
                 save_file(head, unfinished / HEAD)
             self._write_modules(unfinished)
-            write_json(unfinished / offline.MARKER, marker)
+            write_json(unfinished / folders.MARKER, marker)
             (unfinished / "README.md").write_text(
                 card or model_card(title=folder.name, encoder=self), encoding="utf-8"
             )
@@ -257,8 +269,7 @@ class Recurrent(Encoder):
     def _start(self, shape: Shape, vectors: str | None) -> None:
         """Draws all weights but the head's; those of the words that ``vectors`` has come from there."""
         read = None if vectors is None else WordVectors(Path(vectors).expanduser())
-        if read is not None:
-            shape = replace(shape, word_size=read.dim)
+        shape = shape if read is None else replace(shape, word_size=read.dim)
         self.embedding = nn.Embedding(len(self.tokenizer), shape.word_size)
         self._build(shape)
         self.weights = "random"
@@ -274,25 +285,27 @@ class Recurrent(Encoder):
 
     def _open(self, folder: Path) -> None:
         """Takes everything from what ``save`` wrote into ``folder``."""
-        with readable(folder, f"a {self.title}"):
-            marker = read_json(folder / offline.MARKER)
-            if marker["class"].rpartition(".")[2] != type(self).__name__:
-                raise UserError(f"{folder} holds a {marker['class'].rpartition('.')[2]} and no {self.title}.")
+        with folders.readable(folder, f"a {self.title}"):
+            name = folders.read_marker(folder)["class"].rpartition(".")[2]
+            if name != type(self).__name__:
+                raise UserError(f"{folder} holds a {name} and no {self.title}.")
+            marker = folders.read_marker(folder, Saved)
             self.tokenizer = random_start.kept_tokenizer(folder)
-            table = load_file(folder / WEIGHTS)[WORDS].float()
-            if len(self.tokenizer) != len(table):
-                raise UserError(
-                    f"{folder} has {len(self.tokenizer)} words and {len(table)} vectors: export it again."
-                )
+            saved = folders.read_weights(folder / self.network / folders.WEIGHTS)
+            table = folders.read_table(folder, WORDS, self.tokenizer)
             self.embedding = nn.Embedding.from_pretrained(table)
-            self._build(Shape(**marker["shape"]))
-            saved = load_file(folder / self.network / WEIGHTS)
+            with folders.by_weights([weight.shape for weight in saved.values()], folder):
+                self._build(Shape(**marker["shape"]))
             for number, layer in enumerate(self.layers):
-                layer.load_state_dict({name: saved[_stacked(number, name)] for name in layer.state_dict()})
+                names = {_stacked(number, name): name for name in layer.state_dict()}
+                own = {name: saved.pop(stored) for stored, name in names.items() if stored in saved}
+                folders.fill(layer, own, folder)
+            if saved:
+                raise UserError(f"{folder} has weights of more layers than shape.layers ({min(saved)}).")
             if (folder / HEAD).is_file():
                 self.add_mlm_head()
                 assert self.head is not None
-                self.head.load_state_dict(load_file(folder / HEAD))
+                folders.fill(self.head, folders.read_weights(folder / HEAD), folder / HEAD)
             self._restore(marker)
             self.weights = marker["weights"]
             self.origin = f"continued from {folder}; before that: {marker['origin']}"
@@ -369,16 +382,12 @@ def _check(
     path: str | None,
     max_length: int | None,
 ) -> None:
-    for name, value, least in (
-        ("hidden", shape.hidden, 1),
-        ("layers", shape.layers, 1),
-        ("word_size", shape.word_size, 1),
-        ("vocab_size", vocab_size, 6),  # five of them special tokens
-        ("min_count", min_count, 1),
-        ("max_length", 1 if max_length is None else max_length, 1),
-    ):
-        if value < least:
-            raise ValueError(f"encoder.{name} must be at least {least}. Got {value} instead.")
+    require_range("encoder.hidden", shape.hidden, 1, WIDEST)
+    require_range("encoder.layers", shape.layers, 1, folders.MOST_COUNT)
+    require_range("encoder.word_size", shape.word_size, 1, WIDEST)
+    require_range("encoder.vocab_size", vocab_size, 6, COUNT)  # five of them special tokens
+    require_range("encoder.min_count", min_count, 1, COUNT)
+    require_range("encoder.max_length", max_length, 1, NO_LIMIT)
     if not 0 <= dropout < 1:
         raise ValueError(f"encoder.dropout must be at least 0 and below 1. Got {dropout} instead.")
     if weights not in ("auto", "random", "pretrained"):

@@ -16,9 +16,10 @@ from torch.nn import functional as F
 from data.batch import Tokens
 from data.errors import UserError
 from data.files import write_json
-from data.token_format import TokenFormat, separator
+from data.ranges import require_range
 from encoders import cooccurrence, models, offline, pooler, random_start
-from encoders.base import Encoder, Encoding
+from encoders import folder as folders
+from encoders.base import NO_LIMIT, Encoder, Encoding
 from encoders.dense import Dense
 from encoders.export import model_card
 from encoders.layout import Layout, atomic_folder, read_layout, write_layout
@@ -94,18 +95,21 @@ class Transformer(Encoder):
     ) -> None:
         super().__init__()
         _check(name, path, pooling, weights, max_length, shape, heads, words, dropout)
+        models.check_attention(attention)
         model_type = None if path else (shape or {}).get("model_type") or offline.family(name or "")
         if require_mask_token and model_type and not offline.has_masked_lm(model_type):
             raise _no_mask_token(name or model_type)
         source = offline.Source(None, "random")
         if weights != "random":
             source = offline.find(name, path, weights, model_type, shape)
-        layout = Layout(Path()) if source.folder is None else read_layout(source.folder)
+        layout = Layout(Path())
+        if source.folder is not None:
+            with folders.readable(source.folder):
+                layout = read_layout(folders.contained(source.folder))
         options = {} if attention is None else {"attn_implementation": attention}
         if source.folder is None:
             if tokenizer is not None:
-                with models.readable(tokenizer, "a tokenizer"):
-                    self.tokenizer = random_start.kept_tokenizer(tokenizer)
+                self.tokenizer = random_start.kept_tokenizer(tokenizer)
             elif texts is not None:
                 self.tokenizer = random_start.corpus_tokenizer(
                     texts, vocab_size, max_length or random_start.POSITIONS, cache, texts_key
@@ -128,11 +132,12 @@ class Transformer(Encoder):
                 random_start.begin_with_words(self.model, found, self.tokenizer.all_special_ids)
             self.origin = random_start.describe(config)
         else:
-            self.tokenizer = models.load_tokenizer(layout)
+            config = models.read_config(layout.transformer, dropout)
+            self.tokenizer = models.load_tokenizer(layout, config)
             if require_mask_token and self.tokenizer.mask_token_id is None:
                 raise _no_mask_token(path or str(name))
             source.fetch()
-            self.model = models.load_model(layout.transformer, dropout, options)
+            self.model = models.load_model(layout.transformer, config, options)
             self.origin = source.origin
         self.untrained = source.folder is None
         self.weights = source.weights
@@ -143,18 +148,28 @@ class Transformer(Encoder):
         self._head = models.head_parts(self.model)
         self._folder = None if source.folder is None else layout.transformer  # of the first weights
         self.state_dimension = self.dimension = self.model.config.hidden_size
-        with models.readable(layout.transformer):
+        with folders.readable(layout.transformer):
             dense = [Dense.load(folder) for folder in layout.dense]
         self.dense = nn.Sequential(*dense)
         if dense:
             self.dimension = dense[-1].linear.out_features
-        self.format = self._token_format(max_length, layout.max_length)
+        limit = models.positions(self.model.config)
+        if max_length is not None and max_length > limit:
+            raise ValueError(
+                f"encoder.max_length must be at most {limit}, the model's limit. Got {max_length} instead."
+            )
+        with folders.readable(tokenizer or layout.transformer):
+            most = max_length or min(limit, self.tokenizer.model_max_length, layout.max_length or limit)
+            known = self.backbone.get_input_embeddings().num_embeddings
+            self.format = models.token_format(self.tokenizer, known, most, self.origin)
         self.tokenizer.model_max_length = self.format.max_length
         accepted = inspect.signature(self.backbone.forward).parameters
         self._takes_type_ids = (
             "token_type_ids" in accepted and getattr(self.model.config, "type_vocab_size", 0) > 1
         )
         self.eval()  # the outer module too, as transformers' loading does
+        if source.folder is not None and attention is None:  # another one may want a GPU
+            folders.try_out(self, source.folder)
         if device is not None:
             self.to(device)
 
@@ -279,6 +294,8 @@ class Transformer(Encoder):
             if dtype is None
             else (copy.deepcopy(self.model).to(dtype), copy.deepcopy(self.dense).to(dtype))
         )
+        for name, parameter in model.named_parameters():
+            folders.require_finite(parameter, f"{folder}: {name}")  # in half precision, large ones are not
         # A pooler that the weights do not have would only be drawn at random when others open the folder.
         lacks_pooler = pooler.has_place(self.backbone) and not pooler.has_pooler(self.backbone)
         layout = Layout(
@@ -325,33 +342,6 @@ class Transformer(Encoder):
             return tokens.mask
         return models.full_mask(tokens.mask)  # transformers would look into the mask: the host waits for the GPU
 
-    def _token_format(self, wanted: int | None, default: int | None) -> TokenFormat:
-        tokenizer, config = self.tokenizer, self.model.config
-        if len(tokenizer) > self.backbone.get_input_embeddings().num_embeddings:
-            raise UserError(
-                f"{self.origin}: the tokenizer has {len(tokenizer)} tokens, but the model only knows "
-                f"{self.backbone.get_input_embeddings().num_embeddings}."
-            )
-        limit = models.positions(config)
-        if wanted is not None and wanted > limit:
-            raise ValueError(
-                f"encoder.max_length must be at most {limit}, the model's limit. Got {wanted} instead."
-            )
-        special = tokenizer("a", return_special_tokens_mask=True)
-        inner = special["special_tokens_mask"].index(0)
-        count = special["special_tokens_mask"].count(0)
-        pad = tokenizer.pad_token_id
-        return TokenFormat(
-            prefix=tuple(special["input_ids"][:inner]),
-            suffix=tuple(special["input_ids"][inner + count :]),
-            pad_id=0 if pad is None else pad,
-            mask_id=tokenizer.mask_token_id,
-            vocab_size=len(tokenizer),
-            max_length=wanted or min(limit, tokenizer.model_max_length, default or limit),
-            special_ids=frozenset(tokenizer.all_special_ids),
-            middle=separator(tokenizer),
-        )
-
 
 def _linear_weights(module: nn.Module) -> int:
     return sum(inner.weight.numel() for inner in module.modules() if isinstance(inner, nn.Linear))
@@ -377,8 +367,7 @@ def _check(
             raise ValueError(f"encoder.{key} must be random or {other}. Got {begin} instead.")
         if begin == other and weights != "random":
             raise ValueError(f"encoder.{key}={other} is how a random start begins: say weights=random too.")
-    if max_length is not None and max_length < 8:
-        raise ValueError(f"encoder.max_length must be at least 8. Got {max_length} instead.")
+    require_range("encoder.max_length", max_length, 8, NO_LIMIT)
     if dropout is not None and not 0 <= dropout < 1:
         raise ValueError(f"encoder.dropout must be at least 0 and below 1. Got {dropout} instead.")
     if weights == "random" and not shape:

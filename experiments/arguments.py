@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -14,14 +15,10 @@ from yaml import YAMLError
 from data.errors import UserError
 from experiments import signatures
 from experiments.compose import COMPONENTS, one_line_errors
+from experiments.overrides import key_of
 from experiments.settings import Settings
 
 OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"}
-
-
-def key_of(override: str) -> str:
-    """The key that an override sets: "encoder.hidden" of "+encoder.hidden=8"."""
-    return override.lstrip("+~").partition("=")[0]
 
 
 def run(command: Callable[[list[str]], int], file: Path) -> int:
@@ -62,6 +59,8 @@ def read(
         first = key.split(".")[0]
         if "=" not in text:
             found.append(f"{text}: not of the form key=value.")
+        elif not text.partition("=")[2]:
+            found.append(f"{key} must not be empty.")
         elif key in known or isinstance(defaults.get(first), dict):
             own.append(text)
         elif first in reserved:
@@ -71,12 +70,14 @@ def read(
         else:
             near = signatures.nearest(key, known | OF_RUNS)
             found.append(f"{key}: no such key." + (f" Did you mean {near}?" if near else ""))
-    config = OmegaConf.create(defaults)
+    config, hints = OmegaConf.create(defaults), get_type_hints(schema)
     for text in own:
         key, _, value = text.partition("=")
         if key in lists and key not in texts and "," in value and not value.startswith("["):
             found.append(f"{text}: a list has brackets, {key}=[{value}].")
             continue
+        if hints.get(key) in (str, str | None) and value != "null" and value[0] not in "'\"":
+            text = f"{key}={json.dumps(value, ensure_ascii=False)}"  # a path may look like anything else in YAML
         try:
             config.merge_with(config, OmegaConf.from_dotlist([text]))
         except (YAMLError, OmegaConfBaseException):
@@ -87,5 +88,5 @@ def read(
             values[key] = [values[key]]
     found += signatures.faults(schema, values)
     if found:
-        raise UserError("\n".join(found))
+        raise UserError(*found)
     return values, passed

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
+from data.ranges import COUNT, MOST, require_range
+
+LENGTHS = {"flops": 1e30, "tokens": COUNT, "steps": COUNT, "epochs": COUNT}  # the most of each
 EFFICIENCY = 0.5  # of training against a plain matrix product; for the estimate alone
 
 
@@ -42,6 +45,7 @@ class Budget:
         for name, value in vars(self).items():
             if value is not None and value <= 0:
                 raise ValueError(f"budget.{name} must be a positive number. Got {value} instead.")
+            require_range(f"budget.{name}", value, 0, LENGTHS.get(name, MOST))
         if all(value is None for value in (self.flops, self.tokens, self.steps, self.epochs)):
             raise ValueError("One of budget.steps, budget.tokens, budget.epochs and budget.flops must be set.")
 

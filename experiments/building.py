@@ -21,6 +21,7 @@ from data.store import TokenStore, prepare
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from experiments import checkpoint, signatures
+from experiments.overrides import typed
 from experiments.progress import Display
 from experiments.run_folder import LEARNS, ROOT
 from experiments.settings import Settings
@@ -95,8 +96,8 @@ def build(
         UserError: for what the user can mend.
     """
     cache = ROOT / settings.cache
-    source: Source = signatures.build(config["corpus"])
-    objective: Objective = signatures.build(config["objective"])
+    source: Source = signatures.build(config["corpus"], "corpus")
+    objective: Objective = signatures.build(config["objective"], "objective")
     for task in objective.tasks.values():
         if task.batch_size % accelerator.num_processes:
             raise UserError(
@@ -176,6 +177,7 @@ def _encoder(
         built: list[Encoder] = [
             signatures.build(
                 config["encoder"] | start,
+                "encoder",
                 texts=lambda: chain(source.texts() if reads_corpus else (), objective.texts()),
                 texts_key=lambda: (source.texts_key() if reads_corpus else "") + objective.texts_key(),
                 cache=cache,
@@ -246,5 +248,7 @@ def _warm(folder: str) -> str:
     """The encoder of the finished run in ``folder``."""
     if (Path(folder) / "encoder").is_dir():
         return str(Path(folder) / "encoder")
-    hint = f": it is not finished, resume={folder} first" if (Path(folder) / "config.yaml").exists() else ""
+    hint = (
+        f": it is not finished, {typed('resume', folder)} first" if (Path(folder) / "config.yaml").exists() else ""
+    )
     raise UserError(f"warm_start={folder}: there is no trained encoder in it{hint}.")

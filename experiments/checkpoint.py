@@ -10,15 +10,19 @@ import hashlib
 import json
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field, NonNegativeInt, PositiveInt
 from safetensors import SafetensorError
 from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
 
 from data.errors import UserError
+from data.files import read_json
+from data.schema import mismatch
 from objectives.base import MARK
 
 MODEL, OBJECTIVE, OPTIMIZER, STATE = (
@@ -27,6 +31,42 @@ MODEL, OBJECTIVE, OPTIMIZER, STATE = (
     "optimizer.safetensors",
     "state.json",
 )
+# What torch's optimisers keep of each parameter: Adam and AdamW, and SGD.
+MOMENTS, MOMENTUM = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}
+
+
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+Seconds = Annotated[float, Field(ge=0, lt=2**53)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """Size and digest of a file in a checkpoint."""
+
+    bytes: PositiveInt
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Best:
+    """The best dev metric so far, and its step."""
+
+    step: NonNegativeInt
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """``state.json``: what the training loop keeps (``trainer.State``), and the files beside it."""
+
+    step: Count
+    files: dict[str, Written]
+    tokens: Count = 0
+    seconds: Seconds = 0.0
+    best: Best | None = None
+    accuracy: float | None = None
+    drops: NonNegativeInt = 0
+    scaler: dict[str, Any] | None = None
 
 
 def save(
@@ -76,7 +116,7 @@ def prune(root: Path, keep_last: int, best: int | None) -> None:
     """Removes all but the newest ``keep_last`` checkpoints and that of step ``best``."""
     for folder in found(root)[:-keep_last]:
         if folder.name != f"step-{best or 0:08d}":
-            shutil.rmtree(folder)
+            shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
 
 
 def verify(folder: Path) -> dict[str, Any]:
@@ -86,7 +126,11 @@ def verify(folder: Path) -> dict[str, Any]:
         UserError: if a file is missing, too short or changed; it names the checkpoint before.
     """
     try:
-        state = json.loads((folder / STATE).read_text())
+        state = read_json(folder / STATE)
+        if found_fault := mismatch(Contents, state):
+            raise ValueError(" ".join(found_fault))
+        if f"step-{state['step']:08d}" != folder.name or state["files"].keys() != {MODEL, OBJECTIVE, OPTIMIZER}:
+            raise ValueError("it is of another checkpoint")
         fault = next(
             (
                 f"{name} has {size:,} of {expected['bytes']:,} bytes"
@@ -98,7 +142,7 @@ def verify(folder: Path) -> dict[str, Any]:
             ),
             None,
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         fault = f"{Path(error.filename).name} is missing" if isinstance(error, OSError) else f"{STATE} is damaged"
     if fault is None:
         return state
@@ -118,11 +162,24 @@ def load(
     state = verify(folder)
     load_part(folder / MODEL, encoder)
     load_part(folder / OBJECTIVE, objective)
-    saved = _tensors(folder / OPTIMIZER)
+    path = folder / OPTIMIZER
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    names = MOMENTS if "betas" in optimizer.defaults else MOMENTUM
+    forms = {
+        f"{index}.{name}": ((), torch.float32) if name == "step" else (tuple(parameter.shape), parameter.dtype)
+        for index, parameter in enumerate(parameters)
+        for name in names
+    }
     entries: dict[int, dict[str, Any]] = {}
-    for key, value in saved.items():
+    for key, value in _tensors(path).items():
+        counts = not key.endswith(".step") or 1 <= value <= state["step"]
+        if forms.get(key) != (tuple(value.shape), value.dtype) or not counts:
+            raise UserError(f"{path} does not fit the optimizer that this configuration builds: {key!r}.")
         index, name = key.split(".", 1)
         entries.setdefault(int(index), {})[name] = value
+    moving = names == MOMENTS and state["step"] > 0
+    if any(entry.keys() != names for entry in entries.values()) or (moving and not entries):
+        raise UserError(f"{path} does not fit the optimizer that this configuration builds: it is incomplete.")
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": entries, "param_groups": groups})
     return state

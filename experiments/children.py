@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -93,7 +94,7 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
     whole = sum(job.weight for job in jobs) or 1.0
     done = 0.0
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), BEGUN_HERE: "1"}
-    with _terminations():
+    with terminations():
         try:
             while waiting or at_work:
                 while len(at_work) < at_once and (ready := _ready(waiting, at_work)) is not None:
@@ -178,8 +179,11 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 @contextmanager
-def _terminations() -> Iterator[None]:
-    """Makes of a request to terminate what Ctrl-C is."""
+def terminations() -> Iterator[None]:
+    """Turns a request to terminate into what Ctrl-C is, so that what was begun is taken back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -12,7 +12,11 @@ from experiments import arguments
 from experiments.comparison import settings
 
 
-def main(given: list[str]) -> int:
+def main() -> int:
+    return arguments.run(_run, settings.FILE)
+
+
+def _run(given: list[str]) -> int:
     wanted, passed = settings.read(given)
     # Late: what it imports takes seconds, and mistakes are told before.
     from experiments.comparison import command
@@ -21,4 +25,4 @@ def main(given: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(arguments.run(main, settings.FILE))
+    sys.exit(main())

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import hydra
-import yaml
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -23,11 +22,12 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from data.display import printable
 from data.errors import UserError
-from data.files import read_json
+from data.files import read_json, read_yaml
 from experiments import signatures
-from experiments.children import BEGUN_HERE
-from experiments.overrides import CONFIGS, choice_of, compose, first_line, guess, ours, sieve
+from experiments.children import BEGUN_HERE, terminations
+from experiments.overrides import CONFIGS, choice_of, compose, first_line, guess, key_of, ours, sieve, typed
 from experiments.settings import EvaluationSettings, Settings
 from experiments.sweeps import Failure, run_sweep, told_elsewhere
 
@@ -35,9 +35,13 @@ NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's
 COMPONENTS = ("objective", "encoder", "corpus", "budget", "optimizer", "schedule")
 ALONE_SECONDS = 5.0
 SEVERAL = "encoders.concatenated.Concatenated"  # of objectives that train several encoders, of any class
+# The keys of a configuration that have no default where a run reads them.
+NEEDED = {*COMPONENTS, "names", "checkpoint", "accumulation", "gradient_norm", "seed"}
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 Schema = type[EvaluationSettings]
-RESUME_KEYS = ("resume", "device", "threads", "workers", "trackers")  # what may differ when a run goes on
+# What may differ when a run goes on; the cache is never that of its folder, which may come from a stranger.
+RESUME_KEYS = ("resume", "cache", "device", "threads", "workers", "trackers")
 
 
 def command(
@@ -110,11 +114,12 @@ def check(overrides: list[str], name: str = "run", schema: Schema | None = None)
         if any(text.lstrip("+~").startswith("encoder") for text in {*overrides} - {*good}):
             good = [text for text in good if not text.startswith("warm_start=")]  # of a kind that is not known
         config = compose(good, name)
+        refused = {key_of(text) for text in {*overrides} - {*good}}
         try:
             _checked(config, dict(config.hydra.runtime.choices), good, schema)
         except UserError as error:
-            found += str(error).split("\n")
-        raise UserError("\n".join(found)) from None
+            found += [line for line in str(error).split("\n") if line.removesuffix(" is not set.") not in refused]
+        raise UserError(*found) from None
     choices = dict(config.hydra.runtime.choices)
     return _checked(config, choices, overrides, schema)
 
@@ -128,7 +133,7 @@ def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | Non
         except UserError as error:
             found |= dict.fromkeys(str(error).split("\n"))
     if found:
-        raise UserError("\n".join(found))
+        raise UserError(*found)
 
 
 def _checked(
@@ -146,21 +151,27 @@ def _checked(
     if schema is not None:
         found = list(signatures.faults(schema, values))
         if found := found or list(_trial(lambda: schema.of(values))):
-            raise UserError("\n".join(found))
+            raise UserError(*found)
         return values
-    if values.get("resume"):
-        values = _resumed(values, overrides)
+    if resume := _text(values, "resume"):
+        values = _resumed(Path(resume), values, overrides)
     else:
         values["names"] = {key: choices.get(key) for key in NAMED}
-        own = values.get("encoder") or {}
-        if own.get("path") or own.get("name"):  # a folder or another model: what is trained gives the name
-            values["names"]["encoder"] = Path(own.get("path") or own["name"]).name
-        if values.get("warm_start"):
-            values["names"]["encoder"] = _started_from(Path(values["warm_start"]), own, values["names"]["encoder"])
+        own = values["encoder"] if isinstance(values.get("encoder"), Mapping) else {}
+        if path := _text(own, "path") or _text(own, "name"):  # another model: what is trained gives the name
+            values["names"]["encoder"] = Path(path).name
+        if folder := _text(values, "warm_start"):
+            values["names"]["encoder"] = _started_from(Path(folder), own, values["names"]["encoder"])
     found = list(_faults(values))
     if found:
-        raise UserError("\n".join(found))
+        raise UserError(*[f"resume={resume}: {found[0]}"] if resume else found)
     return values
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    """The value of ``key`` if it is text, else ""; other types are named as faults later."""
+    value = values.get(key)
+    return value if isinstance(value, str) else ""
 
 
 @contextmanager
@@ -168,7 +179,8 @@ def one_line_errors() -> Iterator[None]:
     """Turns what a user can mend into its line and exit status 2, and an interrupt into 130; no traceback."""
     first = os.environ.get("RANK", "0") == "0"
     try:
-        yield
+        with terminations():
+            yield
     except UserError as error:
         # Over several processes it is mostly the same everywhere: the first one says it, and its launcher ends
         # the others. One that is still there after a while is alone with it.
@@ -188,10 +200,10 @@ def one_line_errors() -> Iterator[None]:
             "needs no GPU."
         )
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
+        if error.filename is None and error.errno not in UNWRITABLE:
             raise
         first, status = True, 2
-        message = f"Cannot read or write {error.filename or 'a file'}: {error.strerror}."
+        message = printable(f"Cannot read or write {error.filename or 'a file'}: {error.strerror}.")
     else:
         return
     if first:
@@ -243,20 +255,24 @@ def _faults(config: dict[str, Any]) -> Iterator[str]:
             if name != "evaluation":
                 yield f"{name} is not set."
             continue
+        if not isinstance(node, Mapping):
+            yield f"{name} must be a mapping, as {{key: value}}. Got {node!r} instead."
+            continue
         try:
-            target = signatures.locate(node["_target_"])
-        except (KeyError, UserError) as error:
+            target = signatures.locate(node.get("_target_"), name)
+        except UserError as error:
             yield f"{name}: {error}"
             continue
-        found = list(signatures.faults(target, node, name))
+        found = list(signatures.faults(target, signatures.arguments(node), name))
         yield from found
         if not found and name not in LATE:
-            metric = (config.get("checkpoint") or {}).get("metric") if name == "objective" else None
-            yield from _trial(functools.partial(_build, node, metric))
+            checkpoint = config.get("checkpoint") if name == "objective" else None
+            metric = checkpoint.get("metric") if isinstance(checkpoint, Mapping) else None
+            yield from _trial(functools.partial(_build, node, name, metric))
 
 
-def _build(node: Mapping[str, Any], metric: str | None) -> None:
-    built = signatures.build(node)
+def _build(node: Mapping[str, Any], name: str, metric: str | None) -> None:
+    built = signatures.build(node, name)
     measured = [f"dev_{part}" for part in built.part_names] if metric else []
     if metric and metric not in measured:
         raise ValueError(f"checkpoint.metric={metric}: this run measures {', '.join(measured)}.")
@@ -269,23 +285,27 @@ def _trial(build: Callable[[], Any]) -> Iterator[str]:
         yield first_line(error)
 
 
-def _resumed(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
+def _resumed(folder: Path, values: Mapping[str, Any], overrides: list[str]) -> dict[str, Any]:
     """The configuration of the run to resume, with those keys of this command that may differ."""
-    folder = Path(values["resume"])
     if not (folder / "config.yaml").is_file():
         raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).")
     given = _only_beside_resume(folder, overrides)
     broken = UserError(f"resume={folder}: its config.yaml is broken. Only a folder that run.py wrote can go on.")
     try:
-        stored = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
-    except (yaml.YAMLError, OSError, ValueError, OmegaConfBaseException) as error:
+        stored = read_yaml(folder / "config.yaml")
+    except (OSError, ValueError) as error:
         raise broken from error
     if isinstance(stored, dict) and "joins" in stored:
         raise UserError(f"resume={folder}: it joins the encoders of finished runs, and was not trained itself.")
-    if not isinstance(stored, dict) or not stored.keys() >= {*COMPONENTS}:
+    if not isinstance(stored, dict) or not stored.keys() >= NEEDED:
         raise broken
-    kept = {str(key): value for key, value in stored.items()}
-    return kept | {key: values[key] for key in given} | {"run_dir": str(folder)}
+    from analysis import runs  # late: its tables take a while to import
+
+    if problem := runs.read(folder)["problem"]:
+        raise UserError(f"resume={folder}: its files are damaged ({problem}).")
+    if not (stored["names"] or {}).keys() >= {*NAMED}:
+        raise broken
+    return stored | {key: values[key] for key in {*given, "cache"}} | {"run_dir": str(folder)}
 
 
 def _started_from(folder: Path, encoder: Mapping[str, Any], name: str) -> str:
@@ -294,23 +314,27 @@ def _started_from(folder: Path, encoder: Mapping[str, Any], name: str) -> str:
     Raises:
         UserError: if what is there is of another class than ``encoder``.
     """
+    from analysis import runs  # late, as above
+
+    there = runs.read(folder).get("encoder")
     try:
-        kind = read_json(folder / "encoder" / "encoder.json")["class"]
-        there = str(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))["names"]["encoder"])
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        kind = str(read_json(folder / "encoder" / "encoder.json")["class"])
+    except (OSError, ValueError, KeyError, TypeError):
+        there = None
+    if there is None:
         return name  # what is missing is told where it is opened
     if kind not in (encoder.get("_target_"), SEVERAL):
         raise UserError(f"warm_start={folder} holds {there}: add encoder={choice_of(kind, there)}.")
-    return there
+    return str(there)
 
 
 def _only_beside_resume(folder: Path, overrides: list[str]) -> set[str]:
     """The keys of ``overrides``, all of which may differ when the run in ``folder`` goes on."""
-    given = {text.lstrip("+~").partition("=")[0] for text in overrides}
+    given = set(map(key_of, overrides))
     if refused := sorted(given - set(RESUME_KEYS)):
         raise UserError(
             f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "
-            f"{', '.join(RESUME_KEYS[1:])} may be given. A changed run is a new one: warm_start={folder}."
+            f"{', '.join(RESUME_KEYS[1:])} may be given. {typed('warm_start', folder)} begins a changed one."
         )
     return given
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -26,7 +25,7 @@ from encoders.export import model_card
 from experiments import budget, building, checkpoint, signatures
 from experiments.building import Parts
 from experiments.optimizer import STARTS, Optimizer
-from experiments.overrides import choice_of
+from experiments.overrides import choice_of, typed
 from experiments.progress import Display
 from experiments.run_folder import RunFolder, environment
 from experiments.schedules import Schedule
@@ -72,9 +71,9 @@ def _run(
     held: RunFolder | None,
 ) -> None:
     display.fact("run", str(folder))
-    judge = signatures.build(config["evaluation"]) if config.get("evaluation") else None
-    optimizer: Optimizer = signatures.build(config["optimizer"])
-    schedule: Schedule = signatures.build(config["schedule"])
+    judge = signatures.build(config["evaluation"], "evaluation") if config.get("evaluation") else None
+    optimizer: Optimizer = signatures.build(config["optimizer"], "optimizer")
+    schedule: Schedule = signatures.build(config["schedule"], "schedule")
     _require_a_step(schedule, *map(optimizer.rate, STARTS))
     kept_tokenizer = folder / "tokenizer" if settings.resume else None
     parts = building.build(config, settings, accelerator, display, kept_tokenizer)
@@ -203,7 +202,7 @@ def _precision(accelerator: Accelerator) -> str:
 def _plan(config: dict[str, Any], settings: Settings, parts: Parts, whole: Batches) -> budget.Plan:
     """The run's length, from what a few batches of all processes together weigh."""
     epoch = whole.batches_per_epoch  # refuses where there are too few examples
-    return signatures.build(config["budget"]).plan(
+    return signatures.build(config["budget"], "budget").plan(
         step_flops=parts.objective.step_flops(parts.encoder) * settings.accumulation,
         step_tokens=whole.mean_tokens(PROBED_BATCHES) * settings.accumulation,
         steps_per_epoch=epoch / settings.accumulation,
@@ -335,7 +334,7 @@ def _close(display: Display, config: dict[str, Any], parts: Parts, scores: dict[
     display.console.print(quick_table(scores, title=title, facts=scores["facts"]))
     figures = training.draw(folder)
     display.fact("figure", str(next((path for path in figures if path.suffix == ".png"), figures[0])))
-    display.fact("encoder", f'encoders.load("{folder / "encoder"}").encode(["A sentence."])')
+    display.fact("encoder", f'encoders.load({str(folder / "encoder")!r}).encode(["A sentence."])')
     choice = choice_of(config["encoder"]["_target_"], str(names["encoder"]))
-    warm_start = f"{shlex.quote(f'warm_start={folder}')} encoder={choice}"
+    warm_start = f"{typed('warm_start', folder)} encoder={choice}"
     display.fact("next", f"python experiments/runs.py   (all runs)   {warm_start}   (train on)")

@@ -28,6 +28,7 @@ from analysis.senteval.rendering import rich_table
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.tables import comparison, task_table
 from data.errors import UserError
+from data.files import refuse_links_out
 from encoders.base import Encoder
 from encoders.random_vectors import RandomVectors
 from experiments.progress import Display
@@ -59,6 +60,8 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
         torch.set_num_threads(settings.threads)
     named = _named(settings)
     name, run = named.name, named.run
+    if run is not None:
+        refuse_links_out(run)
     own = re.sub(r"[^\w.+-]+", "_", name) + f"-{protocol.name}"
     if settings.out:
         out = Path(settings.out) / own if several else Path(settings.out)

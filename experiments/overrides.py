@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import hydra
 import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Quote, QuotedString
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -15,6 +20,8 @@ from omegaconf.errors import OmegaConfBaseException
 from experiments import signatures
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
+NO_TEXTS = ("null", "true", "false", "nan", "inf", "infinity")  # words that Hydra reads as something else
+NO_FORM = "not of the form key=value."
 NO_CHOICES = ("figure", "hydra")  # folders of CONFIGS whose YAMLs are no choice of a run
 
 
@@ -36,13 +43,56 @@ def ours(config: DictConfig) -> DictConfig:
     return OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
 
 
+def quoted(value: Any) -> str:
+    """Returns what Hydra reads as ``value`` in an override, with quotes only where it needs them.
+
+    Args:
+        value: text, a path, a number, a truth value, None, or lists of these and mappings by plain names.
+    """
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {quoted(part)}' for key, part in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join(map(quoted, value))}]"
+    if value is None or isinstance(value, (bool, int, float)):
+        return "null" if value is None else str(value).lower()
+    # What OmegaConf would take for an interpolation is escaped, with the backslashes before it.
+    text = re.sub(r"(\\*)\$\{", r"\1\1\\${", str(value))
+    plain = re.fullmatch(r"[A-Za-z/][\w./-]*", text, re.ASCII) and text.lower() not in NO_TEXTS
+    return text if plain else QuotedString(text, Quote.single).with_quotes()
+
+
+def key_of(override: str) -> str:
+    """Returns the key that an override sets: "encoder.hidden" of "+encoder.hidden=8"."""
+    return override.lstrip("+~").partition("=")[0]
+
+
+def override(key: str, value: Any) -> str:
+    """Returns the argument that sets ``key`` to ``value``."""
+    return f"{key}={quoted(value)}"
+
+
+def typed(key: str, value: Any) -> str:
+    """Returns ``override(key, value)`` as it is typed into a shell, for messages."""
+    return shlex.quote(override(key, value))
+
+
 def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
     """The overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
     groups = {*_groups()} if name == "run" else set()
     good: list[str] = []
     found: list[str] = []
     first = groups | {"experiment"}
+    parser, readable = OverridesParser.create(), list[str]()
     for text in sorted(overrides, key=lambda text: text.split("=")[0].lstrip("+") not in first):
+        try:
+            parser.parse_override(text)
+            readable.append(text)
+        except HydraException:
+            found.append(f"{text}: " + (f"such text is {_cured(text)}" if "=" in text else NO_FORM))
+    with suppress(HydraException, OmegaConfBaseException):  # composing them one by one takes seconds
+        compose(readable, name)
+        return readable, found
+    for text in readable:
         try:
             compose([*good, text], name)
             good.append(text)
@@ -50,6 +100,13 @@ def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
             keys = {*_dotted(OmegaConf.to_container(ours(compose(good, name))))}
             found.append(_explain(text, error, groups, keys))
     return good, found
+
+
+def _cured(text: str) -> str:
+    """How to write the override ``text``, whose value is not one to Hydra: the end of a line about it."""
+    start, _, value = text.partition("=")
+    shown = "['a, b', c]" if value[:1] in ("[", "{") else quoted(value)
+    return f"quoted, and again for the shell: {shlex.quote(f'{start}={shown}')}."
 
 
 def _groups() -> dict[str, list[str]]:
@@ -74,7 +131,7 @@ def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> s
     """One line on why Hydra does not accept the override ``text``."""
     key, equals, value = text.lstrip("+~").partition("=")
     if not equals:
-        return f"{text}: not of the form key=value."
+        return f"{text}: {NO_FORM}"
     if key == "experiment" and {*value.split(",")} <= {*options(key)}:
         if not text.startswith("+"):
             return f"{text}: an experiment is added; write +{text}."
@@ -104,7 +161,8 @@ def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> s
         plus = groups and signatures.nearest(key, {*known, "experiment"}) == "experiment"
         return f"{key}: no such key." + (" Did you mean +experiment?" if plus else guess(key, known))
     if "," in value and "Ambiguous value" in str(error):
-        return f"{text}: a list has brackets, {key}=[{value}]; several values to run one by one need -m."
+        text_hint = f"; one text is {_cured(text)}" if re.search(r"[^\d.,e+-]", value) else "."
+        return f"{text}: a list has brackets, {key}=[{value}]; several values to run one by one need -m{text_hint}"
     return f"{text}: {first_line(error)}"
 
 

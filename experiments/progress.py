@@ -16,6 +16,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from data.display import printable
+
 Update = Callable[[int, int | None, str], None]  # done, in all, what else to say
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
@@ -38,7 +40,8 @@ class Display:
         self.say(f"{name:<11} {text}")
 
     def say(self, text: str, style: str | None = None) -> None:
-        self.console.print(text, style=style, markup=False, soft_wrap=True)
+        lines = "\n".join(map(printable, text.split("\n")))
+        self.console.print(lines, style=style, markup=False, emoji=False, soft_wrap=True)
 
     def warn(self, text: str) -> None:
         self.say(text, style="yellow")
@@ -58,10 +61,10 @@ class Display:
             yield plain
             return
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.fields[text]}", markup=False),
             TimeElapsedColumn(),
             TextColumn("ETA"),
             TimeRemainingColumn(elapsed_when_finished=False),

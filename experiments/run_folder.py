@@ -21,7 +21,8 @@ import torch
 from omegaconf import OmegaConf
 
 from data.errors import UserError
-from data.files import atomic_write, write_json
+from data.files import JOURNAL_BYTES, atomic_write, read_text, refuse_links_out, write_json
+from experiments.overrides import typed
 
 ROOT = Path(__file__).resolve().parents[1]
 LEARNS = "; learns "  # in an encoder's origin, after its start: which tasks it learns from made-up pairs
@@ -41,7 +42,8 @@ class RunFolder:
         resume: whether a run must be there already, or must not.
 
     Raises:
-        UserError: if the folder cannot be written, is in use, or holds a run where it must not.
+        UserError: if the folder cannot be written, is in use, has a link out of it, or holds a run where it must
+            not.
     """
 
     def __init__(self, path: Path | None, *, name: str, resume: bool = False) -> None:
@@ -50,7 +52,10 @@ class RunFolder:
             self._made = [folder for folder in (root, *root.parents) if not folder.exists()]
             self.path = path or _new(root, name)
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock: IO[str] = (self.path / ".lock").open("w")
+            refuse_links_out(self.path)
+            # A link is not followed, nothing is cut off, and a pipe is not waited for.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+            self._lock: IO[str] = os.fdopen(os.open(self.path / ".lock", flags, 0o666), "w")
         except OSError as error:
             raise UserError(
                 f"The run folder {path or 'runs'} cannot be written ({error.strerror}): "
@@ -64,7 +69,7 @@ class RunFolder:
         if not resume and "config.yaml" in self._before:
             self._lock.close()
             raise UserError(
-                f"The run folder {self.path} holds a run already: resume={self.path} goes on with it, "
+                f"The run folder {self.path} holds a run already: {typed('resume', self.path)} goes on with it, "
                 "run_dir=<folder> names another."
             )
 
@@ -123,7 +128,7 @@ class Journal:
 
 def _up_to(step: int, path: Path) -> Iterator[str]:
     """The lines of a journal up to those of ``step``; a half-written one is the last."""
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+    for line in read_text(path, JOURNAL_BYTES).splitlines(keepends=True):
         try:
             if json.loads(line)["step"] <= step:
                 yield line

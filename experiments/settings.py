@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
+from data.ranges import COUNT, MOST, SEED, THREADS, WIDEST, require_range
 from data.sentences import Sentences
 
+FOLDS = 1000  # of cross-validation: each trains a classifier
 FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 BUNDLED = Path(__file__).resolve().parents[1] / "encoders" / "checkpoints"  # offline.CHECKPOINTS, without torch
 
@@ -34,8 +36,8 @@ class CheckpointSettings:
     export: Literal["last", "best"] = "last"
 
     def __post_init__(self) -> None:
-        _at_least("checkpoint.every", self.every, 1)
-        _at_least("checkpoint.keep_last", self.keep_last, 1)
+        require_range("checkpoint.every", self.every, 1, COUNT)
+        require_range("checkpoint.keep_last", self.keep_last, 1, COUNT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +64,16 @@ class Settings:
     cache: str = ".cache"
 
     def __post_init__(self) -> None:
-        for name in ("threads", "accumulation", "log_every", "dev_every", "dev_batches"):
-            _at_least(name, getattr(self, name), 1)
-        for name in ("seed", "workers"):
-            _at_least(name, getattr(self, name), 0)
+        for name, least, most in (
+            ("threads", 1, THREADS),
+            ("workers", 0, THREADS),
+            ("seed", 0, SEED),
+            ("accumulation", 1, MOST),
+            ("dev_batches", 1, MOST),
+            ("log_every", 1, COUNT),
+            ("dev_every", 1, COUNT),
+        ):
+            require_range(name, getattr(self, name), least, most)
         if self.gradient_norm <= 0:
             raise ValueError(f"gradient_norm must be a positive number. Got {self.gradient_norm} instead.")
 
@@ -75,11 +83,6 @@ class Settings:
         values = {name: config[name] for name in cls.__dataclass_fields__ if name in config}
         nested = {"checkpoint": CheckpointSettings(**config["checkpoint"])}
         return cls(**values | nested | {"sentences": Sentences(**config.get("sentences") or {})})
-
-
-def _at_least(name: str, value: int | None, least: int) -> None:
-    if value is not None and value < least:
-        raise ValueError(f"{name} must be at least {least}. Got {value} instead.")
 
 
 def _meant(model: str) -> str | None:
@@ -133,12 +136,12 @@ class EvaluationSettings:
     cache: str = ".cache"
 
     def __post_init__(self) -> None:
-        _at_least("threads", self.threads, 1)
+        require_range("threads", self.threads, 1, THREADS)
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
-        _at_least("hidden", self.hidden, 0)
-        _at_least("layers", self.layers, 0)
-        _at_least("folds", self.folds, 2)
+        require_range("hidden", self.hidden, 0, WIDEST)
+        require_range("layers", self.layers, 0)
+        require_range("folds", self.folds, 2, FOLDS)
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1. Got {self.dropout} instead.")
         if self.dropout and not (self.hidden or PROTOCOLS[self.protocol].classifier.hidden):

@@ -11,21 +11,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from analysis import runs
 from analysis.command import Clock
+from analysis.comparison.reading import environment
 from analysis.senteval.evaluation import digest_files
 from analysis.senteval.results import FILE, read_results
 from analysis.senteval.tasks import available, roots
 from data.errors import UserError
-from data.files import read_json
-from experiments.arguments import key_of
+from data.files import read_yaml, refuse_links_out
 from experiments.budget import about
 from experiments.children import Failure, Job, Watch, Working, run_jobs
 from experiments.compose import RESUME_KEYS
 from experiments.judging import PLAIN_SECONDS
+from experiments.overrides import key_of, override
 from experiments.progress import Display
 from experiments.run_folder import LEARNS, ROOT
 
@@ -36,9 +36,8 @@ State = Literal["finished", "begun", "missing", "broken"]
 
 
 def name_of(config: Mapping[str, Any]) -> str:
-    """Of a run's folder: what it trains, and the fingerprint of its configuration without ``runs.FREE``."""
-    kept = {key: value for key, value in config.items() if key not in runs.FREE}
-    digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:10]
+    """Name of a run's folder: what it trains, and the digest of what its configuration computes."""
+    digest = hashlib.sha256(json.dumps(runs.comparable(config), sort_keys=True).encode()).hexdigest()[:10]
     chosen = (config["names"][key] for key in ("objective", "encoder", "corpus"))
     return "-".join(map(str, (*chosen, config["seed"], digest)))
 
@@ -93,6 +92,8 @@ def training(folder: Path, overrides: Sequence[str], passed: Sequence[str], thre
     Raises:
         UserError: if what is in ``folder`` cannot be read.
     """
+    if folder.is_symlink():
+        raise UserError(f"{folder} is a link: replace it by what it leads to.")
     match state(folder):
         case "finished":
             return None
@@ -103,8 +104,8 @@ def training(folder: Path, overrides: Sequence[str], passed: Sequence[str], thre
             )
         case "begun":
             kept = [text for text in passed if key_of(text) in RESUME_KEYS]
-            return [TRAIN, f"resume={folder}", f"threads={threads}", *kept]
-    return [TRAIN, *overrides, "evaluation=quick", f"threads={threads}", f"run_dir={folder}"]
+            return [TRAIN, override("resume", folder), f"threads={threads}", *kept]
+    return [TRAIN, *overrides, "evaluation=quick", f"threads={threads}", override("run_dir", folder)]
 
 
 def evaluation(
@@ -123,14 +124,10 @@ def evaluation(
     if complete(out, data, tasks, probing):
         return None
     given = [text for text in passed if key_of(text) in ("device", "cache")]
-    if probing is not None:
-        given.append(f"probing={probing}")
-    if pooling:
-        given.append(f"pooling={pooling}")
-    if tasks is not None:
-        given.append(f"tasks=[{','.join(tasks)}]")
-    judging = [f"data={data}", f"protocol={protocol}", f"out={out}", f"threads={threads}"]
-    return [EVALUATE, f"model={folder}", *judging, *given]
+    wanted = {"model": folder, "data": data, "protocol": protocol, "out": out, "threads": threads}
+    more = {"probing": probing, "pooling": pooling or None, "tasks": tasks}
+    given += [override(key, value) for key, value in more.items() if value is not None]
+    return [EVALUATE, *(override(key, value) for key, value in wanted.items()), *given]
 
 
 def differences(folders: Sequence[Path]) -> list[str]:
@@ -140,13 +137,15 @@ def differences(folders: Sequence[Path]) -> list[str]:
     """
     commits: dict[str, None] = {}
     starts: dict[tuple[str, str], dict[str, None]] = {}
-    for folder in (folder for folder in folders if state(folder) == "finished"):
+    for folder in folders:
+        if (row := runs.read(folder))["state"] != "finished":
+            continue
         with suppress(*runs.UNREADABLE):  # which is told where the run is shown
-            config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
-            commits[read_json(folder / "environment.json").get("commit") or "no commit"] = None
+            config = read_yaml(folder / "config.yaml")
+            commits[environment(folder).get("commit") or "no commit"] = None
             same = json.dumps([config.get(key) for key in ("encoder", "weights", "corpus")], sort_keys=True)
-            pair = f"{config['names']['objective']} with {config['names']['encoder']}"
-            origin = str(config["names"].get("origin")).split(LEARNS)[0]  # which tasks are made up is no start
+            pair = f"{row['objective']} with {row['encoder']}"
+            origin = str(row["origin"]).split(LEARNS)[0]  # which tasks are made up is no start
             starts.setdefault((pair, same), {})[origin] = None
     found = [f"runs are of different code: {', '.join(commits)}"] if len(commits) > 1 else []
     for (pair, _), origins in starts.items():
@@ -164,8 +163,13 @@ def bring_to_end(jobs: Sequence[Job], *, at_once: int, threads: int, display: Di
     """``run_jobs`` with its progress and then its time shown: what failed, by the job's name.
 
     Raises:
+        UserError: if the folder of the logs is a link or has one that leaves it: other files would be written.
         KeyboardInterrupt: with what the user is told, after all runs have stopped.
     """
+    for logs in {job.log.parent for job in jobs}:
+        if logs.is_symlink():
+            raise UserError(f"{logs} is a link: replace it by what it leads to.")
+        refuse_links_out(logs)
     started = time.monotonic()
     try:
         with watched(display) as watch:
@@ -202,7 +206,7 @@ def watched(display: Display) -> Iterator[Watch]:
 
         yield plain
         return
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}")
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[text]}")
     with Progress(*columns, console=display.console, transient=True) as live:
         whole = live.add_task("all runs", total=1.0, text="")
         shown: dict[str, TaskID] = {}

@@ -5,74 +5,101 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
-from functools import partial
+from inspect import isabstract
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
-
 from data.errors import UserError
+from data.schema import mismatch
 
-PACKAGES = ("data", "encoders", "objectives", "experiments", "analysis")
-NAMED = {"a valid array": "a list, as [a,b]", "an object": "a mapping, as {key: value}"}  # kinds of JSON, in YAML
+# Each component of a configuration names a subclass of its base class: from the base's module, or from any in its
+# package where that module is called base.
+BASES = {
+    "objective": "objectives.base.Objective",
+    "encoder": "encoders.base.Encoder",
+    "corpus": "data.sources.base.Source",
+    "budget": "experiments.budget.Budget",
+    "optimizer": "experiments.optimizer.Optimizer",
+    "schedule": "experiments.schedules.Schedule",
+}
+EVALUATIONS = ("analysis.quick.judge", "analysis.senteval.along.SentEval")
 MISSING = "???"  # OmegaConf's sign for a value that the user must give
 
 
-def locate(target: str) -> Callable[..., Any]:
-    """What a ``_target_`` names, e.g. ``objectives.declutr.Declutr``.
+def locate(target: Any, component: str | None = None) -> Any:
+    """Returns the class or function that a ``_target_`` names, e.g. ``objectives.declutr.Declutr``.
 
-    Run folders are passed on, and what their config.yaml names is called: nothing but the suite's own is taken,
-    not even what one of its modules has imported.
+    Run folders are passed on, and what their config.yaml names is called: only what can be ``component`` of a
+    configuration (None: any of them) is taken, and no module is imported that cannot hold it.
 
     Raises:
-        UserError: if there is no such class or function in the suite.
+        UserError: if there is no such class or function.
     """
-    module, _, name = target.rpartition(".")
-    found, why = None, f"there is none in {', '.join(PACKAGES)}"
-    if _ours(module):
-        try:
-            found = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            why = str(error)
-    if not callable(found) or not _ours(getattr(found, "__module__", "")):
-        raise UserError(f"_target_ must name a class or function of the suite. Got {target!r} instead ({why}).")
-    return found
+    allowed = [component] if component else [*BASES, "evaluation"]
+    module, _, name = str(target).rpartition(".")
+    why = "that is none of its components"
+    if component:
+        why = f"{component} takes {' or '.join(EVALUATIONS) if component == 'evaluation' else BASES[component]}"
+    try:
+        if "evaluation" in allowed and target in EVALUATIONS:
+            return getattr(importlib.import_module(module), name)
+        for base in (BASES[each] for each in allowed if each in BASES):
+            if _may_hold(module, base):
+                found, (home, _, base_name) = getattr(importlib.import_module(module), name), base.rpartition(".")
+                if issubclass(found, getattr(importlib.import_module(home), base_name)) and not isabstract(found):
+                    return found
+    except (ImportError, AttributeError, TypeError) as error:
+        why = str(error)
+    raise UserError(f"_target_ must name a class or function of the suite. Got {target!r} instead ({why}).")
 
 
-def _ours(module: str) -> bool:
-    return module.partition(".")[0] in PACKAGES
+def _may_hold(module: str, base: str) -> bool:
+    package = base.rpartition(".")[0].removesuffix(".base")
+    return f"{module}.".startswith(f"{package}.") and all(map(str.isidentifier, module.split(".")))
 
 
-def build(node: Mapping[str, Any], **extra: Any) -> Any:
-    """Calls what ``node["_target_"]`` names with the node's other keys and ``extra``."""
-    target = locate(node["_target_"])
-    values = {key: value for key, value in node.items() if not key.startswith("_")}
-    if node.get("_partial_"):
-        return partial(target, **values | extra)
-    return target(**values | extra)
+def build(node: Mapping[str, Any], component: str | None = None, **extra: Any) -> Any:
+    """Returns what ``node["_target_"]`` names: a function, or a class called with the other keys and ``extra``."""
+    target = locate(node["_target_"], component)
+    return target(**arguments(node) | extra) if inspect.isclass(target) else target
+
+
+def arguments(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of ``node`` that its ``_target_`` takes."""
+    return {
+        key: value for key, value in node.items() if key not in ("_target_", "_partial_")
+    }  # the latter of version 0.1
 
 
 def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """One line for each key of ``values`` that ``target`` does not take, or not with this type of value."""
-    parameters = inspect.signature(target).parameters
-    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
+    """Yields a line for each key that is missing or unknown to ``target``, and each wrong or empty value."""
+    # A function is built as it is: it gets its arguments later.
+    parameters = inspect.signature(target).parameters if inspect.isclass(target) else {}
+    hints = get_type_hints(target.__init__, include_extras=True) if inspect.isclass(target) else {}
+    prefix = f"{path}." if path else ""
     for key, value in values.items():
-        name = f"{path}.{key}" if path else key
-        if key.startswith("_"):
-            continue
+        name = prefix + key
         if key not in parameters:
             close = nearest(key, parameters)
-            guess = f" Did you mean {path + '.' if path else ''}{close}?" if close else ""
-            yield f"{name}: no such key.{guess}"
+            yield f"{name}: no such key." + (f" Did you mean {prefix}{close}?" if close else "")
         elif value == MISSING:
             yield f"{name} is not set."
+        elif _empty(value) and value != parameters[key].default:
+            yield f"{name} must not be empty."
         elif isinstance(value, Mapping) and (inner := _schema(hints.get(key))):
             yield from faults(inner, value, name)
         elif key in hints and (message := _type_fault(hints[key], value)):
             yield f"{name} {message}"
+    for key, parameter in parameters.items():
+        if parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY and key not in values:
+            yield f"{prefix}{key} is not set."
+
+
+def _empty(value: Any) -> bool:
+    """Returns whether ``value`` is blank text or holds some: as a path it would be the working directory."""
+    return any(map(_empty, value)) if isinstance(value, list) else isinstance(value, str) and not value.strip()
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -98,12 +125,5 @@ def _schema(hint: Any) -> Callable[..., Any] | None:
 def _type_fault(hint: Any, value: Any) -> str | None:
     if isinstance(value, float) and not math.isfinite(value):  # which every comparison with a bound lets pass
         return f"must be a finite number. Got {value} instead."
-    try:
-        # As JSON, a list is fit for a tuple and a string for a path, but nothing else is bent ("1" is no number).
-        TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]["msg"].replace("Input should", "must")
-        for pydantics, ours in NAMED.items():
-            first = first.replace(pydantics, ours)
-        return f"{first}. Got {'null' if value is None else repr(value)} instead."
-    return None
+    found = mismatch(hint, value)
+    return f"{found[1]}. Got {'null' if value is None else repr(value)} instead." if found else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import resource
-import shlex
 import signal
 import sys
 import threading
@@ -33,6 +32,7 @@ from data.randomness import DROPOUT, generator
 from encoders.base import Encoder
 from experiments import checkpoint
 from experiments.optimizer import Optimizer, start_of
+from experiments.overrides import typed
 from experiments.processes import Processes
 from experiments.progress import Display, summary
 from experiments.run_folder import Journal
@@ -134,6 +134,10 @@ class Trainer:
         saved = checkpoint.load(
             there[-1], encoder=self.encoder, objective=self.objective, optimizer=self.updates.optimizer
         )
+        if saved["step"] > self.steps:
+            raise UserError(
+                f"Checkpoint {there[-1]} is of a step beyond the {self.steps:,} of this run: delete it."
+            )
         self.state = State(**{name: saved[name] for name in State.__dataclass_fields__ if name in saved})
         if self.accelerator.scaler is not None and self.state.scaler is not None:
             self.accelerator.scaler.load_state_dict(self.state.scaler)
@@ -198,9 +202,10 @@ class Trainer:
                 if keep:
                     self._checkpoint()
                 if stop and not last:
+                    cache = f" {typed('cache', settings.cache)}" if settings.cache != Settings.cache else ""
                     raise KeyboardInterrupt(
                         f"Stopped after step {state.step:,} of {self.steps:,}. "
-                        f"Go on with: python experiments/run.py {shlex.quote(f'resume={self.folder}')}"
+                        f"Go on with: python experiments/run.py {typed('resume', self.folder)}{cache}"
                     )
 
     # Books

@@ -29,6 +29,7 @@ from torch.nn import functional as F
 from data.batch import Batch, Tokens
 from data.errors import UserError
 from data.loader import Units
+from data.ranges import MOST, WIDEST, require_range
 from data.token_format import TokenFormat
 from data.views import perturbations
 from data.views.perturbations import Noise
@@ -108,13 +109,12 @@ class ConsSent(Objective):
         ):
             if choice not in choices:
                 raise ValueError(f"objective.{name} must be one of {', '.join(choices)}. Got {choice!r} instead.")
-        for name, value, least in (
-            ("k", k, 1 if task in ("D", "I", "R") else 2),
-            ("batch_size", batch_size, 1),
-            ("classifier_width", classifier_width, 1),
+        for name, value, least, most in (
+            ("k", k, 1 if task in ("D", "I", "R") else 2, MOST),
+            ("batch_size", batch_size, 1, MOST),
+            ("classifier_width", classifier_width, 1, WIDEST),
         ):
-            if value < least:
-                raise ValueError(f"objective.{name} must be at least {least}. Got {value} instead.")
+            require_range(f"objective.{name}", value, least, most)
         if task in PAIRS and k > batch_size:
             raise ValueError(
                 f"objective.k must not exceed objective.batch_size ({batch_size}): the parts to choose among are "

@@ -28,6 +28,7 @@ from torch import nn
 
 from data.batch import Batch
 from data.loader import Units
+from data.ranges import require_range
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from objectives.base import Loss, Multitask, Needs
@@ -63,8 +64,7 @@ class ConsSentMT(Multitask):
         classifier_width: int = 512,
     ) -> None:
         super().__init__()
-        if k < 2:
-            raise ValueError(f"objective.k must be at least 2. Got {k} instead.")
+        require_range("objective.k", k, 2)
         self.batch_size = batch_size
         self.k = k
         self._tasks: dict[str, ConsSent] = {

@@ -25,6 +25,7 @@ from torch.utils.checkpoint import checkpoint
 
 from data.batch import IGNORE, Batch, Tokens
 from data.grouping import length_chunks, length_groups
+from data.ranges import require_range
 from data.token_format import TokenFormat
 from data.views.spans import Placement, SpanSampler, Strategy
 from encoders.base import Encoder
@@ -121,12 +122,13 @@ class Declutr(Objective):
             ("positives_per_anchor", positives_per_anchor, 1),
             ("min_length", min_length, 1),
             ("length_groups", length_groups, 1),
-            ("cache_chunk", 1 if cache_chunk is None else cache_chunk, 1),
+            ("max_length", max_length, 1),
+            ("cache_chunk", cache_chunk, 1),
+            ("gap", gap, 1),
             ("memory_bank", memory_bank, 0),
-            ("min_tokens", 0 if min_tokens is None else min_tokens, 0),
+            ("min_tokens", min_tokens, 0),
         ):
-            if value < least:
-                raise ValueError(f"objective.{name} must be at least {least}. Got {value} instead.")
+            require_range(f"objective.{name}", value, least)
         for name, choice, choices in (
             ("anchors", anchors, get_args(Placement)),
             ("strategy", strategy, get_args(Strategy)),
@@ -140,7 +142,7 @@ class Declutr(Objective):
                 f"Got {min_length} instead."
             )
         for name, pair in (("anchor_beta", anchor_beta), ("positive_beta", positive_beta)):
-            if len(pair) != 2 or min(pair) <= 0:
+            if len(pair) != 2 or min(pair) <= 0 or max(pair) > 1e6:
                 raise ValueError(f"objective.{name} must be two positive numbers. Got {list(pair)} instead.")
         if gap is not None and gap < max(1, max_length - min_length):
             raise ValueError(

@@ -25,6 +25,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import cross_entropy
 
 from data.batch import Tokens
+from data.ranges import COUNT, require_range
 from data.tokenizer import SPECIAL
 from encoders.packed import in_chunks, in_own_type, packing
 from objectives.functional import at_least_float32
@@ -67,8 +68,7 @@ class Decoder(nn.Module):
             ("hidden", hidden, 1),
             ("chunk", chunk, 1),
         ):
-            if value < least:
-                raise ValueError(f"A decoder's {name} must be at least {least}. Got {value} instead.")
+            require_range(f"A decoder's {name}", value, least, COUNT)
         if not 0 <= dropout < 1:
             raise ValueError(f"A decoder's dropout must be at least 0 and below 1. Got {dropout} instead.")
         self.embedding = nn.Embedding(vocabulary, word_size)

@@ -25,6 +25,7 @@ from torch import nn
 from data.batch import IGNORE, Batch, Tokens
 from data.errors import UnfitError
 from data.loader import Units
+from data.ranges import require_range
 from data.token_format import TokenFormat
 from data.views.perturbations import count_tokens
 from encoders.base import Encoder
@@ -60,8 +61,7 @@ class LanguageModel(Objective):
 
     def __init__(self, *, batch_size: int = 64) -> None:
         super().__init__()
-        if batch_size < 1:
-            raise ValueError(f"objective.batch_size must be at least 1. Got {batch_size} instead.")
+        require_range("objective.batch_size", batch_size, 1)
         self.batch_size = batch_size
         self.mean_length = 0.0
         self.output: nn.Linear | None = None

@@ -13,6 +13,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from data.ranges import WIDEST, require_range
+
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
@@ -35,8 +37,7 @@ class Projection:
 
     def __post_init__(self) -> None:
         for name, value in (("width", self.width), ("hidden", self.hidden)):
-            if value is not None and value < 1:
-                raise ValueError(f"objective.projection.{name} must be at least 1. Got {value} instead.")
+            require_range(f"objective.projection.{name}", value, 1, WIDEST)
         if self.activation not in ("relu", "linear"):
             raise ValueError(
                 f"objective.projection.activation must be relu or linear. Got {self.activation!r} instead."

@@ -27,6 +27,7 @@ from torch import Tensor
 from data.batch import Batch, Tokens
 from data.errors import UserError
 from data.loader import Units
+from data.ranges import require_range
 from data.token_format import TokenFormat
 from data.views.perturbations import count_tokens
 from encoders.base import Encoder
@@ -82,8 +83,8 @@ class QuickThoughts(Objective):
 
     def __init__(self, *, batch_size: int = 400, window: int = 1) -> None:
         super().__init__()
-        if window < 1:
-            raise ValueError(f"objective.window must be at least 1. Got {window} instead.")
+        require_range("objective.window", window, 1)
+        require_range("objective.batch_size", batch_size, 1)
         self.window = window
         self.batch_size = batch_size
         self.mean_length = 0.0

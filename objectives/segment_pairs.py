@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from data.batch import IGNORE, Batch, Tokens
 from data.errors import UserError
 from data.randomness import FIXED, generator
+from data.ranges import require_range
 from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
@@ -77,8 +78,7 @@ class SegmentPairs(Objective):
     ) -> None:
         super().__init__()
         for name, value, least in (("batch_size", batch_size, 1), ("max_length", max_length, 8)):
-            if value < least:
-                raise ValueError(f"objective.{name} must be at least {least}. Got {value} instead.")
+            require_range(f"objective.{name}", value, least)
         if not 0 <= short <= 1:
             raise ValueError(f"objective.short must lie between 0 and 1. Got {short} instead.")
         if mlm_weight < 0:

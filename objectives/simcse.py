@@ -24,6 +24,7 @@ from torch.nn import functional as F
 from data.batch import Batch, Tokens
 from data.errors import UnfitError
 from data.loader import Units
+from data.ranges import require_range
 from data.token_format import TokenFormat
 from data.views.perturbations import STUDIED
 from encoders.base import Encoder
@@ -75,8 +76,7 @@ class SimCSE(Objective):
     def __init__(self, *, batch_size: int = 64, temperature: float = 0.05, max_length: int = 32) -> None:
         super().__init__()
         for name, value, least in (("batch_size", batch_size, 2), ("max_length", max_length, 3)):
-            if value < least:
-                raise ValueError(f"objective.{name} must be at least {least}. Got {value} instead.")
+            require_range(f"objective.{name}", value, least)
         if temperature <= 0:
             raise ValueError(f"objective.temperature must be a positive number. Got {temperature} instead.")
         self.batch_size = batch_size

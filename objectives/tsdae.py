@@ -20,6 +20,7 @@ import numpy as np
 
 from data.batch import IGNORE, Batch, Tokens
 from data.loader import Units
+from data.ranges import WIDEST, require_range
 from data.token_format import TokenFormat
 from data.tokenizer import SPECIAL
 from data.views import words
@@ -74,9 +75,9 @@ class TSDAE(Objective):
         dropout: float = 0.3,
     ) -> None:
         super().__init__()
-        for name, value in (("batch_size", batch_size), ("word_size", word_size), ("hidden", hidden)):
-            if value is not None and value < 1:
-                raise ValueError(f"objective.{name} must be at least 1. Got {value} instead.")
+        require_range("objective.batch_size", batch_size, 1)
+        for name, value in (("word_size", word_size), ("hidden", hidden)):
+            require_range(f"objective.{name}", value, 1, WIDEST)
         for share, probability in (("deleted", deleted), ("dropout", dropout)):
             if not 0 <= probability < 1:
                 raise ValueError(f"objective.{share} must be at least 0 and below 1. Got {probability} instead.")

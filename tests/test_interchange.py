@@ -177,7 +177,7 @@ def try_pair(
     shutil.rmtree(run / "checkpoints" / "step-00000004")
     vectors = encoders.load(run / "encoder").encode(SENTENCES)
     shutil.rmtree(run / "encoder")
-    experiment.run(compose.check([f"resume={run}"]))
+    experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
     assert (run / "metrics.jsonl").read_bytes() == whole
     assert np.isfinite(vectors).all() and vectors.dtype == np.float32
     assert (encoders.load(run / "encoder").encode(SENTENCES) == vectors).all()

@@ -80,10 +80,8 @@ def test_runs_are_continued(name: str, folders: Path, tmp_path: Path) -> None:
 
 
 def test_an_unfinished_run_goes_on_or_is_refused_in_one_line(folders: Path, tmp_path: Path) -> None:
-    path = folders / "unfinished" / "config.yaml"
-    path.write_text(path.read_text().replace(".cache", str(tmp_path / "cache")))
     try:
-        run = experiment.run(compose.check(["resume=folders/unfinished"]))
+        run = experiment.run(compose.check(["resume=folders/unfinished", f"cache={tmp_path / 'cache'}"]))
     except UserError as error:
         assert "\n" not in str(error)
         assert "unfinished" in str(error)

@@ -15,8 +15,17 @@ from analysis.figures.training import NOT_A_LOSS
 from analysis.senteval.results import FILE, Results, read_results
 from data.errors import UserError
 from data.files import read_json
+from data.schema import mismatch
 
 Points = tuple[np.ndarray, np.ndarray]  # tokens read by then, and values, of shape (n,) each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """A run's environment.json, as far as it is taken apart."""
+
+    commit: str | None = None
+    packages: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,11 +104,24 @@ def read(objective: str, encoder: str, seed: int, command: str, folder: Path, ju
             row=row,
             metrics=tuple(runs.read_lines(folder / "metrics.jsonl")),
             timings=tuple(runs.read_lines(folder / "timings.jsonl")),
-            environment=read_json(folder / "environment.json"),
+            environment=environment(folder),
             results=read_results(judged) if (judged / FILE).exists() else None,
         )
     except (*runs.UNREADABLE, UserError) as error:
         return Run(objective, encoder, seed, command, folder, problem=" ".join(str(error).split()))
+
+
+def environment(folder: Path) -> Mapping[str, Any]:
+    """Returns a run's environment.json.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is damaged.
+    """
+    found = read_json(folder / "environment.json")
+    if not isinstance(found, dict) or mismatch(Environment, found):
+        raise ValueError("environment.json is not one that a run writes")
+    return found
 
 
 def finished(found: Iterable[Run]) -> list[Run]:

@@ -12,6 +12,7 @@ from analysis.figures.description import AXES, Figure, Mark, Point, Statement, f
 from analysis.figures.labelled_maps import LabelledMap, labelled_map
 from analysis.figures.verdicts import LEAST, Finding, Verdict, judge
 from analysis.senteval.rendering import escape_markdown
+from data.display import csv_cell
 from data.errors import UserError
 from data.files import atomic_write
 
@@ -82,9 +83,10 @@ def _write_points(path: Path, figure: Figure, points: Sequence[Point]) -> None:
     with atomic_write(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["source", *Point._fields])
-        writer.writerows(["ours", *point] for point in points)
+        writer.writerows(["ours", *map(csv_cell, point)] for point in points)
         for mark in figure.printed:
-            writer.writerow(["printed", *(getattr(mark, axis) for axis in AXES), "", mark.score, "", ""])
+            place = (csv_cell(getattr(mark, axis)) for axis in AXES)
+            writer.writerow(["printed", *place, "", mark.score, "", ""])
 
 
 def _write_places(path: Path, maps: Sequence[LabelledMap]) -> None:
@@ -93,7 +95,7 @@ def _write_places(path: Path, maps: Sequence[LabelledMap]) -> None:
         writer.writerow(["panel", "run", "seed", "label", "x", "y", "text"])
         for one in maps:
             for (x, y), label, text in zip(one.places, one.data.labels, one.data.texts, strict=True):
-                writer.writerow([one.panel, one.run, one.seed, label, float(x), float(y), text])
+                writer.writerow(map(csv_cell, (one.panel, one.run, one.seed, label, float(x), float(y), text)))
 
 
 def _text(figure: Figure, verdicts: Sequence[Verdict], note: str, by: str) -> str:

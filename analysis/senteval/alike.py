@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from analysis.senteval.records import PUBLISHED
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.tasks import find
 from data.errors import UserError, readable
+from data.files import read_yaml
 
 CONFIG = "config.yaml"  # a run's, in its folder
 
@@ -86,13 +85,14 @@ def _config(judged: Judged) -> Mapping[str, Any]:
     """Of the run whose folder has the result, or whose encoder it names."""
     named = judged.results.model.get("path")
     places = [judged.folder] + ([Path(named), Path(named).parent] if isinstance(named, str) else [])
-    path = next((place / CONFIG for place in places if (place / CONFIG).is_file()), None)
+    with readable(judged.folder):  # the path is a file's, and may be none that the system takes
+        path = next((place / CONFIG for place in places if (place / CONFIG).is_file()), None)
     if path is None:
         return {}
     with readable(path):
         try:
-            found = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, ValueError):
+            found = read_yaml(path)
+        except ValueError:
             raise UserError(f"{path} is not YAML: it was cut short, or is another file.") from None
     return found if isinstance(found, Mapping) else {}
 

@@ -23,6 +23,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from analysis.senteval.alike import label, read_alike
+from data.display import printable
 from data.errors import UserError
 
 GROUP, NAME = "objective.task", "names.objective"
@@ -98,7 +99,9 @@ def table(ranking: Ranking, top: int = 1) -> Table:
     for name, group in ranking.groups.items():
         for place, one in enumerate(group):
             style = "bold" if place < top else "dim"
-            result.add_row(escape(name), f"{one.dev:.2f}", escape(str(one.folder)), style=style)
+            result.add_row(
+                escape(printable(name)), f"{one.dev:.2f}", escape(printable(str(one.folder))), style=style
+            )
         result.add_section()
     left = f"; no dev set: {', '.join(ranking.without)}" if ranking.without else ""
     result.caption = f"over {len(ranking.tasks)} tasks: {', '.join(ranking.tasks)}{left}"
@@ -125,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wide = Console(width=1000)
     Console(width=min(wide.measure(shown).maximum, 1000)).print(shown)
     chosen = [one.folder for group in ranking.groups.values() for one in group[: given.top]]
-    print(f"ensemble=[{','.join(map(str, chosen))}]")
+    print(printable(f"ensemble=[{','.join(map(str, chosen))}]"))
     return 0
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import sys
 import zipfile
-import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,11 +30,14 @@ from rich.table import Table
 from analysis.senteval.averages import RULES, Average
 from analysis.senteval.records import PUBLISHED, incomparable
 from analysis.senteval.results import FILE, read_results
-from data.errors import UserError, readable
+from data.display import printable
+from data.errors import UserError, about, readable
 
 RESAMPLES = 10_000
 LEVEL = 0.95
 FOLDER = "predictions"
+MOST_BYTES = 1 << 30  # of the arrays of a task
+LARGEST = 1e30  # of predictions, so that none of their squares and sums overflows
 _CELLS = 100_000  # counts at a time: few enough for the cache
 
 METRICS = ("accuracy", "f1", "accuracy+f1", "pearson", "spearman", "pearson.mean", "spearman.mean", "spearman.all")
@@ -75,29 +77,35 @@ def read_predictions(path: Path) -> Predictions:
     """
     try:
         with readable(path), path.open("rb") as file:
+            with zipfile.ZipFile(file) as archive:
+                if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
+                    raise ValueError("too large")
+            file.seek(0)
             loaded = np.load(file, allow_pickle=False)
-            if not isinstance(loaded, Mapping):
-                raise ValueError("a single array")
             arrays = {name: loaded[name] for name in ("gold", "predicted", "subset", "fold") if name in loaded}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+    except UserError:
+        raise
+    except Exception:  # NumPy and zipfile raise errors of many kinds where an archive is damaged
         raise UserError(f"{path} is no .npz file of plain arrays, as an evaluation writes it.") from None
     for name in ("gold", "predicted"):
         if name not in arrays:
             raise UserError(f'{path} has no array "{name}".')
     gold, predicted = arrays["gold"], arrays["predicted"]
-    strata = arrays.get("subset", arrays.get("fold", np.zeros(len(gold), dtype=np.int64)))
+    strata = arrays.get("subset", arrays.get("fold", np.zeros(gold.shape, dtype=np.int64)))
     if (
         gold.ndim != 1
         or not len(gold)
         or predicted.ndim not in (1, 2)
-        or not len(gold) == len(predicted) == len(strata)
+        or not predicted.size
+        or not gold.shape == predicted.shape[:1] == strata.shape
     ):
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise UserError(
             f"{path}: arrays of one length, predicted of one or two dimensions, are needed. Got {shapes}."
         )
-    if predicted.dtype.kind not in "fiu" or not np.isfinite(predicted).all():
-        raise UserError(f"{path}: predicted holds something else than finite numbers.")
+    for name, array in (("gold", gold), ("predicted", predicted), ("subset or fold", strata)):
+        if array.dtype.kind not in "fiu" or not (np.abs(array) < LARGEST).all():
+            raise UserError(f"{path}: {name} holds something else than finite numbers.")
     return Predictions(gold, predicted, strata, "subset" in arrays)
 
 
@@ -295,7 +303,7 @@ def compare_folders(
     for done, task in enumerate(common, start=1):
         place = list(PUBLISHED).index(task)
         of_a, of_b = (read_predictions(folder / FOLDER / f"{task}.npz") for folder in (a, b))
-        try:
+        with about(task):
             for metric in metrics(task, of_a):
                 rng = np.random.default_rng([seed, place])
                 resampled[task, metric] = _resampled(of_a, of_b, metric, resamples, rng)
@@ -303,8 +311,6 @@ def compare_folders(
             if task == "MRPC":  # averages take both of an example drawn
                 rng = np.random.default_rng([seed, place])
                 resampled[task, "accuracy+f1"] = _resampled(of_a, of_b, "accuracy+f1", resamples, rng)
-        except UserError as error:
-            raise UserError(f"{task}: {error}") from None
         if progress:
             progress(done / len(common))
     return result | _averages(resampled, _apart((a, b)))
@@ -335,7 +341,7 @@ def _averages(
 def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: str) -> Table:
     """``differences`` for the terminal; an interval without 0 in colour."""
     table = Table(
-        title=escape(f"{a} − {b}"),
+        title=escape(printable(f"{a} − {b}")),
         title_justify="left",
         header_style="bold",
         caption=f"points, {LEVEL:.0%} interval of {RESAMPLES:,} paired resamples of the test examples",

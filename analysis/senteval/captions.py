@@ -71,7 +71,7 @@ def _split(path: Path) -> Captions:
         sentences = [
             [_sentence(spoken, caption) for caption in owned[image][:CAPTIONS]] for image in range(len(images))
         ]
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, MemoryError, TypeError, ValueError):
         raise UserError(
             f"{path} must hold a dict of features, image_to_caption_ids and captions, as the toolkit's files do."
         ) from None

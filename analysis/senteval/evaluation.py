@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from analysis.senteval.features import Vectors, embed
 from analysis.senteval.protocols import Protocol
 from analysis.senteval.results import FILE, Results, read_results, write_results
 from analysis.senteval.tasks import Task, available, roots
-from data.errors import UserError
+from data.errors import UserError, about
 from data.files import atomic_write
 from encoders.base import Encoder
 from encoders.fingerprint import fingerprint
@@ -98,7 +99,8 @@ def evaluate(
 
         watch.begin(results, task.name, [later.name for later in left[place + 1 :]])
         started = time.perf_counter()
-        record, predictions = _best(task, loaded.pop(task.name), vectors, protocol, device, progress)
+        with about(f"{task.name} ({places[task.group] / task.files[0]})"):
+            record, predictions = _best(task, loaded.pop(task.name), vectors, protocol, device, progress)
         record |= {
             "kind": task.kind,
             "protocol": protocol.name,
@@ -181,11 +183,15 @@ def _best(
         record, predictions = judges.judge(task, dataset, rows, protocol, device=device, progress=part)
         if pooling is not None:
             record["pooling"] = pooling
-        # Without dev the last pooling is taken, as the protocol says.
-        if best is None or record["dev"] is None or record["dev"] > best[0]["dev"]:
+        # Without dev the last pooling is taken, as the protocol says; an undefined score (NaN) is the lowest.
+        if best is None or record["dev"] is None or _dev(record) > _dev(best[0]):
             best = record, predictions
     assert best is not None
     return best
+
+
+def _dev(record: Mapping[str, Any]) -> float:
+    return -math.inf if math.isnan(record["dev"]) else record["dev"]
 
 
 def _keep_predictions(out: Path, task: str, arrays: Mapping[str, np.ndarray]) -> None:

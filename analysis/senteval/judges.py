@@ -19,6 +19,7 @@ from analysis.senteval.selection import Outcome, kfold, nested, split
 from analysis.senteval.similarity import cosine, cosines
 from analysis.senteval.snli import Pairs, snli
 from analysis.senteval.tasks import Task
+from data.errors import UserError
 
 Dataset = Mapping[str, Examples] | Mapping[str, Captions]
 Judgement = tuple[dict[str, Any], dict[str, np.ndarray]]  # a record's scores; what is kept of each test example
@@ -101,6 +102,7 @@ def _classes(
     def features(part: Examples) -> np.ndarray:
         return _pair(rows(part.first), rows(part.second)) if task.features == "pair" else rows(part.first)
 
+    _check_classes(parts["all" if task.kind == "nested" else "train"])
     found = {name: (features(part), part.targets) for name, part in parts.items()}
     classes = task.classes or len(np.unique(parts["train"].targets))
     options: dict[str, Any] = {"device": device, "progress": progress}
@@ -129,6 +131,11 @@ def _classes(
     return record, arrays | {"gold": gold, "predicted": outcome.probabilities}
 
 
+def _check_classes(train: Examples) -> None:
+    if len(np.unique(train.targets)) < 2:
+        raise UserError("all training examples are of one class; a classifier needs two.")
+
+
 def _pair(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """[|u - v|; u * v], of shape (n, 2 D), of vectors of shape (n, D)."""
     return np.hstack([np.abs(first - second), first * second])
@@ -137,6 +144,7 @@ def _pair(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def _snli(
     parts: Mapping[str, Examples], rows: Rows, protocol: Protocol, device: str, progress: Progress
 ) -> Judgement:
+    _check_classes(parts["train"])
     train, dev, test = (
         Pairs(rows.index(part.first), rows.index(part.second), part.targets) for part in parts.values()
     )

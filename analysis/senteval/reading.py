@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data.errors import UserError, readable
+from data.sources.reading import raw_lines
 
 
 class Line(NamedTuple):
@@ -61,22 +62,24 @@ class Line(NamedTuple):
 
 
 def lines(path: Path, encoding: str = "utf-8") -> list[Line]:
-    r"""All lines of a file, broken at \n, \r\n and \r alone, as an open file breaks them; a BOM is dropped.
+    r"""All lines of a file, broken at \n, \r\n and \r only, as an open file breaks them; a BOM is dropped.
 
     (``str.splitlines`` would break a sentence at \x85 or \u2028 too.)
 
     Raises:
-        UserError: if it cannot be read, is empty or is not written in ``encoding``.
+        UserError: if it cannot be read, is binary, empty or not written in ``encoding``, or has too long a line.
     """
     with readable(path):
-        raw = path.read_bytes()
-    raw = raw.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    if not raw.strip():
+        path.stat()  # a missing file is named as such
+    found: list[Line] = []
+    for _, raw in raw_lines(path):
+        raw = raw if found else raw.removeprefix(codecs.BOM_UTF8)
+        for piece in raw.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"):
+            where = f"{path}:{len(found) + 1}"
+            try:
+                found.append(Line(where, piece.decode(encoding)))
+            except UnicodeDecodeError as error:
+                raise UserError(f"{where}: not {encoding.upper()} text ({error.reason}).") from None
+    if not any(line.text.strip() for line in found):
         raise UserError(f"{path} is empty.")
-    try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError as error:
-        number = raw.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}:{number}: not {encoding.upper()} text ({error.reason}).") from None
-    pieces = text.removesuffix("\n").split("\n")
-    return [Line(f"{path}:{number}", piece) for number, piece in enumerate(pieces, 1)]
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -35,8 +36,8 @@ class Relatedness(NamedTuple):
     """What the model of the best look at dev says.
 
     Attributes:
-        dev: Pearson on dev.
-        test: Pearson and Spearman on test; an undefined one counts 0.
+        dev: Pearson on dev; NaN where undefined, which counts 0 in the choice of the best look.
+        test: Pearson and Spearman on test, NaN where undefined.
         mse: mean squared error on test.
         predictions: expected scores of the test pairs, 1 .. 5, float64 of shape (n,).
         dev_predictions: those of the dev pairs.
@@ -78,14 +79,15 @@ def relatedness(
             model.learn(features, targets, torch.from_numpy(stream.permutation(len(features))).to(device))
         epochs += EPOCH_SIZE
         predictions = model.expected(dev_features)
-        if patience.rises(correlation(predictions, dev.gold).pearson):
-            kept, dev_predictions = model.values.clone(), predictions
+        pearson = correlation(predictions, dev.gold).pearson
+        if patience.rises(0.0 if math.isnan(pearson) else pearson):
+            kept, dev_predictions, best = model.values.clone(), predictions, pearson
         if progress is not None:
             progress(1.0 if patience.spent else min(1.0, epochs / (MAX_EPOCH + EPOCH_SIZE)))
     model.values.copy_(kept)
     predictions = model.expected(test_features)
     return Relatedness(
-        dev=patience.best,
+        dev=best,
         test=correlation(predictions, test.gold),
         mse=float(np.mean((predictions - test.gold) ** 2)),
         predictions=predictions,

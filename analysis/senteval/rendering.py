@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.senteval.printed import Cell, Key
+from data.display import csv_cell, printable
 
 _TASKS = {
     "SICKEntailment": "SICK-E",
@@ -58,7 +59,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        return self.name if self.source == "ours" else f"{self.source}: {self.name}"
+        return printable(self.name if self.source == "ours" else f"{self.source}: {self.name}")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def heading(key: Key) -> str:
     """A column's short name: "MRPC F1", "SICK-R ρ", "probing (9 of 10)"."""
     task, metric = key
     if not task:
-        return metric
+        return printable(metric)
     name = (
         metric.removeprefix("recalls.").replace("_r", " R@") if metric.startswith("recalls.") else _METRICS[metric]
     )
@@ -117,9 +118,10 @@ def as_csv(grid: Grid) -> str:
         if any(key in row.deviations for row in rows):
             names.append(f"{names[-1]}.{grid.spread}")
             columns.append([f"{row.deviations[key]:.2f}" if key in row.deviations else "" for row in rows])
-    writer.writerow(["model", "source", "protocol", *names])
+    writer.writerow(map(csv_cell, ["model", "source", "protocol", *names]))
     for place, row in enumerate(rows):
-        writer.writerow([row.name, row.source, row.protocol, *(column[place] for column in columns)])
+        shown = row.name, row.source, row.protocol, *(column[place] for column in columns)
+        writer.writerow(map(csv_cell, shown))
     return file.getvalue().rstrip("\n")
 
 
@@ -130,7 +132,8 @@ def as_markdown(grid: Grid) -> str:
         text = row.cells[key].text if key in row.cells else "–"
         return f"**{text}**" if grid.is_best(row, key) else text
 
-    lines = [["model", *map(heading, grid.columns)], [":--", *["--:"] * len(grid.columns)]]
+    headings = [escape_markdown(heading(key)) for key in grid.columns]
+    lines = [["model", *headings], [":--", *["--:"] * len(headings)]]
     lines += [
         [escape_markdown(row.label), *(cell(row, key) for key in grid.columns)] for row in grid.ours + grid.printed
     ]
@@ -184,7 +187,7 @@ def rich_table(grid: Grid, width: int) -> RenderableType:
                 table.add_row(Text(row.label), *texts, style="" if row.source == "ours" else "dim")
             table.add_section()
         parts.append(table)
-    return Group(*parts, *(Text(note, style="dim") for note in grid.notes))
+    return Group(*parts, *(Text(printable(note), style="dim") for note in grid.notes))
 
 
 def _blocks(grid: Grid) -> list[list[Row]]:
@@ -209,8 +212,8 @@ def _fitting(grid: Grid, width: int) -> Iterable[Sequence[Key]]:
 
 
 def escape_markdown(text: str) -> str:
-    """``text`` as it is, where Markdown would read signs."""
-    return "".join(f"\\{sign}" if sign in "\\`*_|<>[]" else sign for sign in text)
+    """``text`` in one line as it is, where Markdown would read signs."""
+    return "".join(f"\\{sign}" if sign in "\\`*_|<>[]" else sign for sign in printable(text))
 
 
 _LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {
@@ -226,7 +229,7 @@ _LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {
 
 
 def _escape_latex(text: str) -> str:
-    return "".join(_LATEX.get(sign, sign) for sign in text)
+    return "".join(_LATEX.get(sign, sign) for sign in printable(text))
 
 
 FORMATS: dict[str, Callable[[Grid], str]] = {"text": as_text, "md": as_markdown, "csv": as_csv, "latex": as_latex}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ _ROUNDING = 1e-6  # scores that differ by no more than this share come of single
 
 
 class Correlation(NamedTuple):
-    """Two correlations, -1 .. 1; one that is undefined (all scores equal) counts 0."""
+    """Two correlations, -1 .. 1; NaN where undefined (all scores equal), as in the toolkit."""
 
     pearson: float
     spearman: float
@@ -35,7 +36,7 @@ class Similarity(NamedTuple):
 
     Attributes:
         subsets: each subset's own.
-        mean: of the subsets' correlations.
+        mean: of the subsets' correlations; undefined where one of them is.
         wmean: the same, weighted by the subsets' sizes.
         all: of all pairs of all subsets at once.
     """
@@ -49,7 +50,7 @@ class Similarity(NamedTuple):
 def correlation(predictions: np.ndarray, gold: np.ndarray) -> Correlation:
     """Pearson and Spearman of two arrays of shape (n,), n >= 2."""
     if any(np.ptp(scores) <= _ROUNDING * np.abs(scores).max() for scores in (predictions, gold)):
-        return Correlation(0.0, 0.0)
+        return Correlation(math.nan, math.nan)
     return Correlation(float(stats.pearsonr(predictions, gold)[0]), float(stats.spearmanr(predictions, gold)[0]))
 
 

@@ -28,6 +28,7 @@ from analysis.senteval.rendering import FORMATS, Grid, Row, rich_table, score_ce
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.spreads import differences, merged
 from analysis.senteval.tasks import find
+from data.display import printable
 from data.errors import UserError
 
 WITH_SNLI = "declutr_downstream_with_snli"
@@ -60,17 +61,17 @@ def task_table(
         pending: by task that is not done, a word on it ("waiting", "training, 40 %", "no MR/rt-polarity.pos").
     """
     pending = pending or {}
-    table = Table(title=escape(title), title_justify="left", title_style="bold", header_style="bold")
+    table = Table(title=escape(printable(title)), title_justify="left", title_style="bold", header_style="bold")
     table.add_column("task", no_wrap=True)
     for name in ("dev", "test", "n test", "L2", "seconds"):
         table.add_column(name, justify="right")
     table.add_column("note")
     for task in [task for task in PUBLISHED if task in records or task in pending]:
         if task not in records:
-            table.add_row(task, *[""] * 5, escape(pending[task]), style="dim")
+            table.add_row(task, *[""] * 5, escape(printable(pending[task])), style="dim")
             continue
         record = records[task]
-        others = [f"F1 {_show(record['f1'])}"] if "f1" in record else []
+        others = [f"F1 {_show(measure(record, 'f1'))}"] if "f1" in record else []
         others += ["not comparable"] if incomparable(task, record) else []
         table.add_row(
             task,
@@ -117,7 +118,8 @@ def comparison(
     theirs = [key for row in printed for key in row.cells if key[0]]
     wanted = _ordered(theirs or [key for one in results for key in _keys(one, split)])
     wanted = [key for key in wanted if tasks is None or key[0] in tasks]
-    columns = [key for key in wanted if any(score(*key) is not None for score in scores)]
+    all_shown = split == "test" and not papers  # what has no score there is undefined
+    columns = [key for key in wanted if all_shown or any(score(*key) is not None for score in scores)]
     names = _names(results, numbered=not (mean or interval or against))
     ours = [Row(name, {}, protocol=one.protocol) for name, one in zip(names, results, strict=True)]
     below = [Row(row.model, {}, row.paper, PAPER_PROTOCOLS[row.paper]) for row in printed]
@@ -130,6 +132,8 @@ def comparison(
                 row.cells[key] = source.cells[key]
 
     notes = [_protocols(results)]
+    if any(measure(one.tasks[task], metric) is None for one in results for task, metric in _keys(one, "test")):
+        notes.append("–: no correlation is defined where all predictions, or all gold scores, are equal.")
     if split == "dev":
         notes.append("On dev, SICKRelatedness and STSBenchmark are Pearson (of plain cosine: Spearman).")
     apart = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
@@ -345,7 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     print(FORMATS[given.format](grid))
     if given.format == "csv":  # a CSV has no place for them
-        print("\n".join(grid.notes), file=sys.stderr)
+        print("\n".join(map(printable, grid.notes)), file=sys.stderr)
     return 0
 
 

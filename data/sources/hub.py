@@ -11,8 +11,10 @@ from huggingface_hub.errors import HTTPError
 
 from data.errors import UserError, reason
 from data.network import ASK_SECONDS, unreachable
+from data.ranges import require_range
 from data.sources.base import Document, Part, Source
-from data.sources.text import pick
+from data.sources.reading import MOST_BYTES, too_long
+from data.sources.text import BOUND, LARGEST_BOUND, pick
 
 
 class Rows:
@@ -117,11 +119,12 @@ class Hub(Source):
         revision: branch, tag or commit; the commit behind it is part of the fingerprint.
         document_start: regular expression of the rows that begin a document, where a row is only a line or
             paragraph of one (wikitext: ``^ = [^=]+ = $``); None: each row is a document.
+        max_bytes: characters of a document; a longer one is refused.
         fraction, dev_fraction, lowercase: see Source.
 
     Raises:
         UserError: if the hub cannot be reached or has no such data set.
-        ValueError: if ``document_start`` is not a regular expression.
+        ValueError: if a value is out of its range, or ``document_start`` is not a regular expression.
     """
 
     name = "hub"
@@ -137,6 +140,7 @@ class Hub(Source):
         revision: str | None = None,
         group_field: str | None = None,
         document_start: str | None = None,
+        max_bytes: int = MOST_BYTES,
         fraction: float = 1.0,
         dev_fraction: float = 0.05,
         lowercase: bool = False,
@@ -150,20 +154,27 @@ class Hub(Source):
             ) from error
         self.rows = Rows(dataset, subset=subset, split=split, files=files, revision=revision)
         self.field, self.group_field = field, group_field
+        require_range(BOUND, max_bytes, 1, LARGEST_BOUND)
+        self.max_bytes = max_bytes
 
     def documents(self) -> Iterator[Document]:
         group: str | None = None
         rows: list[str] = []
+        size = 0
         for number, record in enumerate(self.rows, 1):
-            text, own_group = pick(record, self.field, self.group_field, f"{self.rows.dataset}, row {number}")
+            where = f"{self.rows.dataset}, row {number}"
+            text, own_group = pick(record, self.field, self.group_field, where, self.max_bytes)
             if self._start is None:
                 yield Document(text, own_group)
                 continue
             if rows and self._start.search(text.strip("\n")):
                 yield Document("\n".join(rows), group)
-                rows = []
+                rows, size = [], 0
             group = group if rows else own_group
             rows.append(text)
+            size += len(text)
+            if size > self.max_bytes:
+                raise too_long(where, "document that reaches this row", self.max_bytes, BOUND)
         if rows:
             yield Document("\n".join(rows), group)
 

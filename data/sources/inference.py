@@ -5,7 +5,6 @@ Bowman et al. 2015 (SNLI), Williams et al. 2018 (MultiNLI); pairs whose annotato
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from data.errors import UserError, readable
 from data.pairs import Pair, PairSource
 from data.sources.base import Part
 from data.sources.hub import Rows
-from data.sources.reading import digest, lines, listed, located
+from data.sources.reading import digest, lines, listed, located, parsed
 
 KINDS = (".jsonl", ".jsonl.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 CLASSES = ("entailment", "neutral", "contradiction")
@@ -138,7 +137,7 @@ def _records(path: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
         for number, line in lines(path):
             if line.strip():
                 where = f"{path}:{number}"
-                yield where, _picked(_object(line, where), FIELDS, where)
+                yield where, _picked(parsed(line, where, f"the fields {', '.join(FIELDS)}"), FIELDS, where)
     else:
         header: list[str] = []
         for number, line in lines(path):
@@ -163,16 +162,6 @@ def _together(paths: list[Path]) -> Iterator[tuple[str, ...]]:
             short = paths[row.index(None)]
             raise UserError(f"{short} has fewer lines than the files beside it: they must be as many.")
         yield tuple(found)
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{where}: not a line of JSON ({error.msg}, column {error.colno}).") from None
-    if not isinstance(record, dict):
-        raise UserError(f"{where}: not a JSON object with the fields {', '.join(FIELDS)}.")
-    return record
 
 
 def _picked(record: dict[str, Any], names: tuple[str, ...], where: str) -> tuple[Any, ...]:

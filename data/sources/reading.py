@@ -1,4 +1,4 @@
-"""Files of a source: found by name, read line by line, one line of blame for what is not as it should be."""
+"""Files of a source: found by name, read line by line within bounds, with one line for what cannot be read."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import glob
 import gzip
 import hashlib
 import io
+import json
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from data.errors import UserError, reason
+
+# Bytes of a line, and of a file that is one document: more than a very long novel. To tokenise as
+# many takes up to 2 GB of memory.
+MOST_BYTES = 6 << 20
 
 
 def located(pattern: str, kinds: Sequence[str], key: str) -> list[Path]:
@@ -59,25 +66,77 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(stream, "blake2b").hexdigest()
 
 
-def lines(path: Path) -> Iterator[tuple[int, str]]:
+def lines(path: Path, most: int = MOST_BYTES, key: str = "") -> Iterator[tuple[int, str]]:
     r"""Numbered lines of a UTF-8 file, gzipped or not, with their ends; only \n ends a line, and a BOM is dropped.
 
+    Args:
+        path: the file.
+        most, key: see ``raw_lines``.
+
     Raises:
-        UserError: if it is binary, not UTF-8, or cannot be read to its end.
+        UserError: if it is binary, not UTF-8, has too long a line, or cannot be read to its end.
+    """
+    for number, line in raw_lines(path, most, key):
+        try:
+            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path}:{number}: not UTF-8 text ({error.reason}).") from error
+
+
+def raw_lines(path: Path, most: int = MOST_BYTES, key: str = "") -> Iterator[tuple[int, bytes]]:
+    """Numbered lines of a file, gzipped or not, as bytes; no more than ``most`` bytes are ever in memory.
+
+    Args:
+        path: the file.
+        most: bytes of a line.
+        key: of the setting that raises ``most``, for messages; "": there is none.
+
+    Raises:
+        UserError: if it is binary, has too long a line, or cannot be read to its end.
     """
     number = 0
     try:
         with _open(path) as stream:
-            if b"\0" in stream.peek(4096)[:4096]:  # before a line of a gigabyte is read
-                raise UserError(f"{path}:1: a NUL byte; this is a binary file, not text.")
-            for number, line in enumerate(stream, 1):
+            for number, line in enumerate(iter(partial(stream.readline, most + 1), b""), 1):
                 if b"\0" in line:
                     raise UserError(f"{path}:{number}: a NUL byte; this is a binary file, not text.")
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}:{number}: not UTF-8 text ({error.reason}).") from error
+                if len(line) > most:
+                    raise too_long(f"{path}:{number}", "line", most, key)
+                yield number, line
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read after line {number} ({reason(error)}).") from error
+
+
+def too_long(where: str, what: str, most: int, key: str = "") -> UserError:
+    """The error for a line or document of more than ``most`` bytes, which the setting ``key`` raises."""
+    bound = f"{key}={most}" if key else f"{most:,}"
+    return UserError(
+        f"{where}: the {what} is longer than {bound} bytes; divide it{f' or raise {key}' * bool(key)}."
+    )
+
+
+def parsed(line: str, where: str, needed: str) -> dict[str, Any]:
+    """The object in a line of JSON.
+
+    Args:
+        line: the text.
+        where: file and line, for messages.
+        needed: fields that the object needs, for messages.
+
+    Raises:
+        UserError: if it is not JSON, is nested too deep, or is no object.
+    """
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where}: not a line of JSON ({error.msg}, column {error.colno}).") from None
+    except RecursionError:
+        raise UserError(f"{where}: not a line of JSON that can be read (nested too deep).") from None
+    except ValueError:  # Python refuses to convert them
+        raise UserError(f"{where}: not a line of JSON that can be read (a number of too many digits).") from None
+    if not isinstance(record, dict):
+        raise UserError(f"{where}: not a JSON object with {needed}.")
+    return record
 
 
 def _nearest(path: Path) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from data.errors import UserError, readable, reason
+from data.ranges import require_range
 from data.sources.base import Document, Part, Source
 from data.sources.pydocs import Pydocs
-from data.sources.reading import digest, lines, located
+from data.sources.reading import MOST_BYTES, digest, lines, located, parsed, too_long
 
+BOUND, LARGEST_BOUND = "corpus.max_bytes", 1 << 30
 KINDS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")
 
 
@@ -35,9 +36,11 @@ class Text(Source):
             "book/0012": the book), so that the split does not tear it apart.
         dev_path: files of the held-out documents; then nothing of ``path`` is held out.
         pydocs: whether the corpus ``pydocs`` is read besides, held out as it is by itself.
+        max_bytes: bytes of a line, and of a file that is one document; a longer one is refused.
         fraction, dev_fraction, lowercase: see Source.
 
     Raises:
+        ValueError: if a value is out of its range.
         UserError: if a path is missing, or a file is empty, binary or not what its ending says.
     """
 
@@ -51,6 +54,7 @@ class Text(Source):
         group_field: str | None = None,
         dev_path: str | Sequence[str] | None = None,
         pydocs: bool = False,
+        max_bytes: int = MOST_BYTES,
         fraction: float = 1.0,
         dev_fraction: float = 0.05,
         lowercase: bool = False,
@@ -59,6 +63,8 @@ class Text(Source):
         self.path = [path] if isinstance(path, str) else list(path)
         self.field = field
         self.group_field = group_field
+        require_range(BOUND, max_bytes, 1, LARGEST_BOUND)
+        self.max_bytes = max_bytes
         with readable("corpus.path"):
             held_out = _files([dev_path] if isinstance(dev_path, str) else dev_path or [], "corpus.dev_path")
             paths = {file.path for file in held_out}
@@ -91,49 +97,58 @@ class Text(Source):
     def _read(self, file: _File) -> Iterator[tuple[str, str | None]]:
         if file.kind == ".parquet":
             return self._rows(file.path)
-        numbered = lines(file.path)
+        numbered = lines(file.path, self.max_bytes, BOUND)
         if file.kind.startswith(".jsonl"):
             return self._records(file.path, numbered)
         if file.whole:
-            return iter([("".join(line for _, line in numbered), None)])
+            return iter([(self._whole(file.path, numbered), None)])
         return ((line, None) for _, line in numbered)
+
+    def _whole(self, path: Path, numbered: Iterable[tuple[int, str]]) -> str:
+        parts, size = [], 0
+        for _, line in numbered:
+            parts.append(line)
+            size += len(line.encode())
+            if size > self.max_bytes:
+                raise too_long(str(path), "document", self.max_bytes, BOUND)
+        return "".join(parts)
 
     def _records(self, path: Path, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str | None]]:
         for number, line in numbered:
             if not line.strip():
                 continue
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise UserError(
-                    f"{path}:{number}: not a line of JSON ({error.msg}, column {error.colno})."
-                ) from None
-            if not isinstance(record, dict):
-                raise UserError(f"{path}:{number}: not a JSON object with a field {self.field!r}.")
-            yield pick(record, self.field, self.group_field, f"{path}:{number}")
+            where = f"{path}:{number}"
+            record = parsed(line, where, f"a field {self.field!r}")
+            yield pick(record, self.field, self.group_field, where, self.max_bytes)
 
     def _rows(self, path: Path) -> Iterator[tuple[str, str | None]]:
-        from pyarrow import ArrowException, parquet  # takes long to import, and few corpora need it
+        from pyarrow import ArrowException, parquet, types  # takes long to import, and few corpora need it
 
         try:
             table = parquet.ParquetFile(path)
             names = table.schema_arrow.names
             columns = [name for name in (self.field, self.group_field) if name in names]
             number = 0
-            for batch in table.iter_batches(batch_size=256, columns=columns):
+            for name in columns:  # a nested value has no bound
+                if types.is_nested(table.schema_arrow.field(name).type):
+                    raise UserError(f"{path}: field {name!r} is not text but nested.")
+            for batch in table.iter_batches(batch_size=32, columns=columns):  # of texts at the bound, 200 MB
                 for record in batch.to_pylist():
                     number += 1
                     where = f"{path}, row {number}"
-                    yield pick({name: record.get(name) for name in names}, self.field, self.group_field, where)
+                    found = {name: record.get(name) for name in names}
+                    yield pick(found, self.field, self.group_field, where, self.max_bytes)
         except (ArrowException, OSError) as error:
             raise UserError(f"{path}: cannot be read as a parquet file ({reason(error)}).") from error
 
 
-def pick(record: dict[str, Any], field: str, group_field: str | None, where: str) -> tuple[str, str | None]:
+def pick(
+    record: dict[str, Any], field: str, group_field: str | None, where: str, most: int = MOST_BYTES
+) -> tuple[str, str | None]:
     """Text and group of a record; no text (null) is an empty one, and null is no group.
 
     Raises:
-        UserError: if a field is missing or the text is not text.
+        UserError: if a field is missing, the text is not text or longer than ``most``, or the group is no name.
     """
     for name, key in ((field, "corpus.field"), (group_field, "corpus.group_field")):
         if name is not None and name not in record:
@@ -141,7 +156,11 @@ def pick(record: dict[str, Any], field: str, group_field: str | None, where: str
     text = record[field]
     if not isinstance(text, str | None):
         raise UserError(f"{where}: field {field!r} is not text but {type(text).__name__}.")
+    if text is not None and len(text) > most:
+        raise too_long(where, "text", most, BOUND)
     group = None if group_field is None else record[group_field]
+    if isinstance(group, list | dict):
+        raise UserError(f"{where}: field {group_field!r} is not a name but {type(group).__name__}.")
     return text or "", None if group is None else str(group).split("/", 1)[0]
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 from data.errors import UserError, readable
 from data.pairs import Pair, PairSource
 from data.sources.base import Part
-from data.sources.reading import digest, lines, listed, located
+from data.sources.reading import MOST_BYTES, digest, lines, listed, located, too_long
 
 VERSION = "2"  # of ``pruned``, ``words`` and ``linearised``: raise it where a tree would give another pair
 DEEPEST = 150  # constituents within each other; those of sentences are a third of it at most
@@ -145,16 +145,19 @@ def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree
         where: name of the file, for messages.
 
     Raises:
-        UserError: if brackets do not match, a word stands where none can, or brackets are too deep.
+        UserError: if brackets do not match, a word stands where none can, or a tree is too deep or too long.
     """
     stack: list[tuple[list[str], list[Tree]]] = []  # of each open bracket: label and word, children
-    opened = number = 0
+    opened = number = size = 0
 
     def misplaced(word: str) -> UserError:
         begun = "" if number == opened else f", in the tree that begins in line {opened}"
         return UserError(f"{where}:{number}: {word!r} stands where a bracket must{begun}.")
 
     for number, line in numbered:
+        size = size + len(line) if stack else len(line)
+        if size > MOST_BYTES:
+            raise too_long(f"{where}:{opened}", "tree that begins here", MOST_BYTES)
         for piece in _PIECE.findall(line):
             if piece == "(":
                 opened = opened if stack else number

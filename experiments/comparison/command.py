@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 import encoders
@@ -49,7 +51,7 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
     if wanted.dry_run:
         table = Table("run", "state", header_style="bold")
         for run, kind in zip(planned, states, strict=True):
-            table.add_row(run.name, kind)
+            table.add_row(escape(run.name), kind)
         display.console.print(table)
         return 0
     failed = _train(wanted, planned, passed, senteval, display)
@@ -63,7 +65,8 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
         display.warn(line)
     if not reading.finished(runs):
         raise UserError(f"None of the {len(runs)} runs is finished, and there is nothing to compare.")
-    out = _write(wanted, _page(wanted, runs, display))
+    configs = {folder_of(wanted, run): run.config for run in planned}
+    out = _write(wanted, _page(wanted, runs, configs, display))
     display.fact("page", f"{out}  ({out.stat().st_size / 2**20:.1f} MiB)")
     return 1 if any(one.unjudged or (one.problem and one.possible) for one in runs) else 0
 
@@ -124,7 +127,9 @@ def _result(wanted: ComparisonSettings, run: Planned, failure: Failure | None) -
     return replace(found, unjudged=problem)
 
 
-def _page(wanted: ComparisonSettings, runs: Sequence[Run], display: Display) -> Comparison:
+def _page(
+    wanted: ComparisonSettings, runs: Sequence[Run], configs: Mapping[Path, Mapping[str, Any]], display: Display
+) -> Comparison:
     problems: list[str] = []
     example, views, texts = Example(), list[ObjectiveView](), list[str]()
     for objective in wanted.objectives:
@@ -133,9 +138,10 @@ def _page(wanted: ComparisonSettings, runs: Sequence[Run], display: Display) -> 
             views.append(ObjectiveView(objective, problem="no run of it is finished"))
             continue
         display.say(f"Drawing an example of {objective} ...", style="dim")
-        assert done[0].folder is not None
+        folder = done[0].folder
+        assert folder is not None
         try:
-            view, held_out = drawn(done[0].folder, example)
+            view, held_out = drawn(configs[folder], folder, example)
         except Exception as error:  # a page without one picture is better than none
             views.append(ObjectiveView(objective, problem=f"{type(error).__name__}: {reason(error)}"))
             continue

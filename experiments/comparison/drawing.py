@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from accelerate import Accelerator
-from omegaconf import OmegaConf
 
 from analysis.comparison.contents import ObjectiveView, TaskView
 from analysis.comparison.marking import Drawn, Spell, View, arrays, speller, view
 from data.batch import Batch
+from data.errors import UserError
+from data.files import read_yaml
 from data.randomness import FIXED, generator
 from encoders.base import Encoder
 from experiments import building
@@ -40,17 +41,25 @@ class Example:
     document: int | None = None
 
 
-def drawn(folder: Path, example: Example) -> tuple[ObjectiveView, list[str]]:
+def drawn(config: Mapping[str, Any], folder: Path, example: Example) -> tuple[ObjectiveView, list[str]]:
     """What the objective of the run in ``folder`` does, and the corpus' held-out texts.
 
     Args:
-        folder: of a finished run.
+        config: of a finished run, as this command composes it: what its folder names is not called.
+        folder: of the run.
         example: what is shown; filled by the first objective.
 
     Raises:
         UserError: if the run's parts cannot be built again.
     """
-    config: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
+    stored = read_yaml(folder / "config.yaml")
+    config = {**config, "names": stored["names"]}  # which tell from what the run began, on which text
+    if "revision" in config["corpus"]:
+        if not re.fullmatch("[0-9a-f]{40}", str(revision := stored["corpus"]["revision"])):
+            raise UserError(
+                f"{folder}/config.yaml: corpus.revision must be a commit. Got {revision!r:.100} instead."
+            )
+        config["corpus"] = config["corpus"] | {"revision": revision}
     settings = Settings.of(config)
     display = Display(shown=False)
     parts = building.build(config, settings, Accelerator(cpu=True), display, folder / "tokenizer")

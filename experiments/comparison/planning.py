@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ class Planned:
         objective, encoder, seed: what it is.
         overrides: of experiments/run.py, without a folder.
         name: of its folder: equal for equal configurations alone.
+        config: composed of them.
     """
 
     objective: str
@@ -31,6 +32,7 @@ class Planned:
     seed: int
     overrides: tuple[str, ...]
     name: str
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def command(self) -> str:
@@ -57,8 +59,9 @@ def plan(wanted: ComparisonSettings, passed: Sequence[str] = (), check: Check = 
                 faults |= dict.fromkeys(str(error).split("\n"))
                 continue
             for seed in wanted.seeds:
-                name = name_of(config | {"seed": seed})
-                found.append(Planned(objective, encoder, seed, (*overrides, f"seed={seed}"), name))
+                own_config = config | {"seed": seed}
+                planned = (*overrides, f"seed={seed}"), name_of(own_config), own_config
+                found.append(Planned(objective, encoder, seed, *planned))
     if faults:
         raise UserError("\n".join(faults))
     return found

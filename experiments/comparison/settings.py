@@ -10,8 +10,9 @@ from typing import Literal
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from data.errors import UserError
+from data.ranges import COUNT, SEED, THREADS, require_range
 from experiments import arguments, signatures
-from experiments.overrides import CONFIGS, options
+from experiments.overrides import CONFIGS, key_of, options
 
 FILE = CONFIGS / "compare.yaml"
 # What the command sets for each run, and how it is asked for here.
@@ -52,12 +53,10 @@ class ComparisonSettings:
             values = getattr(self, name)
             if not values or len({*values}) < len(values):
                 raise ValueError(f"{name} must be one or more, each once. Got {[*values]} instead.")
-        if min(self.seeds) < 0:
-            raise ValueError(f"seeds must be numbers of at least 0. Got {[*self.seeds]} instead.")
-        for name in ("tokens", "jobs", "threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1. Got {value} instead.")
+        for seed in self.seeds:
+            require_range("seeds", seed, 0, SEED)
+        for name, most in (("tokens", COUNT), ("jobs", THREADS), ("threads", THREADS)):
+            require_range(name, getattr(self, name), 1, most)
         if self.budget not in (budgets := options("budget")):
             raise ValueError(f"budget={self.budget}: no such budget. There are {', '.join(budgets)}.")
         if self.equal == "compute" and self.tokens is not None:
@@ -87,7 +86,7 @@ def read(given: Sequence[str]) -> tuple[ComparisonSettings, list[str]]:
     """
     lists = ("objectives", "encoders", "seeds", "tasks", "queries")
     values, passed = arguments.read(given, ComparisonSettings, FILE, RESERVED, lists, texts=("queries",))
-    keys = {arguments.key_of(text) for text in passed}
+    keys = {key_of(text) for text in passed}
     if taken := [key for key in ("budget.tokens", "budget.steps", "budget.epochs", "budget.flops") if key in keys]:
         raise UserError(f"{taken[0]}: all runs get the same: tokens=<number>, or equal=compute and budget=<name>.")
     try:
@@ -95,7 +94,7 @@ def read(given: Sequence[str]) -> tuple[ComparisonSettings, list[str]]:
     except ValueError as error:
         raise UserError(str(error)) from None
     compared = [*wanted.objectives, *wanted.encoders]
-    for key in (arguments.key_of(text) for text in given):  # the file's own are for whichever is compared
+    for key in (key_of(text) for text in given):  # the file's own are for whichever is compared
         group, _, name = key.partition(".")
         if group == "settings" and name and name not in compared:
             near = signatures.nearest(name, compared)

@@ -43,7 +43,7 @@ def spans(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         positives=1,
         **{key: objective[key] for key in ("min_length", "max_length", "anchor_beta", "positive_beta", "gap")},
     )
-    source: Source = signatures.build(config["corpus"])
+    source: Source = signatures.build(config["corpus"], "corpus")
     documents = [text.split() for text in islice(source.texts(), READ)]
     usable = [words for words in documents if len(words) >= sampler.min_tokens]
     if len(usable) < 2:
@@ -93,7 +93,7 @@ def sequences(config: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         UserError: if the corpus has too few sentences of SENTENCE_WORDS.
     """
     rng = generator(JUDGED_SPLIT, int(settings.get("seed", 0)))
-    source: Source = signatures.build(config["corpus"])
+    source: Source = signatures.build(config["corpus"], "corpus")
     low, high = SENTENCE_WORDS
     texts = list(islice(source.texts(), READ))
     divided = split_sentences(texts) if config["sentences"]["split"] else texts

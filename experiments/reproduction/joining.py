@@ -13,7 +13,7 @@ from filelock import FileLock
 import encoders
 from analysis.opening import EXPORT
 from data.errors import UserError
-from data.files import atomic_write
+from data.files import atomic_write, read_yaml
 from data.sources.reading import digest
 from encoders.concatenated import Concatenated
 from experiments import side_by_side
@@ -44,15 +44,16 @@ def _join(folder: Path, members: Sequence[Path]) -> None:
     joins = {member.name: [digest(path) for path in paths] for member, paths in weights.items()}
     if side_by_side.state(folder) == "finished" and _config(folder).get("joins") == joins:
         return
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        shutil.rmtree(folder)  # refuses a link
     encoder = Concatenated([encoders.load(member / EXPORT) for member in members])
     encoder.save(folder / EXPORT)
     first = _config(members[0])
-    names = {key: first["names"].get(key) for key in ("objective", "corpus", "budget")}
-    told = {"names": names | {"encoder": "concatenated", "origin": encoder.origin}, "seed": first["seed"]}
+    names = {key: (first.get("names") or {}).get(key) for key in ("objective", "corpus", "budget")}
+    told = {"names": names | {"encoder": "concatenated", "origin": encoder.origin}, "seed": first.get("seed")}
     with atomic_write(folder / "config.yaml") as file:
         yaml.safe_dump(told | {"weights": encoder.weights, "joins": joins}, file, sort_keys=False)
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    return dict(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")))
+    return dict(read_yaml(folder / "config.yaml"))

@@ -280,13 +280,18 @@ def _beginning(row: Mapping[str, Any]) -> str | None:
     return f"{weights} with word vectors of {Path(vectors).name}" if vectors else weights
 
 
+def _by_kind(value: Any) -> tuple[bool, Any]:
+    """Sorts numbers before text: a run's files may have either."""
+    return isinstance(value, str), value
+
+
 def sizes(judged: Judged, budget: str, shown: Sequence[Run]) -> str:
     """One line on the runs behind a picture or table: sizes, weights, tokens, negatives, seeds."""
     names = dict.fromkeys(name for run in shown for name in run.members or (run.name,))
     rows = [judged.trained[name] for name in names if name in judged.trained]
 
     def told(values: Sequence[Any], form: str = "") -> str:
-        known = sorted({value for value in values if value is not None})
+        known = sorted({value for value in values if isinstance(value, (int, float, str))}, key=_by_kind)
         if not known:
             return "–"
         if form:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+from rich.markup import escape
 from rich.table import Table
 
 from experiments import budget
@@ -32,7 +33,7 @@ def catalogue() -> Table:
             combinations = planning.combinations(specification, grid)
             unknown = not grid.flops and any(value.share for values in combinations for value in values)
             cells += [str(runs), "?" if unknown else budget.about(seconds / room(1))]
-        table.add_row(name, specification.title, *cells)
+        table.add_row(name, escape(specification.title), *cells)
     return table
 
 
@@ -52,10 +53,10 @@ def table_of_runs(work: Work) -> Table:
         state = work.state(run)
         seconds = planning.core_seconds([run], grid, operations) if planning.timed(grid, work.passed) else 0.0
         table.add_row(
-            *(run.labels[axis] for axis in varied),
+            *(escape(run.labels[axis]) for axis in varied),
             str(run.seed),
             budget.about(seconds) if seconds else "?",
             f"[{styles[state]}]{state}[/{styles[state]}]",
-            run.name,
+            escape(run.name),
         )
     return table

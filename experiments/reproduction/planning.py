@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -11,7 +10,7 @@ from typing import Any
 
 from data.errors import UserError
 from experiments import compose
-from experiments.arguments import key_of
+from experiments.overrides import key_of, quoted
 from experiments.reproduction.settings import Reproduction
 from experiments.reproduction.specification import MODEL, Grid, Specification, Value
 from experiments.side_by_side import joined_name, name_of
@@ -217,10 +216,8 @@ def _lacking(overrides: Sequence[str], wanted: Reproduction) -> str | None:
 
 def _files(wanted: Reproduction) -> dict[str, str]:
     """What the command line names, as it stands in an override."""
-    found = {} if wanted.vectors is None else {VECTORS: wanted.vectors}
-    if wanted.nli is not None:
-        found[NLI] = f"{{{', '.join(f'{key}: {json.dumps(value)}' for key, value in wanted.nli.items())}}}"
-    return found
+    given = {VECTORS: wanted.vectors, NLI: wanted.nli}
+    return {file: quoted(value) for file, value in given.items() if value is not None}
 
 
 def _overrides(

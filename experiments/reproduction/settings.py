@@ -11,6 +11,7 @@ from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from analysis.syntax import TREEBANK
 from data.errors import UserError
+from data.ranges import SEED, THREADS, require_range
 from data.sources.inference import Inference
 from experiments import arguments
 from experiments.overrides import CONFIGS
@@ -51,10 +52,11 @@ class Reproduction:
         if self.figure is None and not self.list:
             raise ValueError("figure is not set: figure=<paper>/<name>; list=true names all.")
         for name, value in (("jobs", self.jobs), ("threads", self.threads)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1. Got {value} instead.")
-        if self.seeds is not None and (not self.seeds or min(self.seeds) < 0):
-            raise ValueError(f"seeds must be numbers of at least 0. Got {[*self.seeds]} instead.")
+            require_range(name, value, 1, THREADS)
+        if self.seeds is not None and not self.seeds:
+            raise ValueError("seeds must be one or more. Got [] instead.")
+        for seed in self.seeds or ():
+            require_range("seeds", seed, 0, SEED)
         if self.protocol is not None and self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
         if self.tasks is not None:

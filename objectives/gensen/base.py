@@ -17,6 +17,7 @@ from data.batch import Batch
 from data.errors import UserError
 from data.pairs import PairSource
 from data.randomness import FIXED, generator
+from data.ranges import COUNT, MOST, WIDEST, require_range
 from data.token_format import TokenFormat
 from data.views.perturbations import STUDIED, count_tokens
 from encoders.base import Encoder
@@ -55,18 +56,16 @@ class Sizes:
     classifier_width: int
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("batch_size", 1),
-            ("max_length", 3),  # a token between what begins and what ends a row
-            ("vocab_size", 6),
-            ("min_count", 1),
-            ("word_size", 1),
-            ("hidden", 1),
-            ("classifier_width", 1),
+        for name, least, most in (
+            ("batch_size", 1, MOST),
+            ("max_length", 3, MOST),  # a token between what begins and what ends a row
+            ("vocab_size", 6, MOST),
+            ("min_count", 1, COUNT),
+            ("word_size", 1, WIDEST),
+            ("hidden", 1, WIDEST),
+            ("classifier_width", 1, WIDEST),
         ):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"objective.{name} must be at least {least}. Got {value} instead.")
+            require_range(f"objective.{name}", getattr(self, name), least, most)
         if not 0 <= self.dropout < 1:
             raise ValueError(f"objective.dropout must be at least 0 and below 1. Got {self.dropout} instead.")
 

@@ -28,6 +28,7 @@ from torch import nn
 
 from data.batch import Batch
 from data.randomness import TURN, generator
+from data.ranges import COUNT, require_range
 from data.sources.inference import Inference
 from data.sources.parallel import Parallel
 from data.sources.trees import Trees
@@ -108,8 +109,7 @@ class GenSen(Multitask):
                 f"objective.tasks must be some of {', '.join(TASKS)}, each once. Got {list(tasks)} instead."
             )
         for name, value in (("nli_every", nli_every), ("synthetic_pairs", synthetic_pairs)):
-            if value < 1:
-                raise ValueError(f"objective.{name} must be at least 1. Got {value} instead.")
+            require_range(f"objective.{name}", value, 1, COUNT)
         sizes = Sizes(
             batch_size=batch_size,
             max_length=max_length,

@@ -8,6 +8,7 @@ from itertools import islice
 
 import nltk.data
 import pytest
+from nltk import redos
 
 from data.sentences import Sentences, split_sentences, splitter, splitter_kind
 from data.sources.base import normalise
@@ -28,6 +29,16 @@ def test_a_splitter_travels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [])
     split = pickle.loads(pickle.dumps(splitter(lambda: TEXTS)))
     assert split(TEXTS[0]) == ["It was dark.", "The wind blew."]
+
+
+def test_no_clock_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nltk.data, "path", [])
+    text = 'Mr. Smith (aged 3.5) said: "Well ... no!" Who? -- He. e.g. this. A. B. C. ' * 200
+    split = splitter(lambda: [text])
+    expected = split(text)
+    monkeypatch.setattr(redos, "DEFAULT_TIMEOUT", 1e-6)
+    assert splitter(lambda: [text])(text) == pickle.loads(pickle.dumps(split))(text) == expected
+    assert redos.DEFAULT_TIMEOUT == 1e-6
 
 
 def test_the_texts_are_read_where_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,3 +161,32 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         archive.writestr("100d.txt", GLOVE)
     with pytest.raises(UserError, match=r"e\.zip holds 2 files: unpack it"):
         WordVectors(tmp_path / "e.zip")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "part"),
+    [
+        ("v.txt", b"", "holds no word vectors"),
+        ("v.txt", b"\0\1\2\xff" * 1000, "v.txt:1"),
+        ("v.txt", b"the 1 2\ncat nan 2\n", "v.txt:2"),
+        ("v.txt", b"the 1 2\ncat inf 2\n", "v.txt:2"),
+        ("v.txt", b"the 1 2\ncat 1e99 2\n", "v.txt:2"),
+        ("v.txt", b"the 1 2\ncat 1\n", "v.txt:2 has 1 numbers after its word; 2 are right"),
+        ("v.txt", b"the 1" + b" 1" * 10**6, "v.txt:1 has more than"),
+        ("v.txt", b"2 1000000000000\nthe 1 2\n", "v.txt:2 has 2 numbers"),
+        ("v.txt", b"9" * 5000 + b" 2\nthe 1 2\n", "v.txt:"),
+        ("v.gz", b"no gzip", "v.gz"),
+        ("v.zip", b"no zip", "v.zip"),
+    ],
+)
+def test_damaged_word_vectors(name: str, content: bytes, part: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError) as error:
+        WordVectors(tmp_path / name)
+    assert part in str(error.value) and str(error.value).isprintable() and len(str(error.value)) < 500
+
+
+def test_a_gzip_of_one_endless_line_is_not_held_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"a" * 10**7))
+    with pytest.raises(UserError, match=r"bomb\.gz:1 has more than 1,048,576 bytes"):
+        WordVectors(tmp_path / "bomb.gz")

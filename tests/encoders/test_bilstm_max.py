@@ -239,8 +239,8 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     marker = tmp_path / "encoder" / "encoder.json"
     said = json.loads(marker.read_text())
     marker.write_text(json.dumps(said | {"shape": said["shape"] | {"hidden": 5}}))
-    with pytest.raises(UserError, match="cannot be opened as a BiLSTM-Max: Error"):
+    with pytest.raises(UserError, match="weight_ih_l0 has the shape"):
         encoders.load(tmp_path / "encoder")
     (tmp_path / "encoder" / "1_LSTM" / "model.safetensors").unlink()
-    with pytest.raises(UserError, match="cannot be opened as a BiLSTM-Max: No such file"):
+    with pytest.raises(UserError, match=r"1_LSTM has no model\.safetensors"):
         encoders.load(tmp_path / "encoder")

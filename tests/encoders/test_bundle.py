@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import encoders
 from data.errors import UserError
 from encoders import bundle, offline
 from tests.experiments import tiny
+from tests.hostile import snapshot
 
 SENTENCES = ["one two", "three"]
 
@@ -40,7 +42,7 @@ def test_it_opens_by_name_in_half_precision(run: Path, tmp_path: Path, monkeypat
 
 
 def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> None:
-    told = {"licence": "None at all.", "note": "The rate was raised by hand."}
+    told: dict[str, Any] = {"licence": "None at all.", "note": "The rate was raised by hand."}
     card = (bundle.bundle(run, "roberta-mini", into=tmp_path, **told) / "README.md").read_text()
     assert all(card.count(text) == 1 for text in told.values())
     assert card.count("## Held-out loss") == card.count("## Cloze") == card.count("](training.png)") == 1
@@ -96,3 +98,18 @@ def test_too_large_or_unfinished_is_refused(run: Path, tmp_path: Path, monkeypat
     with pytest.raises(UserError, match=r"model\.safetensors.* above 0 MB"):
         bundle.bundle(run, "x", into=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b", "", ".hidden", "a\nb", ".."])
+def test_a_checkpoints_name_is_no_path(name: str, tmp_path: Path) -> None:
+    (tmp_path / "run" / "encoder").mkdir(parents=True)
+    before = snapshot(tmp_path)
+    with pytest.raises(UserError, match="A checkpoint's name"):
+        bundle.bundle(tmp_path / "run", name, into=tmp_path / "checkpoints")
+    assert snapshot(tmp_path) == before
+
+
+def test_a_shipped_checkpoint_is_replaced_by_force_only(tmp_path: Path) -> None:
+    (tmp_path / "roberta-mini").mkdir()
+    with pytest.raises(UserError, match="roberta-mini is there already: --force replaces it"):
+        bundle.bundle(tmp_path, "roberta-mini", into=tmp_path)

@@ -163,9 +163,9 @@ def test_what_would_give_other_vectors_is_refused(tmp_path: Path) -> None:
     refused(folder, config, {"activation_function": "torch.nn.modules.activation.Softmax"}, "has the activation")
     refused(folder, config, {"use_residual": True}, "is no plain map of the sentence vector")
     refused(folder, config, {"module_input_name": "token_embeddings"}, "is no plain map of the sentence vector")
-    refused(folder, config, {"out_features": 9}, "cannot be opened as an encoder: ")
+    refused(folder, config, {"out_features": 9}, r"bias has the shape \[8\]; by the settings it is \[9\]")
     (folder / "2_Dense" / "model.safetensors").rename(folder / "2_Dense" / "pytorch_model.bin")
-    refused(folder, config, {}, r"2_Dense has no model\.safetensors, and pickled weights are not opened here")
+    refused(folder, config, {}, r"2_Dense has no model\.safetensors: save its weights as safetensors")
 
 
 def test_prompts_that_are_not_used_by_themselves_do_not_matter(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import resource
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from data.errors import UserError
@@ -46,9 +49,9 @@ def make(width: int = 3) -> tuple[Tied, Queue, torch.optim.Optimizer]:
     return encoder, objective, AdamW(lr=0.1).build([*encoder.parameters(), *objective.parameters()])
 
 
-def write(root: Path, step: int, steps_taken: int = 2) -> tuple[Tied, Queue, torch.optim.Optimizer]:
+def write(root: Path, step: int, steps_taken: int | None = None) -> tuple[Tied, Queue, torch.optim.Optimizer]:
     encoder, objective, optimizer = make()
-    for _ in range(steps_taken):
+    for _ in range(min(step, 2) if steps_taken is None else steps_taken):
         optimizer.zero_grad()
         encoder().backward()
         optimizer.step()
@@ -99,6 +102,52 @@ def test_a_damaged_checkpoint_is_named_with_the_one_before(tmp_path: Path, name,
     assert "step-00000010" in str(error.value)
     assert "delete it to go on from step-00000005" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+STATES: list[Any] = [
+    [], 1, {"step": 5}, {"step": "5"}, {"step": [5]}, {"step": -5}, {"step": 6}, {"step": 5.0}, {"step": None},
+    {"tokens": "many"}, {"tokens": -1}, {"seconds": []}, {"best": [1]}, {"best": {"step": "../..", "value": 1}},
+    {"best": {"value": 1}}, {"accuracy": "high"}, {"drops": None}, {"scaler": 1}, {"files": {}}, {"files": []},
+    {"files": {"model.safetensors": []}}, {"files": {"../model.safetensors": {"bytes": 8, "sha256": ""}}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", STATES)
+def test_a_state_of_another_shape_is_damaged(tmp_path: Path, change: Any) -> None:
+    write(tmp_path, 5)
+    path = tmp_path / "step-00000005" / checkpoint.STATE
+    known = json.loads(path.read_text())
+    if change == {"step": 5}:
+        change["files"] = {name: facts | {"bytes": 0} for name, facts in known["files"].items()}
+    path.write_text(json.dumps(known | change if isinstance(change, dict) else change))
+    with pytest.raises(UserError, match=r"step-00000005 is damaged \(state.json is damaged\): delete it to start"):
+        checkpoint.verify(path.parent)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"x": torch.zeros(1)}, "'x'"),
+        ({"x.step": torch.zeros(())}, "'x.step'"),
+        ({"9.step": torch.zeros(())}, "'9.step'"),
+        ({"-1.step": torch.zeros(())}, "'-1.step'"),
+        ({"0.momentum_buffer": torch.zeros(5, 3)}, "'0.momentum_buffer'"),
+        ({"0.exp_avg": torch.zeros(3, 5)}, "'0.exp_avg'"),
+        ({"0.step": torch.zeros(1)}, "'0.step'"),
+        ({"0.step": None}, "it is incomplete"),
+    ],
+)
+def test_an_optimizer_of_another_model_is_one_line(tmp_path: Path, change: dict[str, Any], fault: str) -> None:
+    write(tmp_path, 1)
+    path = tmp_path / "step-00000001" / checkpoint.OPTIMIZER
+    found = {name: value for name, value in (load_file(path) | change).items() if value is not None}
+    save_file(found, path)
+    state = json.loads((path.parent / checkpoint.STATE).read_text())
+    state["files"][path.name] = {"bytes": path.stat().st_size, "sha256": checkpoint._digest(path)}
+    (path.parent / checkpoint.STATE).write_text(json.dumps(state))
+    encoder, objective, optimizer = make()
+    with pytest.raises(UserError, match=f"does not fit the optimizer that this configuration builds: {fault}"):
+        checkpoint.load(path.parent, encoder=encoder, objective=objective, optimizer=optimizer)
 
 
 def test_what_was_being_written_is_no_checkpoint_and_vanishes(tmp_path: Path) -> None:

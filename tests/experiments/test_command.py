@@ -108,12 +108,12 @@ def test_a_run_in_use_or_half_written_is_left_as_it_is(texts: Path, tmp_path: Pa
     run = tiny.run(texts, "budget.steps=2", f"run_dir={tmp_path / 'run'}", f"cache={tmp_path / 'cache'}")
     with (run / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        found = command(tmp_path, f"resume={run}")
+        found = command(tmp_path, f"resume={run}", f"cache={tmp_path / 'cache'}")
     assert (found.returncode, found.stderr) == (2, f"The run folder {run} is in use by another process.\n")
     newest = checkpoint.found(run / "checkpoints")[-1] / "optimizer.safetensors"
     newest.write_bytes(newest.read_bytes()[:100])
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    found = command(tmp_path, f"resume={run}")
+    found = command(tmp_path, f"resume={run}", f"cache={tmp_path / 'cache'}")
     assert found.returncode == 2
     assert found.stderr.startswith(f"Checkpoint {newest.parent} is damaged (optimizer.safetensors has 100 of")
     assert len(found.stderr.splitlines()) == 1

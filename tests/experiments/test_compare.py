@@ -17,6 +17,7 @@ from experiments.children import BEGUN_HERE, Failure, Job
 from experiments.comparison import command, drawing
 from experiments.comparison.planning import equality, plan
 from experiments.comparison.settings import TOKENS, read
+from experiments.overrides import override
 
 LINES = {
     "objectivs=[a]": "objectivs: no such key. Did you mean objectives?",
@@ -140,13 +141,15 @@ def test_a_page_of_real_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """declutr and conssent with a GRU and a bag of words, which tells neither hidden tokens nor order."""
+    folder = tmp_path / "my runs, (v=2) 'quoted' \"two\" é"
+    folder.mkdir()
     words = [f"{a}{b}" for a in ("ba", "ke", "li", "mo") for b in "dfgk"]
     rng = random.Random(0)
-    with (tmp_path / "corpus.jsonl").open("w") as file:
+    with (folder / "corpus.jsonl").open("w") as file:
         for _ in range(40):
             sentences = [" ".join(rng.choices(words, k=rng.randint(6, 12))).capitalize() + "." for _ in range(12)]
             file.write(json.dumps({"text": " ".join(sentences)}) + "\n")
-    (tmp_path / "vectors.txt").write_text("".join(f"{word} {i} 1 {i % 3}\n" for i, word in enumerate(words)))
+    (folder / "vectors.txt").write_text("".join(f"{word} {i} 1 {i % 3}\n" for i, word in enumerate(words)))
     monkeypatch.setattr(side_by_side, "run_jobs", in_this_process)
     monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
     asked = [
@@ -154,11 +157,11 @@ def test_a_page_of_real_runs(
         "encoders=[gru,bag_of_words]",
         "tokens=600",
         "settings.gru=[encoder.hidden=4,encoder.word_size=4,encoder.min_count=1]",
-        f"settings.bag_of_words=[encoder.vectors={tmp_path / 'vectors.txt'}]",
+        f"settings.bag_of_words={json.dumps([override('encoder.vectors', folder / 'vectors.txt')])}",
         "settings.declutr=[objective.length_groups=2,objective.mlm_probability=0.6]",
         "settings.conssent=[objective.task=P,objective.k=3,objective.classifier_width=4]",
         "corpus=text",
-        f"corpus.path={tmp_path / 'corpus.jsonl'}",
+        override("corpus.path", folder / "corpus.jsonl"),
         "corpus.dev_fraction=0.3",
         "budget.min_span=4",
         "budget.max_span=8",
@@ -168,13 +171,13 @@ def test_a_page_of_real_runs(
         "dev_batches=1",
         "device=cpu",
         "threads=1",
-        f"cache={tmp_path / 'cache'}",
-        f"runs={tmp_path / 'runs'}",
-        f"out={tmp_path / 'out' / 'page.html'}",
+        override("cache", folder / "cache"),
+        f"runs={folder / 'runs'}",
+        f"out={folder / 'out' / 'page.html'}",
     ]
     wanted, passed = read(asked)
     assert command.compare(wanted, passed) == 0  # what is impossible has not failed
-    page = (tmp_path / "out" / "page.html").read_text(encoding="utf-8")
+    page = (folder / "out" / "page.html").read_text(encoding="utf-8")
     said = capsys.readouterr().out
     assert said.count("impossible") == 2 and "mask" in said and "the order of words" in said
     assert page.count("not possible") == 2 and page.count('class="map"') == 2
@@ -182,19 +185,19 @@ def test_a_page_of_real_runs(
     assert "<b>anchor 1</b>" in page and "moved here" in page and "hidden, to be guessed" in page
 
     # A second time nothing is trained, and but for the command the page is the same.
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
+    before = {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("metrics.jsonl")}
     assert command.compare(wanted, passed) == 0
-    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
-    assert (tmp_path / "out" / "page.html").read_text(encoding="utf-8") == page
+    assert before == {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("metrics.jsonl")}
+    assert (folder / "out" / "page.html").read_text(encoding="utf-8") == page
 
     # Where judging fails, it is told, and the page shows what there is.
-    for path in (tmp_path / "senteval" / "downstream" / file for file in TASKS["TREC"].files):
+    for path in (folder / "senteval" / "downstream" / file for file in TASKS["TREC"].files):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     capsys.readouterr()
-    assert command.compare(*read([*asked, f"data={tmp_path / 'senteval'}", "tasks=[TREC]"])) == 1
+    assert command.compare(*read([*asked, f"data={folder / 'senteval'}", "tasks=[TREC]"])) == 1
     assert "not judged  declutr · gru, seed 1: The judge is away." in capsys.readouterr().out
-    page = (tmp_path / "out" / "page.html").read_text(encoding="utf-8")
+    page = (folder / "out" / "page.html").read_text(encoding="utf-8")
     assert "declutr · gru, seed 1</b>: not judged (The judge is away.)" in page and page.count('class="map"') == 2
 
 

@@ -195,7 +195,7 @@ def refusal(overrides: list[str]) -> str:
         ("model=random_vectors data={data} out={data}/words.txt", "{data}/words.txt cannot be written"),
         (
             "model=random_vectors tasks=CR,STS16",
-            "tasks=CR,STS16: a list has brackets, tasks=[CR,STS16]; several values to run one by one need -m.",
+            "tasks=CR,STS16: a list has brackets, tasks=[CR,STS16]; several values to run one by one need -m;",
         ),
         ("ensemble=[a] model=random_vectors out=x", "model= and ensemble= exclude each other: "),
         ("ensemble=[a,b]", "ensemble needs out=<folder>"),

@@ -107,7 +107,7 @@ def test_killed_and_resumed_it_gives_the_same_bits(folder: Path, whole: Path) ->
     assert not (run / "encoder").exists()
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"step": 23, "loss": 0.5}\n{"step": 2')  # what a kill may leave
-    subprocess.run(command(f"resume={run}"), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command(f"resume={run}", f"cache={folder / 'cache'}"), check=True, stdout=subprocess.DEVNULL)
     assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
     assert json.loads((run / "quick.json").read_text()) == json.loads((whole / "quick.json").read_text())
 
@@ -128,7 +128,7 @@ def test_interrupted_it_says_how_to_go_on_and_does(
     with pytest.raises(KeyboardInterrupt, match=rf"Stopped after step 5 of 24. Go on with: .* resume={run}"):
         tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
     assert (run / "checkpoints" / "step-00000005").is_dir()
-    experiment.run(compose.check([f"resume={run}"]))
+    experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
     assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
 
 
@@ -139,7 +139,7 @@ def test_a_half_written_checkpoint_is_refused(folder: Path, whole: Path) -> None
     newest.write_bytes(newest.read_bytes()[:100])
     before = (run / "metrics.jsonl").read_bytes()
     with pytest.raises(UserError, match=r"objective.safetensors has 100 of .* to go on from step-0000002"):
-        experiment.run(compose.check([f"resume={run}"]))
+        experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
     assert (run / "metrics.jsonl").read_bytes() == before
 
 
@@ -161,16 +161,14 @@ def test_it_does_not_go_on_with_another_text_or_tokenizer(
     with pytest.raises(
         UserError, match=r"began with other text or another tokenizer: corpus \(.*corpus\.jsonl\)\. It"
     ):
-        experiment.run(compose.check([f"resume={run}"]))
+        experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
     assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
 
 
 def test_a_run_keeps_its_tokenizer(folder: Path, whole: Path, tmp_path: Path) -> None:
     """The cache may be emptied, and the training of tokenizers may change."""
     shutil.copytree(whole, run := tmp_path / "run")
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    (run / "config.yaml").write_text(yaml.safe_dump(config | {"cache": str(tmp_path / "cache")}))
-    experiment.run(compose.check([f"resume={run}"]))
+    experiment.run(compose.check([f"resume={run}", f"cache={tmp_path / 'cache'}"]))
     assert not (tmp_path / "cache" / "tokenizers").exists()
 
 
@@ -292,7 +290,7 @@ def test_wrecked_weights_are_neither_saved_nor_exported(folder: Path, tmp_path: 
     kept = run / "checkpoints" / "step-00000002"
     assert str(error.value).endswith(f"The last good checkpoint is {kept}.")
     assert [*(run / "checkpoints").iterdir()] == [kept] and not (run / "encoder").exists()
-    experiment.run(compose.check([f"resume={run}"]))
+    experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
     assert np.isfinite(encoders.load(run / "encoder").encode(["bad bif"])).all()
 
 

@@ -52,7 +52,7 @@ def test_training_ends_below_the_schedules_least_rate_and_goes_on_no_further(tmp
     epoch = rates.count(rates[0])
     assert rates == pytest.approx([3e-2] * epoch + [3e-3] * epoch)  # then 3e-4 is too small
     before = (run / "metrics.jsonl").read_bytes()
-    experiment.run(compose.check([f"resume={run}"]))
+    experiment.run(compose.check([f"resume={run}", f"cache={tmp_path / 'cache'}"]))
     assert (run / "metrics.jsonl").read_bytes() == before
 
 
@@ -86,7 +86,7 @@ def test_the_rate_follows_dev_accuracy_in_a_run_that_is_resumed_as_well(tmp_path
                 shutil.rmtree(checkpoint)
         state = json.loads((again / "checkpoints" / f"step-{step:08d}" / "state.json").read_text())
         assert state["drops"] == sum(end <= step for end in dropped) > 0
-        experiment.run(compose.check([f"resume={again}"]))
+        experiment.run(compose.check([f"resume={again}", f"cache={tmp_path / 'cache'}"]))
         assert (again / "metrics.jsonl").read_bytes() == (run / "metrics.jsonl").read_bytes()
 
 

@@ -12,7 +12,7 @@ from analysis.senteval.averages import RULES
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import compose
-from experiments.arguments import key_of
+from experiments.overrides import key_of
 from experiments.reproduction import planning, settings, specification
 from experiments.reproduction.planning import core_seconds, plan
 from experiments.reproduction.settings import Reproduction
@@ -280,7 +280,7 @@ def test_names_that_people_write(given: str, found: str) -> None:
             ["figure=declutr/2a", "evaluation.data=x"],
             "evaluation.data: the command sets it for each run; data=<SentEval",
         ),
-        (["figure=declutr/2a", "seeds=[-1]"], "seeds must be numbers of at least 0. Got [-1] instead."),
+        (["figure=declutr/2a", "seeds=[-1]"], "seeds must be at least 0. Got -1 instead."),
         (["figure=declutr/2a", "jobs=0"], "jobs must be at least 1. Got 0 instead."),
         (["figure=declutr/2a", "data=nowhere"], "data=nowhere: there is no such file or folder."),
         (["figure=declutr/2a", "nli={pth: x}"], "nli.pth: no such key. Did you mean nli.path?"),

@@ -97,13 +97,14 @@ def test_a_year_of_one_subset_is_that_subset() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_an_undefined_correlation_counts_0() -> None:
-    assert correlation(np.ones(4), np.arange(4.0)) == (0, 0)
-    assert correlation(np.arange(4.0), np.ones(4)) == (0, 0)
-    assert correlation(1 + 1e-7 * np.arange(4), np.arange(4.0)) == (0, 0)
+def test_an_undefined_correlation_is_no_number() -> None:
+    for flat, other in ((np.ones(4), np.arange(4.0)), (1 + 1e-7 * np.arange(4), np.arange(4.0))):
+        assert np.isnan(correlation(flat, other)).all() and np.isnan(correlation(other, flat)).all()
     assert correlation(1 + 1e-4 * np.arange(4), np.arange(4.0)) == pytest.approx((1, 1))
-    first, _, gold = pairs(10, 1)
-    assert cosine(np.zeros_like(first), first, gold).correlation == (0, 0)
+    first, second, gold = pairs(10, 1)
+    assert np.isnan(cosine(np.zeros_like(first), first, gold).correlation).all()
+    found = similarity({"same": (first, first, np.ones(10)), "other": (first, second, gold)})
+    assert np.isnan([found.mean, found.wmean]).all() and not np.isnan(found.all).any()
 
 
 @pytest.mark.slow

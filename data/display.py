@@ -1,0 +1,34 @@
+"""Untrusted text made fit to be shown: no control character reaches a terminal, no formula a spreadsheet."""
+
+from __future__ import annotations
+
+import re
+
+# C0 and C1 controls, line separators, marks that turn the direction of writing, and lone surrogates.
+_CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # spreadsheets take the wide forms too
+
+
+def printable(text: str) -> str:
+    r"""Replaces control characters by visible escapes: an escape character becomes the four characters \x1b."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def csv_cell(value: object) -> object:
+    """Returns a cell of a CSV file that a spreadsheet shows and does not compute.
+
+    Text is made printable, and begins with an apostrophe where it would be a formula. Numbers, also as text, and
+    None stay as they are.
+    """
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

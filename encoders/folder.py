@@ -1,0 +1,296 @@
+"""Reads an encoder's folder without trust: nothing else is opened, nothing is unpickled, sizes are bounded."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn.modules import module as hooks
+
+from data.batch import Tokens
+from data.display import printable
+from data.errors import UserError, reason
+from data.files import read_json
+from data.schema import mismatch
+
+MARKER = "encoder.json"  # what our own folders have beside sentence-transformers' files
+WEIGHTS = "model.safetensors"
+MOST_TENSORS = 20_000  # of a random start: a model of more takes minutes to build, whatever its size
+MOST_COUNT = 20_000  # of layers, heads, labels
+COUNTS = re.compile(r"num_|layers?$")  # names of such settings
+
+# Settings of a tokenizer that name files, or values that stand for them. The published ones leave them empty.
+_TOKENIZERS = r"\w+(Tokenizer(Fast)?|Backend)"
+_NAMES_FILES = ("vocab", "merges", "gguf_file", "tokenizer_object", "fast_tokenizer_files", "init_inputs")
+
+
+@dataclass
+class Marker:
+    """Keys of ``encoder.json`` that all encoders have, beside "class"."""
+
+    weights: Literal["pretrained", "bundled", "random"]
+    origin: str
+
+
+@contextmanager
+def readable(folder: Path | str, what: str = "an encoder") -> Iterator[None]:
+    """Turns whatever is raised at the files of ``folder``, which cannot be used as ``what``, into one line.
+
+    transformers, tokenizers and torch raise anything at a damaged file, and a panic in Rust is no ``Exception``.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        why = reason(error)
+        if why.endswith(":"):  # what is wrong stands in the lines below
+            why = " ".join(str(error).split())
+        if isinstance(error, OSError) and error.filename and Path(folder).is_dir():
+            why += f" ({Path(str(error.filename)).name})"
+        raise UserError(f"{folder} cannot be opened as {what}: {why[:300]}.") from error
+
+
+def contained(folder: Path) -> Path:
+    """Returns ``folder`` if nothing in it leads elsewhere.
+
+    In a cache of the hub, models--<name>/snapshots/<commit> has links into models--<name>/blobs.
+
+    Raises:
+        UserError: if there is a link out of it or to a folder, or something that is no plain file.
+    """
+    root = folder.resolve()
+    if root.parent.name == "snapshots" and root.parts[-3].startswith("models--"):
+        root = root.parent.parent
+    for path in folder.rglob("*"):
+        if path.is_symlink() and (path.is_dir() or not path.resolve().is_relative_to(root)):
+            raise UserError(f"{path} is a link out of its folder, or to a folder: copy what it leads to.")
+        if not path.is_file() and not path.is_dir():
+            raise UserError(f"{path} is no plain file: an encoder's folder holds files and folders only.")
+    return folder
+
+
+def below(folder: Path, name: str, file: str) -> Path:
+    """Returns ``folder / name``, where ``name`` stands in the folder's ``file``.
+
+    Raises:
+        UserError: if it is not inside of ``folder``.
+    """
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise UserError(f"{folder / file} must name parts of its own folder. Got {name!r:.200} instead.")
+    return folder / name
+
+
+def read_as(path: Path, kind: Any) -> Any:
+    """Returns what a JSON file holds, which must fit the type ``kind``.
+
+    Raises:
+        OSError, ValueError: if it cannot be read.
+        UserError: if it does not fit.
+    """
+    value = read_json(path)
+    if fault := mismatch(kind, value):
+        raise UserError(f"{path}: {' '.join(part for part in fault if part)}.")
+    return value
+
+
+def read_marker(folder: Path, kind: type[Marker] = Marker) -> dict[str, Any]:
+    """Returns the folder's ``encoder.json``. Raises as ``read_as`` and ``contained`` do."""
+    marker: dict[str, Any] = read_as(contained(folder) / MARKER, kind)
+    if not isinstance(marker.get("class"), str):
+        raise UserError(f"{folder / MARKER}: class must be a string.")
+    return marker | {"origin": printable(marker["origin"])}
+
+
+def check_tokenizer(folder: Path) -> None:
+    """Refuses settings of a tokenizer that name something else than a tokenizer, or other files in ``folder``."""
+    import transformers  # here, as it takes seconds
+
+    for path in (folder / "config.json", folder / "tokenizer_config.json"):
+        settings = read_as(path, dict[str, Any]) if path.is_file() else {}
+        if name := settings.get("tokenizer_class"):  # transformers would call anything of this name that it has
+            known = transformers.PreTrainedTokenizerBase
+            kind = getattr(transformers, name, known) if re.fullmatch(_TOKENIZERS, str(name)) else None
+            if not (isinstance(kind, type) and issubclass(kind, known)):
+                raise UserError(
+                    f"{path}: tokenizer_class must name a tokenizer of transformers. Got {name!r:.200}."
+                )
+    whole = (folder / "tokenizer.json").is_file()  # then transformers opens this file, whatever the settings name
+    for key, value in settings.items():
+        if value and (key in _NAMES_FILES or (key.endswith("_file") and not whole)):
+            raise UserError(f"{path}: {key} must be left out, as it names files. Got {value!r:.200} instead.")
+
+
+@contextmanager
+def hidden_panics() -> Iterator[None]:
+    """Hides the lines that a panic in Rust writes past Python, beside its exception."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no error stream
+        yield
+        return
+    try:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def check_vocabulary(folder: Path | str, tokenizer: Any, size: int) -> None:
+    """Refuses a tokenizer with ids that the ``size`` word vectors of a model do not have."""
+    largest = max([*tokenizer.get_vocab().values(), *tokenizer("a")["input_ids"]], default=-1)
+    if not 0 <= largest < size:
+        raise UserError(f"{folder}: the tokenizer's ids must be below {size}, as the model's are. Got {largest}.")
+
+
+def check_counts(values: Any, where: Path | str) -> None:
+    """Refuses counts of layers, heads or labels above ``MOST_COUNT``, at any depth of ``values``."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            check_counts(value, where)
+        elif COUNTS.search(key) and isinstance(value, int | float) and not 0 <= value <= MOST_COUNT:
+            raise UserError(f"{where}: {key} must be from 0 to {MOST_COUNT:,}. Got {value} instead.")
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Returns the weights in a safetensors file by name, as float32.
+
+    Raises:
+        UserError: if there is no such file, or it holds something else.
+    """
+    if not path.is_file():
+        raise UserError(
+            f"{path.parent} has no {path.name}: save its weights as safetensors, others are not opened."
+        )
+    try:
+        found = load_file(path)
+    except SafetensorError as error:
+        raise UserError(f"{path} cannot be opened: {reason(error)}.") from error
+    for name, weight in found.items():
+        if not weight.is_floating_point():
+            raise UserError(f"{path}: {name!r:.200} must hold floating-point numbers. Got {weight.dtype} instead.")
+        require_finite(weight, f"{path}: {name!r:.200}")
+    return {name: weight.float() for name, weight in found.items()}
+
+
+def require_finite(weight: Tensor, name: str) -> None:
+    """Refuses a ``weight`` with a number that is not finite.
+
+    Raises:
+        UserError: naming it by ``name``.
+    """
+    if not bool(weight.isfinite().all()):
+        raise UserError(f"{name} must hold finite numbers.")
+
+
+def read_table(folder: Path, name: str, tokenizer: Any) -> Tensor:
+    """Returns the vectors of a tokenizer's words, of shape (V, E), which the folder's weights hold as ``name``.
+
+    Raises:
+        UserError: if they are not there, or not as many.
+    """
+    table = read_weights(folder / WEIGHTS).get(name)
+    if table is None or table.ndim != 2:
+        raise UserError(f"{folder / WEIGHTS} must hold word vectors, a row a word, as {name}.")
+    if len(tokenizer) != len(table):
+        raise UserError(f"{folder} has {len(tokenizer)} words and {len(table)} vectors: export it again.")
+    check_vocabulary(folder, tokenizer, len(table))
+    return table
+
+
+def fill(module: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Loads ``weights`` of the file ``path`` into ``module``, whose names and shapes they must have.
+
+    Raises:
+        UserError: if they do not.
+    """
+    own = module.state_dict()
+    for name in sorted(own.keys() ^ weights.keys()):
+        has = "lacks the weight" if name in own else "has a weight that its settings have no place for,"
+        raise UserError(f"{path} {has} {name!r:.200}.")
+    for name, weight in weights.items():
+        if weight.shape != own[name].shape:
+            raise UserError(
+                f"{path}: {name} has the shape {list(weight.shape)}; by the settings it is {[*own[name].shape]}."
+            )
+    module.load_state_dict(weights)
+
+
+@contextmanager
+def bounded(tensors: float, numbers: float, message: str) -> Iterator[None]:
+    """Stops the construction of modules that come to more than ``tensors`` tensors or ``numbers`` numbers in all.
+
+    Each tensor is counted before it is filled, so that a size that was slipped in costs neither time nor memory.
+
+    Raises:
+        UserError: with ``message``.
+    """
+    seen: set[tuple[int, str]] = set()
+    total = 0
+
+    def count(module: nn.Module, name: str, value: Tensor | None) -> None:
+        nonlocal total
+        if value is not None and (id(module), name) not in seen:  # loading and tying set it anew
+            seen.add((id(module), name))
+            total += value.numel()
+            if len(seen) > tensors or total > numbers:
+                raise UserError(message)
+
+    with ExitStack() as stack:
+        for register in (
+            hooks.register_module_parameter_registration_hook,
+            hooks.register_module_buffer_registration_hook,
+        ):
+            stack.callback(register(count).remove)
+        try:
+            yield
+        except (RuntimeError, MemoryError, OverflowError) as error:
+            if isinstance(error, RuntimeError) and not re.search("(?i)alloc|overflow|too large", str(error)):
+                raise
+            raise UserError(message) from error  # torch can neither have nor address as much
+
+
+def fitting() -> AbstractContextManager[None]:
+    """Stops the construction of a random model that does not fit into this machine's memory."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    message = f"A random encoder of these sizes does not fit into {memory / 1e9:.0f} GB: make it smaller."
+    return bounded(MOST_TENSORS, memory / 4, message)
+
+
+def by_weights(shapes: Collection[Sequence[int]], folder: Path) -> AbstractContextManager[None]:
+    """Stops the construction of a model of sizes far above the ``shapes`` of its weights.
+
+    A model can have a head, or a buffer, that its folder has no weights for.
+    """
+    numbers = sum(map(math.prod, shapes))
+    message = f"{folder}: the sizes in its settings are above those of its weights."
+    return bounded(4 * len(shapes) + 200, 3 * numbers + 10**8, message)
+
+
+def try_out(encoder: Any, folder: Path | str) -> None:
+    """Refuses an encoder that was opened and cannot encode.
+
+    Raises:
+        UserError: if it gives no finite vector of its dimension.
+    """
+    with readable(folder), torch.no_grad():
+        if encoder.format.max_content < 1:
+            raise UserError(f"{folder}: an input of {encoder.format.max_length} tokens has no place for a word.")
+        tokens = Tokens.pad([encoder.format.wrap([0])], encoder.format.pad_id)
+        vector = encoder(tokens).sentence
+        if vector.shape != (1, encoder.dimension) or not bool(vector.isfinite().all()):
+            raise UserError(f"{folder}: the encoder is damaged, as it gives no vector of finite numbers.")

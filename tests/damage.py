@@ -1,0 +1,74 @@
+"""Damage to a run folder, as functions of it; each changes one file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Damage = Callable[[Path], object]
+DEEP = 10_000
+BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefghijk", "bcdefghijkl", strict=True)
+)
+MERGES = "a: &a {x: 1}\n" + "".join(
+    f"{new}: &{new} {{<<: [{','.join([f'*{old}'] * 9)}]}}\n"
+    for old, new in zip("abcdefghijk", "bcdefghijkl", strict=True)
+)
+
+
+def config(key: str, value: Any) -> Damage:
+    """Sets a dotted key of config.yaml; ``...`` takes it out."""
+
+    def damage(run: Path) -> None:
+        whole = yaml.safe_load((run / "config.yaml").read_text())
+        *path, last = key.split(".")
+        node = whole
+        for name in path:
+            node = node[name]
+        node.pop(last, None)
+        if value is not ...:
+            node[last] = value
+        (run / "config.yaml").write_text(yaml.safe_dump(whole))
+
+    return damage
+
+
+def text(name: str, content: str | bytes) -> Damage:
+    data = content if isinstance(content, bytes) else content.encode()
+    return lambda run: (run / name).write_bytes(data)
+
+
+def added(name: str, line: str) -> Damage:
+    return lambda run: (run / name).write_text(f"{line}\n{(run / name).read_text()}")
+
+
+def link(name: str, target: str) -> Damage:
+    """Puts a link in place of ``name``; "../victim" is a file beside the run, "../elsewhere" a folder."""
+
+    def damage(run: Path) -> None:
+        place = run / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+        place.symlink_to(os.path.relpath((run / target).absolute(), place.parent))
+
+    return damage
+
+
+def pipe(name: str) -> Damage:
+    def damage(run: Path) -> None:
+        (run / name).unlink(missing_ok=True)
+        os.mkfifo(run / name)
+
+    return damage
+
+
+def directory(name: str) -> Damage:
+    def damage(run: Path) -> None:
+        (run / name).unlink()
+        (run / name).mkdir()
+
+    return damage

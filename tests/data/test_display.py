@@ -1,0 +1,24 @@
+"""Text that is fit for a terminal, and cells that no spreadsheet computes."""
+
+from __future__ import annotations
+
+from data.display import csv_cell, printable
+from data.errors import LONGEST, UserError
+
+
+def test_printable() -> None:
+    assert printable("a\x1b[0m\r\n\x9b\u202e\ud800 é 你") == r"a\x1b[0m\r\n\x9b\u202e\ud800 é 你"
+    assert printable("👩\u200d🔬") == "👩\u200d🔬"  # a joiner, not a control character
+
+
+def test_csv_cell() -> None:
+    cells = ["=1", "+cmd", "-x", "@a", " =1", "\t=1", "＝1", "-0.22", "+1e5", "a=1", "", 3, -2.5, None]
+    assert [csv_cell(cell) for cell in cells] == [
+        *("'=1", "'+cmd", "'-x", "'@a", "' =1", r"\t=1", "'＝1"),
+        *("-0.22", "+1e5", "a=1", "", 3, -2.5, None),
+    ]
+
+
+def test_an_error_is_fit_for_a_terminal() -> None:
+    assert str(UserError("a\x1b[31m\rb")) == r"a\x1b[31m\rb"
+    assert len(str(UserError("a" * 10**6))) < LONGEST + 10

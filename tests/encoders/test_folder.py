@@ -1,0 +1,136 @@
+"""What an encoder's folder may hold and what not; sizes that no machine has."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import encoders
+from data.errors import UserError
+from encoders.bilstm_max import BiLSTMMax
+from encoders.gru import GRU
+from encoders.lstm import LSTM
+from encoders.transformer import Transformer
+from tests.encoders import bilstms
+from tests.encoders.damage import change, config, put, save_all, weights
+from tests.encoders.models import shape, tiny
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of each encoder."""
+    root = tmp_path_factory.mktemp("whole")
+    save_all(root)
+    return root
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "..", "~nobody_at_all", "a" * 100_000, "\x1b[31mred", "a\nb", "\0", "a/b/c", "/dev/null", __file__],
+)
+def test_strange_names(name: str) -> None:
+    with pytest.raises(UserError) as error:
+        encoders.load(name)
+    assert str(error.value).isprintable() and len(str(error.value)) < 500
+
+
+def test_what_a_folder_may_have(whole: Path, tmp_path: Path) -> None:
+    """Heads of other tasks, a pooler and old buffers do not matter; settings that choose code are not followed."""
+    expected = encoders.load(whole / "transformer").encode(["a cat"])
+    shutil.copytree(whole / "transformer", tmp_path / "encoder")
+    extra = {
+        "classifier.dense.weight": torch.ones(2, 32),
+        "qa_outputs.bias": torch.ones(2),
+        "roberta.pooler.dense.weight": torch.ones(32, 32),
+        "roberta.embeddings.position_ids": torch.arange(66)[None],
+    }
+    weights(lambda each: each.update(extra))(tmp_path / "encoder")
+    config(
+        attn_implementation="evil/kernels",
+        _attn_implementation="evil/kernels@main:flash",
+        auto_map={"AutoConfig": "evil/code--config.Config"},
+        _name_or_path="evil/model",
+        transformers_weights="../other.safetensors",
+    )(tmp_path / "encoder")
+    put("adapter_config.json", '{"base_model_name_or_path": "evil/model"}')(tmp_path / "encoder")
+    change("tokenizer_config.json", name_or_path="evil/model", tokenizer_file="/etc/hostname")(
+        tmp_path / "encoder"
+    )
+    np.testing.assert_array_equal(encoders.load(tmp_path / "encoder").encode(["a cat"]), expected)
+
+
+def test_weights_in_several_files(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole / "transformer", tmp_path / "encoder")
+    tensors = load_file(tmp_path / "encoder" / "model.safetensors")
+    (tmp_path / "encoder" / "model.safetensors").unlink()
+    names = {name: f"model-{place % 2}.safetensors" for place, name in enumerate(tensors)}
+    for file in set(names.values()):
+        part = {name: tensor for name, tensor in tensors.items() if names[name] == file}
+        save_file(part, tmp_path / "encoder" / file, metadata={"format": "pt"})
+    put("model.safetensors.index.json", json.dumps({"weight_map": names}))(tmp_path / "encoder")
+    found = encoders.load(tmp_path / "encoder").encode(["a cat"])
+    np.testing.assert_array_equal(found, encoders.load(whole / "transformer").encode(["a cat"]))
+
+
+def test_links_inside_a_cache_of_the_hub(whole: Path, tmp_path: Path) -> None:
+    model = tmp_path / "models--someone--model"
+    shutil.copytree(whole / "transformer", model / "snapshots" / "0123")
+    (model / "blobs").mkdir()
+    path = model / "snapshots" / "0123" / "model.safetensors"
+    path.rename(model / "blobs" / "abc")
+    path.symlink_to("../../blobs/abc")
+    encoders.load(path.parent)
+    (model / "blobs" / "abc").rename(tmp_path / "abc")
+    (model / "blobs" / "abc").symlink_to(tmp_path / "abc")
+    with pytest.raises(UserError, match="is a link out of its folder"):
+        encoders.load(path.parent)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tiny(shape=shape(hidden_size=10**9)),
+        lambda: tiny(shape=shape(hidden_size=2 * 10**6)),
+        lambda: tiny(shape=shape(num_hidden_layers=10**9)),
+        lambda: tiny(shape=shape(num_hidden_layers=19_999)),
+        lambda: tiny(shape=shape(intermediate_size=10**12)),
+        lambda: tiny(shape=shape(max_position_embeddings=10**10)),
+        lambda: tiny(shape=shape(num_attention_heads=0)),
+        lambda: tiny(shape=shape(quantization_config={"quant_method": "gptq"})),
+        lambda: tiny(shape=shape(_attn_implementation="evil/kernels")),
+        lambda: tiny(attention="kernels-community/flash-attn2"),
+        lambda: tiny(vocab_size=10**12),
+        lambda: tiny(max_length=10**30),
+        lambda: BiLSTMMax(hidden=10**9, texts=bilstms.texts),
+        lambda: BiLSTMMax(hidden=65_536, layers=20_000, min_count=1, texts=bilstms.texts),
+        lambda: LSTM(layers=10**9, texts=bilstms.texts),
+        lambda: GRU(word_size=10**12, texts=bilstms.texts),
+        lambda: GRU(vocab_size=10**20, texts=bilstms.texts),
+    ],
+)
+def test_sizes_that_no_machine_has(make: Callable[[], object]) -> None:
+    with pytest.raises((UserError, ValueError)) as error:
+        make()
+    assert len(str(error.value).splitlines()) == 1 and "encoder" in str(error.value)
+
+
+def test_vectors_that_are_not_finite_are_counted(whole: Path) -> None:
+    encoder = encoders.load(whole / "words")
+    with torch.no_grad():
+        next(encoder.parameters())[1] = float("nan")
+    with pytest.raises(UserError, match=r"^1 of 3 vectors are not finite, the first that of "):
+        encoder.encode(["the", "the cat", "the the"])
+
+
+def test_a_random_start_takes_no_damaged_tokenizer(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole / "transformer", tmp_path / "tokenizer")
+    put("tokenizer.json", "{}")(tmp_path / "tokenizer")
+    with pytest.raises(UserError, match="tokenizer cannot be opened as a tokenizer"):
+        Transformer(weights="random", shape=shape(), tokenizer=tmp_path / "tokenizer")

@@ -1,0 +1,325 @@
+"""Numbers out of range, paths of odd letters, and hostile run folders, given to the commands that start runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.senteval.tasks import TASKS
+from data.errors import UserError
+from experiments import compose, experiment, side_by_side
+from experiments.children import Failure, Job
+from experiments.comparison.planning import plan
+from experiments.comparison.settings import read
+from experiments.overrides import override
+from experiments.reproduction import planning, settings, specification
+from experiments.settings import EvaluationSettings
+from tests.experiments import tiny
+from tests.experiments.test_compare import in_this_process
+from tests.experiments.test_reproduce_command import FIGURE
+from tests.hostile import Answer, answer, snapshot
+
+ODD = "my runs, (v=2) 'quoted' \"two\" é ${seed}"
+HUGE = 2**64
+NUMBERS = {
+    "seed=4294967296": "seed must be at most 4294967295. Got 4294967296 instead.",
+    f"seed={HUGE}": "seed must be at most 4294967295.",
+    "seed=-1": "seed must be at least 0. Got -1 instead.",
+    "seed=1e30": "seed must be a valid integer. Got 1e+30 instead.",
+    "threads=1000000": "threads must be at most 1024. Got 1000000 instead.",
+    "workers=1000000": "workers must be at most 1024. Got 1000000 instead.",
+    f"workers={HUGE}": "workers must be at most 1024.",
+    "accumulation=1000000000": "accumulation must be at most 1048576. Got 1000000000 instead.",
+    f"log_every={HUGE}": "log_every must be at most 1000000000000000.",
+    f"dev_every={HUGE}": "dev_every must be at most 1000000000000000.",
+    "dev_batches=1000000000": "dev_batches must be at most 1048576. Got 1000000000 instead.",
+    f"checkpoint.every={HUGE}": "checkpoint.every must be at most 1000000000000000.",
+    f"checkpoint.keep_last={HUGE}": "checkpoint.keep_last must be at most 1000000000000000.",
+    f"budget.steps={HUGE}": "budget.steps must be at most 1000000000000000.",
+    "budget.tokens=1e30": "budget.tokens must be at most 1000000000000000. Got 1e+30 instead.",
+    "budget.epochs=1e308": "budget.epochs must be at most 1000000000000000. Got 1e+308 instead.",
+    "budget.flops=1e308": "budget.flops must be at most 1e+30. Got 1e+308 instead.",
+    "budget.sentences=1000000000": "budget.sentences must be at most 1048576. Got 1000000000 instead.",
+    "objective.batch_size=1000000000000": "objective.batch_size must be at most 1048576.",
+    "objective.anchors_per_document=1000000000": "objective.anchors_per_document must be at most 1048576.",
+    "objective.positives_per_anchor=1000000000": "objective.positives_per_anchor must be at most 1048576.",
+    "objective.max_length=1000000000": "objective.max_length must be at most 1048576.",
+    "objective.min_length=1000000000": "objective.min_length must be at most 1048576.",
+    "objective.gap=1000000000": "objective.gap must be at most 1048576.",
+    "objective.min_tokens=1000000000": "objective.min_tokens must be at most 1048576.",
+    "objective.memory_bank=1000000000": "objective.memory_bank must be at most 1048576.",
+    "objective.cache_chunk=1000000000": "objective.cache_chunk must be at most 1048576.",
+    "objective.length_groups=1000000000": "objective.length_groups must be at most 1048576.",
+    "objective.projection={width: 1000000000}": "objective.projection.width must be at most 65536.",
+}
+OBJECTIVES = {
+    "conssent objective.classifier_width=1000000000": "objective.classifier_width must be at most 65536.",
+    "conssent objective.k=1000000000": "objective.k must be at most 1048576.",
+    "gensen objective.hidden=1000000000": "objective.hidden must be at most 65536.",
+    "gensen objective.vocab_size=1000000000": "objective.vocab_size must be at most 1048576.",
+    f"gensen objective.synthetic_pairs={HUGE}": "objective.synthetic_pairs must be at most 1000000000000000.",
+    "tsdae objective.word_size=1000000000": "objective.word_size must be at most 65536.",
+    "simcse objective.max_length=1000000000": "objective.max_length must be at most 1048576.",
+    "quick_thoughts objective.window=1000000000": "objective.window must be at most 1048576.",
+    "nsp objective.batch_size=1000000000": "objective.batch_size must be at most 1048576.",
+    "language_model objective.batch_size=1000000000": "objective.batch_size must be at most 1048576.",
+}
+EVALUATE = {
+    "threads=1000000": "threads must be at most 1024. Got 1000000 instead.",
+    "hidden=10000000000": "hidden must be at most 65536. Got 10000000000 instead.",
+    "folds=1000000000": "folds must be at most 1000. Got 1000000000 instead.",
+    f"layers={HUGE}": "layers must be at most 1048576.",
+    "out=a,b": "out=a,b: a list has brackets, ",
+    "data=x (1)": "data=x (1): such text is quoted",
+}
+REPRODUCE = {
+    "seeds=[99999999999]": "seeds must be at most 4294967295. Got 99999999999 instead.",
+    "seeds=[-1]": "seeds must be at least 0. Got -1 instead.",
+    "seeds=[]": "seeds must be one or more. Got [] instead.",
+    "jobs=1000000": "jobs must be at most 1024. Got 1000000 instead.",
+    "threads=1000000": "threads must be at most 1024. Got 1000000 instead.",
+    "runs=": "runs must not be empty.",
+    "data=": "data must not be empty.",
+    "figure=": "figure must not be empty.",
+    "runs='x": "runs='x: its value cannot be read; ",
+    "data=x: (1), 'é'": "data=x: (1), 'é': there is no such file or folder.",
+    "nli={path: [a": "nli={path: [a: its value cannot be read; ",
+    "only.row=[": "only.row=[: its value cannot be read; ",
+    "only.tau=[x]": "only.tau must be of ",
+}
+COMPARE = {
+    "seeds=[99999999999]": "seeds must be at most 4294967295. Got 99999999999 instead.",
+    "jobs=1000000": "jobs must be at most 1024. Got 1000000 instead.",
+    "threads=1000000": "threads must be at most 1024. Got 1000000 instead.",
+    f"tokens={HUGE}": "tokens must be at most 1000000000000000.",
+    "tokens=1e30": "tokens must be a valid integer. Got 1e+30 instead.",
+    "out=": "out must not be empty.",
+    "data=x: (1), 'é'": "data=x: (1), 'é': there is no such folder.",
+    "settings.gru=3": "settings must be a list, as [a,b].",
+}
+BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
+DAMAGED = {  # files of a run folder that compare.py and reproduce.py find, and what they say of it
+    "config.yaml": ("- a list\n", "names: 3\n", BOMB, "\0\1\xff", "names: {objective: ../../x}\n", "[" * 2000),
+    "quick.json": ("[]", "{}", '{"start": 3}', '{"start": {"recall@1": "[red]"}}', "[" * 100_000, "1" * 5000),
+    "metrics.jsonl": ('[]\n{"step": 1}\n', '{"step": "x"}\n{"step": 2}\n', '{"loss": []}\n{"step": 2}\n'),
+    "senteval.json": ("[]", '{"tasks": 3}', '{"averages": ["x"]}'),
+    "environment.json": ("[]", '{"packages": 3}', '{"commit": ["x"]}'),
+}
+TYPED = {  # what a shell passes on without quotes for Hydra
+    "run_dir": ("a,b", "a (b", "a=b", "é", "'a", 'a"b', "a#b", "a b, (v=2) 'q'", "a&b;c", "my runs/(1)"),
+    "cache": ("caché",),
+    "warm_start": ("runs/(x)",),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("commands")
+    tiny.corpus(folder)
+    return folder
+
+
+def unchanged(place: Path, module: str, *arguments: str) -> Answer:
+    """The answer of a command that writes nothing."""
+    before = snapshot(place)
+    found = answer(module, *arguments, folder=place)
+    assert snapshot(place) == before
+    return found
+
+
+def run(place: Path, argument: str) -> Answer:
+    """The answer of run.py to ``argument`` beside what else a tiny run needs."""
+    key = argument.partition("=")[0]
+    others = [text for text in tiny.overrides(place) if text.partition("=")[0] != key]
+    return unchanged(place, "experiments.run", *others, argument)
+
+
+@pytest.mark.parametrize(("argument", "line"), NUMBERS.items())
+def test_numbers_of_a_run(argument: str, line: str, place: Path) -> None:
+    found = run(place, argument)
+    assert found.refused(line), found
+
+
+@pytest.mark.parametrize(("arguments", "line"), OBJECTIVES.items())
+def test_numbers_of_an_objective(arguments: str, line: str, place: Path) -> None:
+    objective, argument = arguments.split()
+    found = unchanged(place, "experiments.run", f"objective={objective}", argument)
+    assert found.refused(line), found
+
+
+@pytest.mark.parametrize(("argument", "line"), EVALUATE.items())
+def test_keys_of_evaluate(argument: str, line: str, place: Path) -> None:
+    found = unchanged(place, "experiments.evaluate", "model=random_vectors", argument)
+    assert found.refused(line), found
+
+
+@pytest.mark.parametrize(("argument", "line"), REPRODUCE.items())
+def test_keys_of_reproduce(argument: str, line: str, place: Path) -> None:
+    figure = [] if argument.startswith("figure") else ["figure=declutr/s1b"]
+    found = unchanged(place, "experiments.reproduce", *figure, argument)
+    assert found.refused(line), found
+
+
+@pytest.mark.parametrize(("argument", "line"), COMPARE.items())
+def test_keys_of_compare(argument: str, line: str, place: Path) -> None:
+    found = unchanged(place, "experiments.compare", argument)
+    assert found.refused(line), found
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in TYPED.items() for value in values])
+def test_what_hydra_cannot_read_is_shown_quoted(key: str, value: str, place: Path) -> None:
+    """The line ends with the argument as a shell takes it."""
+    found = run(place, f"{key}={value}")
+    assert found.refused(f"{key}={value}: ", "quoted"), found
+    [pasted] = shlex.split(found.error.strip().removesuffix(".").partition(" again for the shell: ")[2])
+    assert pasted == override(key, value)
+
+
+def test_a_list_that_hydra_cannot_read_is_shown_by_example(place: Path) -> None:
+    found = run(place, "trackers=[a(b")
+    assert found.refused("trackers=[a(b: ", """trackers=['"'"'a, b'"'"', c]""")
+
+
+FOUND = (
+    "objectives=[declutr]",
+    "encoders=[gru]",
+    "settings.gru=[encoder.hidden=4]",
+    "tokens=600",
+    "corpus=text",
+    "corpus.path=corpus.jsonl",
+    "threads=1",
+    "runs=runs",
+    "out=page.html",
+)
+
+
+def not_begun(jobs: Sequence[Job], **options: Any) -> dict[str, Failure]:
+    """``run_jobs`` without children: asks for the commands only."""
+    failed = {}
+    for job in jobs:
+        try:
+            if any([get() is not None for get in job.commands]):
+                failed[job.name] = Failure("It was not begun.", 1)
+        except UserError as error:
+            failed[job.name] = Failure(str(error), error.status)
+    return failed
+
+
+def finished_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the run that ``FOUND`` plans, in which it seems finished."""
+    monkeypatch.setattr(side_by_side, "run_jobs", not_begun)
+    monkeypatch.chdir(place)
+    [run] = plan(*read(FOUND))
+    folder = place / "runs" / run.name
+    (folder / "encoder").mkdir(parents=True)
+    (folder / "config.yaml").write_text(json.dumps(run.config))
+    (folder / "metrics.jsonl").write_text('{"step": 1, "loss": 1.0, "tokens": 100}\n')
+    (folder / "quick.json").write_text('{"start": {}, "trained": {"recall@1": 50.0}}')
+    (folder / "environment.json").write_text("{}")
+    return folder
+
+
+@pytest.mark.parametrize(("file", "text"), [(file, text) for file, texts in DAMAGED.items() for text in texts])
+def test_damaged_runs_are_not_compared(
+    file: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny.corpus(tmp_path)
+    folder = finished_run(tmp_path, monkeypatch)
+    (folder / file).write_text(text, encoding="latin-1")
+    before = snapshot(tmp_path)
+    found = answer("experiments.compare", *FOUND, folder=tmp_path)
+    assert found.refused("None of the 1 runs is finished"), found
+    assert f"{file.partition('.')[0]}" in found.output
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("part", ["evaluation", "objective", "corpus", "encoder"])
+def test_what_a_found_run_names_is_not_called(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.corpus(tmp_path)
+    folder = finished_run(tmp_path, monkeypatch)
+    attack = {"_target_": "data.files.write_json", "path": str(tmp_path / "written"), "value": 1}
+    config = json.loads((folder / "config.yaml").read_text())
+    (folder / "config.yaml").write_text(json.dumps(config | {part: attack, "cache": str(tmp_path / "elsewhere")}))
+    found = answer("experiments.compare", *FOUND, f"cache={tmp_path / 'cache'}", folder=tmp_path)
+    assert found.status in (0, 1, 2) and "Traceback" not in found.error, found
+    assert not (tmp_path / "written").exists() and not (tmp_path / "elsewhere").exists()
+
+
+def test_logs_do_not_go_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.corpus(tmp_path)
+    folder = finished_run(tmp_path, monkeypatch)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").write_text("kept")
+    logs = folder.parent / "logs"
+    logs.symlink_to(tmp_path / "mine")
+    assert answer("experiments.compare", *FOUND, folder=tmp_path).refused("runs/logs is a link")
+    logs.unlink()
+    logs.mkdir()
+    (logs / f"{folder.name}.log").symlink_to(tmp_path / "mine" / "notes")
+    assert answer("experiments.compare", *FOUND, folder=tmp_path).refused(f"{folder.name}.log is a link")
+    assert snapshot(tmp_path / "mine") == {str(tmp_path / "mine" / "notes"): hashlib.sha256(b"kept").hexdigest()}
+
+
+def test_results_of_a_run_do_not_go_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.corpus(tmp_path)
+    folder = finished_run(tmp_path, monkeypatch)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "data" / "downstream").mkdir(parents=True)
+    (folder / "predictions").symlink_to(tmp_path / "mine")
+    found = unchanged(tmp_path, "experiments.evaluate", f"model={folder}", f"data={tmp_path / 'data'}")
+    assert found.refused(f"{folder / 'predictions'} is a link")
+
+
+def test_damaged_runs_are_missing_from_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.figure(tmp_path, FIGURE, monkeypatch)
+    tiny.corpus(tmp_path)
+    monkeypatch.setattr(side_by_side, "run_jobs", not_begun)
+    passed = [text for text in tiny.overrides(tmp_path) if text.startswith(("corpus", "cache", "device"))]
+    asked = ["figure=some/fig", "runs=runs", *passed]
+    planned = planning.plan(specification.read("some/fig"), *settings.read(asked))
+    for run, text in zip(planned, ("names: 3\n", BOMB), strict=True):
+        (tmp_path / "runs" / run.name / "encoder").mkdir(parents=True)
+        (tmp_path / "runs" / run.name / "config.yaml").write_text(text)
+    found = unchanged(tmp_path, "experiments.reproduce", *asked)
+    assert found.refused("None of the 2 runs is finished and judged"), found
+    assert found.output.count("delete it, and the same command trains it again.") == 2
+
+
+def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trained, taken up again and judged by commands that Hydra reads as they are meant."""
+    folder = tmp_path / ODD
+    folder.mkdir()
+    tiny.figure(tmp_path, FIGURE, monkeypatch)
+    tiny.corpus(folder, documents=160, words=300)
+    monkeypatch.setattr(side_by_side, "run_jobs", in_this_process)
+    monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
+    for path in (folder / "data" / "downstream" / file for file in TASKS["TREC"].files):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    left_out = ("encoder=", "evaluation=", "budget.max_span=", "budget.steps=", "corpus.path=", "cache=")
+    passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
+    passed += [override("corpus.path", folder / "corpus.jsonl"), override("cache", folder / "cache")]
+    asked = ["figure=some/fig", "budget.steps=2", "only.tau=0.05", *passed, f"runs={folder / 'runs'}"]
+    found = answer("experiments.reproduce", *asked, f"out={folder / 'out'}", folder=tmp_path)
+    assert found.status == 0, found
+    assert (folder / "out" / "some-fig.csv").is_file()
+    [run] = [path for path in (folder / "runs").iterdir() if path.name != "logs"]
+    assert (run / "encoder").is_dir()
+    training = side_by_side.training
+    shutil.rmtree(run / "encoder")
+    begun = training(run, [], ["device=cpu"], 1)
+    assert begun is not None and compose.check(begun[1:])["resume"] == str(run)
+    judged = side_by_side.evaluation(
+        run, data=folder / "data", protocol="default", passed=[], threads=1, tasks=["TREC"], probing=str(folder)
+    )
+    assert judged is not None
+    values = compose.check(judged[1:], "evaluate", EvaluationSettings)
+    assert (values["model"], values["out"], values["data"]) == (str(run), str(run), str(folder / "data"))
+    assert (values["probing"], values["tasks"]) == (str(folder), ["TREC"])

@@ -1,0 +1,334 @@
+"""Damaged and hostile run folders, and empty values: one line, status 2, and no other file is touched."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from data import files
+from data.errors import UserError
+from experiments import building, checkpoint, compose, experiment, signatures
+from tests.damage import BOMB, DEEP, MERGES, Damage, added, config, directory, link, pipe, text
+from tests.experiments import tiny
+from tests.hostile import answer, snapshot
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run of four steps, which began with checkpoints at every second one."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
+        tiny.run(
+            folder, "budget.steps=4", "checkpoint.every=2", "checkpoint.keep_last=9", f"run_dir={folder / 'run'}"
+        )
+    return folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def composed() -> Iterator[None]:
+    """Composes each command line once: Hydra takes longer for it than all that follows."""
+    with pytest.MonkeyPatch.context() as patch:
+        composing = functools.cache(lambda overrides, name, original=compose.compose: original([*overrides], name))
+        patch.setattr(compose, "compose", lambda overrides, name: composing(tuple(overrides), name))
+        yield
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Path:
+    """A copy of the run, killed after its second step."""
+    copy = shutil.copytree(made / "run", tmp_path / "run")
+    shutil.rmtree(copy / "encoder")
+    for folder in checkpoint.found(copy / "checkpoints")[-2:]:
+        shutil.rmtree(folder)
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "kept.txt").write_text("precious")
+    return copy
+
+
+def newest(run: Path) -> Path:
+    return checkpoint.found(run / "checkpoints")[-1]
+
+
+def state(**changes: Any) -> Damage:
+    """Changes state.json of the newest checkpoint."""
+
+    def damage(run: Path) -> None:
+        path = newest(run) / "state.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return damage
+
+
+def state_text(content: str) -> Damage:
+    return lambda run: (newest(run) / "state.json").write_text(content)
+
+
+def tensors(name: str, change: Callable[[dict[str, torch.Tensor]], object]) -> Damage:
+    """Changes a checkpoint's tensors, and the digests with them."""
+
+    def damage(run: Path) -> None:
+        path = newest(run) / name
+        found = load_file(path)
+        change(found)
+        save_file(found, path)
+        known = json.loads((path.parent / "state.json").read_text())
+        known["files"][name] = {"bytes": path.stat().st_size, "sha256": checkpoint._digest(path)}
+        (path.parent / "state.json").write_text(json.dumps(known))
+
+    return damage
+
+
+BROKEN = ("config.yaml is broken",)
+WRITER = {"_target_": "data.files.write_json", "path": "victim", "value": "gone"}
+FOREIGN = (
+    "data.files.write_json", "experiments.children._begin", "os.system", "subprocess.Popen",
+    "benchmarks.decoder.main", "tests.hostile.answer", "objectives.base.nn.Module",
+    "experiments.run_folder.RunFolder", "objectives..declutr.Declutr",
+)  # fmt: skip
+ABSTRACT = {
+    "objective": "objectives.base.Objective", "encoder": "encoders.base.Encoder",
+    "corpus": "data.sources.base.Source", "budget": "experiments.budget.Plan",
+    "optimizer": "experiments.optimizer.Optimizer",
+    "schedule": "experiments.schedules.Schedule", "evaluation": "analysis.quick.draw_pairs",
+}  # fmt: skip
+RESUMED: list[tuple[str, Damage, tuple[str, ...]]] = [
+    # What config.yaml names is not called unless it is a component of this kind.
+    *((f"{key}-{target}", config(f"{key}._target_", target), (f"{key}: _target_ must name", target))
+      for place, key in enumerate(ABSTRACT) for target in (*FOREIGN[place::5], ABSTRACT[key])),
+    ("writer", config("evaluation", WRITER), ("evaluation: _target_ must name", "data.files.write_json")),
+    ("swapped", config("objective._target_", "encoders.gru.GRU"), ("objective: _target_ must name",)),
+    ("number", config("corpus._target_", 5), ("corpus: _target_ must name", "Got 5")),
+    ("list", config("budget._target_", ["experiments.budget.Budget"]), ("budget: _target_ must name",)),
+    ("none", config("schedule._target_", ...), ("schedule: _target_ must name", "Got None")),
+    ("nested", config("objective.projection", WRITER), ("objective.projection", "no such key")),
+    ("args", config("optimizer._args_", [1]), ("optimizer._args_: no such key",)),
+    ("call", config("evaluation", {"_target_": "analysis.quick.judge", "_partial_": False, "encoder": 1}),
+     ("evaluation.encoder: no such key",)),
+    ("object", config("encoder.device", "cpu"), ("encoder.device cannot be set",)),
+    ("function", config("encoder.texts", "os.listdir"), ("encoder.texts",)),
+    # config.yaml of another shape.
+    ("scalar", text("config.yaml", "5"), BROKEN),
+    ("empty", text("config.yaml", ""), BROKEN),
+    ("binary", text("config.yaml", bytes(range(256))), BROKEN),
+    ("deep", text("config.yaml", "[" * DEEP), BROKEN),
+    ("aliases", text("config.yaml", BOMB), BROKEN),
+    ("merges", text("config.yaml", MERGES), BROKEN),
+    ("itself", text("config.yaml", "a: &a [*a]"), BROKEN),
+    ("large", text("config.yaml", "a: " + "x" * files.YAML_BYTES), BROKEN),
+    ("python", text("config.yaml", "a: !!python/object/apply:os.system ['touch victim']"), BROKEN),
+    ("date", text("config.yaml", "seed: 2001-01-01"), BROKEN),
+    ("integer", text("config.yaml", "seed: !!int ''"), BROKEN),
+    ("keys", text("config.yaml", "1: 2"), BROKEN),
+    ("pipe", pipe("config.yaml"), ("not a run folder",)),
+    ("no seed", config("seed", ...), BROKEN),
+    ("no names", config("names", ...), BROKEN),
+    ("names null", config("names", None), BROKEN),
+    ("names list", config("names", ["a"]), ("config.yaml", "names must be a mapping")),
+    ("a name less", config("names.corpus", ...), BROKEN),
+    ("name a path", config("names.encoder", "../../victim"), ("config.yaml", "names.encoder")),
+    ("name a list", config("names.encoder", ["a"]), ("config.yaml", "names.encoder must be a valid string")),
+    ("origin", config("names.origin", {}), ("config.yaml", "names.origin must be a valid string")),
+    ("seed text", config("seed", "one"), ("config.yaml", "seed must be a valid integer")),
+    ("seed mapping", config("seed", {"a": 1}), ("config.yaml", "seed must be a valid integer")),
+    ("seed huge", config("seed", 10**400), BROKEN),
+    ("steps list", config("budget.steps", [1]), ("budget.steps must be",)),
+    ("budget list", config("budget", [1]), ("budget must be a mapping",)),
+    ("evaluation text", config("evaluation", "quick"), ("evaluation must be a mapping",)),
+    ("checkpoint list", config("checkpoint", [1]), ("checkpoint must be a mapping",)),
+    ("checkpoint null", config("checkpoint", None), ("checkpoint must be a mapping",)),
+    ("unknown", config("colour", "red"), ("colour: no such key",)),
+    ("lr", config("optimizer.lr", "fast"), ("optimizer.lr must be a valid number",)),
+    ("betas", config("optimizer.betas", {"a": 1}), ("optimizer.betas must be a list",)),
+    ("nan", config("gradient_norm", float("nan")), ("gradient_norm must be a finite number",)),
+    ("path empty", config("corpus.path", ""), ("corpus.path must not be empty",)),
+    ("path missing", config("corpus.path", ...), ("corpus.path is not set",)),
+    ("path list", config("corpus.path", [""]), ("corpus.path must",)),
+    ("path null byte", config("corpus.path", "a\0b"), BROKEN),
+    ("interpolation", config("corpus.path", "${oc.env:HOME}"), ("corpus.path: there is no ${oc.env:HOME}",)),
+    ("decoded", config("seed", "${oc.decode:'1'}"), ("config.yaml: seed must be a valid integer",)),
+    # Journals and scores.
+    ("journal bytes", text("metrics.jsonl", b"\xff\xfe\0"), ("metrics.jsonl is not UTF-8",)),
+    ("journal text", added("metrics.jsonl", "x"), ("metrics.jsonl:1 is not JSON",)),
+    ("journal list", added("metrics.jsonl", "[]"), ("metrics.jsonl:1 is not a JSON object",)),
+    ("journal no step", added("metrics.jsonl", '{"loss": 1}'), ("metrics.jsonl:1 is not a step",)),
+    ("journal step", added("metrics.jsonl", '{"step": "1"}'), ("metrics.jsonl:1 is not a step",)),
+    ("journal loss", added("metrics.jsonl", '{"step": 1, "loss": [1]}'), ("metrics.jsonl:1 is not a step",)),
+    ("journal huge", added("metrics.jsonl", f'{{"step": 1, "loss": 1{"0" * 999}}}'), ("metrics.jsonl:1 is not",)),
+    ("journal deep", added("metrics.jsonl", "[" * DEEP), ("metrics.jsonl:1 is not JSON",)),
+    ("journal pipe", pipe("metrics.jsonl"), ("metrics.jsonl is not a file",)),
+    ("timings", added("timings.jsonl", '{"seconds": 1}'), ("timings.jsonl:1 is not a step",)),
+    ("quick list", text("quick.json", "[]"), ("quick.json is not a JSON object",)),
+    ("quick no start", text("quick.json", "{}"), ("quick.json: start is missing",)),
+    ("quick start", text("quick.json", '{"start": [1]}'), ("quick.json: start must be a mapping",)),
+    ("quick text", text("quick.json", '{"start": {"recall@1": "x"}}'), ("quick.json: start.recall@1",)),
+    ("quick deep", text("quick.json", "[" * DEEP), ("quick.json is not JSON", "nested too deeply")),
+    ("quick digits", text("quick.json", '{"start": {"a": ' + "9" * 5000 + "}}"), ("quick.json is not JSON",)),
+    ("quick nested", text("quick.json", '{"start":' * 99 + "1" + "}" * 99), ("quick.json", "nested more than")),
+    # One of each kind below.
+    ("state deep", state_text("[" * DEEP), ("step-00000002 is damaged (state.json is damaged)",)),
+    ("lock", link(".lock", "../victim"), (".lock is a link that leaves",)),
+]  # fmt: skip
+OPENED: list[tuple[str, Damage, tuple[str, ...]]] = [
+    # Checkpoints; tests/experiments/test_checkpoint.py has more.
+    ("state list", state_text("[]"), ("step-00000002 is damaged (state.json is damaged)",)),
+    ("step negative", state(step=-2), ("step-00000002 is damaged (state.json is damaged)",)),
+    ("best step", state(best={"step": "../..", "value": 1}), ("state.json is damaged",)),
+    ("files outside", state(files={"../../../victim": {"bytes": 8, "sha256": ""}}), ("state.json is damaged",)),
+    ("model gone", lambda run: (newest(run) / "model.safetensors").unlink(), ("model.safetensors is missing",)),
+    ("model cut", lambda run: (newest(run) / "model.safetensors").write_bytes(b"1"), ("has 1 of",)),
+    ("step a file", lambda run: (run / "checkpoints" / "step-00000009").touch(), ("step-00000009 is damaged",)),
+    ("model key", tensors("model.safetensors", lambda found: found.update(x=torch.zeros(1))), ("does not fit",)),
+    ("model shape", tensors("model.safetensors", lambda found: found.update({min(found): torch.zeros(7)})),
+     ("model.safetensors does not fit",)),
+    ("optimizer name", tensors("optimizer.safetensors", lambda found: found.update(x=torch.zeros(1))),
+     ("optimizer.safetensors does not fit", "'x'")),
+    # Links out of the folder.
+    ("lock to itself", link(".lock", "config.yaml"), ("cannot be written (Too many levels of symbolic links)",)),
+    ("checkpoints", link("checkpoints", "../elsewhere"), ("checkpoints is a link that leaves",)),
+    ("figures", link("figures", "../elsewhere"), ("figures is a link that leaves",)),
+    ("encoder", link("encoder", "../elsewhere"), ("encoder is a link that leaves",)),
+    ("trackers", link("trackers", "../elsewhere"), ("trackers is a link that leaves",)),
+    ("a step", link("checkpoints/step-00000001", "../elsewhere"), ("step-00000001 is a link that leaves",)),
+    ("a file", link("samples.md", "../victim"), ("samples.md is a link that leaves",)),
+    ("dangling", link("senteval.json", "../new"), ("senteval.json is a link that leaves",)),
+    ("lock a folder", directory(".lock"), ("(Is a directory)",)),
+    ("lock a pipe", pipe(".lock"), ("The run folder", "cannot be written")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "parts"), [pytest.param(*case, id=name) for name, *case in RESUMED])
+def test_a_damaged_run_is_not_resumed(damage: Damage, parts: tuple[str, ...], run: Path, tmp_path: Path) -> None:
+    damage(run)
+    before = snapshot(tmp_path)
+    found = answer("experiments.run", "resume=run", folder=tmp_path, seconds=20)
+    assert found.refused(*parts), found
+    assert snapshot(tmp_path) == before
+    assert "benchmarks.decoder" not in sys.modules
+
+
+@pytest.mark.parametrize(("damage", "parts"), [pytest.param(*case, id=name) for name, *case in OPENED])
+def test_damage_behind_a_good_configuration_is_found(
+    damage: Damage, parts: tuple[str, ...], run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above, without Hydra around it."""
+    monkeypatch.chdir(tmp_path)
+    damage(run)
+    before = snapshot(tmp_path)
+    with pytest.raises(UserError) as error:
+        experiment.run(compose.check(["resume=run"]))
+    assert "\n" not in str(error.value) and all(part in str(error.value) for part in parts), error.value
+    assert snapshot(tmp_path) == before
+
+
+def test_a_link_inside_a_run_is_followed_and_the_run_goes_on(
+    made: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
+    (run / "checkpoints").rename(run / "kept")
+    (run / "checkpoints").symlink_to("kept")
+    (tmp_path / "by-link").symlink_to(run)
+    (run / "trackers").mkdir()
+    (run / "trackers" / "debug.log").symlink_to(tmp_path / "elsewhere" / "log")  # as wandb does
+    found = answer("experiments.run", f"resume={tmp_path / 'by-link'}", folder=tmp_path)
+    assert found.status == 0, found
+    # All the same as in one go.
+    for name in ("metrics.jsonl", "quick.json", "encoder/model.safetensors"):
+        assert (run / name).read_bytes() == (made / "run" / name).read_bytes()
+
+
+def test_a_component_is_found_wherever_its_base_class_may_be_extended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/add-an-objective.md does it: a module of one's own in the package."""
+    from objectives import declutr
+
+    class Mine(declutr.Declutr):
+        pass
+
+    monkeypatch.setitem(sys.modules, "objectives.mine", type(sys)("objectives.mine"))
+    sys.modules["objectives.mine"].Mine = Mine  # type: ignore[attr-defined]
+    assert signatures.locate("objectives.mine.Mine", "objective") is Mine
+
+
+WARM: list[tuple[str, Damage, tuple[str, ...]]] = [
+    ("gone", lambda run: shutil.rmtree(run / "encoder"), ("there is no trained encoder in it",)),
+    ("class a list", text("encoder/encoder.json", '{"class": ["a"]}'), ("add encoder=",)),
+    ("state", state_text("[]"), ("is damaged (state.json is damaged)",)),
+    ("objective", lambda run: (newest(run) / "objective.safetensors").write_bytes(b"x"), ("has 1 of",)),
+]
+
+
+@pytest.mark.parametrize(("damage", "parts"), [pytest.param(*case, id=name) for name, *case in WARM])
+def test_a_damaged_run_is_not_continued_from(
+    damage: Damage, parts: tuple[str, ...], made: Path, run: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(made / "run" / "encoder", run / "encoder")
+    damage(run)
+    before = snapshot(tmp_path)
+    found = answer("experiments.run", *tiny.overrides(made), "warm_start=run", folder=tmp_path)
+    assert found.refused(*parts), found
+    assert {path for path in snapshot(tmp_path) if "/runs" not in path} == {*before}
+    assert not [*tmp_path.glob("runs/*")]
+
+
+def test_a_run_is_not_named_after_a_path_in_another(made: Path, run: Path) -> None:
+    """Its folder would be elsewhere."""
+    shutil.copytree(made / "run" / "encoder", run / "encoder")
+    config("names.encoder", "../../../victim")(run)
+    assert compose.check([*tiny.overrides(made), f"warm_start={run}"])["names"]["encoder"] == "roberta-mini"
+
+
+EMPTY = [
+    *((f"{key}=", key) for key in ("resume", "warm_start", "run_dir", "cache", "encoder.name", "encoder.path")),
+    *((f"{key}='  '", key) for key in ("resume", "run_dir")),
+    ("corpus=text corpus.path=", "corpus.path"),
+    ("corpus=text corpus.path=[]", "corpus.path"),
+    ("corpus=text corpus.path=x corpus.dev_path=''", "corpus.dev_path"),
+    ("encoder=gru encoder.vectors=", "encoder.vectors"),
+    ("encoder=concatenated encoder.paths=[a,'']", "encoder.paths"),
+    ("evaluation=senteval evaluation.data=", "evaluation.data"),
+    ("evaluation=senteval evaluation.data=. evaluation.tasks=['']", "evaluation.tasks"),
+    ("trackers=['']", "trackers"),
+    ("objective=nli objective.nli={path:''}", "objective.nli.path"),
+    ("objective=", "objective="),
+    ("resume=5", "resume must be a valid string"),
+    ("warm_start=[a]", "warm_start must be a valid string"),
+    ("encoder.path=5", "encoder.path must be a valid string"),
+    (f"resume={'x' * 300}", "File name too long"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "part"), EMPTY)
+def test_an_empty_value_is_no_path(given: str, part: str, tmp_path: Path) -> None:
+    arguments = given.replace("='  '", "=_blank_").split()
+    found = answer("experiments.run", *(each.replace("_blank_", "'  '") for each in arguments), folder=tmp_path)
+    assert found.refused(part), found
+    assert snapshot(tmp_path) == {}
+
+
+@pytest.mark.parametrize("key", ["model", "data", "probing", "out", "embed", "cache", "encoder.vectors"])
+def test_an_evaluation_takes_no_empty_value(key: str, tmp_path: Path) -> None:
+    found = answer("experiments.evaluate", "model=random_vectors", f"{key}=", folder=tmp_path)
+    assert found.refused(key), found
+    assert snapshot(tmp_path) == {}
+
+
+def test_a_request_to_terminate_takes_back_what_was_begun(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "build", lambda *given: os.kill(os.getpid(), signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    found = answer("experiments.run", *tiny.overrides(made), "run_dir=new", folder=tmp_path)
+    assert (found.status, found.error) == (130, "Interrupted.\n")
+    assert snapshot(tmp_path) == {} and signal.getsignal(signal.SIGTERM) == before
