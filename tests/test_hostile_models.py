@@ -169,7 +169,8 @@ CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a p
         "transformer",
         put(
             "modules.json",
-            '[{"type": "sentence_transformers.models.Transformer", "path": "absent"}, {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]',
+            '[{"type": "sentence_transformers.models.Transformer", "path": "absent"},'
+            ' {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}]',
         ),
         "absent cannot be opened",
     ),
