@@ -264,6 +264,15 @@ def test_logs_do_not_go_through_links(tmp_path: Path, monkeypatch: pytest.Monkey
     logs.mkdir()
     (logs / f"{folder.name}.log").symlink_to(tmp_path / "mine" / "notes")
     assert answer("experiments.compare", *FOUND, folder=tmp_path).refused(f"{folder.name}.log is a link")
+    shutil.rmtree(logs)
+    folder.rename(tmp_path / "mine" / "run")
+    folder.symlink_to(tmp_path / "mine" / "run")
+    before = snapshot(tmp_path / "mine")
+    found = answer("experiments.compare", *FOUND, folder=tmp_path)  # of several runs, the others go on
+    assert found.status == 1 and f"{folder.name} is a link: replace it" in found.output
+    assert snapshot(tmp_path / "mine") == before
+    folder.unlink()
+    shutil.rmtree(tmp_path / "mine" / "run")
     assert snapshot(tmp_path / "mine") == {str(tmp_path / "mine" / "notes"): hashlib.sha256(b"kept").hexdigest()}
 
 
@@ -275,6 +284,12 @@ def test_results_of_a_run_do_not_go_through_links(tmp_path: Path, monkeypatch: p
     (folder / "predictions").symlink_to(tmp_path / "mine")
     found = unchanged(tmp_path, "experiments.evaluate", f"model={folder}", f"data={tmp_path / 'data'}")
     assert found.refused(f"{folder / 'predictions'} is a link")
+    (folder / "predictions").unlink()
+    (folder / "encoder").rename(tmp_path / "mine" / "encoder")
+    (folder / "encoder").symlink_to(tmp_path / "mine" / "encoder")
+    model = f"model={folder / 'encoder'}"
+    found = unchanged(tmp_path, "experiments.evaluate", model, f"data={tmp_path / 'data'}")
+    assert found.refused(f"{folder / 'encoder'} is a link")
 
 
 def test_damaged_runs_are_missing_from_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

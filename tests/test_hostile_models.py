@@ -52,6 +52,7 @@ def unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 WORD = "roberta.embeddings.word_embeddings.weight"
+BIAS = "roberta.embeddings.LayerNorm.bias"
 CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a part of the line
     # config.json
     ("transformer", put("config.json", "[]"), "config.json: must be a mapping"),
@@ -104,6 +105,14 @@ CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a p
     ("transformer", weights(dict.clear), "lacks"),
     ("transformer", weights(layer(2)), "no place for"),
     ("transformer", weights(lambda each: each.update({WORD: each[WORD].long()})), "floating-point"),
+    ("transformer", weights(lambda each: each.update({BIAS: each[BIAS].long()})), "floating-point"),
+    (
+        "transformer",
+        weights(lambda each: each.update({BIAS: each[BIAS].to(torch.float8_e4m3fn)})),
+        "floating-point",
+    ),
+    ("transformer", weights(lambda each: each.update({BIAS[:-4] + "beta": each[BIAS] + 1})), "several weights"),
+    ("transformer", weights(lambda each: each.update({BIAS[8:]: each[BIAS] + 1})), "several weights"),
     ("transformer", weights(lambda each: each.update({WORD: each[WORD][:, :16].clone()})), "has the shape"),
     ("transformer", weights(fill("roberta.encoder.layer.0.output.dense.weight", float("nan"))), "finite"),
     (

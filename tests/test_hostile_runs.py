@@ -167,6 +167,8 @@ RESUMED: list[tuple[str, Damage, tuple[str, ...]]] = [
     ("journal step", added("metrics.jsonl", '{"step": "1"}'), ("metrics.jsonl:1 is not a step",)),
     ("journal loss", added("metrics.jsonl", '{"step": 1, "loss": [1]}'), ("metrics.jsonl:1 is not a step",)),
     ("journal huge", added("metrics.jsonl", f'{{"step": 1, "loss": 1{"0" * 999}}}'), ("metrics.jsonl:1 is not",)),
+    ("journal null", added("metrics.jsonl", '{"step": 1, "loss": null}'), ("metrics.jsonl:1 is not a step",)),
+    ("journal key", added("metrics.jsonl", '{"step": 1, "\\ud800": 1}'), ("metrics.jsonl:1 is not a step",)),
     ("journal deep", added("metrics.jsonl", "[" * DEEP), ("metrics.jsonl:1 is not JSON",)),
     ("journal pipe", pipe("metrics.jsonl"), ("metrics.jsonl is not a file",)),
     ("timings", added("timings.jsonl", '{"seconds": 1}'), ("timings.jsonl:1 is not a step",)),
@@ -185,6 +187,9 @@ OPENED: list[tuple[str, Damage, tuple[str, ...]]] = [
     # Checkpoints; tests/experiments/test_checkpoint.py has more.
     ("state list", state_text("[]"), ("step-00000002 is damaged (state.json is damaged)",)),
     ("step negative", state(step=-2), ("step-00000002 is damaged (state.json is damaged)",)),
+    ("step far", state(step=10**18), ("step-00000002 is damaged (state.json is damaged)",)),
+    ("tokens", state(tokens=2**63), ("step-00000002 is damaged (state.json is damaged)",)),
+    ("seconds", state(seconds=1e308), ("step-00000002 is damaged (state.json is damaged)",)),
     ("best step", state(best={"step": "../..", "value": 1}), ("state.json is damaged",)),
     ("files outside", state(files={"../../../victim": {"bytes": 8, "sha256": ""}}), ("state.json is damaged",)),
     ("model gone", lambda run: (newest(run) / "model.safetensors").unlink(), ("model.safetensors is missing",)),
