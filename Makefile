@@ -41,7 +41,7 @@ run: $(STAMP)
 	$(BIN)/python experiments/run.py objective=declutr encoder=roberta-base $(ARGS)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest $(ARGS)

@@ -135,9 +135,7 @@ class Trainer:
             there[-1], encoder=self.encoder, objective=self.objective, optimizer=self.updates.optimizer
         )
         if saved["step"] > self.steps:
-            raise UserError(
-                f"Checkpoint {there[-1]} is of a step beyond the {self.steps:,} of this run: delete it."
-            )
+            raise UserError(f"Checkpoint {there[-1]} is beyond the run's {self.steps:,} steps: delete it.")
         self.state = State(**{name: saved[name] for name in State.__dataclass_fields__ if name in saved})
         if self.accelerator.scaler is not None and self.state.scaler is not None:
             self.accelerator.scaler.load_state_dict(self.state.scaler)

@@ -45,7 +45,7 @@ def _damage(folder: Path, outside: Path, data: st.DataObject, times: int = 1) ->
     """Damages ``times`` files below ``folder``: drops, truncates, links or nests them, or retypes one value."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     for path in data.draw(st.lists(st.sampled_from(paths), min_size=times, max_size=times, unique=True)):
-        if path.is_file() and not path.is_symlink():  # a folder may have been dropped or linked since
+        if path.is_file() and path.resolve().is_relative_to(folder.resolve()):  # its folder may be a link by now
             _damage_file(path, folder, outside, data)
 
 

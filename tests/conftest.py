@@ -1,0 +1,12 @@
+"""Makes the tests independent of the user's environment, and of each other's threads."""
+
+from __future__ import annotations
+
+import os
+
+# Read when libraries are imported, which is before any fixture: an offline switch, threads, parallel tokenizers.
+DECISIVE = ("HF_HUB_", "HF_DATASETS_", "TRANSFORMERS_", "OMP_", "GOMP_", "TOKENIZERS_")
+for name in [name for name in os.environ if name.startswith(DECISIVE)]:
+    del os.environ[name]
+if "PYTEST_XDIST_WORKER" in os.environ:  # several processes of several threads would wait for each other
+    os.environ["OMP_NUM_THREADS"] = "1"
