@@ -103,7 +103,7 @@ def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
 
 
 def _cured(text: str) -> str:
-    """How to write the override ``text``, whose value is not one to Hydra: the end of a line about it."""
+    """Returns the end of a message: the override ``text``, which Hydra cannot read, as it can be typed."""
     start, _, value = text.partition("=")
     shown = "['a, b', c]" if value[:1] in ("[", "{") else quoted(value)
     return f"quoted, and again for the shell: {shlex.quote(f'{start}={shown}')}."

@@ -19,7 +19,7 @@ SECONDS = 60  # a case that takes longer hangs
 
 
 class Answer(NamedTuple):
-    """What a command answered.
+    """Exit status and output of a command.
 
     Attributes:
         status: its exit status; None where it ended in an exception, whose traceback ``error`` then ends with.

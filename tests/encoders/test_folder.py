@@ -1,4 +1,4 @@
-"""What an encoder's folder may hold and what not; sizes that no machine has."""
+"""Contents of an encoder's folder that are accepted and refused; sizes that no machine has."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ VALUES = (
 
 
 def read(argument: str) -> Any:
-    """What a run gets of ``argument``."""
+    """Returns the value that a run gets from ``argument``."""
     parsed = OverridesParser.create().parse_override(argument)
     assert not parsed.is_sweep_override()
     value = parsed.value()
