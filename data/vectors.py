@@ -151,7 +151,7 @@ def _whole(path: Path) -> Iterator[None]:
     """Turns what the unpackers say of a packed file that is cut short or damaged into one line."""
     try:
         yield
-    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
         raise UserError(f"{path} is cut short or damaged: fetch it again.") from error
 
 
