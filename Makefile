@@ -1,4 +1,5 @@
-# `make run` and `make test` do their own set-up: an environment in .venv with the exact versions of setup.cfg.
+# `make run` and `make test` do their own set-up: an environment in .venv with the exact versions of
+# requirements/constraints.txt.
 # Arguments pass through: make run ARGS="corpus=text corpus.path=books.jsonl.gz seed=2"
 
 SHELL := /bin/bash
@@ -6,8 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CONSTRAINTS := requirements/constraints.txt
-TORCH := $(shell sed -n 's/^ *\(torch==[^ ]*\) *$$/\1/p' setup.cfg)
-IS_311 := import sys; sys.exit(sys.version_info[:2] != (3, 11))
+TORCH := $(shell grep '^torch==' $(CONSTRAINTS))
+PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3 python)
+IS_NEW := import sys; sys.exit(sys.version_info < (3, 11))
 ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -19,13 +21,13 @@ setup: $(STAMP)
 
 # torch comes first and alone, so that no resolver ever exchanges the build that this machine gets.
 $(STAMP): setup.cfg pyproject.toml $(CONSTRAINTS)
-	@if ! $(BIN)/python -c '$(IS_311)' 2>/dev/null; then \
-	    for python in $(PYTHON) python3.11 python3 python; do \
-	        $$python -c '$(IS_311)' 2>/dev/null && break; \
+	@if ! $(BIN)/python -c '$(IS_NEW)' 2>/dev/null; then \
+	    for python in $(PYTHONS); do \
+	        $$python -c '$(IS_NEW)' 2>/dev/null && break; \
 	        python=; \
 	    done; \
 	    if [ -z "$$python" ]; then \
-	        echo "Python 3.11 is needed, and neither python3.11 nor python3 is one: install it or say make PYTHON=<path>." >&2; \
+	        echo "Python 3.11 or later is needed, and none was found as: $(PYTHONS). Install it or use make PYTHON=<path>." >&2; \
 	        exit 2; \
 	    fi; \
 	    echo "setup: environment $(VENV) with $$($$python --version)"; \
@@ -33,7 +35,7 @@ $(STAMP): setup.cfg pyproject.toml $(CONSTRAINTS)
 	fi
 	@echo "setup: $(TORCH) (once; the largest download)"
 	@$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) $(TORCH)
-	@echo "setup: everything else, at the versions of setup.cfg"
+	@echo "setup: everything else, at the versions of $(CONSTRAINTS)"
 	@$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[test,lint]'
 	@touch $@
 

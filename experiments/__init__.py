@@ -1,0 +1,7 @@
+"""The commands, the training loop and all configuration; on Linux and macOS."""
+
+import sys
+
+if sys.platform == "win32":  # folders are locked, and memory is measured, by what only these systems have
+    print("The commands run on Linux and macOS: on Windows, run them in WSL.", file=sys.stderr)
+    sys.exit(2)

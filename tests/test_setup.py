@@ -1,0 +1,94 @@
+"""The set-up: one Python of many, ranges in setup.cfg, and exact versions in requirements/constraints.txt."""
+
+from __future__ import annotations
+
+import configparser
+import operator
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CONSTRAINTS = ROOT / "requirements/constraints.txt"
+COMPARE = {">=": operator.ge, "<": operator.lt, "==": operator.eq}
+
+
+def requirements() -> list[str]:
+    """The lines of setup.cfg that name what to install, extras included."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    blocks = [config["options"]["install_requires"], *config["options.extras_require"].values()]
+    return sorted({line for block in blocks for line in block.split("\n") if line})
+
+
+def pins() -> dict[str, str]:
+    """Exact versions by normalised name."""
+    lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
+    return {normal(name): version for name, _, version in (line.partition("==") for line in lines) if version}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
+
+
+@pytest.mark.parametrize("requirement", requirements())
+def test_the_pinned_version_is_in_the_range(requirement: str) -> None:
+    name, bounds = re.fullmatch(r"([\w.-]+?)((?:>=|==|<).+)", requirement).groups()  # type: ignore[union-attr]
+    pinned = numbers(pins()[normal(name)])
+    for bound in bounds.split(","):
+        sign, version = re.fullmatch(r"(>=|==|<)([\w.]+)", bound).groups()  # type: ignore[union-attr]
+        assert COMPARE[sign](pinned, numbers(version)), f"{name}: {pinned} is not {bound}"
+
+
+def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``make setup`` in a copy of what it reads."""
+    (folder / "requirements").mkdir()
+    for path in ("Makefile", "setup.cfg", "pyproject.toml", "requirements/constraints.txt"):
+        shutil.copy(ROOT / path, folder / path)
+    command = ["make", "setup", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def interpreter(tmp_path: Path) -> Path:
+    """A Python that makes no environment."""
+    path = tmp_path / "python3.99"
+    path.write_text(f'#!/bin/sh\n[ "$1" = -m ] && exit 9\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_make_takes_the_python_that_it_is_given(tmp_path: Path, interpreter: Path) -> None:
+    (tree := tmp_path / "tree").mkdir()
+    done = make(tree, f"PYTHON={interpreter}")
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert f"setup: environment .venv with Python {version}" in done.stdout
+    assert "Error 9" in done.stderr
+    assert not (tree / ".venv").exists()
+
+
+def test_make_refuses_an_old_python_in_one_line(tmp_path: Path) -> None:
+    (tree := tmp_path / "tree").mkdir()
+    done = make(tree, "PYTHON=false")
+    assert done.stderr.splitlines()[0] == (
+        "Python 3.11 or later is needed, and none was found as: false. Install it or use make PYTHON=<path>."
+    )
+    assert done.returncode == 2
+    assert not (tree / ".venv").exists()
+
+
+def test_windows_is_answered_in_one_line() -> None:
+    code = "import sys; sys.platform = 'win32'; import experiments"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "The commands run on Linux and macOS: on Windows, run them in WSL.\n",
+    )
