@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from data.batch import Batch
 from data.loader import Loader

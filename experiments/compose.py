@@ -41,7 +41,7 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 Schema = type[EvaluationSettings]
 # What may differ when a run goes on; the cache is never that of its folder, which may come from a stranger.
-RESUME_KEYS = ("resume", "cache", "device", "threads", "workers", "trackers")
+RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "trackers")
 
 
 def command(
@@ -305,7 +305,8 @@ def _resumed(folder: Path, values: Mapping[str, Any], overrides: list[str]) -> d
         raise UserError(f"resume={folder}: its files are damaged ({problem}).")
     if not (stored["names"] or {}).keys() >= {*NAMED}:
         raise broken
-    return stored | {key: values[key] for key in {*given, "cache"}} | {"run_dir": str(folder)}
+    # (A run of version 0.1 had one process.)
+    return {"processes": 1} | stored | {key: values[key] for key in {*given, "cache"}} | {"run_dir": str(folder)}
 
 
 def _started_from(folder: Path, encoder: Mapping[str, Any], name: str) -> str:

@@ -26,6 +26,7 @@ from experiments import budget, building, checkpoint, signatures
 from experiments.building import Parts
 from experiments.optimizer import STARTS, Optimizer
 from experiments.overrides import choice_of, typed
+from experiments.processes import all_threads
 from experiments.progress import Display
 from experiments.run_folder import RunFolder, environment
 from experiments.schedules import Schedule
@@ -50,6 +51,8 @@ def run(config: dict[str, Any]) -> Path:
     accelerator = _accelerator(settings)
     display = Display(shown=accelerator.is_main_process)
     name = "-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")) + f"-{settings.seed}"
+    if accelerator.num_processes > 1:
+        name += f"-{accelerator.num_processes}p"
     path = Path(settings.run_dir) if settings.run_dir else None
     if not accelerator.is_main_process:  # only the first process writes
         _run(config, settings, accelerator, display, path or Path(), None)
@@ -82,6 +85,7 @@ def _run(
         raise UserError("objective.cache_chunk is exact on cpu and cuda alone: leave it out on device=mps.")
     rank, world = accelerator.process_index, accelerator.num_processes
 
+    look = getattr(judge, "look", None)
     plan = _plan(config, settings, parts, parts.batches("train", settings.seed))
     trainer = Trainer(
         accelerator=accelerator,
@@ -97,7 +101,7 @@ def _run(
         steps=plan.steps,
         folder=folder,
         display=display,
-        probe=getattr(judge, "look", None),
+        probe=None if look is None else all_threads(world)(look),
         probe_every=getattr(judge, "every", None),
     )
     _require_a_step(schedule, (trainer.rate, trainer.rate_key))
@@ -122,7 +126,8 @@ def _run(
         if trainer.state.step and quick.exists():
             scores |= {"start": json.loads(quick.read_text())["start"]}
         else:
-            scores |= {"start": _judged(judge, parts.encoder, texts, settings.seed, display, "the start")}
+            with all_threads(world):
+                scores |= {"start": _judged(judge, parts.encoder, texts, settings.seed, display, "the start")}
             write_json(quick, scores)
     accelerator.wait_for_everyone()
 
@@ -136,7 +141,8 @@ def _run(
     if accelerator.is_main_process:
         step = _choose(trainer, settings)
         scores["start"] |= _dev_scores(folder, 0)
-        trained = _judged(judge, parts.encoder, texts, settings.seed, display, "the trained encoder")
+        with all_threads(world):
+            trained = _judged(judge, parts.encoder, texts, settings.seed, display, "the trained encoder")
         chances = {f"dev_{part}": value for part, value in parts.objective.chances().items()}
         scores |= {"trained": trained | _dev_scores(folder, step), "chance": chances}
         scores["facts"] = _facts(parts, folder, step)
@@ -150,7 +156,8 @@ def _run(
         if judge is not None and hasattr(judge, "look"):
             from experiments import judging  # late: it takes seconds
 
-            judging.judge_run(judge, folder, settings, display)
+            with all_threads(world):
+                judging.judge_run(judge, folder, settings, display)
     accelerator.end_training()
 
 
@@ -170,8 +177,6 @@ def _accelerator(settings: Settings) -> Accelerator:
     for tracker in settings.trackers:
         if not known[tracker]():
             raise UserError(f"trackers: {tracker} is not installed: pip install {tracker}.")
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
     # A sweep runs in one process, and Accelerate keeps the first run's precision otherwise.
     AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())
     on_cpu = settings.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
@@ -184,7 +189,7 @@ def _accelerator(settings: Settings) -> Accelerator:
     if precision == "fp16" and on_cpu:
         raise UserError("precision=fp16 needs a GPU: bf16 and fp32 work on a CPU.")
     mixed = "no" if precision == "fp32" else precision
-    return Accelerator(
+    accelerator = Accelerator(
         cpu=on_cpu,
         mixed_precision=mixed,
         log_with=list(settings.trackers) or None,
@@ -192,6 +197,9 @@ def _accelerator(settings: Settings) -> Accelerator:
         # The others wait while the first process tokenises the corpus; if it ends, the launcher ends them.
         kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(days=7))],
     )
+    if settings.threads is not None:  # after Accelerate, which chooses a number for several processes
+        torch.set_num_threads(settings.threads)
+    return accelerator
 
 
 def _precision(accelerator: Accelerator) -> str:

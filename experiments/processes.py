@@ -1,8 +1,10 @@
-"""What the processes of a run do together once a step: they agree on flags and average their gradients."""
+"""The processes of a run: each step they agree on flags and average their gradients."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, distributed, nn
@@ -51,6 +53,17 @@ class Processes:
             flat /= self.count
             for gradient, mean in zip(bucket, flat.split([g.numel() for g in bucket]), strict=True):
                 gradient.copy_(mean.view_as(gradient))
+
+
+@contextmanager
+def all_threads(count: int) -> Iterator[None]:
+    """Gives this process the threads of all ``count`` processes of the run, while the others wait for it."""
+    own = torch.get_num_threads()
+    torch.set_num_threads(min(count * own, os.cpu_count() or 1) if count > 1 else own)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(own)
 
 
 def _buckets(gradients: list[Tensor]) -> Iterator[list[Tensor]]:

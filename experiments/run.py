@@ -14,9 +14,9 @@ from experiments import compose
 
 @compose.command()
 def main(config: dict[str, Any]) -> None:
-    from experiments import experiment  # late: what it imports takes seconds, and mistakes are told before
+    from experiments import launch  # late: what it imports takes seconds, and mistakes are reported before
 
-    experiment.run(config)
+    launch.run(config)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ class Settings:
     warm_start: str | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    processes: int | None = None
     threads: int | None = None
     workers: int = 0
     accumulation: int = 1
@@ -65,6 +66,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, least, most in (
+            ("processes", 1, THREADS),
             ("threads", 1, THREADS),
             ("workers", 0, THREADS),
             ("seed", 0, SEED),

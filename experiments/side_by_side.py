@@ -80,14 +80,13 @@ def complete(out: Path, data: Path, tasks: Sequence[str] | None, probing: str | 
     )
 
 
-def training(folder: Path, overrides: Sequence[str], passed: Sequence[str], threads: int) -> list[str] | None:
+def training(folder: Path, overrides: Sequence[str], passed: Sequence[str]) -> list[str] | None:
     """Python's arguments to begin the run in ``folder``, or to go on with it; None where it is finished.
 
     Args:
         folder: of the run.
         overrides: that the run begins with.
         passed: what the user gave for all runs; what a run that goes on may be given, it gets anew.
-        threads: of a CPU.
 
     Raises:
         UserError: if what is in ``folder`` cannot be read.
@@ -104,8 +103,8 @@ def training(folder: Path, overrides: Sequence[str], passed: Sequence[str], thre
             )
         case "begun":
             kept = [text for text in passed if key_of(text) in RESUME_KEYS]
-            return [TRAIN, override("resume", folder), f"threads={threads}", *kept]
-    return [TRAIN, *overrides, "evaluation=quick", f"threads={threads}", override("run_dir", folder)]
+            return [TRAIN, override("resume", folder), *kept]
+    return [TRAIN, *overrides, "evaluation=quick", override("run_dir", folder)]
 
 
 def evaluation(

@@ -83,7 +83,7 @@ def _train(
     jobs = []
     for run in planned:
         folder = folder_of(wanted, run)
-        commands = [partial(side_by_side.training, folder, run.overrides, passed, threads)]
+        commands = [partial(side_by_side.training, folder, run.overrides, passed)]
         if senteval is not None:
             judging = partial(
                 side_by_side.evaluation,

@@ -168,7 +168,7 @@ def _making(work: Work, run: Run) -> list[str] | None:
     if run.members:
         joining.join(folder, [work.runs / name for name in run.members])
         return None
-    return side_by_side.training(folder, run.overrides, work.passed, work.wanted.threads)
+    return side_by_side.training(folder, run.overrides, work.passed)
 
 
 def _show(work: Work, failed: dict[str, Failure]) -> int:
