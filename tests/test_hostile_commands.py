@@ -34,6 +34,7 @@ NUMBERS = {
     "seed=-1": "seed must be at least 0. Got -1 instead.",
     "seed=1e30": "seed must be a valid integer. Got 1e+30 instead.",
     "threads=1000000": "threads must be at most 1024. Got 1000000 instead.",
+    "processes=1000000": "processes must be at most 1024. Got 1000000 instead.",
     "workers=1000000": "workers must be at most 1024. Got 1000000 instead.",
     f"workers={HUGE}": "workers must be at most 1024.",
     "accumulation=1000000000": "accumulation must be at most 1048576. Got 1000000000 instead.",
@@ -329,7 +330,7 @@ def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.Mon
     assert (run / "encoder").is_dir()
     training = side_by_side.training
     shutil.rmtree(run / "encoder")
-    begun = training(run, [], ["device=cpu"], 1)
+    begun = training(run, [], ["device=cpu"])
     assert begun is not None and compose.check(begun[1:])["resume"] == str(run)
     judged = side_by_side.evaluation(
         run, data=folder / "data", protocol="default", passed=[], threads=1, tasks=["TREC"], probing=str(folder)

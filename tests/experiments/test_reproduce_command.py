@@ -141,11 +141,11 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     folder = Path("runs") / run.name
 
     def training() -> list[str] | None:
-        return side_by_side.training(folder, run.overrides, work.passed, 1)
+        return side_by_side.training(folder, run.overrides, work.passed)
 
     begun = training()
     assert begun is not None
-    assert begun[1:] == [*run.overrides, "evaluation=quick", "threads=1", f"run_dir=runs/{run.name}"]
+    assert begun[1:] == [*run.overrides, "evaluation=quick", f"run_dir=runs/{run.name}"]
     evaluation = work.evaluation(run)
     assert evaluation is not None
     assert f"model=runs/{run.name}" in evaluation
@@ -153,7 +153,7 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     assert "device=cpu" in evaluation
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text("seed: 1\n")
-    assert training() == [side_by_side.TRAIN, f"resume=runs/{run.name}", "threads=1", "device=cpu"]
+    assert training() == [side_by_side.TRAIN, f"resume=runs/{run.name}", "device=cpu"]
     (folder / "encoder").mkdir()
     assert training() is None
 

@@ -42,7 +42,7 @@ def test_the_state_of_a_run(tmp_path: Path) -> None:
     assert state(tmp_path) == "broken"
     line = rf"^{tmp_path} cannot be read \(.+\): delete it, and the same command trains it again\.$"
     with pytest.raises(UserError, match=line):
-        side_by_side.training(tmp_path, [], [], 1)
+        side_by_side.training(tmp_path, [], [])
 
 
 def test_what_names_do_not_tell_is_told(tmp_path: Path) -> None:
