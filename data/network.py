@@ -1,4 +1,4 @@
-"""Whether the Hugging Face hub can be asked now: one try, with a limit of 5 s in all.
+"""Whether the Hugging Face hub can be asked now: one try, with a limit of 5 s in all; and why it refuses.
 
 The hub library's own retries take 25 s to say that there is no network.
 """
@@ -14,9 +14,13 @@ from urllib.request import getproxies, proxy_bypass
 
 from huggingface_hub import constants, errors
 
+from data.errors import reason
+
 CONNECT_SECONDS = 2.0
 ASK_SECONDS = 5.0
 ANSWERS = (errors.RepositoryNotFoundError, errors.EntryNotFoundError, errors.HFValidationError)
+PASSING = (408, 429)  # of the statuses below 500, those of a hub that is busy
+LOGIN = "run `hf auth login`, or set HF_TOKEN"
 
 
 def hub() -> str:
@@ -31,7 +35,7 @@ def unreachable(question: Callable[[float], Any] = lambda seconds: None) -> str 
     before it.
 
     Raises:
-        Exception: what ``question`` raises, where it is the hub's answer: no such model, no login (``ANSWERS``).
+        Exception: what ``question`` raises, where it is the hub's answer: no such model, no login.
     """
     if constants.is_offline_mode():
         return "HF_HUB_OFFLINE is set"
@@ -55,6 +59,43 @@ def unreachable(question: Callable[[float], Any] = lambda seconds: None) -> str 
     thread.join(ASK_SECONDS)
     if not outcomes:
         return f"the hub ({hub()}) did not answer within {ASK_SECONDS:g} s"
-    if isinstance(outcomes[0], ANSWERS):
-        raise outcomes[0]
-    return None if outcomes[0] is None else f"the hub ({hub()}) is not reachable"
+    error = outcomes[0]
+    if error is None:
+        return None
+    response = _response(error)
+    if isinstance(error, ANSWERS):
+        raise error
+    if response is None:
+        return f"the hub ({hub()}) is not reachable"
+    # Whatever stands between here and the hub, a filter say, sends no such header.
+    if (
+        "X-Error-Message" in response.headers
+        and response.status_code < 500
+        and response.status_code not in PASSING
+    ):
+        raise error
+    return f"the hub ({hub()}) answers with HTTP status {response.status_code}"
+
+
+def refusal(error: Exception, what: str, revision: str = "main") -> str:
+    """Why the hub refuses ``what``, a model or data set by its name, and what the user can do, in one line.
+
+    ``error`` is any that was raised on the way; of those that are no answer of the hub, it is the first line.
+    """
+    page = f"{constants.ENDPOINT}/{what}"
+    if isinstance(error, errors.GatedRepoError):
+        return f"accept its terms on {page}, then log in with the account that did: {LOGIN}"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"there is none of this name on {hub()} (if it is private: {LOGIN})"
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f"it has no revision {revision!r} (its commits: {page}/commits)"
+    if isinstance(error, errors.DisabledRepoError):
+        return f"{hub()} has disabled it"
+    if (response := _response(error)) is not None and response.status_code == 401:
+        return f"a valid token is needed on {hub()}: {LOGIN}"
+    return reason(error)
+
+
+def _response(error: Exception) -> Any:
+    """The HTTP response that ``error`` is about, or None."""
+    return getattr(error, "response", None) if isinstance(error, errors.HfHubHTTPError) else None

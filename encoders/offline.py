@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url, snapshot_download
+from huggingface_hub.utils import tqdm
 
 from data import network
 from data.errors import UserError, reason
@@ -48,11 +49,11 @@ class Source:
         """
         if self.folder is None or self.hub_id is None:
             return
-        contained(_snapshot(self.hub_id, (*SETTINGS, WEIGHTS)))
+        contained(_snapshot(self.hub_id, (*SETTINGS, WEIGHTS), self.folder.name))
         if not any(self.folder.rglob(WEIGHTS)):
             raise UserError(
                 f"{self.hub_id} has no model.safetensors on the hub, and pickled weights are not opened here: "
-                "take another revision of it, or convert it elsewhere and name the folder by encoder.path=."
+                "convert it elsewhere and name the folder by encoder.path=."
             )
 
 
@@ -148,16 +149,14 @@ def _unreachable(name: str) -> str | None:
         return network.unreachable(
             lambda seconds: get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=seconds)
         )
-    except errors.GatedRepoError as error:
-        raise UserError(
-            f"{name} needs its licence accepted and a login on {network.hub()}: run `hf auth login`."
-        ) from error
     except errors.EntryNotFoundError as error:
         raise UserError(f"{name} on {network.hub()} has no config.json: not a transformers model.") from error
-    except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
-        near = difflib.get_close_matches(name, [*bundled(), *KNOWN], n=1)
+    except (*network.ANSWERS, errors.HfHubHTTPError) as error:
+        unknown = type(error) in (errors.RepositoryNotFoundError, errors.HFValidationError)
+        near = difflib.get_close_matches(name, [*bundled(), *KNOWN], n=1) if unknown else []
         hint = f"; did you mean {near[0]}?" if near else "."
-        raise UserError(f"There is no model {name!r} on {network.hub()}{hint}") from error
+        why = network.refusal(error, name)
+        raise UserError(f"The model {name!r} cannot be downloaded: {why}{hint}") from error
 
 
 def _from_folder(folder: Path) -> Source:
@@ -181,21 +180,40 @@ def _from_folder(folder: Path) -> Source:
 
 
 def _cached(name: str) -> Path | None:
-    """The folder of ``name`` in the hub's cache, if nothing is missing there."""
+    """The folder of ``name`` in the hub's cache, if nothing that is opened here is missing there."""
     try:
-        folder = Path(snapshot_download(name, local_files_only=True))
+        folder = Path(_download(name, (*SETTINGS, WEIGHTS), local_files_only=True))
     except (OSError, errors.HFValidationError, errors.EntryNotFoundError):
         return None
     whole = (folder / "config.json").is_file() or (folder / "modules.json").is_file()
     return folder if whole and any(folder.rglob(WEIGHTS)) and any(folder.rglob("tokenizer*.json")) else None
 
 
-def _snapshot(name: str, patterns: tuple[str, ...]) -> Path:
-    keep: dict[str, Any] = {"allow_patterns": patterns, "ignore_patterns": ("onnx/*", "openvino/*", "*.onnx*")}
+def _snapshot(name: str, patterns: tuple[str, ...], commit: str | None = None) -> Path:
     try:
-        return Path(snapshot_download(name, **keep))
+        return Path(_download(name, patterns, revision=commit))
     except Exception as error:
         raise UserError(f"The download of {name} broke off ({reason(error)}): run it again.") from error
+
+
+def _download(
+    name: str, patterns: tuple[str, ...], *, revision: str | None = None, local_files_only: bool = False
+) -> str:
+    return snapshot_download(
+        name,
+        revision=revision,
+        allow_patterns=list(patterns),
+        ignore_patterns=["onnx/*", "openvino/*", "*.onnx*"],
+        local_files_only=local_files_only,
+        tqdm_class=_Bar,
+    )
+
+
+class _Bar(tqdm):
+    """A progress bar on terminals only; the hub library shows one of its bars in logs, too."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **({"disable": None} | options))
 
 
 def _hub_origin(name: str, folder: Path) -> str:

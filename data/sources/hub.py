@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from huggingface_hub.errors import HTTPError
+from huggingface_hub.errors import HTTPError, RepositoryNotFoundError, RevisionNotFoundError
 
-from data.errors import UserError, reason
-from data.network import ASK_SECONDS, unreachable
+from data.errors import UserError
+from data.network import ASK_SECONDS, LOGIN, refusal, unreachable
 from data.ranges import require_range
 from data.sources.base import Document, Part, Source
 from data.sources.reading import MOST_BYTES, too_long
 from data.sources.text import BOUND, LARGEST_BOUND, pick
+
+INSTEAD = "corpus=pydocs and corpus=text need no network, nor does corpus.revision=<commit> of an earlier run"
 
 
 class Rows:
@@ -35,12 +37,12 @@ class Rows:
         files: str | None = None,
         revision: str | None = None,
         setting: str = "corpus",
-        instead: str = "corpus=pydocs and corpus=text need no network",
+        instead: str = INSTEAD,
     ) -> None:
         self.dataset, self.subset, self.split = dataset, subset, split
         self.files = files
         self.revision = revision
-        self._setting = f"{setting}.dataset={dataset}"
+        self._setting = f"{setting}.dataset={dataset}" + (f" ({setting}.files={files})" if files else "")
         self._instead = instead
 
     @classmethod
@@ -104,7 +106,14 @@ class Rows:
             raise UserError(f"{self._setting}: {why}; {self._instead}.")
 
     def _refusal(self, error: Exception) -> UserError:
-        return UserError(f"{self._setting} cannot be read from the hub: {reason(error)}.")
+        answer = error.__context__  # the hub's own, where datasets has put another one in its place
+        cause = answer if isinstance(answer, RepositoryNotFoundError | RevisionNotFoundError) else error
+        why = refusal(cause, f"datasets/{self.dataset}", self.revision or "main")
+        if isinstance(cause, ValueError):  # the second line of datasets' own has the names to choose from
+            why = " ".join(str(cause).splitlines()[:2]).rstrip(".") or why
+        if "gated dataset" in why:
+            why += f"; {LOGIN}"
+        return UserError(f"{self._setting} cannot be read from the hub: {why}.")
 
 
 class Hub(Source):
@@ -156,6 +165,11 @@ class Hub(Source):
         self.field, self.group_field = field, group_field
         require_range(BOUND, max_bytes, 1, LARGEST_BOUND)
         self.max_bytes = max_bytes
+
+    @property
+    def commit(self) -> str:
+        """The commit behind ``revision``: what is really read."""
+        return self.rows.commit
 
     def documents(self) -> Iterator[Document]:
         group: str | None = None

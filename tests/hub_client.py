@@ -1,0 +1,61 @@
+"""Points this process, or a command, to a hub on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from huggingface_hub import close_session, constants
+
+from experiments import experiment
+from tests import hub_server
+from tests.experiments import tiny
+from tests.hostile import Answer, answer
+
+NOWHERE = "http://127.0.0.1:9"
+TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+
+
+@contextmanager
+def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
+    """Serves an empty hub, which this process takes for the only one, with its cache in the folder ``cache``.
+
+    The libraries read their environment when they were imported. No run draws its figure, which takes a second.
+    """
+    from datasets import config  # here, as it takes a second
+
+    with hub_server.serve() as hub:
+        for name in TOKENS:
+            patch.delenv(name, raising=False)
+        patch.setenv("no_proxy", "127.0.0.1,localhost")
+        patch.setattr(constants, "ENDPOINT", hub.endpoint)
+        address = hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+        patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address)
+        patch.setattr(constants, "HF_HUB_OFFLINE", False)
+        patch.setattr(constants, "HF_HUB_CACHE", str(cache / "hub"))
+        patch.setattr(constants, "HF_TOKEN_PATH", str(cache / "token"))
+        patch.setattr(config, "HF_ENDPOINT", hub.endpoint)
+        patch.setattr(config, "HF_DATASETS_CACHE", cache / "datasets")
+        patch.setattr(config, "USE_PARQUET_EXPORT", False)  # it asks another server
+        patch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
+        close_session()  # which may have read a proxy
+        yield hub
+
+
+def environment(hub: hub_server.Hub, home: Path) -> dict[str, str]:
+    """The environment of a process that takes ``hub`` for the only one."""
+    own = {name: value for name, value in os.environ.items() if name not in TOKENS}
+    return own | {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "no_proxy": "127.0.0.1,localhost"}
+
+
+def run(folder: Path, *more: str) -> Answer:
+    """Trains two steps on the tiny corpus, unless ``more`` names another one."""
+    left_out = ("encoder", "weights", "budget.steps")
+    given = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
+    if any(text.startswith("corpus=") for text in more):
+        given = [text for text in given if not text.startswith(("corpus=", "corpus.path="))]
+    options = ["budget.steps=2", f"run_dir={folder / 'run'}", "threads=1", *more]
+    return answer("experiments.run", *given, *options, folder=folder)

@@ -1,0 +1,319 @@
+"""A small Hugging Face hub on this machine: models and data sets over plain HTTP, with what goes wrong there.
+
+It answers as the hub does to a client that has no Xet: `api/<kind>/<id>`, `tree`, `paths-info` and `resolve`, with
+commits, ETags and ranges; weights and tables are redirected to another origin, as the hub does for large files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+LARGE = (".safetensors", ".bin", ".parquet")  # what the hub keeps apart from git
+VERBS = ("revision", "tree", "paths-info")
+TOKEN = "hf_right"
+Access = Literal["open", "private", "gated", "disabled"]
+
+
+class Blob:
+    """A file of a repository, read when it is asked for."""
+
+    def __init__(self, content: bytes | Path) -> None:
+        self.content = content
+
+    @cached_property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.read()).hexdigest()
+
+    @property
+    def size(self) -> int:
+        return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
+
+    def read(self) -> bytes:
+        return self.content if isinstance(self.content, bytes) else self.content.read_bytes()
+
+
+@dataclass
+class Repository:
+    """A model or data set.
+
+    Attributes:
+        access: "open"; "private", which is as if it were not there; "gated", whose files alone are closed;
+            or "disabled", by the hub itself. ``TOKEN`` opens private ones, and gated ones whose terms are
+            ``accepted``.
+        commits: files of each commit.
+        refs: commits by the names of branches.
+    """
+
+    access: Access = "open"
+    accepted: bool = False
+    commits: dict[str, dict[str, Blob]] = field(default_factory=dict)
+    refs: dict[str, str] = field(default_factory=dict)
+
+
+class Request(NamedTuple):
+    """A request as it came: ``range`` and ``token`` are None where the header is absent."""
+
+    method: str
+    path: str
+    range: str | None
+    token: str | None
+
+
+class Hub:
+    """What the server serves, and what it was asked for.
+
+    Attributes:
+        endpoint: its address.
+        requests: all requests so far, in their order.
+        cuts: by a file's name, how many bytes of each of its next answers are sent, and how the connection then
+            ends: by "close", or by "reset".
+        status: of every answer, as from something that stands before the hub; None: there is nothing.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self.repositories: dict[tuple[str, str], Repository] = {}
+        self.blobs: dict[str, tuple[str, Blob]] = {}
+        self.requests: list[Request] = []
+        self.cuts: dict[str, list[tuple[int, Literal["close", "reset"]]]] = {}
+        self.status: int | None = None
+
+    def publish(
+        self,
+        name: str,
+        files: Path | Mapping[str, bytes],
+        *,
+        kind: Literal["models", "datasets"] = "models",
+        branch: str = "main",
+        access: Access = "open",
+    ) -> str:
+        """Makes ``files`` the newest commit of a ``branch`` of the repository ``name``; returns the commit."""
+        if isinstance(files, Path):
+            paths = [path for path in sorted(files.rglob("*")) if path.is_file()]
+            blobs = {path.relative_to(files).as_posix(): Blob(path) for path in paths}
+        else:
+            blobs = {path: Blob(content) for path, content in files.items()}
+        listing = "".join(f"{path} {blob.sha256}\n" for path, blob in blobs.items())
+        commit = hashlib.sha1(f"{name}\n{listing}".encode()).hexdigest()
+        repository = self.repositories.setdefault((kind, name), Repository())
+        repository.access = access
+        repository.commits[commit] = blobs
+        repository.refs[branch] = commit
+        self.blobs |= {blob.sha256: (path, blob) for path, blob in blobs.items()}
+        return commit
+
+    def asked(self, path: str, method: str = "GET") -> list[Request]:
+        """The requests so far by ``method`` whose path contains ``path``."""
+        return [request for request in self.requests if request.method == method and path in request.path]
+
+
+class Refusal(Exception):
+    """An answer by which the hub refuses: its status, the code and the message in its headers."""
+
+    def __init__(self, status: int, code: str | None, message: str) -> None:
+        self.status, self.code, self.message = status, code, message
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub: Hub  # of the class that `serve` makes
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        self._body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ") or None
+        path = urlsplit(self.path).path
+        self.hub.requests.append(Request(self.command, path, self.headers.get("Range"), token))
+        try:
+            if self.hub.status is not None:
+                raise Refusal(self.hub.status, None, "")
+            self._route([unquote(part) for part in path.strip("/").split("/")], token)
+        except Refusal as refusal:
+            headers = {"X-Error-Message": refusal.message, "X-Error-Code": refusal.code}
+            given = {name: value for name, value in headers.items() if value}
+            self._send(refusal.status, json.dumps({"error": refusal.message}).encode(), given)
+        except (BrokenPipeError, ConnectionResetError):  # the client has left
+            self.close_connection = True
+
+    def _route(self, parts: list[str], token: str | None) -> None:
+        if parts[0] == "cdn":
+            path, blob = self.hub.blobs[parts[1]]
+            self._file(path, blob, {"ETag": f'"{blob.sha256}"'})
+        elif parts[0] == "api" and len(parts) > 2:
+            at = next((at for at, part in enumerate(parts) if at > 2 and part in VERBS), len(parts))
+            self._api(parts[1], "/".join(parts[2:at]), parts[at:], token)
+        elif "resolve" in parts:
+            at = parts.index("resolve")
+            kind = "datasets" if parts[0] == "datasets" else "models"
+            name = "/".join(parts[1 if kind == "datasets" else 0 : at])
+            self._resolve(kind, name, parts[at + 1], "/".join(parts[at + 2 :]), token)
+        else:
+            raise Refusal(404, None, "Sorry, we can't find the page you are looking for.")
+
+    def _repository(self, kind: str, name: str, token: str | None) -> Repository:
+        if token is not None and token != TOKEN:
+            raise Refusal(401, None, "Invalid credentials in Authorization header")
+        repository = self.hub.repositories.get((kind, name))
+        if repository is None or (repository.access == "private" and token is None):
+            if token is None:  # not to betray what is private
+                raise Refusal(401, "RepoNotFound", "Invalid username or password.")
+            raise Refusal(404, "RepoNotFound", "Repository not found")
+        if repository.access == "disabled":
+            raise Refusal(403, None, "Access to this resource is disabled.")
+        return repository
+
+    @staticmethod
+    def _commit(repository: Repository, revision: str) -> str:
+        commit = repository.refs.get(revision, revision)
+        if commit not in repository.commits:
+            raise Refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        return commit
+
+    def _api(self, kind: str, name: str, rest: list[str], token: str | None) -> None:
+        repository = self._repository(kind, name, token)
+        verb = rest[0] if rest else "revision"
+        commit = self._commit(repository, rest[1] if rest else "main")
+        files = repository.commits[commit]
+        value: Any
+        if verb == "revision":
+            value = {
+                "_id": "0", "id": name, "modelId": name, "sha": commit, "private": repository.access == "private",
+                "gated": "auto" if repository.access == "gated" else False, "disabled": False, "downloads": 0,
+                "likes": 0, "tags": [], "siblings": [{"rfilename": path} for path in files],
+            }  # fmt: skip
+        elif verb == "tree":
+            below = "".join(f"{part}/" for part in rest[2:])
+            deep = "recursive=true" in urlsplit(self.path).query.lower()
+            value = [_entry(path, files) for path in _listed(files, below, deep)]
+            if below and not value:
+                raise Refusal(404, "EntryNotFound", f"{below} does not exist on {rest[1]}")
+        else:
+            asked = re.findall(r"paths=([^&]*)", self._body)
+            paths = [unquote(path.replace("+", " ")) for path in asked]
+            there = [path for path in paths if path in files or any(p.startswith(f"{path}/") for p in files)]
+            value = [_entry(path, files) for path in there]
+        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+    def _resolve(self, kind: str, name: str, revision: str, path: str, token: str | None) -> None:
+        repository = self._repository(kind, name, token)
+        if repository.access == "gated" and not (token and repository.accepted):
+            said = "You are not in the authorized list" if token else "You must be authenticated to access it"
+            raise Refusal(403 if token else 401, "GatedRepo", f"Access to {name} is restricted. {said}.")
+        commit = self._commit(repository, revision)
+        if path not in repository.commits[commit]:
+            raise Refusal(404, "EntryNotFound", "Entry not found")
+        blob = repository.commits[commit][path]
+        about = {"X-Repo-Commit": commit}
+        if not path.endswith(LARGE):
+            self._file(path, blob, about | {"ETag": f'"{_git_id(blob)}"'})
+            return
+        about |= {"X-Linked-ETag": f'"{blob.sha256}"', "X-Linked-Size": str(blob.size)}
+        # By another name of this machine, hence from another origin: a token must not be sent there.
+        self._send(302, b"", about | {"Location": f"http://localhost:{self.hub.port}/cdn/{blob.sha256}"})
+
+    def _file(self, path: str, blob: Blob, headers: dict[str, str]) -> None:
+        content = blob.read()
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+        if asked is None:
+            first, last, status = 0, len(content) - 1, 200
+        else:
+            first, last = int(asked[1]), min(int(asked[2] or len(content)), len(content) - 1)
+            if first >= len(content):
+                raise Refusal(416, None, "Range Not Satisfiable")
+            status, headers = 206, headers | {"Content-Range": f"bytes {first}-{last}/{len(content)}"}
+        headers = headers | {"Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}
+        cut = None
+        if self.command == "GET" and self.hub.cuts.get(path):
+            cut = self.hub.cuts[path].pop(0)
+        self._send(status, content[first : last + 1], headers, cut)
+
+    def _send(
+        self, status: int, content: bytes, headers: Mapping[str, str], cut: tuple[int, str] | None = None
+    ) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if cut is None:
+            self.wfile.write(content)
+            return
+        self.wfile.write(content[: cut[0]])
+        self.wfile.flush()
+        self.close_connection = True
+        if cut[1] == "reset":  # closing without lingering, and without a shutdown before, sends RST instead of FIN
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            os.close(self.connection.detach())
+
+
+def _listed(files: Mapping[str, Blob], below: str, deep: bool) -> list[str]:
+    """Files and folders inside of ``below``, at any depth or only right there."""
+    found = set()
+    for path in files:
+        if path.startswith(below):
+            parts = path.removeprefix(below).split("/")
+            found |= {below + "/".join(parts[: number + 1]) for number in range(len(parts) if deep else 1)}
+    return sorted(found)
+
+
+def _git_id(blob: Blob) -> str:
+    return hashlib.sha1(b"blob %d\0" % blob.size + blob.read()).hexdigest()
+
+
+def _entry(path: str, files: Mapping[str, Blob]) -> dict[str, Any]:
+    """A file or folder as listings have it."""
+    if path not in files:
+        return {"type": "directory", "oid": hashlib.sha1(path.encode()).hexdigest(), "size": 0, "path": path}
+    blob = files[path]
+    entry = {"type": "file", "oid": _git_id(blob), "size": blob.size, "path": path}
+    if path.endswith(LARGE):
+        entry["lfs"] = {"oid": blob.sha256, "size": blob.size, "pointerSize": 130}
+    return entry
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+@contextmanager
+def serve() -> Iterator[Hub]:
+    """Serves an empty hub on a free port until the context ends."""
+    handler = type("Handler", (_Handler,), {})
+    server = _Server(("127.0.0.1", 0), handler)
+    hub = handler.hub = Hub(server.server_port)  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,292 @@
+"""Models of the hub, from a server on this machine: found, refused, cut off, and kept in the cache."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from huggingface_hub import constants
+from sentence_transformers import SentenceTransformer
+
+import encoders
+from data.errors import UserError
+from encoders.transformer import Transformer
+from tests import hub_server
+from tests.analysis.senteval import small_data
+from tests.encoders import models
+from tests.experiments import tiny
+from tests.hostile import answer, snapshot
+from tests.hub_client import NOWHERE, connected, environment, run
+
+ROOT = Path(__file__).resolve().parents[1]
+SENTENCES = ["the cat sat on the mat", "", "a dog"]
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sentence-transformers folder, as it is published: with files beside it that are not downloaded."""
+    folder = tmp_path_factory.mktemp("published") / "tiny"
+    sizes: dict[str, Any] = {
+        "num_hidden_layers": 1,
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
+    models.tiny(shape=models.shape(**sizes), pooling="max").save(folder)
+    (folder / ".gitattributes").write_text("*.safetensors filter=lfs\n")
+    (folder / "encoder.json").unlink()  # ours
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "model.onnx").write_bytes(b"another format")
+    return folder
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
+    with connected(tmp_path / "cache", monkeypatch) as hub:
+        yield hub
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+# -- models
+
+
+def test_a_published_encoder_is_the_same(folder: Path, hub: hub_server.Hub) -> None:
+    commit = hub.publish("org/tiny", folder)
+    encoder = encoders.load("org/tiny")
+    assert (encoder.weights, encoder.origin) == ("pretrained", f"org/tiny, revision {commit[:12]}")
+    expected = SentenceTransformer(str(folder), device="cpu").encode(SENTENCES[::2])  # by max, as 1_Pooling has it
+    assert encoder.encode(SENTENCES[::2]) == pytest.approx(expected, abs=1e-6)
+    assert not hub.asked("onnx") and not hub.asked("README.md")
+    first = [request.path.rsplit("/", 1)[-1] for request in hub.asked("org/tiny", "GET")]
+    assert first.count("tokenizer.json") == 1 and len(hub.asked("/cdn/")) == 1
+
+
+def test_training_and_evaluating_by_name(folder: Path, hub: hub_server.Hub, tmp_path: Path) -> None:
+    commit = hub.publish("org/tiny-roberta", folder)
+    named = ("encoder=transformer", "encoder.name=org/tiny-roberta", "weights=pretrained")
+    trained = run(tmp_path, *named)
+    assert trained.status == 0, trained.error
+    card = (tmp_path / "run" / "encoder" / "README.md").read_text()
+    assert f"org/tiny-roberta, revision {commit[:12]}" in card
+    assert json.loads((tmp_path / "run" / "quick.json").read_text())["weights"] == "pretrained"
+    data = small_data.folder(tmp_path / "senteval")
+    given = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", f"cache={tmp_path / 'cache'}"]
+    found = answer("experiments.evaluate", "model=org/tiny-roberta", *given, folder=tmp_path)
+    assert found.status == 0, found.error
+    results = json.loads(next((tmp_path / "evaluations").rglob("senteval.json")).read_text())
+    assert [*results["tasks"]] == ["CR", "STS12"] and results["model"]["name"] == "org/tiny-roberta"
+
+
+@pytest.mark.parametrize("weights", ["auto", "pretrained"])
+@pytest.mark.parametrize(
+    ("name", "token", "access", "parts"),
+    [
+        ("org/tinny", None, "open", ["there is none of this name", "if it is private: run `hf auth login`"]),
+        ("FacebookAI/roberta-bse", hub_server.TOKEN, "open", ["did you mean roberta-base?"]),
+        ("org/tiny", None, "private", ["there is none of this name", "HF_TOKEN"]),
+        ("org/tiny", None, "gated", ["accept its terms on http://127.0.0.1:", "org/tiny, then log in"]),
+        ("org/tiny", hub_server.TOKEN, "gated", ["accept its terms on"]),
+        ("org/tiny", "hf_expired", "open", ["a valid token is needed", "or set HF_TOKEN."]),
+        ("org/tiny", None, "disabled", ["has disabled it."]),
+        ("org/empty", None, "open", ["org/empty on 127.0.0.1:", "has no config.json: not a transformers model."]),
+        ("no name/at all", None, "open", ["'no name/at all' cannot be downloaded"]),
+    ],
+)  # fmt: skip
+def test_what_the_hub_refuses_is_one_line_and_no_reason_to_fall_back(
+    name: str, token: str | None, access: hub_server.Access, parts: list[str], weights: str, folder: Path,
+    hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    hub.publish("org/tiny", folder, access=access)
+    hub.publish("org/empty", {"README.md": b"nothing yet"})
+    if token is not None:
+        monkeypatch.setenv("HF_TOKEN", token)
+    options: dict[str, Any] = {"weights": weights, "shape": {"model_type": "roberta"}, "texts": models.texts}
+    with pytest.raises(UserError) as refusal:
+        Transformer(name=name, **options)
+    assert all(part in str(refusal.value) for part in parts) and "\n" not in str(refusal.value)
+
+
+def test_a_misspelt_name_ends_the_command_before_anything_is_written(hub: hub_server.Hub, tmp_path: Path) -> None:
+    tiny.corpus(tmp_path)
+    before = snapshot(tmp_path)
+    found = run(tmp_path, "encoder=distilroberta-base", "encoder.name=org/distilroberta-bse", "weights=auto")
+    assert found.refused("The model 'org/distilroberta-bse' cannot be downloaded: there is none"), found.error
+    assert snapshot(tmp_path) == before
+    data = small_data.folder(tmp_path / "senteval")
+    found = answer("experiments.evaluate", "model=org/tinny", f"data={data}", "tasks=[CR]", folder=tmp_path)
+    assert found.refused("The model 'org/tinny' cannot be downloaded: there is none"), found.error
+    assert not (tmp_path / "evaluations").exists()
+
+
+def test_a_private_and_a_gated_model_with_a_login(
+    folder: Path, hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", hub_server.TOKEN)
+    accesses: tuple[hub_server.Access, ...] = ("private", "gated")
+    for access in accesses:
+        hub.publish(f"org/{access}", folder, access=access)
+        hub.repositories["models", f"org/{access}"].accepted = True
+        assert encoders.load(f"org/{access}").encode(["a cat"]).shape == (1, 16)
+    assert {request.token for request in hub.asked("org/")} == {hub_server.TOKEN}
+    assert {request.token for request in hub.asked("/cdn/")} == {None}  # of another origin
+
+
+def test_a_hub_that_fails_is_no_network(folder: Path, hub: hub_server.Hub) -> None:
+    hub.publish("org/tiny-roberta", folder)
+    for hub.status in (403, 429, 503):
+        why = rf"org/tiny-roberta is not on this machine, and the hub \(.*\) answers with HTTP status {hub.status}"
+        with pytest.raises(UserError, match=why):
+            encoders.load("org/tiny-roberta")
+    encoder = Transformer(name="org/tiny-roberta", texts=models.texts, vocab_size=400)
+    assert encoder.fallback is not None and "answers with HTTP status 503" in encoder.fallback
+
+
+def test_pickled_weights_are_not_downloaded(folder: Path, hub: hub_server.Hub, tmp_path: Path) -> None:
+    files = _files(folder)
+    files["pytorch_model.bin"] = files.pop(WEIGHTS)
+    hub.publish("org/pickled", files)
+    found = run(tmp_path, "encoder=transformer", "encoder.name=org/pickled", "weights=pretrained")
+    assert found.refused("org/pickled has no model.safetensors on the hub", "name the folder by encoder.path=")
+    assert not hub.asked("pytorch_model.bin", "HEAD") and not hub.asked("/cdn/")
+
+
+@pytest.mark.slow
+def test_a_model_of_real_size(hub: hub_server.Hub, tmp_path: Path) -> None:
+    """RoBERTa-base with random weights, as commands of their own download, train and evaluate it."""
+    from transformers import RobertaConfig, RobertaForMaskedLM
+
+    published = tmp_path / "published"
+    config = RobertaConfig(vocab_size=50265, max_position_embeddings=514, type_vocab_size=1)
+    RobertaForMaskedLM(config).bfloat16().save_pretrained(published)
+    small = models.tiny().tokenizer
+    small.save_pretrained(published)
+    _widen(published / "tokenizer.json", 50265)
+    commit = hub.publish("FacebookAI/roberta-base", published)
+    hub.cuts[WEIGHTS] = [(100_000_000, "close")]
+
+    def command(name: str, *overrides: str) -> str:
+        program = [sys.executable, str(ROOT / "experiments" / f"{name}.py"), *overrides]
+        home = environment(hub, tmp_path / "home")
+        done = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path, env=home, timeout=600)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    left_out = ("encoder", "weights", "budget.steps", "optimizer.lr")
+    given = [text for text in tiny.overrides(tmp_path) if not text.startswith(left_out)]
+    named = ("objective=declutr", "encoder=roberta-base", "weights=pretrained")
+    command("run", *named, *given, "budget.steps=2", "checkpoint.every=2", f"run_dir={tmp_path / 'run'}")
+    (kept,) = (tmp_path / "home").rglob(f"snapshots/{commit}/{WEIGHTS}")
+    assert kept.read_bytes() == (published / WEIGHTS).read_bytes()
+    ranges = [request.range for request in hub.asked("/cdn/")]
+    assert ranges == [None, "bytes=94371840-"]  # after nine chunks of 10 MiB
+    assert f"FacebookAI/roberta-base, revision {commit[:12]}" in (tmp_path / "run/encoder/README.md").read_text()
+    losses = [line["loss"] for line in tiny.metrics(tmp_path / "run") if "loss" in line]
+    assert len(losses) == 2 and all(0 < loss < 30 for loss in losses)
+    hub.requests.clear()
+    data = small_data.folder(tmp_path / "senteval")
+    given = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", f"cache={tmp_path / 'cache'}"]
+    shown = command("evaluate", "model=FacebookAI/roberta-base", *given)
+    assert "FacebookAI/roberta-base" in shown and not hub.asked("FacebookAI", "HEAD")  # from the cache
+
+
+def _widen(tokenizer: Path, size: int) -> None:
+    """Gives a byte-level BPE words that no text has, up to ``size`` of them."""
+    content = json.loads(tokenizer.read_text())
+    words = content["model"]["vocab"]
+    for number in range(len(words), size):
+        words[f"<unused {number}>"] = number
+    tokenizer.write_text(json.dumps(content))
+
+
+# -- the cache
+
+
+def test_a_second_call_needs_no_hub(
+    folder: Path, hub: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = _files(folder)
+    first = hub.publish("org/tiny", files)
+    expected = encoders.load("org/tiny").encode(SENTENCES)
+    hub.publish("org/tiny", files | {"README.md": b"changed"})
+    hub.requests.clear()
+    again = encoders.load("org/tiny")
+    assert again.origin.endswith(first[:12]) and np.array_equal(again.encode(SENTENCES), expected)
+    assert hub.requests == []
+    monkeypatch.setattr(constants, "ENDPOINT", NOWHERE)
+    assert np.array_equal(encoders.load("org/tiny").encode(SENTENCES), expected)
+    (next((tmp_path / "cache").rglob(f"snapshots/*/{WEIGHTS}"))).unlink()
+    with pytest.raises(UserError, match=r"org/tiny is not on this machine, and the hub .* is not reachable"):
+        encoders.load("org/tiny")
+
+
+def test_weights_are_of_the_commit_of_their_settings(
+    folder: Path, hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = _files(folder)
+    first = hub.publish("org/tiny", files)
+    load = encoders.models.load_tokenizer
+
+    def commit_meanwhile(*arguments: object) -> object:
+        hub.publish("org/tiny", files | {WEIGHTS: b"of another model"})
+        return load(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("encoders.models.load_tokenizer", commit_meanwhile)
+    encoder = encoders.load("org/tiny")
+    assert encoder.origin.endswith(first[:12]) and encoder.encode(["a cat"]).shape == (1, 16)
+
+
+# -- connections that are cut
+
+
+def test_a_closed_connection_is_gone_on_with(
+    folder: Path, hub: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 512)  # the library keeps whole chunks
+    hub.publish("org/tiny", folder)
+    hub.cuts[WEIGHTS] = [(3000, "close")]
+    encoders.load("org/tiny")
+    ranges = [request.range for request in hub.asked("/cdn/")]
+    assert ranges == [None, "bytes=2560-"]
+    (kept,) = (tmp_path / "cache").rglob(f"snapshots/*/{WEIGHTS}")
+    assert kept.read_bytes() == (folder / WEIGHTS).read_bytes()
+
+
+def test_a_connection_that_is_reset_is_one_line_and_the_next_call_fetches_what_is_missing(
+    folder: Path, hub: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = hub.publish("org/tiny", folder)
+    hub.cuts[WEIGHTS] = [(3000, "reset")]
+    given = ("encoder=transformer", "encoder.name=org/tiny", "weights=auto")
+    found = run(tmp_path, *given)
+    assert found.refused("The download of org/tiny broke off (", "): run it again."), found.error
+    assert not list((tmp_path / "cache").rglob(f"snapshots/*/{WEIGHTS}"))
+    with monkeypatch.context() as patch:
+        patch.setattr(constants, "ENDPOINT", NOWHERE)
+        with pytest.raises(UserError, match="not on this machine"):  # settings are there, weights are not
+            encoders.load("org/tiny")
+    hub.requests.clear()
+    assert encoders.load("org/tiny").weights == "pretrained"
+    fetched = [request.path for request in hub.asked("/resolve/", "HEAD")]
+    assert fetched == ["/org/tiny/resolve/main/config.json", f"/org/tiny/resolve/{first}/{WEIGHTS}"]
+    assert len(hub.asked("/cdn/")) == 1 and not hub.asked("/resolve/")
+
+
+def test_a_new_commit_is_noticed_where_the_download_was_cut(folder: Path, hub: hub_server.Hub) -> None:
+    files = _files(folder)
+    hub.publish("org/tiny", files)
+    hub.cuts[WEIGHTS] = [(3000, "reset")]
+    with pytest.raises(UserError, match="broke off"):
+        encoders.load("org/tiny")
+    second = hub.publish("org/tiny", files | {"vocab.txt": b"new"})
+    assert encoders.load("org/tiny").origin.endswith(second[:12])

@@ -1,0 +1,173 @@
+"""Data sets of the hub, from a server on this machine: read by every configuration, refused, kept in the cache."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from huggingface_hub import constants
+from pyarrow import parquet
+
+from data.errors import UserError
+from data.files import read_yaml
+from data.sources.base import normalise
+from data.sources.hub import Hub
+from experiments import compose, signatures
+from tests import hub_server
+from tests.experiments import tiny
+from tests.hub_client import NOWHERE, connected, run
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
+    with connected(tmp_path / "cache", monkeypatch) as hub:
+        yield hub
+
+
+CARD = """---
+configs:
+- config_name: wikitext-103-raw-v1
+  data_files: [{split: train, path: wikitext-103-raw-v1/train-*}]
+- config_name: wikitext-2-raw-v1
+  data_files: [{split: train, path: wikitext-2-raw-v1/train-*}]
+---
+"""
+PARQUET = "refs/convert/parquet"
+
+
+def _table(rows: list[str]) -> bytes:
+    file = io.BytesIO()
+    parquet.write_table(pa.table({"text": rows}), file, row_group_size=16)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    path = tiny.corpus(tmp_path_factory.mktemp("rows"))
+    return [json.loads(line)["text"] for line in path.read_text().splitlines()]
+
+
+def _publish_data(hub: hub_server.Hub, rows: list[str]) -> dict[str, str]:
+    """Publishes the data sets that the suite's configurations name, as the hub has them; returns their commits."""
+    whole, half = _table(rows), len(rows) // 2
+    articles = [line for row in rows for line in (" = Title = \n", "", f" {row} \n")]
+    wikitext = {f"wikitext-{size}-raw-v1/train-00000-of-00001.parquet": _table(articles) for size in (103, 2)}
+    openwebtext = {
+        f"plain_text/train-0000{part}-of-00002.parquet": _table(rows[part * half :][:half]) for part in (0, 1)
+    }
+    lm1b = {"plain_text/train/0000.parquet": whole, "plain_text/test/0000.parquet": _table(["not for training"])}
+    script = {"lm1b.py": b"raise SystemExit", "README.md": CARD.encode()}
+    hub.publish("billion-word-benchmark/lm1b", script, kind="datasets")
+    return {
+        "hub": hub.publish("org/texts", {"train.parquet": whole}, kind="datasets"),
+        "wikitext103": hub.publish(
+            "Salesforce/wikitext", wikitext | {"README.md": CARD.encode()}, kind="datasets"
+        ),
+        "openwebtext": hub.publish("Skylion007/openwebtext", openwebtext, kind="datasets"),
+        "lm1b": hub.publish("billion-word-benchmark/lm1b", lm1b, kind="datasets", branch=PARQUET),
+    }
+
+
+SMALL = ("encoder=roberta-mini", "weights=random", "encoder.vocab_size=320", "corpus.dev_fraction=0.2",
+         "encoder.shape={model_type: roberta, num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, "
+         "intermediate_size: 32}")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("corpus", "named"),
+    [("hub", "corpus.dataset=org/texts"), ("wikitext103", None), ("openwebtext", None), ("lm1b", None)],
+)
+def test_the_configured_data_sets(
+    corpus: str, named: str | None, rows: list[str], hub: hub_server.Hub, tmp_path: Path
+) -> None:
+    commits = _publish_data(hub, rows)
+    config = compose.check([f"corpus={corpus}", *([named] if named else [])])
+    source = signatures.build(config["corpus"], "corpus")
+    found = [normalise(document.text) for document in source.documents()]
+    assert found == ([f"= Title = {row}" for row in rows] if corpus == "wikitext103" else rows)
+    assert source.commit == commits[corpus]
+    assert not hub.asked("plain_text/test") and not hub.asked("wikitext-2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("corpus", ["hub", "wikitext103", "openwebtext"])
+def test_a_run_on_a_data_set(corpus: str, rows: list[str], hub: hub_server.Hub, tmp_path: Path) -> None:
+    commits = _publish_data(hub, rows)
+    found = run(tmp_path, *SMALL, f"corpus={corpus}", *["corpus.dataset=org/texts"] * (corpus == "hub"))
+    assert found.status == 0, found.error
+    assert read_yaml(tmp_path / "run" / "config.yaml")["corpus"]["revision"] == commits[corpus]
+
+
+def test_a_run_is_repeated_without_the_hub(
+    rows: list[str], hub: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = _publish_data(hub, rows)["lm1b"]
+    assert run(tmp_path, *SMALL, "corpus=lm1b").status == 0
+    assert read_yaml(tmp_path / "run" / "config.yaml")["corpus"]["revision"] == commit
+    monkeypatch.setattr(constants, "ENDPOINT", NOWHERE)
+    again = [*SMALL, "corpus=lm1b", f"run_dir={tmp_path / 'again'}"]
+    assert run(tmp_path, *again).refused("is not reachable", "nor does corpus.revision=<commit> of an earlier run")
+    assert run(tmp_path, *again, f"corpus.revision={commit}").status == 0
+    weights = [tmp_path / name / "encoder" / "model.safetensors" for name in ("run", "again")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_a_new_commit_is_another_corpus(rows: list[str], hub: hub_server.Hub) -> None:
+    hub.publish("org/texts", {"train.parquet": _table(rows)}, kind="datasets")
+    first = Hub(dataset="org/texts")
+    assert len(list(first.documents())) == len(rows)
+    hub.publish("org/texts", {"train.parquet": _table(rows[:20])}, kind="datasets")
+    second = Hub(dataset="org/texts")
+    assert len(list(second.documents())) == 20 and second.fingerprint != first.fingerprint
+    assert len(list(first.documents())) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "token", "access", "parts"),
+    [
+        (dict(dataset="org/txts"), None, "open", ["there is none of this name", "or set HF_TOKEN"]),
+        (dict(dataset="org/texts"), None, "private", ["there is none of this name", "if it is private"]),
+        (dict(dataset="org/texts"), None, "gated", ["is a gated dataset", "run `hf auth login`, or set HF_TOKEN"]),
+        (dict(dataset="org/texts"), hub_server.TOKEN, "gated", ["/datasets/org/texts to ask for access"]),
+        (dict(dataset="org/texts"), "hf_expired", "open", ["a valid token is needed"]),
+        (dict(dataset="org/texts", revision="v1"), None, "open", ["it has no revision 'v1'", "org/texts/commits"]),
+        (dict(dataset="org/texts", revision="0" * 40), None, "open", ["it has no revision '000"]),
+        (dict(dataset="org/texts", files="test/*.parquet"), None, "open", ["(corpus.files=test/*.parquet)"]),
+        (dict(dataset="org/texts", split="tran"), None, "open", ["Bad split: tran. Available splits: ['train']"]),
+        (dict(dataset="Salesforce/wikitext"), None, "open", ["wikitext-103-raw-v1", "wikitext-2-raw-v1"]),
+        (dict(dataset="billion-word-benchmark/lm1b"), None, "open", ["scripts are no longer supported"]),
+    ],
+)  # fmt: skip
+def test_what_the_hub_refuses_of_a_data_set_is_one_line(
+    given: dict[str, Any], token: str | None, access: hub_server.Access, parts: list[str], rows: list[str],
+    hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    _publish_data(hub, rows)
+    hub.repositories["datasets", "org/texts"].access = access
+    if token is not None:
+        monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(UserError) as refusal:
+        list(Hub(**given).read())
+    assert all(part in str(refusal.value) for part in (f"corpus.dataset={given['dataset']}", *parts))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_data_set_that_is_refused_leaves_nothing_behind(
+    rows: list[str], hub: hub_server.Hub, tmp_path: Path
+) -> None:
+    _publish_data(hub, rows)
+    for given, part in (("revision=v1", "it has no revision 'v1'"), ("split=tran", "Bad split: tran")):
+        found = run(tmp_path, *SMALL, "corpus=hub", "corpus.dataset=org/texts", f"corpus.{given}")
+        assert found.refused("corpus.dataset=org/texts", part), found.error
+    assert not (tmp_path / "run").exists() and not list(tmp_path.rglob("*.part"))
+
+
+def test_a_table_is_read_on_after_the_connection_was_closed(rows: list[str], hub: hub_server.Hub) -> None:
+    commit = hub.publish("org/texts", {"train.parquet": _table(rows)}, kind="datasets")
+    hub.cuts["train.parquet"] = [(1000, "close")]
+    assert [document.text for document in Hub(dataset="org/texts", revision=commit).documents()] == rows
