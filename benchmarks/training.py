@@ -1,6 +1,6 @@
 """A DeCLUTR training step against the published recipe built from public parts: same spans, same model.
 
-    python benchmarks/training.py [--precision fp32|bf16] [--documents 16] [--rounds 3]
+    python benchmarks/training.py [--precision fp32|bf16] [--documents 16] [--rounds 3] [--packed]
 
 The published recipe decodes every span to text and tokenises it again, pads anchors to the longest anchor and
 positives to the longest positive, projects every position of both to the vocabulary, and takes
@@ -19,6 +19,7 @@ import copy
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -107,6 +108,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=16, help="N, documents a step")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--groups", type=int, default=6, help="sub-batches of similar length in ours")
+    parser.add_argument("--packed", action="store_true", help="ours with packed rows, too, without padding")
     options = parser.parse_args()
 
     source = Pydocs()
@@ -135,16 +137,19 @@ def main() -> None:
         drawn = [sampler.draw(len(unit), generator(number, i)) for i, unit in enumerate(documents(number))]
         return published_step(model, tokenizer, mask, documents(number), drawn)
 
-    def ours(number: int) -> torch.Tensor:
+    def ours(encoder: Transformer, number: int) -> torch.Tensor:
         # draw() takes the spans first, so the same generator gives the same spans
         examples = [
             objective.draw(unit, encoder.format, generator(number, i)) for i, unit in enumerate(documents(number))
         ]
         return objective.loss(encoder, objective.collate(examples, encoder.format)).total
 
-    steps = {
-        "published recipe": trainer(model, published, options.precision),
-        "ours": trainer(encoder, ours, options.precision),
+    trained = {"ours": encoder}
+    if options.packed:
+        trained["ours, packed"] = copy.deepcopy(encoder)
+        trained["ours, packed"].force_packing = True
+    steps = {"published recipe": trainer(model, published, options.precision)} | {
+        name: trainer(each, partial(ours, each), options.precision) for name, each in trained.items()
     }
     tokens, padded, groups_padded = [], [], []
     seconds: dict[str, list[float]] = {name: [] for name in steps}
@@ -172,6 +177,9 @@ def main() -> None:
     for name, times in seconds.items():
         rate = [count / second for count, second in zip(tokens, times, strict=True)]
         print(f"{name:>17}: {median(rate):8.0f} real tokens/s (min {min(rate):.0f}, max {max(rate):.0f})")
+    if options.packed:
+        gains = [a / b for a, b in zip(seconds["ours"], seconds["ours, packed"], strict=True)]
+        print(f"{'packed':>17}: {median(gains):8.2f} times ours (min {min(gains):.2f}, max {max(gains):.2f})")
     print(f"{'ratio':>17}: {median(ratios):8.2f} (min {min(ratios):.2f}, max {max(ratios):.2f})")
     fill = np.sum(tokens) / np.sum(groups_padded)
     print(

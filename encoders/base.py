@@ -73,12 +73,32 @@ class Encoder(nn.Module, ABC):
         On a CPU an encoder that computes padding runs over sub-batches of similar length.
         """
         groups: list[np.ndarray] = []
-        if self.computes_padding and tokens.ids.device.type == "cpu":
+        if self.computes_padding and tokens.ids.device.type == "cpu" and not self.packs(tokens):
             groups = length_groups(tokens.lengths.numpy(), MOST_GROUPS, WORTH)
         if len(groups) < 2:
             return self(tokens).sentence
         parts = [self(tokens.rows(torch.from_numpy(rows))).sentence for rows in groups]
         return torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(groups)))]
+
+    def padded_because(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
+        """Returns why ``forward`` does not pack a batch into one sequence without padding, or None if it does.
+
+        Args:
+            device: of the batch.
+            dtype: that its products are computed in.
+            longest: tokens of its longest row.
+        """
+        return f"{type(self).__name__} has no packed forward pass"
+
+    def packs(self, tokens: Tokens) -> bool:
+        """Whether ``forward`` packs ``tokens``: a caller need not sort them by length then."""
+        longest = int(tokens.lengths.max()) if len(tokens) else 0
+        device = tokens.ids.device
+        if torch.is_autocast_enabled(device.type):
+            dtype = torch.get_autocast_dtype(device.type)
+        else:
+            dtype = next((weight.dtype for weight in self.parameters()), torch.float32)
+        return longest > 0 and self.padded_because(device, dtype, longest) is None
 
     @property
     @abstractmethod

@@ -135,6 +135,10 @@ class Concatenated(Encoder):
         self._read_the_same()
         return torch.cat([member.vectors(tokens) for member in self.members], dim=1)
 
+    def padded_because(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
+        reasons = (member.padded_because(device, dtype, longest) for member in self.members)
+        return next(filter(None, reasons), None)
+
     def _read_the_same(self) -> None:
         if not self._same:
             raise ValueError(

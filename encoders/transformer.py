@@ -17,7 +17,7 @@ from data.batch import Tokens
 from data.errors import UserError
 from data.files import write_json
 from data.ranges import require_range
-from encoders import cooccurrence, models, offline, pooler, random_start
+from encoders import cooccurrence, models, offline, pooler, random_start, varlen
 from encoders import folder as folders
 from encoders.base import NO_LIMIT, Encoder, Encoding
 from encoders.dense import Dense
@@ -58,6 +58,7 @@ class Transformer(Encoder):
         fallback: the sentence to warn with if ``weights=auto`` did not get what ``name`` says, else None.
         model: the transformers model, with its head if it has one.
         dense: the linear maps that follow the pooling, none in most folders.
+        force_packing: whether rows are packed on any device and in any precision, where the model can.
 
     It begins in eval mode. Random weights are drawn from torch's global generator, as transformers'
     initialisers take no other.
@@ -139,6 +140,9 @@ class Transformer(Encoder):
             source.fetch()
             self.model = models.load_model(layout.transformer, config, options)
             self.origin = source.origin
+        if attention is None:
+            varlen.enable(self.model)
+        self.force_packing = False
         self.untrained = source.folder is None
         self.weights = source.weights
         self.fallback = source.fallback
@@ -183,13 +187,20 @@ class Transformer(Encoder):
         return self._head is not None
 
     def forward(self, tokens: Tokens) -> Encoding:
-        types = {"token_type_ids": tokens.type_ids} if self._takes_type_ids and tokens.type_ids is not None else {}
-        states = self.backbone(
-            input_ids=tokens.ids, attention_mask=self._attention_mask(tokens), **types
-        ).last_hidden_state  # (B, T, H)
+        if self.packs(tokens):
+            states = varlen.states(self.backbone, tokens, self._takes_type_ids)  # (B, T, H)
+        else:
+            types = {"token_type_ids": tokens.type_ids} if self._takes_type_ids else {}
+            mask = self._attention_mask(tokens)
+            states = self.backbone(input_ids=tokens.ids, attention_mask=mask, **types).last_hidden_state
         read = pooler.pooled(self.backbone, states) if self.pooling == POOLER else None
         sentence = self.dense(pool(states, tokens.mask, self.pooling) if read is None else read)  # (B, D)
         return Encoding(states, tokens.mask, F.normalize(sentence, dim=-1) if self.normalize else sentence)
+
+    def padded_because(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
+        config = self.model.config
+        missing = None if self.force_packing else varlen.no_kernel(config, device, dtype)
+        return varlen.unsupported(config, longest) or missing
 
     def token_logits(self, states: Tensor) -> Tensor:
         """Scores over the vocabulary, of shape (M, V), for M states of shape (M, H).
@@ -337,7 +348,7 @@ class Transformer(Encoder):
         if bool((tokens.lengths == tokens.ids.shape[1]).all()):  # no padding; lengths are on the host
             return None
         config = self.model.config
-        whole = config.model_type in models.SEE_ALL and config._attn_implementation == "sdpa"
+        whole = config.model_type in models.SEE_ALL and config._attn_implementation in ("sdpa", varlen.NAME)
         if not (tokens.mask.is_cuda and whole):
             return tokens.mask
         return models.full_mask(tokens.mask)  # transformers would look into the mask: the host waits for the GPU

@@ -28,7 +28,7 @@ from experiments.optimizer import STARTS, Optimizer
 from experiments.overrides import choice_of, typed
 from experiments.processes import all_threads
 from experiments.progress import Display
-from experiments.run_folder import RunFolder, environment
+from experiments.run_folder import RunFolder, environment, packing
 from experiments.schedules import Schedule
 from experiments.settings import Settings
 from experiments.trainer import Trainer
@@ -110,6 +110,7 @@ def _run(
     display.fact("optimizer", f"{type(trainer.optimizer).__name__}, {rate}")
     if held is not None and settings.resume is None:
         about = environment(accelerator.device, _precision(accelerator), world)
+        about |= packing(parts.encoder, accelerator.device, _precision(accelerator))
         config["optimizer"]["lr"] = trainer.rate
         if commit := getattr(parts.source, "commit", None):  # of the hub, where a branch may move
             config["corpus"]["revision"] = commit

@@ -22,6 +22,7 @@ from omegaconf import OmegaConf
 
 from data.errors import UserError
 from data.files import JOURNAL_BYTES, atomic_write, read_text, refuse_links_out, write_json
+from encoders.base import Encoder
 from experiments.overrides import typed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -150,6 +151,13 @@ def environment(device: torch.device, precision: str, processes: int) -> dict[st
         "threads": torch.get_num_threads(),
         "processes": processes,
     }
+
+
+def packing(encoder: Encoder, device: torch.device, precision: str) -> dict[str, Any]:
+    """Whether the encoder packs every batch into one sequence without padding, and the reason if it does not."""
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
+    reason = encoder.padded_because(device, dtype, encoder.format.max_length)
+    return {"packing": reason is None, "padded_because": reason}
 
 
 def _new(root: Path, name: str) -> Path:

@@ -78,7 +78,8 @@ class Declutr(Objective):
         cache_chunk: None, or the most spans whose activations are held at once: spans are embedded without
             graph, and embedded again chunk by chunk in the backward pass under the same random state (gradient
             caching; Gao et al. 2021). The gradient is exact, memory does not grow with N and P.
-        length_groups: sub-batches of spans of similar length in which the encoder runs, to avoid padding.
+        length_groups: sub-batches of spans of similar length in which the encoder runs, to avoid padding; not used
+            where the encoder packs all spans into one sequence, as transformers do on a GPU.
         legacy_scale: keep the published program's loss of a factor 1 / processes in the contrastive gradient.
 
     Under gradient accumulation each micro-batch is a batch of its own (its spans are each other's negatives, its
@@ -290,7 +291,7 @@ class Declutr(Objective):
 
         lengths = spans.lengths.numpy()
         if self.cache_chunk is None:
-            groups = length_groups(lengths, self.length_groups)
+            groups = length_groups(lengths, 1 if encoder.packs(spans) else self.length_groups)
         else:
             groups = length_chunks(lengths, self.cache_chunk)
         vectors, sums = [], []

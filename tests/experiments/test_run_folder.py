@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from data.errors import UserError
-from experiments.run_folder import Journal, RunFolder, environment
+from experiments.run_folder import Journal, RunFolder, environment, packing
+from tests.encoders.models import tiny
 
 
 def test_runs_of_one_second_get_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,3 +105,11 @@ def test_environment_says_what_a_number_depends_on() -> None:
     found = environment(torch.device("cpu"), "no", 1)
     assert found["packages"]["torch"] == torch.__version__
     assert found["threads"] == torch.get_num_threads()
+
+
+def test_packing_is_recorded_with_the_reason_where_there_is_none() -> None:
+    encoder = tiny()
+    there = packing(encoder, torch.device("cpu"), "fp32")
+    assert there == {"packing": False, "padded_because": "rows are packed on CUDA devices only, not on cpu"}
+    encoder.force_packing = True
+    assert packing(encoder, torch.device("cpu"), "bf16") == {"packing": True, "padded_because": None}

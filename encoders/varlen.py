@@ -1,0 +1,183 @@
+"""A transformer's forward pass over packed rows: one sequence of real tokens, no padding.
+
+    ids (B, T)  ->  (1, N), N real tokens; a token attends to its own row only  ->  states (B, T, H)
+
+Every attention layer gets the rows' borders as cumulative lengths, among the keyword arguments that transformers
+passes on; the attention function is registered with transformers under ``NAME``. (``encoders/packed.py`` packs
+rows for recurrent layers, in another order of the tokens.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig, PreTrainedModel
+
+from data.batch import Tokens
+
+NAME = "packed|sdpa"  # the bar keeps it out of the names that encoder.attention accepts (models.check_attention)
+# Families whose packed states were tested equal to the padded ones. Others count positions or bias attention in a
+# way that does not survive packing (MPNet, DeBERTa), or were never tried; they keep the padded path.
+FAMILIES = frozenset(
+    ("albert", "bert", "camembert", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
+)
+HALF = (torch.float16, torch.bfloat16)
+MOST_HEAD = 192  # width of a head; wider ones have no backward pass with dropout on some GPUs
+
+_sdpa: Callable[..., Any] = AttentionInterface()["sdpa"]
+
+
+def enable(model: PreTrainedModel) -> None:
+    """Gives ``model`` the attention that can run packed, if it is of one of ``FAMILIES`` and uses "sdpa".
+
+    Padded batches still go through "sdpa" itself, with its masks.
+    """
+    config = model.config
+    if _can_pack(config) and config._attn_implementation == "sdpa":
+        model.set_attn_implementation(NAME)
+
+
+def unsupported(config: PretrainedConfig, longest: int) -> str | None:
+    """Returns why a model cannot pack a batch whose longest row has ``longest`` tokens, or None if it can."""
+    if not _can_pack(config):
+        return f"{config.model_type} models have no packed forward pass"
+    if config._attn_implementation != NAME:
+        return f"encoder.attention={config._attn_implementation}"
+    window = getattr(config, "sliding_window", None)
+    if window is not None and longest > window:
+        return f"rows of more than {window} tokens exceed the attention window of {config.model_type}"
+    return None
+
+
+def no_kernel(config: PretrainedConfig, device: torch.device, dtype: torch.dtype) -> str | None:
+    """Returns why no kernel computes packed attention in ``dtype`` on ``device``, or None if one does.
+
+    In float32 on a GPU the padded path is taken: flash attention is for half precision only, and a loop over the
+    rows would cost more than the padding.
+    """
+    if device.type != "cuda":
+        return f"rows are packed on CUDA devices only, not on {device.type}"
+    if dtype not in HALF:
+        return f"flash attention takes float16 and bfloat16, not {str(dtype).removeprefix('torch.')}"
+    head = config.hidden_size // config.num_attention_heads
+    if head % 8 or head > MOST_HEAD:
+        return f"flash attention takes heads of a multiple of 8 and at most {MOST_HEAD} components, not of {head}"
+    if not torch.backends.cuda.is_flash_attention_available() or torch.cuda.get_device_capability(device) < (8, 0):
+        return "this GPU or this build of torch has no flash attention"
+    return None
+
+
+def states(backbone: Any, tokens: Tokens, takes_type_ids: bool) -> Tensor:
+    """Computes the states of ``tokens`` in one packed pass, of shape (B, T, H), 0 at padding.
+
+    Args:
+        backbone: a model that ``enable`` has prepared and that ``unsupported`` does not exclude.
+        tokens: with at least one real token.
+        takes_type_ids: whether the model has segment embeddings.
+    """
+    ids, device = tokens.ids, tokens.ids.device
+    places, ends, longest = _borders(tokens.lengths, ids.shape[1])
+    places, ends = places.to(device, non_blocking=True), ends.to(device, non_blocking=True)
+
+    def pack(block: Tensor) -> Tensor:
+        return block.flatten().index_select(0, places)[None]  # (1, N)
+
+    count = getattr(backbone.embeddings, "create_position_ids_from_input_ids", None)  # RoBERTa and its kin
+    positions = (
+        (places % ids.shape[1])[None] if count is None else pack(count(ids, backbone.embeddings.padding_idx))
+    )
+    types = {}
+    if takes_type_ids and tokens.type_ids is not None:
+        types["token_type_ids"] = pack(tokens.type_ids)
+    packed = backbone(
+        input_ids=pack(ids),
+        # A mask that no implementation of attention takes: if a layer does not get the lengths, the pass fails
+        # instead of attending across rows.
+        attention_mask=torch.zeros(1, 1, 1, 1, dtype=torch.int8, device=device),
+        position_ids=positions,
+        cu_seq_lens_q=ends,
+        cu_seq_lens_k=ends,
+        max_length_q=longest,
+        max_length_k=longest,
+        **types,
+    ).last_hidden_state[0]  # (N, H)
+    padded = packed.new_zeros(ids.numel(), packed.shape[1]).index_copy(0, places, packed)
+    return padded.view(*ids.shape, -1)
+
+
+def _borders(lengths: Tensor, width: int) -> tuple[Tensor, Tensor, int]:
+    """Computes on the host, which so never waits for a GPU, how rows of ``lengths`` are packed.
+
+    Returns:
+        Places of the N real tokens in the flattened block, of shape (N,); 0 and the end of each row that is not
+        empty, int32; tokens of the longest row.
+    """
+    places = (torch.arange(width) < lengths[:, None]).flatten().nonzero().squeeze(1)
+    ends = F.pad(lengths[lengths > 0].cumsum(0), (1, 0)).to(torch.int32)
+    return places, ends, int(lengths.max())
+
+
+def attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    cu_seq_lens_q: Tensor | None = None,
+    max_length_q: int = 0,
+    **more: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention within rows where cumulative lengths are given, else transformers' "sdpa".
+
+    Args:
+        module: the attention layer.
+        query, key, value: of shape (1, heads, N, D) where rows are packed, else (B, heads, T, D).
+        attention_mask: not used where rows are packed.
+        dropout: probability of a weight to be dropped.
+        scaling: of the scores; None: D ** -0.5.
+        cu_seq_lens_q: 0 and the end of each row, of shape (rows + 1,), int32; None where rows are padded.
+        max_length_q: tokens of the longest row.
+        more: further arguments for "sdpa".
+
+    Returns:
+        The output, of shape (1, N, heads, D) or (B, T, heads, D), and None in place of the weights.
+    """
+    if cu_seq_lens_q is None:
+        return _sdpa(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **more)
+    if query.is_cuda and query.dtype in HALF:
+        return _flash(query, key, value, cu_seq_lens_q, max_length_q, dropout, scaling), None
+    return _row_by_row(query, key, value, cu_seq_lens_q, dropout, scaling), None
+
+
+def _row_by_row(
+    query: Tensor, key: Tensor, value: Tensor, ends: Tensor, dropout: float, scaling: float | None
+) -> Tensor:
+    """Reference for any device and type; on a GPU the host waits for ``ends``."""
+    rows = zip(*(part.split(ends.diff().tolist(), dim=2) for part in (query, key, value)), strict=True)
+    found = [F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scaling) for q, k, v in rows]
+    return torch.cat(found, dim=2).transpose(1, 2)
+
+
+def _flash(
+    query: Tensor, key: Tensor, value: Tensor, ends: Tensor, longest: int, dropout: float, scaling: float | None
+) -> Tensor:
+    """Flash attention's kernel, called directly: ``torch.nn.attention.varlen`` has no dropout."""
+    query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))  # (N, heads, D)
+    output, *_ = torch.ops.aten._flash_attention_forward(
+        query, key, value, ends, ends, longest, longest, dropout, False, False, scale=scaling
+    )
+    return output[None]
+
+
+def _can_pack(config: PretrainedConfig) -> bool:
+    return config.model_type in FAMILIES and not getattr(config, "is_decoder", False)  # a decoder's is causal
+
+
+AttentionInterface.register(NAME, attention)
+AttentionMaskInterface.register(NAME, AttentionMaskInterface()["sdpa"])

@@ -1,0 +1,400 @@
+"""Packed rows against padded ones, on a CPU; of the GPU's kernel, its arguments, shapes and gradients."""
+
+from __future__ import annotations
+
+import copy
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import AutoModel
+
+import objectives.declutr
+from data.batch import Batch, Tokens
+from encoders import varlen
+from encoders.concatenated import Concatenated
+from encoders.fingerprint import fingerprint
+from encoders.transformer import Transformer
+from objectives.declutr import Declutr
+from tests.encoders.models import SENTENCES, shape, tiny
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+LENGTHS = (5, 40, 3, 11, 24)  # more tokens in all than the models have positions
+OWN: dict[str, dict[str, Any]] = {
+    "camembert": {"max_position_embeddings": 66},
+    "electra": {"embedding_size": 16},
+    "modernbert": {"local_attention": 80},  # half of it to each side
+    "mpnet": {"max_position_embeddings": 66},
+    "xlm-roberta": {"max_position_embeddings": 66},
+}
+WITH_SEGMENTS = ("albert", "bert", "electra")
+
+
+def packing(family: str = "roberta", *, dropout: float = 0.0, **sizes: Any) -> Transformer:
+    """A tiny encoder that packs on a CPU too."""
+    encoder = tiny(family, shape=shape(family, **OWN.get(family, {}) | sizes), dropout=dropout)
+    encoder.force_packing = True
+    return encoder
+
+
+def padding(encoder: Transformer) -> Transformer:
+    """The same encoder, which pads."""
+    other = copy.deepcopy(encoder)
+    other.force_packing = False
+    return other
+
+
+def tokens_of(encoder: Transformer, lengths: tuple[int, ...] = LENGTHS, *, segments: bool = False) -> Tokens:
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(5, encoder.format.vocab_size, length) for length in lengths]
+    types = [(np.arange(length) > length // 2).astype(np.int64) for length in lengths] if segments else None
+    return Tokens.pad(rows, encoder.format.pad_id, type_ids=types)
+
+
+def gradients_of(encoder: Transformer) -> dict[str, Tensor]:
+    return {
+        name: torch.zeros_like(weight) if weight.grad is None else weight.grad
+        for name, weight in encoder.named_parameters()
+    }
+
+
+def gradients(encoder: Transformer, tokens: Tokens) -> dict[str, Tensor]:
+    """Of a loss over states, sentence vectors and masked tokens."""
+    encoder.zero_grad()
+    states, mask, sentence = encoder(tokens)
+    logits = encoder.token_logits(states[mask][::3])
+    aim = torch.linspace(-1, 1, sentence.numel()).view_as(sentence)
+    (states[mask].square().mean() + (sentence * aim).mean() + F.cross_entropy(logits, logits.argmin(1))).backward()
+    return gradients_of(encoder)
+
+
+def assert_close(found: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("family", sorted(varlen.FAMILIES))
+def test_states_and_gradients_are_those_of_padded_rows(family: str) -> None:
+    encoder = packing(family)
+    other = padding(encoder)
+    tokens = tokens_of(encoder, segments=family in WITH_SEGMENTS)
+    assert encoder.packs(tokens) and not other.packs(tokens)
+    found, expected = encoder(tokens), other(tokens)
+    assert_close(found.states[tokens.mask], expected.states[tokens.mask])
+    assert_close(found.sentence, expected.sentence)
+    assert found.states.shape == expected.states.shape and not found.states[~tokens.mask].any()
+    torch.testing.assert_close(gradients(encoder, tokens), gradients(other, tokens), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", sorted(varlen.FAMILIES))
+def test_a_change_in_one_row_leaves_the_others(family: str) -> None:
+    encoder = packing(family)
+    tokens = tokens_of(encoder)
+    before = encoder(tokens).states
+    tokens.ids[1, :40] = tokens.ids[1, :40].flip(0)
+    after = encoder(tokens).states
+    others = [0, 2, 3, 4]
+    torch.testing.assert_close(after[others], before[others], atol=1e-7, rtol=0)
+    assert (after[1] - before[1]).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("family", sorted(varlen.FAMILIES))
+def test_a_layer_that_does_not_get_the_lengths_fails(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = packing(family)
+    inner = type(encoder.backbone).forward
+
+    def forgetful(self: Any, cu_seq_lens_q: Tensor | None = None, **more: Any) -> Any:
+        return inner(self, **more)
+
+    monkeypatch.setattr(type(encoder.backbone), "forward", forgetful)
+    with pytest.raises(RuntimeError, match="attn_mask"):
+        encoder(tokens_of(encoder))
+
+
+@pytest.mark.parametrize("lengths", [(9,), (64,), (7, 7, 7), (4, 0, 6), (0, 0, 5)])
+@pytest.mark.parametrize("family", ["roberta", "bert"])
+def test_rows_that_are_alone_equally_long_or_empty(family: str, lengths: tuple[int, ...]) -> None:
+    encoder = packing(family)
+    tokens = tokens_of(encoder, lengths)
+    found, expected = encoder(tokens), padding(encoder)(tokens)
+    assert_close(found.states[tokens.mask], expected.states[tokens.mask])
+    assert_close(found.sentence, expected.sentence)
+    assert encoder.packs(tokens) and not encoder.packs(tokens_of(encoder, (0, 0)))
+    assert all(not found.sentence[row].any() for row, length in enumerate(lengths) if length == 0)
+
+
+def test_padded_rows_go_through_sdpa_to_the_bit() -> None:
+    encoder = tiny(dropout=0.2).train()
+    other = copy.deepcopy(encoder)
+    other.model.set_attn_implementation("sdpa")
+    tokens, results = tokens_of(encoder), []
+    for one in (encoder, other):
+        torch.manual_seed(0)
+        results.append(gradients(one, tokens))
+    assert all(torch.equal(gradient, results[1][name]) for name, gradient in results[0].items())
+
+
+def test_padding_tokens_inside_a_row_keep_the_padded_positions() -> None:
+    encoder = packing("roberta")  # whose positions skip them
+    tokens = tokens_of(encoder)
+    tokens.ids[1, 3] = tokens.ids[4, 0] = encoder.format.pad_id
+    assert_close(encoder(tokens).states[tokens.mask], padding(encoder)(tokens).states[tokens.mask])
+
+
+def test_dropout_follows_the_mode_and_the_seed() -> None:
+    encoder = packing()
+    for layer in encoder.backbone.encoder.layer:
+        layer.attention.self.dropout.p = 0.5  # that of attention only
+    tokens = tokens_of(encoder)
+    expected = padding(encoder)(tokens).sentence
+    assert_close(encoder(tokens).sentence, expected)
+    encoder.train()
+    drawn = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        drawn.append(encoder(tokens).sentence)
+    assert torch.equal(drawn[0], drawn[1])
+    assert (drawn[0] - drawn[2]).abs().max() > 1e-3 and (drawn[0] - expected).abs().max() > 1e-3
+
+
+def test_attention_dropout_keeps_the_mean() -> None:
+    torch.manual_seed(0)
+    query, key = torch.randn(2, 1, 4, 300, 8).unbind()
+    value = torch.ones(1, 4, 300, 8)  # so that an output is the sum of the weights that stay
+    ends = torch.tensor([0, 100, 300], dtype=torch.int32)
+    found, _ = varlen.attention(torch.nn.Identity(), query, key, value, None, 0.3, 1.0, ends, 200)
+    assert found.shape == (1, 300, 4, 8)
+    assert abs(float(found.mean()) - 1) < 0.05 and float(found.std()) > 0.05
+
+
+def declutr(**settings: Any) -> Declutr:
+    return Declutr(batch_size=4, min_length=4, max_length=16, **settings)
+
+
+def batch_of(objective: Declutr, encoder: Transformer) -> Batch:
+    documents = [np.random.default_rng(row).integers(5, encoder.format.vocab_size, 120) for row in range(4)]
+    rngs = [np.random.default_rng(10 + row) for row in range(4)]
+    drawn = [objective.draw(unit, encoder.format, rng) for unit, rng in zip(documents, rngs, strict=True)]
+    return objective.collate(drawn, encoder.format)
+
+
+def step(objective: Declutr, encoder: Transformer, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    encoder.zero_grad()
+    torch.manual_seed(3)
+    loss = objective.loss(encoder, batch).total
+    loss.backward()
+    return loss.detach(), gradients_of(encoder)
+
+
+def test_gradient_caching_draws_the_same_dropout_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective, encoder = declutr(cache_chunk=5), packing(dropout=0.3).train()
+    batch = batch_of(objective, encoder)
+    cached = step(objective, encoder, batch)
+    with monkeypatch.context() as patch:
+        patch.setattr(objectives.declutr, "checkpoint", lambda run, *args, use_reentrant: run(*args))
+        plain = step(objective, encoder, batch)
+    assert torch.equal(cached[0], plain[0])
+    torch.testing.assert_close(cached[1], plain[1], atol=1e-6, rtol=1e-4)
+
+
+def test_declutr_packs_all_spans_into_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective, encoder = declutr(), packing().train()
+    batch = batch_of(objective, encoder)
+    seen: list[int] = []
+    forward = encoder.forward
+
+    def counting(tokens: Tokens) -> Any:
+        seen.append(len(tokens))
+        return forward(tokens)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(encoder, "forward", counting)
+        packed = step(objective, encoder, batch)
+    assert seen == [8 + 16]
+    other = padding(encoder)
+    padded, cached = step(objective, other, batch), step(declutr(cache_chunk=5), encoder, batch)
+    for value, found in (packed, cached):
+        torch.testing.assert_close(value, padded[0], atol=1e-6, rtol=1e-6)
+        torch.testing.assert_close(found, padded[1], atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing_enable")
+def test_gradient_checkpointing_of_layers_computes_packed_rows_again() -> None:
+    encoder = packing().train()
+    tokens = tokens_of(encoder)
+    expected = gradients(encoder, tokens)
+    encoder.backbone.gradient_checkpointing_enable()
+    torch.testing.assert_close(gradients(encoder, tokens), expected, atol=1e-6, rtol=1e-4)
+
+
+def test_encode_and_vectors_are_those_of_padded_rows() -> None:
+    encoder = packing()
+    other = padding(encoder)
+    expected = other.encode(SENTENCES)
+    np.testing.assert_allclose(encoder.encode(SENTENCES, batch_tokens=100), expected, atol=1e-6)
+    alone = np.concatenate([encoder.encode([sentence]) for sentence in SENTENCES])
+    np.testing.assert_allclose(alone, expected, atol=1e-6)
+    tokens = tokens_of(encoder, LENGTHS * 40)
+    assert_close(encoder.vectors(tokens), other.vectors(tokens))
+
+
+def test_autocast_computes_what_padded_rows_give() -> None:
+    encoder = packing()
+    tokens = tokens_of(encoder)
+    exact = encoder(tokens).sentence
+    with torch.autocast("cpu", torch.bfloat16):
+        found, expected = encoder(tokens), padding(encoder)(tokens)
+    assert found.states.dtype == expected.states.dtype
+    assert 0 < (found.sentence - exact).abs().max() < 0.05
+    torch.testing.assert_close(found.sentence, expected.sentence, atol=0.03, rtol=0)
+
+
+def reason(encoder: Transformer, longest: int = 20) -> str | None:
+    return encoder.padded_because(CPU, torch.float32, longest)
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes", "attention", "expected"),
+    [
+        ("mpnet", {}, None, "mpnet models have no packed forward pass"),
+        ("bert", {"is_decoder": True}, None, "bert models have no packed forward pass"),  # causal
+        ("roberta", {}, "sdpa", "encoder.attention=sdpa"),
+        ("roberta", {}, "eager", "encoder.attention=eager"),
+        ("modernbert", {}, None, None),
+        ("roberta", {}, None, None),
+    ],
+)
+def test_what_cannot_pack_is_padded_and_says_why(
+    family: str, sizes: dict[str, Any], attention: str | None, expected: str | None
+) -> None:
+    encoder = tiny(family, shape=shape(family, **OWN.get(family, {}) | sizes), attention=attention)
+    usual = encoder(tokens_of(encoder)).sentence
+    encoder.force_packing = True
+    assert reason(encoder) == expected
+    assert_close(encoder(tokens_of(encoder)).sentence, usual)
+
+
+def test_rows_beyond_a_sliding_window_are_padded() -> None:
+    encoder = packing("modernbert", local_attention=48)
+    inside, beyond = tokens_of(encoder, (5, 24)), tokens_of(encoder, (5, 25))
+    assert encoder.packs(inside) and not encoder.packs(beyond)
+    assert reason(encoder, 25) == "rows of more than 24 tokens exceed the attention window of modernbert"
+    assert torch.equal(encoder(beyond).sentence, padding(encoder)(beyond).sentence)
+
+
+def test_the_kernel_decides_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"capability": (9, 0)}
+    monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: found["capability"])
+    encoder = tiny()
+    assert encoder.padded_because(GPU, torch.bfloat16, 20) is None
+    assert encoder.padded_because(GPU, torch.float16, 20) is None
+    assert encoder.padded_because(CPU, torch.bfloat16, 20) == "rows are packed on CUDA devices only, not on cpu"
+    exact = encoder.padded_because(GPU, torch.float32, 20)
+    assert exact == "flash attention takes float16 and bfloat16, not float32"
+    found["capability"] = (7, 5)
+    old = encoder.padded_because(GPU, torch.bfloat16, 20)
+    assert old == "this GPU or this build of torch has no flash attention"
+    odd = tiny(shape=shape(num_attention_heads=8)).padded_because(GPU, torch.bfloat16, 20)
+    assert odd == "flash attention takes heads of a multiple of 8 and at most 192 components, not of 4"
+
+
+def test_concatenated_encoders_pack_if_all_members_do() -> None:
+    one = packing()
+    both = Concatenated([one, copy.deepcopy(one)])
+    assert both.packs(tokens_of(one))
+    padded = Concatenated([one, padding(one)])
+    assert padded.padded_because(CPU, torch.float32, 9) == "rows are packed on CUDA devices only, not on cpu"
+
+
+def test_exports_open_elsewhere_and_know_nothing_of_packing(tmp_path: Path) -> None:
+    encoder = packing()
+    encoder.save(tmp_path / "encoder")
+    assert varlen.NAME not in "".join(path.read_text() for path in (tmp_path / "encoder").rglob("*.json"))
+    assert "attn" not in json.loads((tmp_path / "encoder" / "config.json").read_text())
+    theirs = AutoModel.from_pretrained(tmp_path / "encoder")
+    assert theirs.config._attn_implementation == "sdpa"
+    tokens = tokens_of(encoder)
+    states = theirs(input_ids=tokens.ids, attention_mask=tokens.mask).last_hidden_state
+    assert_close(encoder(tokens).states[tokens.mask], states[tokens.mask])
+    again = Transformer.load(tmp_path / "encoder")
+    assert not again.packs(tokens) and reason(again) == "rows are packed on CUDA devices only, not on cpu"
+    assert fingerprint(again) == fingerprint(encoder) == fingerprint(padding(encoder))
+
+
+def test_a_copy_and_a_model_with_a_new_head_pack_too(tmp_path: Path) -> None:
+    headed = tiny("bert")
+    headed.backbone.save_pretrained(tmp_path)
+    headed.tokenizer.save_pretrained(tmp_path)
+    encoder = Transformer(path=str(tmp_path))
+    encoder.force_packing = True
+    tokens = tokens_of(encoder)
+    expected = encoder(tokens).states
+    encoder.add_mlm_head()
+    encoder.add_pooler()
+    for one in (encoder, copy.deepcopy(encoder)):
+        assert one.packs(tokens)
+        assert_close(one(tokens).states, expected)
+    pooled, right = (one.pooled(one(tokens)) for one in (encoder, padding(encoder)))
+    assert_close(pooled, right)
+
+
+def test_packing_is_no_attention_that_a_user_chooses() -> None:
+    with pytest.raises(ValueError, match=r"encoder\.attention must be one of .*sdpa.* Got packed\|sdpa instead"):
+        tiny(attention=varlen.NAME)
+
+
+def test_flash_attention_gets_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against a stand-in of the operator that reads its arguments by the names in torch's own schema."""
+    names = [argument.name for argument in torch.ops.aten._flash_attention_forward.default._schema.arguments]
+
+    def stand_in(*given: Any, **named: Any) -> tuple[Tensor, ...]:
+        got = dict(zip(names, given, strict=False)) | named
+        assert got["cum_seq_q"].dtype == got["cum_seq_k"].dtype == torch.int32
+        assert got["max_q"] == got["max_k"] == 7 and not got["is_causal"] and not got["return_debug_mask"]
+        parts = []
+        for start, end in pairwise(got["cum_seq_q"].tolist()):
+            q, k, v = (got[name][start:end].transpose(0, 1) for name in ("query", "key", "value"))
+            row = F.scaled_dot_product_attention(q, k, v, dropout_p=got["dropout_p"], scale=got["scale"])
+            parts.append(row.transpose(0, 1))
+        return torch.cat(parts), *torch.empty(4, 0).unbind()
+
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", stand_in)
+    query, key, value = torch.randn(3, 1, 2, 12, 8).unbind()
+    ends = torch.tensor([0, 5, 12], dtype=torch.int32)
+    for dropout in (0.0, 0.5):
+        torch.manual_seed(0)
+        found = varlen._flash(query, key, value, ends, 7, dropout, 0.3)
+        torch.manual_seed(0)
+        expected = varlen._row_by_row(query, key, value, ends, dropout, 0.3)
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("family", sorted(varlen.FAMILIES))
+def test_flash_attention_has_a_backward_pass_and_nothing_waits(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the meta device, where the operator has shapes but no values: what reads a value fails."""
+    encoder = packing(family, dropout=0.1).train()
+    tokens = tokens_of(encoder)
+    longest, calls = max(LENGTHS), []
+
+    def flash(query: Tensor, key: Tensor, value: Tensor, ends: Tensor, *more: Any) -> Tensor:
+        assert query.dtype == key.dtype == value.dtype == torch.bfloat16
+        calls.append(query.shape)
+        return varlen._flash(query, key, value, ends, longest, *more)
+
+    monkeypatch.setattr(varlen, "_row_by_row", flash)
+    backbone = encoder.backbone.to(device="meta", dtype=torch.bfloat16)
+    moved = Tokens(tokens.ids.to("meta"), tokens.mask.to("meta"), tokens.lengths)
+    states = varlen.states(backbone, moved, False)
+    assert states.shape == (len(LENGTHS), longest, 32) and len(calls) == 2
+    assert set(calls) == {(1, 4, sum(LENGTHS), 8)}
+    states.sum().backward()
+    words = backbone.get_input_embeddings().weight
+    assert words.grad is not None and words.grad.shape == words.shape
