@@ -12,6 +12,7 @@ from data.errors import UserError
 from encoders.bag_of_words import BagOfWords
 from encoders.base import Encoder
 from encoders.folder import readable
+from encoders.kernels import Precision
 from encoders.random_vectors import RandomVectors
 from encoders.word_weights import Weighting
 
@@ -30,6 +31,7 @@ class Named:
         lowercase: whether it looks words up in lower case.
         weighting, counts: how much each word counts in it (see BagOfWords).
         layers: of a transformer, how many of its layers are kept; None: all.
+        precision: of the encoder's products ("fp32", "tf32", "bf16").
     """
 
     model: str
@@ -39,6 +41,7 @@ class Named:
     weighting: Weighting = "none"
     counts: str | Path | None = None
     layers: int | None = None
+    precision: Precision = "fp32"
 
     def __post_init__(self) -> None:
         with readable(repr(self.model)[:200]):
@@ -68,6 +71,8 @@ class Named:
                 name += f", {self.weighting} of {_stem(self.counts)}"
         if self.layers is not None:
             name += f", layers {self.layers}"
+        if self.precision != "fp32":
+            name += f", {self.precision}"
         return name + (f", {self.pooling}" if self.pooling else "")
 
     def open(self, device: str, pooling: str | None = None) -> Encoder | RandomVectors:
@@ -93,6 +98,7 @@ class Named:
                 pooling=pooling or self.pooling,
                 layers=self.layers,
                 device=device,
+                precision=self.precision,
             ).eval()
 
 

@@ -23,7 +23,8 @@ UNREADABLE = (OSError, ValueError)
 OF_A_RUN = ("config.yaml", "metrics.jsonl")
 # What may differ between two runs that are the same experiment.
 FREE = {
-    "names", "evaluation", "run_dir", "resume", "device", "processes", "threads", "workers", "trackers", "cache", "log_every",
+    "names", "evaluation", "run_dir", "resume", "device", "processes", "threads", "workers", "trackers", "cache",
+    "log_every", "deterministic",
 }  # fmt: skip
 # Names of components, after which run folders are named.
 Name = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f]*$", max_length=200)]

@@ -1,10 +1,11 @@
 """Peak memory of a DeCLUTR step as the batch grows, with and without gradient caching, as a figure.
 
-    python benchmarks/memory.py [--documents 16 32 64 128 256] [--chunk 16] [--folder docs/figures]
+    python benchmarks/memory.py [--documents 16 32 64 128 256] [--chunk 1024] [--device cpu] [--folder docs/figures]
 
 Each point is a process of its own: the growth of its peak resident memory during one step (loss, MLM and
 backward) of a 4 x 256 transformer on spans of 16 to 64 tokens, A = 2, P = 2. The C library is told to give
-large blocks back at once, so that what is measured is memory in use and not its allocator's reserve.
+large blocks back at once, so that what is measured is memory in use and not its allocator's reserve. On a GPU it
+is the growth of the peak that torch has allocated.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 
-def growth(documents: int, chunk: int | None) -> float:
+def growth(documents: int, chunk: int | None, device: str = "cpu") -> float:
     """GiB that one step adds to this process' peak."""
     import numpy as np
+    import torch
 
     from data.randomness import generator
     from encoders.transformer import Transformer
@@ -32,14 +34,20 @@ def growth(documents: int, chunk: int | None) -> float:
     encoder = Transformer(weights="random", shape=shape, vocab_size=1000, texts=lambda: numbers)
     objective = Declutr(batch_size=documents, min_length=16, max_length=64, cache_chunk=chunk)
     objective.build(encoder)
+    encoder.to(device)
     rng = np.random.default_rng(0)
     examples = [
         objective.draw(rng.integers(5, encoder.format.vocab_size, size=400), encoder.format, generator(0, i))
         for i in range(documents)
     ]
-    batch = objective.collate(examples, encoder.format)
+    batch = objective.collate(examples, encoder.format).to(device)
     for parameter in encoder.parameters():
         parameter.grad = parameter.new_zeros(parameter.shape)
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        allocated = torch.cuda.memory_allocated()
+        objective.loss(encoder, batch).total.backward()
+        return (torch.cuda.max_memory_allocated() - allocated) / 2**30
     before = mark()
     objective.loss(encoder, batch).total.backward()
     return resident("VmHWM") - before
@@ -60,17 +68,19 @@ def resident(figure: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, nargs="+", default=[16, 32, 64, 128, 256])
-    parser.add_argument("--chunk", type=int, default=16)
+    parser.add_argument("--chunk", type=int, default=1024, help="tokens at once")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--folder", type=Path, default=None, help="where the figure goes; none without it")
     parser.add_argument("--point", type=int, nargs=2, help=argparse.SUPPRESS)  # one process' share
     options = parser.parse_args()
     if options.point:
-        print(growth(options.point[0], options.point[1] or None))
+        print(growth(options.point[0], options.point[1] or None, options.device))
         return
     peaks: dict[str, list[float]] = {}
     for label, chunk in (("whole batch at once", 0), (f"cache_chunk={options.chunk}", options.chunk)):
         for documents in options.documents:
-            command = [sys.executable, __file__, "--point", str(documents), str(chunk)]
+            command = [sys.executable, __file__, "--device", options.device]
+            command += ["--point", str(documents), str(chunk)]
             environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
             peaks.setdefault(label, []).append(float(subprocess.check_output(command, env=environment)))
             spans = f"{6 * documents:>5} spans"

@@ -1,6 +1,6 @@
 """A step on sentences in sub-batches of similar length against the same step in one block, on a transformer.
 
-    python benchmarks/padding.py [--sentences 64] [--rounds 5] [--precision bf16]
+    python benchmarks/padding.py [--sentences 64] [--rounds 5] [--precision bf16] [--device cpu|cuda]
 
 A step is forward, loss and backward of one objective over sentences of the texts in the box, with the bundled
 checkpoint. Rounds alternate, so that a drift of the machine's speed meets both, and ratios are taken round by
@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 import encoders
+from benchmarks.gpu import wait
 from data.randomness import generator
 from data.sentences import split_sentences
 from data.sources.pydocs import Pydocs
@@ -39,9 +40,10 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=64, help="of a batch")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
 
-    encoder = encoders.load("roberta-mini").train()
+    encoder = encoders.load("roberta-mini", device=options.device).train()
     needed = options.sentences * (options.rounds + 1)
     units: list[np.ndarray] = []
     for sentence in split_sentences(Pydocs().texts()):
@@ -66,24 +68,27 @@ def main() -> None:
     for name, objective in trained.items():
         read = encoder
         if objective.needs.encoders > 1:
-            read = Concatenated([encoder, encoders.load("roberta-mini").train()])
+            read = Concatenated([encoder, encoders.load("roberta-mini", device=options.device).train()])
         members = [one for one in read.modules() if isinstance(one, Transformer)]
         objective.study(units, np.arange(len(units)))
         objective.build(read)
+        objective.to(options.device)
         seconds: dict[bool, list[float]] = {False: [], True: []}
         tokens: list[int] = []
         for number in range(options.rounds + 1):
             rows = units[number * options.sentences : (number + 1) * options.sentences]
             examples = [objective.draw(unit, read.format, generator(number, i)) for i, unit in enumerate(rows)]
-            batch = objective.collate(examples, read.format)
+            batch = objective.collate(examples, read.format).to(options.device)
             tokens.append(sum(int(block.lengths.sum()) for block in batch.tokens.values()))
             for apart in sorted(seconds, reverse=bool(number % 2)):
                 for member in members:
                     member.computes_padding = apart
+                wait(options.device)
                 start = time.perf_counter()
-                with torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16"):
+                with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
                     loss = objective.loss(read, batch).total
                 loss.backward()
+                wait(options.device)
                 seconds[apart].append(time.perf_counter() - start)
                 read.zero_grad()
         rates = [median(np.array(tokens[1:]) / np.array(times[1:])) for times in seconds.values()]

@@ -1,6 +1,6 @@
 """A DeCLUTR training step against the published recipe built from public parts: same spans, same model.
 
-    python benchmarks/training.py [--precision fp32|bf16] [--documents 16] [--rounds 3] [--packed]
+    python benchmarks/training.py [--precision fp32|bf16] [--documents 16] [--rounds 3] [--packed] [--device cpu|cuda]
 
 The published recipe decodes every span to text and tokenises it again, pads anchors to the longest anchor and
 positives to the longest positive, projects every position of both to the vocabulary, and takes
@@ -31,6 +31,7 @@ import torch
 from pytorch_metric_learning.losses import NTXentLoss
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast, RobertaForMaskedLM
 
+from benchmarks.gpu import wait
 from data.grouping import length_groups
 from data.randomness import generator
 from data.sources.pydocs import Pydocs
@@ -70,34 +71,38 @@ def published_step(
         ids, labels = encoded["input_ids"], None
         if role == "anchor":
             ids, labels = mask.torch_mask_tokens(ids)
+        mask_of_rows = encoded["attention_mask"].to(model.device)
         output = model(
-            input_ids=ids,
-            attention_mask=encoded["attention_mask"],
-            labels=labels,
+            input_ids=ids.to(model.device),
+            attention_mask=mask_of_rows,
+            labels=None if labels is None else labels.to(model.device),
             output_hidden_states=True,
         )
-        real = encoded["attention_mask"][:, :, None].float()
+        real = mask_of_rows[:, :, None].float()
         states = output.hidden_states[-1]
         vectors.append((states * real).sum(1) / real.sum(1))
         if role == "anchor":
             losses.append(output.loss)
     mean_positives = vectors[1].unflatten(0, (len(anchors), -1)).mean(1)
     embeddings = torch.cat([vectors[0], mean_positives]).float()
-    labels = torch.arange(len(anchors)).repeat(2)
+    labels = torch.arange(len(anchors), device=embeddings.device).repeat(2)
     return NTXentLoss(temperature=0.05)(embeddings, labels) + losses[0]
 
 
-def trainer(model: torch.nn.Module, loss: Callable[[int], torch.Tensor], precision: str) -> Callable[[int], None]:
+def trainer(
+    model: torch.nn.Module, loss: Callable[[int], torch.Tensor], precision: str, device: str
+) -> Callable[[int], None]:
     """One optimisation step as a function of its number."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, eps=1e-6, weight_decay=0.1, fused=True)
 
     def step(number: int) -> None:
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
             value = loss(number)
         value.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
+        wait(device)
 
     return step
 
@@ -109,10 +114,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--groups", type=int, default=6, help="sub-batches of similar length in ours")
     parser.add_argument("--packed", action="store_true", help="ours with packed rows, too, without padding")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
 
     source = Pydocs()
-    encoder = Transformer(weights="random", shape=SHAPE, vocab_size=8192, texts=source.texts)
+    encoder = Transformer(
+        weights="random", shape=SHAPE, vocab_size=8192, texts=source.texts, device=options.device
+    )
     tokenizer: Any = encoder.tokenizer
     objective = Declutr(batch_size=options.documents, length_groups=options.groups)
     objective.build(encoder)
@@ -142,14 +150,15 @@ def main() -> None:
         examples = [
             objective.draw(unit, encoder.format, generator(number, i)) for i, unit in enumerate(documents(number))
         ]
-        return objective.loss(encoder, objective.collate(examples, encoder.format)).total
+        return objective.loss(encoder, objective.collate(examples, encoder.format).to(options.device)).total
 
     trained = {"ours": encoder}
     if options.packed:
         trained["ours, packed"] = copy.deepcopy(encoder)
         trained["ours, packed"].force_packing = True
-    steps = {"published recipe": trainer(model, published, options.precision)} | {
-        name: trainer(each, partial(ours, each), options.precision) for name, each in trained.items()
+    steps = {"published recipe": trainer(model, published, options.precision, options.device)} | {
+        name: trainer(each, partial(ours, each), options.precision, options.device)
+        for name, each in trained.items()
     }
     tokens, padded, groups_padded = [], [], []
     seconds: dict[str, list[float]] = {name: [] for name in steps}

@@ -12,6 +12,17 @@ from torch import Tensor, nn
 IGNORE = -100  # label of a position that is not to be predicted (torch's ignore_index)
 
 
+def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Returns ``tensor`` on ``device``; the host does not wait for the copy.
+
+    A GPU copies by itself only from page-locked memory, so a host's tensor goes there first.
+    """
+    device = torch.device(device)
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 @dataclass(frozen=True, eq=False)
 class Tokens:
     """B token sequences, padded on the right to the longest.
@@ -83,7 +94,7 @@ class Tokens:
         width = int(lengths.max()) if len(index) else 0
 
         def take(block: Tensor | None) -> Tensor | None:
-            return None if block is None else block[index.to(block.device, non_blocking=True), :width]
+            return None if block is None else block[to_device(index, block.device), :width]
 
         ids, mask = take(self.ids), take(self.mask)
         assert ids is not None and mask is not None
@@ -91,11 +102,11 @@ class Tokens:
 
     def to(self, device: torch.device | str) -> Tokens:
         return Tokens(
-            self.ids.to(device, non_blocking=True),
-            self.mask.to(device, non_blocking=True),
+            to_device(self.ids, device),
+            to_device(self.mask, device),
             self.lengths,
             self.labels,
-            None if self.type_ids is None else self.type_ids.to(device, non_blocking=True),
+            None if self.type_ids is None else to_device(self.type_ids, device),
         )
 
 
@@ -124,7 +135,7 @@ class Batch:
         moved = {id(block): block.to(device) for block in self.tokens.values()}  # one block may have several roles
         return Batch(
             {name: moved[id(block)] for name, block in self.tokens.items()},
-            {name: value.to(device, non_blocking=True) for name, value in self.numbers.items()},
+            {name: to_device(value, device) for name, value in self.numbers.items()},
             self.size,
             self.task,
         )

@@ -50,11 +50,23 @@ def length_groups(lengths: np.ndarray, groups: int, worth: int = 0) -> list[np.n
     return [order[ends[a] : ends[b]] for a, b in pairwise(borders)]
 
 
-def length_chunks(lengths: np.ndarray, rows: int) -> list[np.ndarray]:
-    """Row numbers in runs of at most ``rows`` of similar length.
+def length_chunks(lengths: np.ndarray, tokens: int) -> list[np.ndarray]:
+    """Splits rows into runs of similar length, each of at most ``tokens`` padded tokens or of one row.
 
-    Longest first: later runs then fit into memory that earlier ones have left, and the peak stays where the
-    first run put it.
+    Longest first: what is too large fails at once, and later runs fit into memory that earlier ones have left.
+
+    Args:
+        lengths: of the rows, of shape (n,).
+        tokens: of a run, its longest row's length times its rows.
+
+    Returns:
+        Arrays of row numbers that together hold each row once.
     """
     order = np.argsort(-lengths, kind="stable")
-    return [order[i : i + rows] for i in range(0, len(order), rows)]
+    chunks = []
+    first = 0
+    while first < len(order):
+        end = first + max(1, tokens // max(1, int(lengths[order[first]])))
+        chunks.append(order[first:end])
+        first = end
+    return chunks

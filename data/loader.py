@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
@@ -71,6 +72,8 @@ class Batches(Dataset[Batch], ABC):
             sampler=range(start, stop),
             batch_size=None,
             num_workers=workers,
+            # Stores are mapped files that a fork shares; Python 3.14's own choice would pickle them.
+            multiprocessing_context="fork" if sys.platform == "linux" else None,
             generator=torch.Generator(),  # else each pass takes a number from the global one, and dropout moves
         )
         with _no_tokenizer_threads():

@@ -25,6 +25,7 @@ from encoders.export import model_card
 from encoders.fingerprint import input_of
 from encoders.folder import MARKER, read_marker, readable
 from encoders.inference import listed
+from encoders.kernels import Precision
 from encoders.layout import atomic_folder
 
 _LEAST_FIRST = ("random", "bundled", "pretrained")  # one random member makes all of it "random"
@@ -172,6 +173,11 @@ class Concatenated(Encoder):
     def pool_by(self, pooling: str) -> None:
         for member in self.members:
             member.pool_by(pooling)
+
+    def encode_in(self, precision: Precision) -> None:
+        super().encode_in(precision)
+        for member in self.members:
+            member.encode_in(precision)
 
     def settings(self) -> dict[str, Any]:
         """The members' classes, inputs and settings."""

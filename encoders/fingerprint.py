@@ -16,15 +16,16 @@ VERSION = 1  # to be raised with a change of this package after which encoders g
 
 
 def fingerprint(encoder: Encoder | RandomVectors) -> str:
-    """SHA-256, as 64 hexadecimal digits, of class, weights, tokenizer, token format and settings.
+    """SHA-256, as 64 hexadecimal digits, of class, weights, tokenizer, token format, settings and precision.
 
-    The same in every process and on every device, and for an encoder that was saved and opened again. One pass
-    over the weights.
+    The same in every process and on every device, and for an encoder that was saved and opened again (a lower
+    precision of ``encode`` is not saved). One pass over the weights.
     """
     said: dict[str, Any] = {"version": VERSION, "class": f"{type(encoder).__module__}.{type(encoder).__name__}"}
     if isinstance(encoder, RandomVectors):
         return _hash(said | {"dimension": encoder.dimension, "seed": encoder.seed}).hexdigest()
-    result = _hash(said | input_of(encoder) | {"settings": encoder.settings()})
+    lower = {} if encoder.precision == "fp32" else {"precision": encoder.precision}
+    result = _hash(said | input_of(encoder) | {"settings": encoder.settings()} | lower)
     for name, weight in sorted(encoder.state_dict().items()):
         result.update(f"{name} {weight.dtype} {list(weight.shape)}\n".encode())
         result.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -13,11 +13,13 @@ from torch.nn import functional as F
 
 from data.batch import Tokens
 from data.errors import UserError, reason
-from encoders.packed import without_tf32
+from data.grouping import length_chunks
+from encoders.kernels import autocast, float32_products
 
 if TYPE_CHECKING:
     from encoders.base import Encoder
 
+Result = TypeVar("Result")
 CHUNK = 16_384  # sentences tokenised at once: enough for the Rust threads, little memory
 CPU_TOKENS = 1024  # of a batch on a CPU, whose cache larger ones overflow: 1024 to 2048 were fastest
 MOST_AT_ONCE = 8  # batches on a CPU: beyond it Python itself is what they wait for
@@ -40,27 +42,25 @@ def encode(
         raise ValueError(f"batch_tokens must be at least 1. Got {batch_tokens} instead.")
     ids, lengths = _tokenize(encoder, sentences)
     starts = np.cumsum(lengths) - lengths
-    order = np.argsort(-lengths, kind="stable")  # longest first: a batch that is too large fails at once
     device = next(encoder.parameters()).device
     on_cpu = device.type == "cpu"
-    batches = list(_batches(lengths[order], min(batch_tokens, CPU_TOKENS) if on_cpu else batch_tokens))
+    batches = length_chunks(lengths, min(batch_tokens, CPU_TOKENS) if on_cpu else batch_tokens)
     vectors = np.empty((len(sentences), encoder.dimension), dtype=np.float32)
 
     @torch.inference_mode()
-    def run(batch: tuple[int, int]) -> None:
-        rows = order[slice(*batch)]
+    def run(rows: np.ndarray) -> tuple[np.ndarray, _OnHost]:
         tokens = _block(ids, starts[rows], lengths[rows], encoder.format.pad_id).to(device)
-        sentence = encoder(tokens).sentence.float()  # (b, D)
-        vectors[rows] = (F.normalize(sentence, dim=-1) if normalize else sentence).cpu().numpy()
+        with autocast(encoder.precision, device):
+            sentence = encoder(tokens).sentence.float()  # (b, D)
+        return rows, _OnHost(F.normalize(sentence, dim=-1) if normalize else sentence)
 
     training, threads = encoder.training, torch.get_num_threads()
     encoder.eval()
     try:
-        with without_tf32():
-            for _ in _track(
-                _at_once(run, batches, min(threads, MOST_AT_ONCE) if on_cpu else 1), len(batches), progress
-            ):
-                pass
+        with float32_products(encoder.precision):
+            done = _at_once(run, batches, min(threads, MOST_AT_ONCE) if on_cpu else 1)
+            for rows, copy in _track(done if on_cpu else _one_late(done), len(batches), progress):
+                vectors[rows] = copy.numpy()
     finally:
         encoder.train(training)
         torch.set_num_threads(threads)  # later threads begin with what the last one set
@@ -73,6 +73,31 @@ def encode(
             "may help)."
         )
     return vectors
+
+
+class _OnHost:
+    """A copy of a tensor on the host; only ``numpy`` waits for a GPU."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._copy = tensor.to("cpu", non_blocking=tensor.is_cuda)
+        self._done = torch.cuda.Event() if tensor.is_cuda else None
+        if self._done is not None:
+            self._done.record()
+
+    def numpy(self) -> np.ndarray:
+        if self._done is not None:
+            self._done.synchronize()
+        return self._copy.numpy()
+
+
+def _one_late(results: Iterable[Result]) -> Iterator[Result]:
+    """Yields each of ``results`` after the next one was made, so that a GPU has work while one is copied."""
+    waiting: list[Result] = []
+    for result in results:
+        waiting.append(result)
+        if len(waiting) > 1:
+            yield waiting.pop(0)
+    yield from waiting
 
 
 def listed(sentences: Iterable[str]) -> list[str]:
@@ -89,9 +114,7 @@ def listed(sentences: Iterable[str]) -> list[str]:
     return found
 
 
-def _at_once(
-    run: Callable[[tuple[int, int]], None], batches: list[tuple[int, int]], workers: int
-) -> Iterator[None]:
+def _at_once(run: Callable[[np.ndarray], Result], batches: list[np.ndarray], workers: int) -> Iterator[Result]:
     """Runs ``batches``, ``workers`` at a time, which share torch's threads among them."""
     if workers == 1 or len(batches) == 1:
         yield from map(run, batches)
@@ -118,15 +141,6 @@ def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, n
     return (np.concatenate(ids) if ids else np.empty(0, np.int32)), np.array(lengths, dtype=np.int64)
 
 
-def _batches(lengths: np.ndarray, budget: int) -> Iterator[tuple[int, int]]:
-    """Cuts descending ``lengths`` into ranges whose padded tokens stay within ``budget`` (or hold one row)."""
-    first = 0
-    while first < len(lengths):
-        end = min(len(lengths), first + max(1, budget // max(1, int(lengths[first]))))
-        yield first, end
-        first = end
-
-
 def _block(ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray, pad_id: int) -> Tokens:
     width = int(lengths.max())
     columns = np.arange(width)
@@ -136,7 +150,7 @@ def _block(ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray, pad_id: int
     return Tokens(block, torch.from_numpy(mask), torch.from_numpy(lengths))
 
 
-def _track(done: Iterator[None], total: int, progress: bool) -> Iterator[None]:
+def _track(done: Iterator[Result], total: int, progress: bool) -> Iterator[Result]:
     if not progress:
         yield from done
         return

@@ -100,11 +100,3 @@ def in_own_type(values: Tensor) -> AbstractContextManager[None]:
     if kind == "cuda" and torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16:
         return torch.autocast(kind, enabled=False)
     return nullcontext()
-
-
-def without_tf32() -> AbstractContextManager[None]:
-    """Has cuDNN multiply in full float32: its recurrent kernels keep 10 bits otherwise (torch's default)."""
-    cudnn = torch.backends.cudnn
-    return cudnn.flags(
-        enabled=cudnn.enabled, benchmark=cudnn.benchmark, deterministic=cudnn.deterministic, allow_tf32=False
-    )

@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from data.batch import Tokens
+from data.batch import Tokens, to_device
 from data.errors import UserError
 from data.files import write_json
 from data.ranges import COUNT, WIDEST, require_range
@@ -155,7 +155,7 @@ class Recurrent(Encoder):
         if len(places) == 0:
             states = self.embedding.weight.new_zeros(rows, width, self.state_dimension)
             return Encoding(states, tokens.mask, states.new_zeros(rows, self.dimension))
-        places = places.to(tokens.ids.device, non_blocking=True)
+        places = to_device(places, tokens.ids.device)
         data = self.embedding(tokens.ids.flatten()[places])  # (N, E)
         for number, layer in enumerate(self.layers):
             # Dropout is here and not in the layers, as cuDNN's has a random state of its own: what is computed

@@ -17,7 +17,7 @@ from data.batch import Tokens
 from data.errors import UserError
 from data.files import write_json
 from data.ranges import require_range
-from encoders import cooccurrence, models, offline, pooler, random_start, varlen
+from encoders import cooccurrence, kernels, models, offline, pooler, random_start, varlen
 from encoders import folder as folders
 from encoders.base import NO_LIMIT, Encoder, Encoding
 from encoders.dense import Dense
@@ -192,7 +192,8 @@ class Transformer(Encoder):
         else:
             types = {"token_type_ids": tokens.type_ids} if self._takes_type_ids else {}
             mask = self._attention_mask(tokens)
-            states = self.backbone(input_ids=tokens.ids, attention_mask=mask, **types).last_hidden_state
+            with kernels.without_cudnn_attention(tokens.ids.device):
+                states = self.backbone(input_ids=tokens.ids, attention_mask=mask, **types).last_hidden_state
         read = pooler.pooled(self.backbone, states) if self.pooling == POOLER else None
         sentence = self.dense(pool(states, tokens.mask, self.pooling) if read is None else read)  # (B, D)
         return Encoding(states, tokens.mask, F.normalize(sentence, dim=-1) if self.normalize else sentence)
@@ -349,7 +350,7 @@ class Transformer(Encoder):
             return None
         config = self.model.config
         whole = config.model_type in models.SEE_ALL and config._attn_implementation in ("sdpa", varlen.NAME)
-        if not (tokens.mask.is_cuda and whole):
+        if tokens.mask.device.type == "cpu" or not whole:
             return tokens.mask
         return models.full_mask(tokens.mask)  # transformers would look into the mask: the host waits for the GPU
 

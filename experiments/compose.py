@@ -195,7 +195,7 @@ def one_line_errors() -> Iterator[None]:
             raise
         first, status = True, 2
         message = (
-            "Out of memory. In training objective.cache_chunk=<spans embedded at a time, 16 say> bounds it and "
+            "Out of memory. In training objective.cache_chunk=<tokens embedded at a time, 8192 say> bounds it and "
             "gives the same gradient; budget.documents= and budget.max_span= make smaller batches. device=cpu "
             "needs no GPU."
         )

@@ -24,6 +24,7 @@ from encoders.base import Encoder
 from encoders.export import model_card
 from experiments import budget, building, checkpoint, signatures
 from experiments.building import Parts
+from experiments.determinism import deterministic
 from experiments.optimizer import STARTS, Optimizer
 from experiments.overrides import choice_of, typed
 from experiments.processes import all_threads
@@ -55,11 +56,13 @@ def run(config: dict[str, Any]) -> Path:
         name += f"-{accelerator.num_processes}p"
     path = Path(settings.run_dir) if settings.run_dir else None
     if not accelerator.is_main_process:  # only the first process writes
-        _run(config, settings, accelerator, display, path or Path(), None)
+        with deterministic(settings.deterministic):
+            _run(config, settings, accelerator, display, path or Path(), None)
         return path or Path()
     held = RunFolder(path, name=name, resume=settings.resume is not None)
     try:
-        _run(config, settings, accelerator, display, held.path, held)
+        with deterministic(settings.deterministic):
+            _run(config, settings, accelerator, display, held.path, held)
     finally:
         held.close()
     return held.path
@@ -159,6 +162,7 @@ def _run(
 
             with all_threads(world):
                 judging.judge_run(judge, folder, settings, display)
+    accelerator.wait_for_everyone()  # the group is torn down when the first process has exported and evaluated
     accelerator.end_training()
 
 

@@ -68,6 +68,7 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
     else:
         # One judgement finds room in the run's own folder; others have a folder of their own.
         plain = protocol.name == "default" and settings.pooling is None and settings.layers is None
+        plain = plain and settings.precision == "fp32"
         out = run if run is not None and plain else Path("evaluations") / own
     display = Display()
     display.fact("model", name)
@@ -94,7 +95,13 @@ def judge(settings: EvaluationSettings, *, several: bool = False) -> Path:
 
 
 def _named(settings: EvaluationSettings) -> Named:
-    return Named(settings.model, settings.pooling, layers=settings.layers, **vars(settings.encoder))
+    return Named(
+        settings.model,
+        settings.pooling,
+        layers=settings.layers,
+        precision=settings.precision,
+        **vars(settings.encoder),
+    )
 
 
 def judge_run(wanted: SentEval, folder: Path, settings: Settings, display: Display) -> None:

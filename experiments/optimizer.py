@@ -62,8 +62,14 @@ class Optimizer(ABC):
         ]
         return self.make([group for group in groups if group["params"]])
 
-    def prepare(self, optimizer: torch.optim.Optimizer, lr: float) -> None:
-        """Sets learning rate ``lr`` for the next update."""
+    def prepare(self, optimizer: torch.optim.Optimizer, lr: float, updates: int | None = None) -> None:
+        """Sets learning rate ``lr`` for the next update.
+
+        Args:
+            optimizer: what ``build`` returned.
+            lr: of the update.
+            updates: how many there were; None: read from the optimiser, for which the host waits for the device.
+        """
         for group in optimizer.param_groups:
             group["lr"] = lr
 
@@ -128,14 +134,16 @@ class AdamW(Moments):
         key = f"lr_{start}"
         return getattr(self, key), f"optimizer.{key}"
 
-    def prepare(self, optimizer: torch.optim.Optimizer, lr: float) -> None:
+    def prepare(self, optimizer: torch.optim.Optimizer, lr: float, updates: int | None = None) -> None:
         super().prepare(optimizer, lr)
         if self.correct_bias:
             return
         # torch's update is lr / c1 * m / (sqrt(v) / r2 + eps), c1 = 1 - beta1^t, r2 = sqrt(1 - beta2^t).
-        # With lr * c1 / r2 for lr and eps / r2 for eps, both corrections cancel. The optimiser's own t counts:
-        # with fp16 it leaves out steps whose gradient overflowed.
-        step = 1 + next((int(state["step"]) for state in optimizer.state.values()), 0)
+        # With lr * c1 / r2 for lr and eps / r2 for eps, both corrections cancel. With fp16 only the optimiser
+        # knows t: it leaves out steps whose gradient overflowed.
+        if updates is None:
+            updates = next((int(state["step"]) for state in optimizer.state.values()), 0)
+        step = 1 + updates
         c1, r2 = 1 - self.betas[0] ** step, math.sqrt(1 - self.betas[1] ** step)
         for group in optimizer.param_groups:
             group["lr"] = lr * c1 / r2

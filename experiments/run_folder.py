@@ -144,7 +144,8 @@ def environment(device: torch.device, precision: str, processes: int) -> dict[st
         "commit": _commit(),
         "python": platform.python_version(),
         # (torch with its build, for the CPU or a version of CUDA.)
-        "packages": {name: importlib.metadata.version(name) for name in PACKAGES} | {"torch": str(torch.__version__)},
+        "packages": {name: importlib.metadata.version(name) for name in PACKAGES}
+        | {"torch": str(torch.__version__)},
         "platform": platform.platform(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "precision": precision,

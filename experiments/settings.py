@@ -13,6 +13,8 @@ from data.ranges import COUNT, MOST, SEED, THREADS, WIDEST, require_range
 from data.sentences import Sentences
 
 FOLDS = 1000  # of cross-validation: each trains a classifier
+GPU_WORKERS = 4  # processes that draw batches, of each that trains on a GPU; on a CPU they would take its cores
+LOG_EVERY, GPU_LOG_EVERY = 10, 50  # steps; each look waits for the device
 FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 BUNDLED = Path(__file__).resolve().parents[1] / "encoders" / "checkpoints"  # offline.CHECKPOINTS, without torch
 
@@ -51,12 +53,13 @@ class Settings:
     warm_start: str | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    deterministic: bool = False
     processes: int | None = None
     threads: int | None = None
-    workers: int = 0
+    workers: int | None = None
     accumulation: int = 1
     gradient_norm: float = 1.0
-    log_every: int = 10
+    log_every: int | None = None
     dev_every: int | None = None
     dev_batches: int | None = None
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
@@ -78,6 +81,18 @@ class Settings:
             require_range(name, getattr(self, name), least, most)
         if self.gradient_norm <= 0:
             raise ValueError(f"gradient_norm must be a positive number. Got {self.gradient_norm} instead.")
+
+    def workers_for(self, device: str) -> int:
+        """Returns how many processes draw batches ahead of training on ``device``, a type of torch's."""
+        if self.workers is not None:
+            return self.workers
+        from data.tokenising import cores  # late: it takes seconds
+
+        return min(GPU_WORKERS, cores()) if device == "cuda" else 0
+
+    def log_every_for(self, device: str) -> int:
+        """Returns the steps between two looks at the losses in training on ``device``, a type of torch's."""
+        return self.log_every or (GPU_LOG_EVERY if device == "cuda" else LOG_EVERY)
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> Settings:
@@ -134,6 +149,7 @@ class EvaluationSettings:
     out: str | None = None
     embed: str | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
     threads: int | None = None
     cache: str = ".cache"
 
@@ -169,6 +185,10 @@ class EvaluationSettings:
             raise ValueError(f"pooling={self.pooling}: {self.model} has no other pooling than its own.")
         if self.layers is not None and self.model in FIXED:
             raise ValueError(f"layers={self.layers}: {self.model} has no layers.")
+        if self.precision != "fp32" and self.model in FIXED:
+            raise ValueError(f"precision={self.precision}: {self.model} is computed in fp32 only.")
+        if self.precision == "tf32" and self.device == "cpu":
+            raise ValueError("precision=tf32 is of GPUs: take fp32 or bf16.")
 
     def _check_what(self) -> None:
         """One model, or an ensemble of results, for which all is decided that concerns a model."""

@@ -1,4 +1,4 @@
-"""The training loop: deterministic, resumable to the bit, on any number of processes.
+"""The training loop: resumable, to the bit on a CPU or with ``deterministic=true``, on any number of processes.
 
 Every random number of a step is a function of (seed, step, micro-batch, process), so a checkpoint holds no
 random state. Gradients are averaged over processes once a step, after the last backward pass: objectives
@@ -150,7 +150,7 @@ class Trainer:
         state, settings, accelerator = self.state, self.settings, self.accelerator
         self._open_journals()
         micro_batches = (settings.accumulation * step for step in (state.step, self.steps))
-        batches = self.train.iterate(*micro_batches, workers=settings.workers)
+        batches = self.train.iterate(*micro_batches, workers=settings.workers_for(accelerator.device.type))
         self.encoder.train()
         self.objective.train()
         with self.display.bar("training", self.steps, state.step) as self._show, _interrupts() as interrupted:
@@ -159,7 +159,7 @@ class Trainer:
                 self._look_further()
             while not self.done:
                 lr = self.lr
-                self.optimizer.prepare(self.updates, lr)
+                self.optimizer.prepare(self.updates, lr, None if accelerator.scaler else state.step)
                 losses = []
                 for micro in range(settings.accumulation):
                     batch = next(batches)
@@ -181,7 +181,7 @@ class Trainer:
 
                 epoch_ends = self.schedule.heeds_dev and state.step % self.epoch_steps == 0
                 last = state.step == self.steps
-                look = last or state.step % settings.log_every == 0
+                look = last or state.step % settings.log_every_for(accelerator.device.type) == 0
                 measure = last or epoch_ends or state.step % self.dev_every == 0
                 keep = last or stop or state.step % self.checkpoint_every == 0
                 if look or measure or keep:

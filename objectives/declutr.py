@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from data.batch import IGNORE, Batch, Tokens
+from data.batch import IGNORE, Batch, Tokens, to_device
 from data.grouping import length_chunks, length_groups
 from data.ranges import require_range
 from data.token_format import TokenFormat
@@ -75,9 +75,10 @@ class Declutr(Objective):
         mlm_probability: of a token to be selected.
         projection: None, or the settings of a projection head (a ``Projection`` or its arguments).
         memory_bank: M, embeddings of earlier steps that serve as negatives; 0: none.
-        cache_chunk: None, or the most spans whose activations are held at once: spans are embedded without
-            graph, and embedded again chunk by chunk in the backward pass under the same random state (gradient
-            caching; Gao et al. 2021). The gradient is exact, memory does not grow with N and P.
+        cache_chunk: None, or the most tokens (padding included) whose activations are held at once, at least a
+            span's: spans are embedded without graph, and embedded again chunk by chunk in the backward pass under
+            the same random state (gradient caching; Gao et al. 2021). The gradient is exact, memory does not grow
+            with N and P.
         length_groups: sub-batches of spans of similar length in which the encoder runs, to avoid padding; not used
             where the encoder packs all spans into one sequence, as transformers do on a GPU.
         legacy_scale: keep the published program's loss of a factor 1 / processes in the contrastive gradient.
@@ -141,6 +142,11 @@ class Declutr(Objective):
             raise ValueError(
                 f"objective.min_length must not exceed objective.max_length ({max_length}). "
                 f"Got {min_length} instead."
+            )
+        if cache_chunk is not None and cache_chunk < max_length:
+            raise ValueError(
+                f"objective.cache_chunk counts tokens, and must not be below objective.max_length ({max_length}). "
+                f"Got {cache_chunk} instead."
             )
         for name, pair in (("anchor_beta", anchor_beta), ("positive_beta", positive_beta)):
             if len(pair) != 2 or min(pair) <= 0 or max(pair) > 1e6:
@@ -305,7 +311,7 @@ class Declutr(Objective):
                 vector, mlm_sum = run(*inputs)
             vectors.append(vector)
             sums.append(mlm_sum)
-        back = torch.from_numpy(np.argsort(np.concatenate(groups))).to(spans.ids.device, non_blocking=True)
+        back = to_device(torch.from_numpy(np.argsort(np.concatenate(groups))), spans.ids.device)
         return torch.cat(vectors)[back], torch.stack(sums).sum()
 
     def _contrastive(self, anchors: Tensor, positives: Tensor) -> Tensor:

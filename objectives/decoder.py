@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import cross_entropy
 
-from data.batch import Tokens
+from data.batch import Tokens, to_device
 from data.ranges import COUNT, require_range
 from data.tokenizer import SPECIAL
 from encoders.packed import in_chunks, in_own_type, packing
@@ -129,7 +129,7 @@ class Decoder(nn.Module):
         if len(targets) == 0 or int(targets.lengths.min()) < 2:
             raise ValueError("Each target must have two tokens or more: what begins it, and one to predict.")
         places, running = packing(targets.lengths - 1, width)
-        places = places.to(targets.ids.device, non_blocking=True)
+        places = to_device(places, targets.ids.device)
         rows = places // width  # (N,)
         ids = targets.ids.flatten()
         vectors = self.dropout(at_least_float32(vectors))

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from data.batch import IGNORE
+from data.batch import IGNORE, to_device
 from data.token_format import TokenFormat
 from encoders.base import Encoder
 from objectives.functional import at_least_float32
@@ -24,6 +24,7 @@ CITATION = """@inproceedings{devlin-etal-2019-bert,
 }"""
 
 SCORES_AT_ONCE = 10**8  # of all tokens for some positions, the peak of memory: 2,000 positions x 50,265
+GPU_SHARE = 1 / 32  # of a GPU's memory that scores may take in float32, where it has room for more of them
 SCORES_IN_CACHE = 2**19  # float32, that a CPU's core works through without its memory
 
 
@@ -53,7 +54,8 @@ def mask_tokens(
 def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
     """Summed cross-entropy over the positions that have a label.
 
-    Only those positions are projected to the vocabulary; where they are many, in chunks whose scores are not kept.
+    Only those positions are projected to the vocabulary; where they are many, in chunks whose scores are not kept
+    (on a large GPU many more are kept than on a CPU).
     It can be differentiated once.
 
     Args:
@@ -68,11 +70,18 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
     def loss(part: Tensor, target: Tensor) -> Tensor:
         return cross_entropy_of_scores(encoder.token_logits(part), target)
 
-    rows = max(1, SCORES_AT_ONCE // encoder.format.vocab_size)
+    rows = max(1, _scores_at_once(states.device) // encoder.format.vocab_size)
     if len(labels) <= rows:
         return loss(states, labels)
     parts = zip(states.split(rows), labels.split(rows), strict=True)
     return torch.stack([checkpoint(loss, part, target, use_reentrant=False) for part, target in parts]).sum()
+
+
+def _scores_at_once(device: torch.device) -> int:
+    """Returns how many scores are kept for the backward pass; more are computed again, chunk by chunk."""
+    if device.type != "cuda":
+        return SCORES_AT_ONCE
+    return max(SCORES_AT_ONCE, int(GPU_SHARE * torch.cuda.get_device_properties(device).total_memory) // 4)
 
 
 def labelled(states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,8 +91,8 @@ def labelled(states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         states, labels: as ``masked_lm_sum`` has them.
     """
     chosen = (labels.flatten() != IGNORE).nonzero().squeeze(1)  # on the host: nothing waits for the device
-    wanted = labels.flatten()[chosen].to(states.device, non_blocking=True)
-    return states.flatten(0, 1)[chosen.to(states.device, non_blocking=True)], wanted
+    wanted = to_device(labels.flatten()[chosen], states.device)
+    return states.flatten(0, 1)[to_device(chosen, states.device)], wanted
 
 
 def cross_entropy_of_scores(scores: Tensor, wanted: Tensor) -> Tensor:

@@ -27,15 +27,24 @@ class MemoryBank(nn.Module):
         self.size = size
         self.register_buffer("rows", torch.zeros(size, dimension))
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))  # vectors ever put in
+        self._count = 0  # the same on the host, so that no step waits for the device
+        self.register_load_state_dict_post_hook(_recount)
 
     def negatives(self) -> Tensor:
         """What is there, of shape (min(M, vectors ever put in), D), in no particular order."""
-        return self.rows[: min(self.size, int(self.seen))]
+        return self.rows[: min(self.size, self._count)]
 
     @torch.no_grad()
     def put(self, vectors: Tensor) -> None:
         """Adds ``vectors`` of shape (n, D) in their order; the oldest leave. Of n > M the last M stay."""
         count = len(vectors)
-        slots = (torch.arange(count, device=self.rows.device) + self.seen) % self.size
+        slots = torch.arange(self._count, self._count + count, device=self.rows.device) % self.size
         self.rows[slots[-self.size :]] = vectors[-self.size :].detach().to(self.rows)
         self.seen += count
+        self._count += count
+
+
+def _recount(bank: nn.Module, _: object) -> None:
+    """Reads how many vectors a bank has seen from its buffer, which a checkpoint has filled."""
+    assert isinstance(bank, MemoryBank)
+    bank._count = int(bank.seen)

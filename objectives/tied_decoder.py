@@ -18,6 +18,7 @@ from torch.func import functional_call
 
 from data.batch import Tokens
 from data.errors import UnfitError
+from encoders import kernels
 from encoders.base import Encoder
 from encoders.pooler import has_place
 
@@ -88,7 +89,9 @@ class TiedDecoder(nn.Module):
         backbone: Any = encoder.backbone
         lent = {**dict(backbone.named_parameters()), **dict(backbone.named_buffers())}
         read = {"input_ids": targets.ids, "encoder_hidden_states": vectors.unsqueeze(1)}
-        return functional_call(body, {name: lent[name] for name in self._borrowed}, kwargs=read).last_hidden_state
+        own = {name: lent[name] for name in self._borrowed}
+        with kernels.without_cudnn_attention(targets.ids.device):
+            return functional_call(body, own, kwargs=read).last_hidden_state
 
     def flops(self, encoder: Encoder, rows: int, tokens: int) -> float:
         """Floating-point operations of a forward pass over ``tokens`` in ``rows``, scores included.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,6 +14,29 @@ from torch.utils._pytree import tree_leaves, tree_map
 DEVICE = torch.device("meta")
 # What a GPU's tensors may do with one of the host: be copied, be chosen from, and be packed (sizes of batches).
 MAY_MIX = {"copy_", "_to_copy", "index", "index_put", "index_put_", "_index_put_impl_", "lstm", "gru"}
+# What needs a value or a size that only a GPU knows, so that the host waits until it has done all work so far.
+WAITS = {
+    "_local_scalar_dense",
+    "item",
+    "nonzero",
+    "masked_select",
+    "is_nonzero",
+    "equal",
+    "_unique2",
+    "unique_dim",
+}
+_refusing = False
+
+
+@contextmanager
+def refuse_waits() -> Iterator[None]:
+    """Raises a RuntimeError within it where the host would wait for ``DEVICE``."""
+    global _refusing
+    _refusing = True
+    try:
+        yield
+    finally:
+        _refusing = False
 
 
 class There(Tensor):
@@ -28,6 +53,8 @@ class There(Tensor):
         return result
 
     def tolist(self) -> Any:
+        if _refusing:
+            raise RuntimeError("tolist waits for the device")
         return self.here.tolist()
 
     @classmethod
@@ -54,6 +81,8 @@ def _dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     there = any(isinstance(tensor, There) for tensor in tensors)
     if there and name not in MAY_MIX and any(not isinstance(one, There) and one.ndim for one in tensors):
         raise RuntimeError(f"{name} of tensors on two devices")
+    if _refusing and there and _waits(name, args, kwargs):
+        raise RuntimeError(f"{name} waits for the device")
     asked = [torch.device(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.device)]
     there = DEVICE in asked if asked else there
     args, kwargs = tree_map(_on_the_host, (args, kwargs))
@@ -61,6 +90,19 @@ def _dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if name.endswith("_") and isinstance(tensors[0], There):
         return tensors[0]
     return tree_map(lambda leaf: There(leaf) if there and isinstance(leaf, Tensor) else leaf, result)
+
+
+def _waits(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether the host waits: for a value, for the size of what a mask chooses, or for a copy to the host."""
+    if name == "copy_":
+        return isinstance(args[1], There) and not isinstance(args[0], There)
+    if name in ("_to_copy", "to"):
+        return torch.device("cpu") in [
+            torch.device(d) for d in tree_leaves((args, kwargs)) if isinstance(d, torch.device)
+        ]
+    if name in ("index", "index_put", "index_put_", "_index_put_impl_"):
+        return any(isinstance(one, There) and one.dtype == torch.bool for one in tree_leaves(args[1]))
+    return name in WAITS or (name == "repeat_interleave" and kwargs.get("output_size") is None)
 
 
 def _on_the_host(leaf: Any) -> Any:

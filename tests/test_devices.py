@@ -13,7 +13,8 @@ from data.batch import Tokens
 from experiments import building, compose, experiment
 from experiments.progress import Display
 from experiments.settings import Settings
-from tests.elsewhere import DEVICE, Elsewhere
+from tests.elsewhere import DEVICE, Elsewhere, refuse_waits
+from tests.encoders.models import FAMILIES, tiny
 from tests.test_interchange import OBJECTIVES, SENTENCES, folder, overrides, refusal
 
 __all__ = ["folder"]
@@ -23,7 +24,7 @@ PAIRS = [
     for encoder in ("gru", "lstm", "roberta-mini")
     if not refusal(objective, task, encoder) and (encoder != "lstm" or objective == "language_model")
 ]
-FURTHER = {"declutr": ["objective.memory_bank=16", "objective.projection={width: 4}", "objective.cache_chunk=5"]}
+FURTHER = {"declutr": ["objective.memory_bank=16", "objective.projection={width: 4}", "objective.cache_chunk=24"]}
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +47,32 @@ def test_the_stand_in_refuses_what_a_gpu_refuses() -> None:
             torch.cat([labels.labels, torch.full_like(labels.ids, 0)])  # type: ignore[list-item]
 
 
+def test_the_stand_in_refuses_to_wait() -> None:
+    with Elsewhere():
+        there, mask = torch.ones(2).to(DEVICE), torch.tensor([True, False]).to(DEVICE)
+        with refuse_waits():
+            there[torch.tensor([0]).to(DEVICE)] + there.sum()
+            for wait in (there.sum().item, there.tolist, there.nonzero, lambda: there[mask], there.cpu):
+                with pytest.raises(RuntimeError, match="waits for the device"):
+                    wait()
+        assert there[mask].item() == 1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_transformer_waits(family: str) -> None:
+    encoder = tiny(family).train()
+    with Elsewhere():
+        encoder.to(DEVICE)
+        for lengths in ((5, 9, 3), (6, 6)):
+            rows = [encoder.format.wrap(np.arange(5, 5 + length)) for length in lengths]
+            with refuse_waits():
+                encoder(Tokens.pad(rows, encoder.format.pad_id).to(DEVICE))
+
+
 @pytest.mark.parametrize(("objective", "task", "encoder"), PAIRS)
-def test_no_tensor_stays_behind(objective: str, task: str | None, encoder: str, folder: Path) -> None:
+def test_no_tensor_stays_behind_and_no_step_waits(
+    objective: str, task: str | None, encoder: str, folder: Path
+) -> None:
     config = compose.check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
     settings = Settings.of(config)
     shown = Display(shown=False)
@@ -58,9 +83,10 @@ def test_no_tensor_stays_behind(objective: str, task: str | None, encoder: str, 
     with Elsewhere():
         parts.encoder.to(DEVICE).train()
         parts.objective.to(DEVICE).train()
-        for batch in batches:
-            assert parts.objective.loss(parts.encoder, batch.to(DEVICE)).total.device == DEVICE
-            parts.objective.after_step()
+        with refuse_waits():
+            for batch in batches:
+                assert parts.objective.loss(parts.encoder, batch.to(DEVICE)).total.device == DEVICE
+                parts.objective.after_step()
         parts.objective.dev_metrics(parts.encoder, [batch.to(DEVICE) for batch in dev])
         parts.objective.samples(parts.encoder)
         np.testing.assert_allclose(parts.encoder.encode(SENTENCES), here, atol=1e-6)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 
-from analysis.senteval import batched, kernels
+from analysis.senteval import batched
 from analysis.senteval.fits import Fit, Fitted, Group, grouped
 from analysis.senteval.protocols import Classifier
 from analysis.senteval.training import Patience, toolkit_stream
@@ -99,6 +99,8 @@ def _train(
     classifier: Classifier,
     finish: Callable[[int, np.ndarray, float], None],
 ) -> None:
+    from analysis.senteval import kernels  # late: a GPU's path does without numba
+
     running = group.members
     weights = np.tile(start, (len(running), 1))
     first, second = np.zeros_like(weights), np.zeros_like(weights)

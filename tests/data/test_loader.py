@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import chain, combinations
 
 import numpy as np
@@ -102,6 +103,20 @@ def test_ranks_take_contiguous_rows(world: int) -> None:
     for step in range(12):
         parts = [rows(loader(rank=rank, world=world).batch(step)) for rank in range(world)]
         assert list(chain.from_iterable(parts)) == rows(loader().batch(step))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems fork no workers")
+def test_workers_are_forked_whatever_python_would_do() -> None:
+    """From Python 3.14 on it starts them from a server, which takes what can be pickled."""
+    one = loader()
+    one.drawer.unpicklable = lambda: None  # type: ignore[attr-defined]
+    before = torch.multiprocessing.get_start_method()
+    torch.multiprocessing.set_start_method("forkserver", force=True)
+    try:
+        found = [rows(batch) for batch in one.iterate(0, 3, workers=1)]
+    finally:
+        torch.multiprocessing.set_start_method(before, force=True)
+    assert found == [rows(one.batch(step)) for step in range(3)]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -29,6 +29,20 @@ from tests.encoders.models import minilm
 from tests.experiments import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
+# Runs the script that follows, and prints whether the encoder is there where this process ends the training.
+ENDS = """
+import runpy, sys
+from pathlib import Path
+from accelerate import Accelerator
+
+end = Accelerator.end_training
+def end_training(self):
+    print(f"ended, exported: {Path(sys.argv[-1].partition('=')[2], 'encoder').is_dir()}")
+    end(self)
+Accelerator.end_training = end_training
+sys.argv.pop(0)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 STATEFUL = ("accumulation=2", "objective.memory_bank=24", "checkpoint.every=3", "log_every=2", "threads=1")
 
 
@@ -195,21 +209,31 @@ def test_trackers_get_the_run_folder(folder: Path, tmp_path: Path, monkeypatch: 
     assert {"loss", "gradient_norm", "tokens_per_second"} <= set().union(*logged)
 
 
-def test_two_processes_train_as_one(folder: Path) -> None:
+@pytest.mark.parametrize("begun", ["processes=2", pytest.param("torchrun", marks=pytest.mark.slow)])
+def test_two_processes_train_as_one(folder: Path, begun: str) -> None:
     """The same global batches, and so (without dropout) the same losses, gradient norms and tokens; gradient
     caching, which only the two of them do, changes nothing."""
     same = (
         "accumulation=2", "objective.memory_bank=24", "encoder.dropout=0", "optimizer=sgd", "optimizer.lr=0.05",
         "budget.steps=4", "threads=1",
     )  # fmt: skip
-    one = tiny.run(folder, *same, f"run_dir={folder / 'one'}")
-    caching = ("processes=2", "objective.cache_chunk=5")
-    overrides = tiny.overrides(folder, *same, *caching, f"run_dir={folder / 'two'}")
-    found = subprocess.run(command(*overrides), capture_output=True, text=True, timeout=300)
-    assert (found.returncode, found.stderr) == (0, "")
-    for ours, theirs in zip(tiny.metrics(one), tiny.metrics(folder / "two"), strict=True):
+    one = tiny.run(folder, *same, f"run_dir={folder / 'one' / begun}")
+    two = folder / "two" / begun
+    line = command(*tiny.overrides(folder, *same, "objective.cache_chunk=24", f"run_dir={two}"))
+    if begun == "torchrun":
+        (folder / "ends.py").write_text(ENDS)
+        line[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(folder / "ends.py")]
+    else:
+        line.append(begun)
+    found = subprocess.run(line, capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr
+    if begun == "torchrun":
+        assert found.stdout.count("ended, exported: True") == 2, found.stdout  # none leaves while one works
+    else:
+        assert found.stderr == ""
+    for ours, theirs in zip(tiny.metrics(one), tiny.metrics(two), strict=True):
         assert theirs == pytest.approx(ours, rel=1e-5, abs=1e-7)
-    assert json.loads((folder / "two" / "environment.json").read_text())["processes"] == 2
+    assert json.loads((two / "environment.json").read_text())["processes"] == 2
 
 
 def test_warm_start_takes_encoder_and_fitting_parts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

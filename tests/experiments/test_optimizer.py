@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.optimizer import SGD, Adam, AdamW, Optimizer, Start, start_of
 from tests.tiny import TinyEncoder
@@ -50,6 +53,29 @@ def test_adamw_equals_a_naive_loop(
     settings = AdamW(lr=1.0, weight_decay=decay, betas=(b1, b2), eps=eps, correct_bias=correct_bias)
     found = trained(settings, start, gradients, rates, skipped)
     torch.testing.assert_close(found, p, rtol=1e-12, atol=1e-12)
+
+
+def test_a_known_number_of_updates_is_not_read_from_the_device(
+    course: tuple[Tensor, list[Tensor], list[float]],
+) -> None:
+    start, gradients, rates = course
+    settings = AdamW(lr=1.0, weight_decay=0.1, correct_bias=False)
+    parameter = nn.Parameter(start.clone())
+    optimizer = settings.build([parameter])
+    for step, (gradient, lr) in enumerate(zip(gradients, rates, strict=True)):
+        parameter.grad = gradient.clone()
+        with NoValues():
+            settings.prepare(optimizer, lr, step)
+        optimizer.step()
+    assert torch.equal(parameter.detach(), trained(settings, start, gradients, rates))
+
+
+class NoValues(TorchDispatchMode):
+    """Within it no tensor's value is read, for which the host would wait for a GPU."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert "_local_scalar_dense" not in func.name()
+        return func(*args, **(kwargs or {}))
 
 
 def test_adam_adds_decay_to_the_gradient(course: tuple[Tensor, list[Tensor], list[float]]) -> None:

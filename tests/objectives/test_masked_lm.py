@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,14 @@ from data.randomness import generator
 from objectives import masked_lm
 from objectives.masked_lm import cross_entropy_of_scores, mask_tokens, masked_lm_sum
 from tests.tiny import FORMAT, TinyEncoder
+
+
+@pytest.mark.parametrize(("gib", "scores"), [(8, 10**8), (128, 2**30)])
+def test_a_large_gpu_keeps_more_scores(gib: int, scores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(total_memory=gib * 2**30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    assert masked_lm._scores_at_once(torch.device("cuda")) == scores
+    assert masked_lm._scores_at_once(torch.device("cpu")) == 10**8
 
 
 def test_frequencies() -> None:

@@ -1,0 +1,55 @@
+"""Which of a GPU's kernels run: attention for shapes that change at every step, products of some precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Literal, get_args
+
+import torch
+
+Precision = Literal["fp32", "tf32", "bf16"]
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+
+
+@contextmanager
+def without_cudnn_attention(device: torch.device) -> Iterator[None]:
+    """Keeps SDPA on a CUDA ``device`` from cuDNN's kernels, which build a plan for each new shape.
+
+    On Hopper GPUs torch prefers them from 2.11 on. The backward pass takes the kernel of the forward pass. On
+    other devices nothing changes.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    enabled = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(enabled)
+
+
+@contextmanager
+def float32_products(precision: Precision) -> Iterator[None]:
+    """Computes float32 products of a GPU with 10 bits (TF32) if ``precision`` is "tf32", else with all.
+
+    Torch's default has cuDNN's recurrent kernels take 10 bits, and other products all.
+    """
+    cudnn, before = torch.backends.cudnn, torch.get_float32_matmul_precision()
+    tf32 = precision == "tf32"
+    if tf32:
+        torch.set_float32_matmul_precision("high")
+    try:
+        with cudnn.flags(
+            enabled=cudnn.enabled, benchmark=cudnn.benchmark, deterministic=cudnn.deterministic, allow_tf32=tf32
+        ):
+            yield
+    finally:
+        if tf32:
+            torch.set_float32_matmul_precision(before)
+
+
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[None]:
+    """Computes products in bf16 if ``precision`` is "bf16"; of the calling thread only."""
+    return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()

@@ -1,0 +1,42 @@
+"""Equal bits from equal runs on a GPU: torch's deterministic kernels, for one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from data.errors import UserError
+
+CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # read by cuBLAS when a process' first product is computed
+
+
+@contextmanager
+def deterministic(wanted: bool) -> Iterator[None]:
+    """Has torch take deterministic kernels only within it, if ``wanted``; afterwards all is as it was.
+
+    Attention's backward pass is among them. A CPU's kernels are deterministic anyway.
+
+    Raises:
+        UserError: if an operation has no such kernel.
+    """
+    if not wanted:
+        yield
+        return
+    cudnn = torch.backends.cudnn
+    mode, before = torch.get_deterministic_debug_mode(), os.environ.get(CUBLAS)
+    os.environ[CUBLAS] = before or ":4096:8"
+    torch.use_deterministic_algorithms(True)
+    try:
+        with cudnn.flags(enabled=cudnn.enabled, benchmark=False, deterministic=True, allow_tf32=cudnn.allow_tf32):
+            yield
+    except RuntimeError as error:
+        if "deterministic" not in str(error):
+            raise
+        raise UserError(f"deterministic=true: {str(error).splitlines()[0]:.200}") from error
+    finally:
+        torch.set_deterministic_debug_mode(mode)
+        if before is None:
+            del os.environ[CUBLAS]

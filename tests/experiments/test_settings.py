@@ -1,0 +1,23 @@
+"""Settings whose defaults follow the device."""
+
+from __future__ import annotations
+
+import pytest
+
+from data import tokenising
+from experiments.settings import Settings
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (16, 4)])
+def test_workers_and_looks_at_the_losses_follow_the_device(
+    cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokenising, "cores", lambda: cores)
+    assert Settings().workers_for("cpu") == 0 and Settings().workers_for("cuda") == workers
+    assert Settings().log_every_for("cpu") == 10 and Settings().log_every_for("cuda") == 50
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_numbers_that_are_given_hold_on_every_device(device: str) -> None:
+    given = Settings(workers=0, log_every=3)
+    assert (given.workers_for(device), given.log_every_for(device)) == (0, 3)

@@ -1,0 +1,222 @@
+"""What a GPU computes against a CPU: losses, gradients, whole runs. Skipped where there is no GPU.
+
+    TESTED_DEVICE=cpu python -m pytest tests/test_gpu.py
+
+runs the same functions on a CPU against itself, which proves the tests' own code on a machine without a GPU.
+
+Tolerances: in float32 both devices add up in other orders, so a loss differs by 1e-5 of itself and the gradient by
+1e-4 of its norm (recurrent layers included, as TF32 is off). In bf16 a loss differs by 5 %, as 8 bits allow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import os
+import shutil
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import objectives.declutr
+from data.batch import Batch
+from encoders.base import Encoder
+from encoders.kernels import PRECISIONS, float32_products
+from experiments import building, compose, experiment
+from experiments.optimizer import AdamW
+from experiments.progress import Display
+from experiments.settings import Settings
+from objectives.base import Objective
+from objectives.declutr import Declutr
+from tests.encoders.models import tiny as tiny_transformer
+from tests.experiments import tiny
+from tests.test_interchange import OBJECTIVES, SENTENCES, folder, overrides, refusal
+from tests.tiny import documents
+
+__all__ = ["folder"]
+DEVICE = os.environ.get("TESTED_DEVICE", "cuda")
+if DEVICE == "cuda" and not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+
+ENCODERS = ("roberta-mini", "bilstm_max", "gru")
+PAIRS = [
+    (objective, task, encoder)
+    for objective, task in OBJECTIVES
+    for encoder in (*ENCODERS, *(["lstm"] if objective == "language_model" else []))
+    if not refusal(objective, task, encoder)
+]
+FURTHER = {"declutr": ["objective.memory_bank=16", "objective.projection={width: 4}"]}
+
+
+def low_precision(encoder: Encoder) -> torch.dtype:
+    """bf16, but where torch has no such kernel: an LSTM on most CPUs."""
+    lstm = any(isinstance(part, nn.LSTM) for part in encoder.modules())
+    return torch.float32 if DEVICE == "cpu" and lstm else torch.bfloat16
+
+
+class Built(NamedTuple):
+    """An encoder and an objective on the CPU, and three batches."""
+
+    encoder: Encoder
+    objective: Objective
+    batches: list[Batch]
+
+
+def built(objective: str, task: str | None, encoder: str, folder: Path) -> Built:
+    config = compose.check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
+    settings = Settings.of(config)
+    shown = Display(shown=False)
+    parts = building.build(config, settings, experiment._accelerator(settings), shown, None)
+    batches = [parts.batches("train", 1).batch(step) for step in range(3)]
+    return Built(parts.encoder.train(), parts.objective.train(), batches)
+
+
+def without_dropout(*modules: nn.Module) -> None:
+    """Sets every dropout to 0: two devices draw other masks."""
+    tied = [body for module in modules for body in getattr(getattr(module, "decoder", None), "_body", ())]
+    for module in (*modules, *tied):
+        for part in module.modules():
+            if isinstance(part, nn.Dropout):
+                part.p = 0.0
+
+
+def step(
+    parts: Built, batch: Batch, device: str, dtype: torch.dtype = torch.float32
+) -> tuple[float, torch.Tensor]:
+    """The loss of ``batch`` on ``device``, where ``parts`` are, and the gradient of all parameters in one row."""
+    modules = nn.ModuleList([parts.encoder, parts.objective])
+    modules.zero_grad()
+    with float32_products("fp32"), torch.autocast(device, dtype, enabled=dtype != torch.float32):
+        loss = parts.objective.loss(parts.encoder, batch.to(device)).total
+    loss.backward()
+    gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in modules.parameters()]
+    return float(loss.detach()), torch.cat([gradient.flatten().float().cpu() for gradient in gradients])
+
+
+def moved(parts: Built) -> Built:
+    encoder, objective = copy.deepcopy((parts.encoder, parts.objective))
+    return Built(encoder.to(DEVICE), objective.to(DEVICE), parts.batches)
+
+
+def error(found: torch.Tensor, expected: torch.Tensor) -> float:
+    """The norm of the difference, as a share of the expected one."""
+    return float((found - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize(("objective", "task", "encoder"), PAIRS)
+def test_a_step_is_that_of_a_cpu(objective: str, task: str | None, encoder: str, folder: Path) -> None:
+    here = built(objective, task, encoder, folder)
+    without_dropout(here.encoder, here.objective)
+    step(here, here.batches[0], "cpu")
+    here.objective.after_step()  # so that a memory bank holds something
+    there = moved(here)
+    for batch in here.batches[1:]:
+        loss, gradient = step(here, batch, "cpu")
+        found, found_gradient = step(there, batch, DEVICE)
+        assert found == pytest.approx(loss, rel=1e-5)
+        assert error(found_gradient, gradient) < 1e-4
+        low, low_gradient = step(there, batch, DEVICE, low_precision(there.encoder))
+        assert low == pytest.approx(loss, rel=0.05, abs=0.05) and bool(low_gradient.isfinite().all())
+    np.testing.assert_allclose(there.encoder.encode(SENTENCES), here.encoder.encode(SENTENCES), atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_vectors_are_those_of_a_cpu(precision: Any) -> None:
+    encoder = tiny_transformer()
+    expected = encoder.encode(SENTENCES * 20, batch_tokens=64)
+    encoder.to(DEVICE)
+    if precision == "tf32" and DEVICE == "cpu":
+        pytest.skip("a CPU has no such precision")
+    encoder.encode_in(precision)
+    found = encoder.encode(SENTENCES * 20, batch_tokens=64)
+    most = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 0.03}[precision]
+    assert error(torch.from_numpy(found), torch.from_numpy(expected)) < most
+
+
+def no_waits() -> AbstractContextManager[Any]:
+    """Raises a RuntimeError within it where the host waits for the GPU."""
+    return _no_waits() if DEVICE == "cuda" else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _no_waits() -> Any:
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize(("objective", "task", "encoder"), PAIRS)
+def test_no_step_waits_for_the_device(objective: str, task: str | None, encoder: str, folder: Path) -> None:
+    there = moved(built(objective, task, encoder, folder))
+    settings, dtype = AdamW(lr=1e-3, correct_bias=False), low_precision(there.encoder)
+    parameters = [*there.encoder.parameters(), *there.objective.parameters()]
+    optimizer = settings.build(parameters)
+    for number, batch in enumerate(there.batches):
+        with no_waits() if number else contextlib.nullcontext():  # the first step allocates
+            settings.prepare(optimizer, 1e-3, number)
+            with torch.autocast(DEVICE, dtype, enabled=dtype != torch.float32):
+                loss = there.objective.loss(there.encoder, batch.to(DEVICE)).total
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            there.objective.after_step()
+    assert math.isfinite(float(loss.detach()))
+
+
+def declutr(**settings: Any) -> Built:
+    """DeCLUTR on a transformer with dropout, on ``DEVICE``."""
+    encoder = tiny_transformer(dropout=0.3).train()
+    objective = Declutr(batch_size=6, min_length=4, max_length=24, **settings)
+    objective.build(encoder)
+    contents = [document % (encoder.format.vocab_size - 5) + 5 for document in documents(6, 200)]
+    rng = np.random.default_rng(0)
+    batch = objective.collate([objective.draw(one, encoder.format, rng) for one in contents], encoder.format)
+    return moved(Built(encoder, objective.train(), [batch]))
+
+
+def test_gradient_caching_keeps_the_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = declutr(cache_chunk=48)
+    torch.manual_seed(1)
+    loss, gradient = step(parts, parts.batches[0], DEVICE)
+    monkeypatch.setattr(objectives.declutr, "checkpoint", lambda run, *args, use_reentrant: run(*args))
+    torch.manual_seed(1)
+    found, found_gradient = step(parts, parts.batches[0], DEVICE)
+    assert found == pytest.approx(loss, rel=1e-6) and error(found_gradient, gradient) < 1e-5
+    assert error(step(parts, parts.batches[0], DEVICE)[1], gradient) > 0.01  # another mask
+
+
+@pytest.mark.skipif(not hasattr(tiny_transformer(), "force_packing"), reason="this encoder packs no rows")
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-4), (torch.bfloat16, 0.05)])
+def test_packed_rows_are_padded_ones(dtype: torch.dtype, most: float) -> None:
+    parts = declutr()
+    without_dropout(parts.encoder)
+    parts.encoder.force_packing = False  # type: ignore[assignment]
+    loss, gradient = step(parts, parts.batches[0], DEVICE, torch.float32)
+    parts.encoder.force_packing = dtype == torch.bfloat16 or DEVICE == "cpu"  # type: ignore[assignment]
+    found, found_gradient = step(parts, parts.batches[0], DEVICE, dtype)
+    assert found == pytest.approx(loss, rel=most) and error(found_gradient, gradient) < most
+
+
+def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    whole = tiny.run(tmp_path, f"device={DEVICE}", "checkpoint.every=4", "objective.memory_bank=8", "log_every=1")
+    newest = whole / "checkpoints" / "step-00000008"
+    shutil.copytree(whole, run := tmp_path / "resumed")
+    shutil.rmtree(run / "checkpoints" / newest.name)
+    experiment.run(compose.check([f"resume={run}", f"device={DEVICE}", f"cache={tmp_path / 'cache'}"]))
+    for ours, theirs in zip(tiny.metrics(run), tiny.metrics(whole), strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-2, abs=1e-4)
+
+
+def test_runs_with_workers_are_those_without(tmp_path: Path) -> None:
+    runs = [tiny.run(tmp_path, f"device={DEVICE}", "precision=fp32", f"workers={count}") for count in (0, 2)]
+    for ours, theirs in zip(*map(tiny.metrics, runs), strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-5)
