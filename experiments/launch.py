@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -77,9 +78,10 @@ def _run(config: dict[str, Any], count: int) -> None:
     }
     if config["threads"] is not None:
         environment["OMP_NUM_THREADS"] = str(config["threads"])
-    others = multiprocessing.start_processes(
-        _join_in, (config, environment), nprocs=count - 1, join=False, daemon=True, start_method="spawn"
-    )
+    with _interrupts_ignored():
+        others = multiprocessing.start_processes(
+            _join_in, (config, environment), nprocs=count - 1, join=False, daemon=True, start_method="spawn"
+        )
     assert others is not None  # as it is told not to wait
     try:
         with _set(environment | {"RANK": "0", "LOCAL_RANK": "0"}):
@@ -115,6 +117,22 @@ def _explain(others: Any, count: int, error: RuntimeError) -> None:
             f"Process {ended.error_index + 2} of {count} ended ({name}), perhaps for want of memory: processes=1 "
             "needs less. A run with a checkpoint goes on with resume=<its folder>."
         ) from error
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Has processes that start meanwhile ignore Ctrl-C, which reaches them too, until they train.
+
+    The first process ends them.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
