@@ -10,3 +10,8 @@ for name in [name for name in os.environ if name.startswith(DECISIVE)]:
     del os.environ[name]
 if "PYTEST_XDIST_WORKER" in os.environ:  # several processes of several threads would wait for each other
     os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Names bytes by their type: archives hold the time, and two test processes must collect the same names."""
+    return "bytes" if isinstance(val, bytes) else None

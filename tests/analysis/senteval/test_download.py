@@ -271,7 +271,6 @@ def test_only_wanted_members_are_written(server: Server, tmp_path: Path, fetch: 
         (zipped(**{"d/x.txt": b"a" * 500}).replace(b"aaaa", b"aaab", 1), "Bad CRC-32"),
         (gzip.compress(gzip.decompress(tarred({"d/x.txt": b"a" * 5000}))[:2000]), "unexpected end of data"),
     ],
-    ids=["no-member", "no-tar-member", "link", "page", "cut", "checksum", "cut-tar"],  # gzip writes the time
 )
 def test_other_archives_are_faults(server: Server, tmp_path: Path, fetch: Fetch, archive: bytes, why: str) -> None:
     server.serve(MEMBER.url, archive)
