@@ -19,14 +19,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 THREADS = "one process, a thread a core"
 WAYS: dict[str, tuple[list[str], dict[str, str]]] = {  # what follows run.py, and the environment
     THREADS: (["processes=1"], {}),
@@ -67,15 +66,14 @@ def training(seconds: float, overrides: list[str], environment: dict[str, str]) 
 
 
 def rows(journal: Path) -> list[dict[str, float]]:
-    """The whole lines of a journal that is being written."""
+    """Returns the complete lines of a journal that is still being written."""
     if not journal.exists():
         return []
     return [json.loads(line) for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
-def wait(process: subprocess.Popen[bytes], ready: object, limit: float) -> None:
+def wait(process: subprocess.Popen[bytes], ready: Callable[[], bool], limit: float) -> None:
     """Waits until ``ready()``; exits with the process' message if it ends before."""
-    assert callable(ready)
     end = time.monotonic() + limit
     while not ready():
         if process.poll() is not None or time.monotonic() > end:
@@ -84,21 +82,25 @@ def wait(process: subprocess.Popen[bytes], ready: object, limit: float) -> None:
 
 
 def encoding(seconds: float) -> float:
-    """Sentences a second of ``encode``, after a first pass, for at least ``seconds``."""
-    code = (
-        "import sys, time, encoders\n"
-        "from data.sentences import split_sentences\n"
-        "from data.sources.pydocs import Pydocs\n"
-        "texts = split_sentences([document.text for document in Pydocs().documents()], limit=4000)\n"
-        "encoder = encoders.load('roberta-mini')\n"
-        "encoder.encode(texts[:500])\n"
-        "start, done = time.perf_counter(), 0\n"
-        "while (passed := time.perf_counter() - start) < float(sys.argv[1]):\n"
-        "    done += len(encoder.encode(texts))\n"
-        "print(done / passed)\n"
-    )
-    command = [sys.executable, "-c", code, str(seconds)]
-    return float(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    """Sentences a second of ``encode`` in a process of its own (``encode_here``)."""
+    command = [sys.executable, __file__, "--seconds", str(seconds), "--encode-here"]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def encode_here(seconds: float) -> float:
+    """Sentences a second of ``encode`` after a first pass, for at least ``seconds``."""
+    import encoders
+    from data.sentences import split_sentences
+    from data.sources.pydocs import Pydocs
+
+    texts = split_sentences([document.text for document in Pydocs().documents()], limit=4000)
+    encoder = encoders.load("roberta-mini")
+    encoder.encode(texts[:500])
+    start, done, passed = time.perf_counter(), 0, 0.0
+    while passed < seconds:
+        done += len(encoder.encode(texts))
+        passed = time.perf_counter() - start
+    return done / passed
 
 
 @contextmanager
@@ -124,8 +126,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only", nargs="+", choices=[*WAYS, ENCODE], default=[*WAYS, ENCODE])
+    parser.add_argument("--encode-here", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
     options = parser.parse_args()
+    if options.encode_here:
+        print(encode_here(options.seconds))
+        return
     found: dict[str, dict[int, list[float]]] = {name: {0: [], 1: []} for name in options.only}
     for _ in range(options.rounds):
         for count in (0, 1):
@@ -139,7 +145,7 @@ def main() -> None:
                 found[name][count].append(figure)
                 print(f"{name}, {count} busy: {figure:,.0f}", file=sys.stderr, flush=True)
     medians = {name: [statistics.median(of[count]) for count in (0, 1)] for name, of in found.items()}
-    print(f"{CORES} cores, {options.seconds:g} s a figure, medians of {options.rounds}\n")
+    print(f"{os.cpu_count()} cores, {options.seconds:g} s a figure, medians of {options.rounds}\n")
     print("| tokens/s (encode: sentences/s) | quiet | one core busy |\n| --- | --: | --: |")
     for name, (quiet, loaded) in medians.items():
         base = medians.get(name if name == ENCODE else THREADS, [quiet])[0]

@@ -118,8 +118,6 @@ def wait(device: str) -> None:
 def training(sizes: Sizes, device: str, groups: int | None) -> tuple[str, str]:
     """Tokens a second in ``groups`` sub-batches (None: packed), and what the profiler saw."""
     encoder = transformer(sizes, device, None if groups is None else "sdpa")
-    if groups is None and not hasattr(encoder, "packs"):
-        return "—", "this encoder packs no rows"
     objective = Declutr(
         batch_size=sizes.documents,
         min_length=min(32, sizes.longest),
@@ -167,7 +165,7 @@ def profiled(step: Callable[[Batch], None], batches: list[Batch], device: str) -
         busy += max(0.0, last - max(first, end))
         end = max(end, last)
     idle = 1 - busy / (end - spans[0][0])
-    return f"{len(spans) / len(batches):,.0f} kernels a step, device idle {idle:.0%} (profiled)"
+    return f"{len(spans) / len(batches):,.0f} operations of the device a step, idle {idle:.0%} (profiled)"
 
 
 def caching(sizes: Sizes, device: str) -> tuple[str, str]:

@@ -93,8 +93,10 @@ class Tokens:
         lengths = self.lengths[index]
         width = int(lengths.max()) if len(index) else 0
 
+        chosen = to_device(index, self.ids.device)
+
         def take(block: Tensor | None) -> Tensor | None:
-            return None if block is None else block[to_device(index, block.device), :width]
+            return None if block is None else block[chosen.to(block.device), :width]
 
         ids, mask = take(self.ids), take(self.mask)
         assert ids is not None and mask is not None

@@ -67,7 +67,7 @@ def unreachable(question: Callable[[float], Any] = lambda seconds: None) -> str 
         raise error
     if response is None:
         return f"the hub ({hub()}) is not reachable"
-    # Whatever stands between here and the hub, a filter say, sends no such header.
+    # Proxies and filters do not send this header.
     if (
         "X-Error-Message" in response.headers
         and response.status_code < 500
@@ -78,7 +78,7 @@ def unreachable(question: Callable[[float], Any] = lambda seconds: None) -> str 
 
 
 def refusal(error: Exception, what: str, revision: str = "main") -> str:
-    """Why the hub refuses ``what``, a model or data set by its name, and what the user can do, in one line.
+    """Explains in one line why the hub refuses ``what``, a model or data set, and what the user can do.
 
     ``error`` is any that was raised on the way; of those that are no answer of the hub, it is the first line.
     """
@@ -86,7 +86,7 @@ def refusal(error: Exception, what: str, revision: str = "main") -> str:
     if isinstance(error, errors.GatedRepoError):
         return f"accept its terms on {page}, then log in with the account that did: {LOGIN}"
     if isinstance(error, errors.RepositoryNotFoundError):
-        return f"there is none of this name on {hub()} (if it is private: {LOGIN})"
+        return f"no such name on {hub()} (if it is private: {LOGIN})"
     if isinstance(error, errors.RevisionNotFoundError):
         return f"it has no revision {revision!r} (its commits: {page}/commits)"
     if isinstance(error, errors.DisabledRepoError):

@@ -93,10 +93,10 @@ class Encoder(nn.Module, ABC):
             dtype: that its products are computed in.
             longest: tokens of its longest row.
         """
-        return f"{type(self).__name__} has no packed forward pass"
+        return f"{type(self).__name__} has no attention that could be packed"
 
     def packs(self, tokens: Tokens) -> bool:
-        """Whether ``forward`` packs ``tokens``: a caller need not sort them by length then."""
+        """Returns whether ``forward`` packs ``tokens``; callers then need not group them by length."""
         longest = int(tokens.lengths.max()) if len(tokens) else 0
         device = tokens.ids.device
         if torch.is_autocast_enabled(device.type):
@@ -160,7 +160,7 @@ class Encoder(nn.Module, ABC):
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}. Got {precision} instead.")
         device = next(self.parameters()).device
         if precision == "tf32" and device.type != "cuda":
-            raise UserError(f"precision=tf32 is of GPUs, and the encoder is on {device.type}: take fp32 or bf16.")
+            raise UserError(f"precision=tf32 needs a CUDA GPU, not {device.type}: use fp32 or bf16.")
         self.precision = precision
 
     def settings(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which of a GPU's kernels run: attention for shapes that change at every step, products of some precision."""
+"""Selects a GPU's kernels: attention for shapes that change at every step, products of a given precision."""
 
 from __future__ import annotations
 
@@ -32,22 +32,20 @@ def without_cudnn_attention(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def float32_products(precision: Precision) -> Iterator[None]:
-    """Computes float32 products of a GPU with 10 bits (TF32) if ``precision`` is "tf32", else with all.
+    """Computes a GPU's float32 products with 10 bits (TF32) if ``precision`` is "tf32", else with all 23.
 
-    Torch's default has cuDNN's recurrent kernels take 10 bits, and other products all.
+    By torch's default cuDNN's recurrent kernels use 10 bits and other products all.
     """
     cudnn, before = torch.backends.cudnn, torch.get_float32_matmul_precision()
     tf32 = precision == "tf32"
-    if tf32:
-        torch.set_float32_matmul_precision("high")
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
     try:
         with cudnn.flags(
             enabled=cudnn.enabled, benchmark=cudnn.benchmark, deterministic=cudnn.deterministic, allow_tf32=tf32
         ):
             yield
     finally:
-        if tf32:
-            torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(before)
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[None]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig, PreTrainedModel
 
-from data.batch import Tokens
+from data.batch import Tokens, to_device
 
 NAME = "packed|sdpa"  # the bar keeps it out of the names that encoder.attention accepts (models.check_attention)
 # Families whose packed states were tested equal to the padded ones. Others count positions or bias attention in a
@@ -81,7 +81,7 @@ def states(backbone: Any, tokens: Tokens, takes_type_ids: bool) -> Tensor:
     """
     ids, device = tokens.ids, tokens.ids.device
     places, ends, longest = _borders(tokens.lengths, ids.shape[1])
-    places, ends = places.to(device, non_blocking=True), ends.to(device, non_blocking=True)
+    places, ends = to_device(places, device), to_device(ends, device)
 
     def pack(block: Tensor) -> Tensor:
         return block.flatten().index_select(0, places)[None]  # (1, N)

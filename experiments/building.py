@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -98,12 +98,7 @@ def build(
     cache = ROOT / settings.cache
     source: Source = signatures.build(config["corpus"], "corpus")
     objective: Objective = signatures.build(config["objective"], "objective")
-    for task in objective.tasks.values():
-        if task.batch_size % accelerator.num_processes:
-            raise UserError(
-                f"objective.batch_size must divide by the {accelerator.num_processes} processes. "
-                f"Got {task.batch_size} instead."
-            )
+    require_division((task.batch_size for task in objective.tasks.values()), accelerator.num_processes)
     display.say("Preparing corpus and encoder ...", style="dim")
     torch.manual_seed(settings.seed)
     with accelerator.main_process_first():
@@ -154,6 +149,17 @@ def build(
             what = f"{objective.needs.encoders} encoders as they are there, whatever encoder.* says"
         display.fact("warm start", f"{settings.warm_start}: {', '.join([what, *taken])}")
     return Parts(source, encoder, objective, store, materials)
+
+
+def require_division(sizes: Iterable[int], processes: int) -> None:
+    """Refuses batch ``sizes`` that do not divide by the number of ``processes``.
+
+    Raises:
+        UserError: if there is one.
+    """
+    for size in sizes:
+        if size % processes:
+            raise UserError(f"objective.batch_size must divide by the {processes} processes. Got {size} instead.")
 
 
 def _encoder(

@@ -182,18 +182,13 @@ def one_line_errors() -> Iterator[None]:
         with terminations():
             yield
     except UserError as error:
-        # Over several processes it is mostly the same everywhere: the first one says it, and its launcher ends
-        # the others. One that is still there after a while is alone with it.
-        if not first:
-            time.sleep(ALONE_SECONDS)
-        first, message = True, str(error)
-        status = error.status if BEGUN_HERE in os.environ else UserError.status
+        message, status = str(error), error.status if BEGUN_HERE in os.environ else UserError.status
     except KeyboardInterrupt as error:
         status, message = 130, str(error) or "Interrupted."
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
-        first, status = True, 2
+        status = 2
         message = (
             "Out of memory. In training objective.cache_chunk=<tokens embedded at a time, 8192 say> bounds it and "
             "gives the same gradient; budget.documents= and budget.max_span= make smaller batches. device=cpu "
@@ -202,10 +197,15 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         if error.filename is None and error.errno not in UNWRITABLE:
             raise
-        first, status = True, 2
+        status = 2
         message = printable(f"Cannot read or write {error.filename or 'a file'}: {error.strerror}.")
     else:
         return
+    if not first and status != 130:
+        # Mostly all processes have the same error: the first one prints it, and the others are ended. One that is
+        # still there after a while is the only one with it.
+        time.sleep(ALONE_SECONDS)
+        first = True
     if first:
         print(message, file=sys.stderr)
     raise Ended(status, message)

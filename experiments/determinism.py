@@ -15,7 +15,7 @@ CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # read by cuBLAS when a process' first produ
 
 @contextmanager
 def deterministic(wanted: bool) -> Iterator[None]:
-    """Has torch take deterministic kernels only within it, if ``wanted``; afterwards all is as it was.
+    """Uses torch's deterministic kernels inside the block, if ``wanted``, and restores the settings.
 
     Attention's backward pass is among them. A CPU's kernels are deterministic anyway.
 

@@ -50,6 +50,8 @@ def run(config: dict[str, Any]) -> Path:
     """
     settings = Settings.of(config)
     accelerator = _accelerator(settings)
+    if settings.processes not in (None, accelerator.num_processes):  # run.py starts them
+        raise UserError(f"processes={settings.processes}: here is {accelerator.num_processes}.")
     display = Display(shown=accelerator.is_main_process)
     name = "-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")) + f"-{settings.seed}"
     if accelerator.num_processes > 1:

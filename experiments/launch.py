@@ -9,20 +9,31 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from accelerate.utils import get_int_from_env
 from torch import distributed, multiprocessing
 
 from data.errors import UserError
-from experiments import compose, experiment, signatures
+from experiments import building, compose, experiment, signatures
 from experiments.settings import Settings
 
-MOST = 8  # processes that are started unasked: each takes about a GiB with a small encoder
-ENDING_SECONDS = 10.0  # for the others to end after the first one
+MOST = 8  # processes by default: each takes about a GiB with a small encoder
+ENDING_SECONDS = 2.0  # until a process that closed its connections has an exit status
+LAUNCHERS = (
+    "WORLD_SIZE",
+    "PMI_SIZE",
+    "OMPI_COMM_WORLD_SIZE",
+    "MV2_COMM_WORLD_SIZE",
+)  # those that Accelerate reads
+HOST, LOOPBACK = "127.0.0.1", "lo0" if sys.platform == "darwin" else "lo"
+READY = "ready"  # how many of the others have started
 
 
 def run(config: dict[str, Any]) -> None:
@@ -33,7 +44,7 @@ def run(config: dict[str, Any]) -> None:
         KeyboardInterrupt: if the run was interrupted and can be resumed.
     """
     settings = Settings.of(config)
-    if launched := int(os.environ.get("WORLD_SIZE", 0)):  # by torchrun or Accelerate
+    if launched := _launched():
         if settings.resume is None and settings.processes not in (None, launched):
             raise UserError(
                 f"processes={settings.processes}: the launcher started {launched}. Leave processes= out."
@@ -41,53 +52,76 @@ def run(config: dict[str, Any]) -> None:
         experiment.run(config | {"processes": launched})
         return
     cores, on_cpu = torch.get_num_threads(), _on_cpu(settings)
-    count = settings.processes or (_fitting(config, cores) if on_cpu and settings.threads is None else 1)
-    config = config | {"processes": count}
-    if count == 1:
-        experiment.run(config)
-        return
-    if settings.device == "mps" or (not on_cpu and torch.cuda.device_count() < count):
+    sizes = {task.batch_size for task in signatures.build(config["objective"], "objective").tasks.values()}
+    count = settings.processes or (_fitting(sizes, cores) if on_cpu and settings.threads is None else 1)
+    building.require_division(sizes, count)
+    if not on_cpu and count > max(1, torch.cuda.device_count()):  # one on mps
         raise UserError(f"processes={count}: there are fewer GPUs. processes=1 or device=cpu works here.")
+    if on_cpu and count > (most := max(MOST, os.cpu_count() or 1)):
+        raise UserError(f"processes must be at most {most} on this machine. Got {count} instead.")
+    config = config | {"processes": count}
     if on_cpu:
         config["threads"] = settings.threads or max(1, cores // count)
-    _run(config, count)
+    try:
+        if count == 1:
+            experiment.run(config)
+        else:
+            _run(config, count)
+    finally:
+        torch.set_num_threads(cores)  # a sweep's next job counts them again
+
+
+def _launched() -> int:
+    """Returns the number of processes that torchrun, Accelerate or MPI started, 0 if none of them did."""
+    try:
+        return get_int_from_env(LAUNCHERS, 0)
+    except ValueError:
+        raise UserError(f"{', '.join(LAUNCHERS)}: where one is set it must be a whole number.") from None
 
 
 def _on_cpu(settings: Settings) -> bool:
     return settings.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
 
 
-def _fitting(config: Mapping[str, Any], cores: int) -> int:
-    """The number of processes that divides all batches and leaves the fewest cores idle; the largest such."""
-    tasks = signatures.build(config["objective"], "objective").tasks.values()
-    counts = [
-        count for count in range(1, min(cores, MOST) + 1) if not any(task.batch_size % count for task in tasks)
-    ]
+def _fitting(sizes: set[int], cores: int) -> int:
+    """Returns the number of processes that divides all batch ``sizes`` and leaves the fewest cores idle."""
+    counts = [count for count in range(1, min(cores, MOST) + 1) if not any(size % count for size in sizes)]
     return max(counts, key=lambda count: (count * (cores // count), count))
 
 
 def _run(config: dict[str, Any], count: int) -> None:
-    # This process keeps the store where all of them meet, so that no port has to be guessed.
-    store = distributed.TCPStore("127.0.0.1", 0, count, is_master=True, wait_for_workers=False)
+    # This process keeps the store where all of them meet; nothing listens beyond this machine.
+    listening = socket.create_server((HOST, 0))
+    port = listening.getsockname()[1]
+    store = distributed.TCPStore(
+        HOST, port, count, is_master=True, wait_for_workers=False, master_listen_fd=listening.detach()
+    )
     environment = {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(store.port),
+        "MASTER_ADDR": HOST,
+        "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "WORLD_SIZE": str(count),
         "LOCAL_WORLD_SIZE": str(count),
+        "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", LOOPBACK),
     }
     if config["threads"] is not None:
         environment["OMP_NUM_THREADS"] = str(config["threads"])
     with _interrupts_ignored():
-        others = multiprocessing.start_processes(
-            _join_in, (config, environment), nprocs=count - 1, join=False, daemon=True, start_method="spawn"
+        others: Any = multiprocessing.start_processes(
+            _join_in, (config, environment), nprocs=count - 1, join=False, start_method="spawn"
         )
-    assert others is not None  # as it is told not to wait
     try:
+        while store.add(READY, 0) < count - 1:  # one that dies before they meet would be waited for
+            others.join(0.1)
         with _set(environment | {"RANK": "0", "LOCAL_RANK": "0"}):
             experiment.run(config)
-    except RuntimeError as error:
-        _explain(others, count, error)
+    except multiprocessing.ProcessExitedException as ended:
+        raise _end(ended, count) from ended
+    except RuntimeError as error:  # what a collective raises when another process ends
+        try:
+            others.join(ENDING_SECONDS)
+        except multiprocessing.ProcessExitedException as ended:
+            raise _end(ended, count) from error
         raise
     finally:
         for process in others.processes:
@@ -98,33 +132,31 @@ def _run(config: dict[str, Any], count: int) -> None:
 
 
 def _join_in(place: int, config: dict[str, Any], environment: Mapping[str, str]) -> None:
-    """The work of each process but the first."""
+    """Runs one of the other processes."""
     rank = str(place + 1)
     os.environ.update(environment, RANK=rank, LOCAL_RANK=rank)
     with compose.one_line_errors():
+        distributed.TCPStore(HOST, int(environment["MASTER_PORT"]), is_master=False).add(READY, 1)
         experiment.run(config)
 
 
-def _explain(others: Any, count: int, error: RuntimeError) -> None:
-    """Raises what ended another process, if that is why this one has an ``error``."""
-    try:
-        others.join(ENDING_SECONDS)
-    except multiprocessing.ProcessExitedException as ended:
-        if ended.exit_code == UserError.status:  # it has printed its line
-            raise compose.Ended(UserError.status) from error
-        name = signal.Signals(-ended.exit_code).name if ended.exit_code < 0 else f"status {ended.exit_code}"
-        raise UserError(
-            f"Process {ended.error_index + 2} of {count} ended ({name}), perhaps for want of memory: processes=1 "
-            "needs less. A run with a checkpoint goes on with resume=<its folder>."
-        ) from error
+def _end(ended: multiprocessing.ProcessExitedException, count: int) -> BaseException:
+    """Returns the exception that ends the run because another process ``ended``."""
+    status = ended.exit_code
+    if status == UserError.status:  # it has printed its line
+        return compose.Ended(status)
+    if status == 130:
+        return KeyboardInterrupt()
+    name = signal.Signals(-status).name if status < 0 else f"status {status}"
+    return UserError(
+        f"Process {ended.error_index + 2} of {count} ended ({name}), possibly out of memory: processes=1 needs "
+        "less. A run with a checkpoint goes on with resume=<its folder>."
+    )
 
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Has processes that start meanwhile ignore Ctrl-C, which reaches them too, until they train.
-
-    The first process ends them.
-    """
+    """Makes processes that start inside the block ignore Ctrl-C until they train; the first process ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, distributed, nn
+
+from data.tokenising import cores
 
 BUCKET = 16 * 2**20  # numbers that are averaged in one call
 
@@ -59,7 +60,7 @@ class Processes:
 def all_threads(count: int) -> Iterator[None]:
     """Gives this process the threads of all ``count`` processes of the run, while the others wait for it."""
     own = torch.get_num_threads()
-    torch.set_num_threads(min(count * own, os.cpu_count() or 1) if count > 1 else own)
+    torch.set_num_threads(min(count * own, cores()) if count > 1 else own)
     try:
         yield
     finally:

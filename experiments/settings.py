@@ -91,7 +91,7 @@ class Settings:
         return min(GPU_WORKERS, cores()) if device == "cuda" else 0
 
     def log_every_for(self, device: str) -> int:
-        """Returns the steps between two looks at the losses in training on ``device``, a type of torch's."""
+        """Returns the steps between two flushes of the log in training on ``device``, a type of torch's."""
         return self.log_every or (GPU_LOG_EVERY if device == "cuda" else LOG_EVERY)
 
     @classmethod
@@ -188,7 +188,7 @@ class EvaluationSettings:
         if self.precision != "fp32" and self.model in FIXED:
             raise ValueError(f"precision={self.precision}: {self.model} is computed in fp32 only.")
         if self.precision == "tf32" and self.device == "cpu":
-            raise ValueError("precision=tf32 is of GPUs: take fp32 or bf16.")
+            raise ValueError("precision=tf32 needs a CUDA GPU: use fp32 or bf16.")
 
     def _check_what(self) -> None:
         """One model, or an ensemble of results, for which all is decided that concerns a model."""

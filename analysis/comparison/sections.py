@@ -270,7 +270,7 @@ def _machines(runs: Sequence[Run]) -> tuple[list[str], list[tuple[str, list[Html
     different: dict[str, dict[str, str]] = {}
     for run in runs:
         packages = run.environment.get("packages") or {}
-        names = ("commit", "python", "platform", "device", "precision", "threads")
+        names = ("commit", "python", "platform", "device", "precision", "processes", "threads", "packing")
         facts = {name: str(run.environment.get(name)) for name in names} | {
             name: str(v) for name, v in packages.items()
         }

@@ -30,23 +30,24 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
     monkeypatch.setattr(launch, "_run", lambda config, count: begun.append((count, config["threads"])))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    for name in launch.LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
     return begun
 
 
 @pytest.mark.parametrize(
     ("cores", "overrides", "expected"),
     [
-        (1, [], (1, None)),
+        (1, [], (1, 1)),
         (2, [], (2, 1)),
         (8, [], (8, 1)),
         (16, [], (8, 2)),
         (6, [], (2, 3)),  # 6 does not divide 16, and 4 processes would leave two cores idle
-        (2, ["objective.batch_size=5"], (1, None)),
+        (2, ["objective.batch_size=5"], (1, 2)),
         (6, ["objective.batch_size=9"], (3, 2)),
         (2, ["objective=conssent_mt", "encoder=bilstm_max"], (2, 1)),
         (8, ["threads=2"], (1, 2)),
-        (8, ["processes=1"], (1, None)),
+        (8, ["processes=1"], (1, 8)),
         (8, ["processes=4"], (4, 2)),
         (2, ["processes=4"], (4, 1)),
         (8, ["processes=2", "threads=3"], (2, 3)),
@@ -60,6 +61,7 @@ def test_processes_and_threads(
     expected: tuple[int, int],
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: cores)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
     launch.run(compose.check(overrides))
     assert launched == [expected]
 
@@ -72,6 +74,37 @@ def test_a_launcher_decides(launched: list[Any], monkeypatch: pytest.MonkeyPatch
         launch.run(compose.check(["processes=2"]))
 
 
+def test_a_launcher_that_counts_in_words_is_refused(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "two")
+    with pytest.raises(UserError, match=r"^WORLD_SIZE, .+: where one is set it must be a whole number\.$"):
+        launch.run(compose.check([]))
+
+
+def test_the_next_job_of_a_sweep_has_all_threads(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(config: dict[str, Any]) -> None:
+        torch.set_num_threads(1)
+        raise UserError("It failed.")
+
+    monkeypatch.setattr(experiment, "run", run)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(UserError, match="It failed"):
+            launch.run(compose.check(["processes=1"]))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_too_many_processes_are_refused(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 12)
+    with pytest.raises(UserError, match=r"^processes must be at most 12 on this machine\. Got 16 instead\.$"):
+        launch.run(compose.check(["processes=16"]))
+    with pytest.raises(UserError, match=r"^objective\.batch_size must divide by the 3 processes\."):
+        launch.run(compose.check(["processes=3"]))
+    assert not launched
+
+
 def test_gpus_are_counted(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
@@ -81,14 +114,6 @@ def test_gpus_are_counted(launched: list[Any], monkeypatch: pytest.MonkeyPatch) 
         launch.run(compose.check(["processes=2"]))
     launch.run(compose.check(["processes=2", "device=cpu"]))
     assert launched[1][0] == 2
-
-
-def test_batches_that_do_not_divide_are_refused(tmp_path: Path) -> None:
-    found = run(tmp_path, "processes=2", "objective.batch_size=5")
-    assert (found.returncode, found.stderr) == (
-        2, "objective.batch_size must divide by the 2 processes. Got 5 instead.\n",
-    )  # fmt: skip
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.fixture
@@ -154,9 +179,40 @@ def test_a_process_that_is_killed_ends_the_run_in_one_line(started: Any) -> None
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert errors == (
-        "Process 2 of 2 ended (SIGKILL), perhaps for want of memory: processes=1 needs less. A run with a "
+        "Process 2 of 2 ended (SIGKILL), possibly out of memory: processes=1 needs less. A run with a "
         "checkpoint goes on with resume=<its folder>.\n"
     )
+
+
+@pytest.mark.slow
+def test_nothing_listens_beyond_this_machine(started: Any) -> None:
+    process = started(*LONG)
+    for one in (psutil.Process(process.pid), *trainers(process)):
+        listening = {at.laddr.ip for at in one.net_connections("tcp") if at.status == psutil.CONN_LISTEN}
+        assert listening <= {"127.0.0.1", "::1"}
+
+
+@pytest.mark.slow
+def test_workers_of_two_processes_draw_the_same_batches(tmp_path: Path) -> None:
+    for count in (0, 1):
+        found = run(tmp_path, "processes=2", f"workers={count}", f"run_dir={tmp_path / str(count)}")
+        assert (found.returncode, found.stderr) == (0, "")
+    ours, theirs = ((tmp_path / count / "metrics.jsonl").read_bytes() for count in "01")
+    assert ours == theirs
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_before_they_meet_is_not_waited_for(tmp_path: Path) -> None:
+    line = command(tmp_path, "processes=2")
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while not (found := trainers(process)) and time.monotonic() < end:
+        time.sleep(0.01)
+    found[0].kill()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert errors.startswith("Process 2 of 2 ended (SIGKILL)") and errors.count("\n") == 1
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
