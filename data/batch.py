@@ -93,10 +93,12 @@ class Tokens:
         lengths = self.lengths[index]
         width = int(lengths.max()) if len(index) else 0
 
-        chosen = to_device(index, self.ids.device)
+        moved = to_device(index, self.ids.device)
 
         def take(block: Tensor | None) -> Tensor | None:
-            return None if block is None else block[chosen.to(block.device), :width]
+            if block is None:
+                return None
+            return block[index if block.device == index.device else moved, :width]  # labels stay on the host
 
         ids, mask = take(self.ids), take(self.mask)
         assert ids is not None and mask is not None

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.batch import IGNORE, Batch, Tokens
-from data.grouping import length_chunks, length_groups
+from data.grouping import length_groups
 from data.token_format import TokenFormat
 from tests import oracles
 
@@ -49,10 +49,6 @@ def test_a_further_group_spares_what_it_has_to(lengths: list[int], worth: int) -
     areas = [oracles.least_padded_area(lengths, groups) for groups in range(1, count + 2)]
     assert all(more - fewer <= -worth for more, fewer in zip(areas[1:-1], areas, strict=False))
     assert areas[-2] - areas[-1] < worth
-
-
-def test_length_chunks() -> None:
-    assert [chunk.tolist() for chunk in length_chunks(np.array([3, 1, 2, 5, 4]), 2)] == [[3, 4], [0, 2], [1]]
 
 
 def test_format_wraps_and_cuts_at_the_end() -> None:

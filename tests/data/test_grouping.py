@@ -9,6 +9,11 @@ from hypothesis import strategies as st
 from data.grouping import length_chunks
 
 
+def test_chunks_by_hand() -> None:
+    chunks = length_chunks(np.array([3, 1, 2, 5, 4]), 6)
+    assert [chunk.tolist() for chunk in chunks] == [[3], [4], [0, 2], [1]]
+
+
 @given(st.lists(st.integers(0, 40), max_size=60), st.integers(1, 200))
 def test_chunks_hold_each_row_once_and_no_more_than_their_tokens(lengths: list[int], tokens: int) -> None:
     rows = np.array(lengths, dtype=np.int64)

@@ -61,7 +61,7 @@ def test_a_lower_precision_changes_vectors_and_fingerprint_and_ends() -> None:
 
 def test_what_a_device_lacks_is_refused() -> None:
     encoder = tiny()
-    with pytest.raises(UserError, match=r"^precision=tf32 is of GPUs, and the encoder is on cpu: "):
+    with pytest.raises(UserError, match=r"^precision=tf32 needs a CUDA GPU, not cpu: "):
         encoder.encode_in("tf32")
     with pytest.raises(ValueError, match=r"^precision must be one of fp32, tf32, bf16\. Got fp8 instead\.$"):
         encoder.encode_in("fp8")  # type: ignore[arg-type]

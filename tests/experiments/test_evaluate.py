@@ -144,7 +144,7 @@ def refusal(overrides: list[str]) -> str:
             "pooling must be 'mean', 'cls', 'max', 'last' or 'pooler'. Got 'men'",
         ),
         ("model=random_vectors precision=bf16", "precision=bf16: random_vectors is computed in fp32 only."),
-        ("model=roberta-mini precision=tf32 device=cpu", "precision=tf32 is of GPUs: take fp32 or bf16."),
+        ("model=roberta-mini precision=tf32 device=cpu", "precision=tf32 needs a CUDA GPU: use fp32 or bf16."),
         ("model=random_vectors layers=2", "layers=2: random_vectors has no layers."),
         ("model=roberta-mini layers=-1", "layers must be at least 0. Got -1 instead."),
         (
