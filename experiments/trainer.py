@@ -8,9 +8,7 @@ promise that this mean is the gradient of the global batch (``objectives.base.Lo
 from __future__ import annotations
 
 import math
-import resource
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +28,7 @@ from data.errors import UserError
 from data.loader import Batches
 from data.randomness import DROPOUT, generator
 from encoders.base import Encoder
-from experiments import checkpoint
+from experiments import checkpoint, memory
 from experiments.optimizer import Optimizer, start_of
 from experiments.overrides import typed
 from experiments.processes import Processes
@@ -248,6 +246,7 @@ class Trainer:
             torch.distributed.all_reduce(figures)  # only the loss differs, its mean is the global batch's
             figures /= processes
         parted = figures.cpu().split(sizes)
+        memory.release()
         for (row, *_), values, seen in zip(self._rows, parted, tokens.tolist(), strict=True):
             self.state.tokens += seen
             open_names = [name for name, value in row.items() if value is None and name != "tokens"]
@@ -271,7 +270,7 @@ class Trainer:
                 "step": self.state.step,
                 "seconds": round(self.state.seconds, 3),
                 "tokens_per_second": round(speed, 1),
-                "memory_gib": round(_memory_gib(self.accelerator.device), 3),
+                "memory_gib": round(memory.peak_gib(self.accelerator.device), 3),
             }
         )
         self._metrics.flush()
@@ -390,11 +389,3 @@ def _interrupts() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _memory_gib(device: torch.device) -> float:
-    """The most memory in use so far: the GPU's, else this process'."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**30
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**30 if sys.platform == "darwin" else 2**20)
