@@ -92,9 +92,9 @@ def test_training_and_evaluating_by_name(folder: Path, hub: hub_server.Hub, tmp_
 @pytest.mark.parametrize(
     ("name", "token", "access", "parts"),
     [
-        ("org/tinny", None, "open", ["there is none of this name", "if it is private: run `hf auth login`"]),
+        ("org/tinny", None, "open", ["no such name", "if it is private: run `hf auth login`"]),
         ("FacebookAI/roberta-bse", hub_server.TOKEN, "open", ["did you mean roberta-base?"]),
-        ("org/tiny", None, "private", ["there is none of this name", "HF_TOKEN"]),
+        ("org/tiny", None, "private", ["no such name", "HF_TOKEN"]),
         ("org/tiny", None, "gated", ["accept its terms on http://127.0.0.1:", "org/tiny, then log in"]),
         ("org/tiny", hub_server.TOKEN, "gated", ["accept its terms on"]),
         ("org/tiny", "hf_expired", "open", ["a valid token is needed", "or set HF_TOKEN."]),
@@ -121,11 +121,11 @@ def test_a_misspelt_name_ends_the_command_before_anything_is_written(hub: hub_se
     tiny.corpus(tmp_path)
     before = snapshot(tmp_path)
     found = run(tmp_path, "encoder=distilroberta-base", "encoder.name=org/distilroberta-bse", "weights=auto")
-    assert found.refused("The model 'org/distilroberta-bse' cannot be downloaded: there is none"), found.error
+    assert found.refused("The model 'org/distilroberta-bse' cannot be downloaded: no such name"), found.error
     assert snapshot(tmp_path) == before
     data = small_data.folder(tmp_path / "senteval")
     found = answer("experiments.evaluate", "model=org/tinny", f"data={data}", "tasks=[CR]", folder=tmp_path)
-    assert found.refused("The model 'org/tinny' cannot be downloaded: there is none"), found.error
+    assert found.refused("The model 'org/tinny' cannot be downloaded: no such name"), found.error
     assert not (tmp_path / "evaluations").exists()
 
 

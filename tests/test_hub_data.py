@@ -130,8 +130,8 @@ def test_a_new_commit_is_another_corpus(rows: list[str], hub: hub_server.Hub) ->
 @pytest.mark.parametrize(
     ("given", "token", "access", "parts"),
     [
-        (dict(dataset="org/txts"), None, "open", ["there is none of this name", "or set HF_TOKEN"]),
-        (dict(dataset="org/texts"), None, "private", ["there is none of this name", "if it is private"]),
+        (dict(dataset="org/txts"), None, "open", ["no such name", "or set HF_TOKEN"]),
+        (dict(dataset="org/texts"), None, "private", ["no such name", "if it is private"]),
         (dict(dataset="org/texts"), None, "gated", ["is a gated dataset", "run `hf auth login`, or set HF_TOKEN"]),
         (dict(dataset="org/texts"), hub_server.TOKEN, "gated", ["/datasets/org/texts to ask for access"]),
         (dict(dataset="org/texts"), "hf_expired", "open", ["a valid token is needed"]),

@@ -95,7 +95,7 @@ def test_a_hub_that_never_answers_costs_five_seconds(monkeypatch: pytest.MonkeyP
     [
         (
             errors.RepositoryNotFoundError,
-            r"'robreta-base' cannot be .*: there is none of this name on huggingface\.co .*did you mean roberta-",
+            r"'robreta-base' cannot be .*: no such name on huggingface\.co .*did you mean roberta-",
         ),
         (errors.GatedRepoError, "accept its terms on https://huggingface.co/robreta-base, then log in"),
         (errors.RemoteEntryNotFoundError, "robreta-base on huggingface.co has no config.json"),
