@@ -91,12 +91,13 @@ class _Mirrored(torch.autograd.Function):
 
 
 def in_own_type(values: Tensor) -> AbstractContextManager[None]:
-    """Takes recurrent kernels out of bf16's autocast on a GPU, where they would run in float16.
+    """Takes recurrent kernels out of bf16's autocast.
 
-    (ATen's AutocastRNN.cpp casts to that type whatever autocast's is; without loss scaling, which bf16 does not
-    have, small gradients are lost. Under float16's autocast there is one, and they stay in it.)
+    On a GPU they would run in float16 (ATen's AutocastRNN.cpp casts to that type whatever autocast's is); without
+    loss scaling, which bf16 does not have, small gradients are lost. On a CPU oneDNN has no backward pass of an
+    LSTM in bf16, and a GRU is many times slower than in float32. Under float16's autocast they stay in it.
     """
     kind = values.device.type
-    if kind == "cuda" and torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16:
+    if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16:
         return torch.autocast(kind, enabled=False)
     return nullcontext()

@@ -21,8 +21,10 @@ import encoders
 from data.batch import Tokens
 from encoders import packed
 from encoders.bilstm_max import BiLSTMMax
+from encoders.gru import GRU
+from encoders.lstm import LSTM
 from encoders.packed import packing
-from tests.encoders.bilstms import ROWS, SENTENCES, tiny
+from tests.encoders.bilstms import ROWS, SENTENCES, texts, tiny
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.integers(0, 3))
@@ -61,6 +63,19 @@ def test_recurrent_is_torchs_layer(
         ours, theirs = (torch.autograd.grad((out * aim).sum(), weights) for out in (states, right))
         for one, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("kind", [BiLSTMMax, GRU, LSTM])
+def test_bf16_leaves_recurrent_kernels_in_float32(kind: type[BiLSTMMax] | type[GRU] | type[LSTM]) -> None:
+    """oneDNN has no backward pass of an LSTM in bf16 on a CPU."""
+    encoder, tokens = kind(hidden=4, word_size=3, min_count=1, texts=texts).train(), Tokens.pad(ROWS, 0)
+    plain = encoder(tokens).states
+    with torch.autocast("cpu", torch.bfloat16):
+        states = encoder(tokens).states
+    assert torch.equal(states, plain)
+    ours, theirs = (torch.autograd.grad(out.sum(), [*encoder.layers.parameters()]) for out in (states, plain))
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.equal(one, other)
 
 
 # Word vectors
