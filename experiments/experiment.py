@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -137,35 +138,61 @@ def _run(
             write_json(quick, scores)
     accelerator.wait_for_everyone()
 
-    trainer.fit()
-    if trainer.state.step < plan.steps:
-        display.say(
-            f"Training ended after step {trainer.state.step:,} of {plan.steps:,}: the learning rate fell below "
-            f"schedule.stop={schedule.stop:g}."
-        )
-
-    if accelerator.is_main_process:
-        step = _choose(trainer, settings)
-        scores["start"] |= _dev_scores(folder, 0)
-        with all_threads(world):
-            trained = _judged(judge, parts.encoder, texts, settings.seed, display, "the trained encoder")
-        chances = {f"dev_{part}": value for part, value in parts.objective.chances().items()}
-        scores |= {"trained": trained | _dev_scores(folder, step), "chance": chances}
-        scores["facts"] = _facts(parts, folder, step)
-        write_json(quick, scores)
-        _export(config, parts, scores, _precision(accelerator), folder)
-        if samples := parts.objective.samples(parts.encoder):
-            with atomic_write(folder / "samples.md") as file:
-                file.write(samples)
-            display.fact("samples", str(folder / "samples.md"))
-        _close(display, config, parts, scores, folder)
-        if judge is not None and hasattr(judge, "look"):
-            from experiments import judging  # late: it takes seconds
-
-            with all_threads(world):
-                judging.judge_run(judge, folder, settings, display)
-    accelerator.wait_for_everyone()  # the group is torn down when the first process has exported and evaluated
+    with _way_on_told(trainer):
+        trainer.fit()
+        if trainer.state.step < plan.steps:
+            display.say(
+                f"Training ended after step {trainer.state.step:,} of {plan.steps:,}: the learning rate fell "
+                f"below schedule.stop={schedule.stop:g}."
+            )
+        if accelerator.is_main_process:
+            _finish(config, settings, parts, trainer, judge, scores, texts)
+        accelerator.wait_for_everyone()  # the group is torn down when the first process has exported and evaluated
     accelerator.end_training()
+
+
+def _finish(
+    config: dict[str, Any],
+    settings: Settings,
+    parts: Parts,
+    trainer: Trainer,
+    judge: Any,
+    scores: dict[str, Any],
+    texts: list[str],
+) -> None:
+    """Judges and exports the trained encoder: what the first process alone does."""
+    folder, display, world = trainer.folder, trainer.display, trainer.processes.count
+    step = _choose(trainer, settings)
+    scores["start"] |= _dev_scores(folder, 0)
+    with all_threads(world):
+        trained = _judged(judge, parts.encoder, texts, settings.seed, display, "the trained encoder")
+    chances = {f"dev_{part}": value for part, value in parts.objective.chances().items()}
+    scores |= {"trained": trained | _dev_scores(folder, step), "chance": chances}
+    scores["facts"] = _facts(parts, folder, step)
+    write_json(folder / "quick.json", scores)
+    _export(config, parts, scores, _precision(trainer.accelerator), folder)
+    if samples := parts.objective.samples(parts.encoder):
+        with atomic_write(folder / "samples.md") as file:
+            file.write(samples)
+        display.fact("samples", str(folder / "samples.md"))
+    _close(display, config, parts, scores, folder)
+    if judge is not None and hasattr(judge, "look"):
+        from experiments import judging  # late: it takes seconds
+
+        with all_threads(world):
+            judging.judge_run(judge, folder, settings, display)
+
+
+@contextmanager
+def _way_on_told(trainer: Trainer) -> Iterator[None]:
+    """Adds to what breaks a run off how to go on with it."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt(str(error) or f"Interrupted. {trainer.way_on}".strip()) from None
+    except RuntimeError as error:
+        error.add_note(trainer.way_on)
+        raise
 
 
 def _accelerator(settings: Settings) -> Accelerator:
@@ -254,11 +281,15 @@ def _tell(display: Display, parts: Parts, plan: budget.Plan, accelerator: Accele
     if not accelerator.is_main_process:
         return
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(accelerator.mixed_precision, torch.float32)
-    speed = budget.flops_per_second(accelerator.device, dtype) * budget.EFFICIENCY * accelerator.num_processes
+    count = accelerator.num_processes
+    with all_threads(count):  # on a CPU they share its cores
+        speed = budget.EFFICIENCY * budget.flops_per_second(accelerator.device, dtype)
+    if accelerator.device.type != "cpu":
+        speed *= count
     display.fact(
         "plan",
         f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs, "
-        f"{plan.flops:.1e} floating-point operations, about {budget.about(plan.flops / speed)} here",
+        f"{plan.flops:.1e} floating-point operations, at least {budget.about(plan.flops / speed)} here",
     )
 
 

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -121,7 +121,7 @@ def _run(config: dict[str, Any], count: int) -> None:
         try:
             others.join(ENDING_SECONDS)
         except multiprocessing.ProcessExitedException as ended:
-            raise _end(ended, count) from error
+            raise _end(ended, count, getattr(error, "__notes__", ())) from error
         raise
     finally:
         for process in others.processes:
@@ -140,18 +140,16 @@ def _join_in(place: int, config: dict[str, Any], environment: Mapping[str, str])
         experiment.run(config)
 
 
-def _end(ended: multiprocessing.ProcessExitedException, count: int) -> BaseException:
-    """Returns the exception that ends the run because another process ``ended``."""
+def _end(ended: multiprocessing.ProcessExitedException, count: int, notes: Sequence[str] = ()) -> BaseException:
+    """Returns the exception that ends the run because another process ``ended``; ``notes`` say how to go on."""
     status = ended.exit_code
     if status == UserError.status:  # it has printed its line
         return compose.Ended(status)
     if status == 130:
         return KeyboardInterrupt()
     name = signal.Signals(-status).name if status < 0 else f"status {status}"
-    return UserError(
-        f"Process {ended.error_index + 2} of {count} ended ({name}), possibly out of memory: processes=1 needs "
-        "less. A run with a checkpoint goes on with resume=<its folder>."
-    )
+    what = f"Process {ended.error_index + 2} of {count} ended ({name}), possibly out of memory"
+    return UserError(" ".join(filter(None, (f"{what}: processes=1 needs less.", *notes))))
 
 
 @contextmanager

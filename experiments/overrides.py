@@ -199,9 +199,11 @@ def _having(group: str, name: str) -> list[str]:
 def guess(word: str, known: Iterable[str]) -> str:
     """What may have been meant: the closest name, or a dotted one with the closest last part."""
     known = sorted(known)
-    last = {name.rsplit(".", 1)[-1]: name for name in reversed(known)}
-    close = signatures.nearest(word, known)
-    if close is None and (part := signatures.nearest(word.rsplit(".", 1)[-1], last)):
+    group, dot, own = word.rpartition(".")
+    last = {name.rpartition(".")[2]: name for name in reversed(known)}
+    beside = {name.removeprefix(group + dot): name for name in known if dot and name.startswith(group + dot)}
+    close = beside.get(signatures.nearest(own, beside) or "") if beside else signatures.nearest(word, known)
+    if close is None and (part := signatures.nearest(own, last)):
         close = last[part]
     return f" Did you mean {close}?" if close else ""
 

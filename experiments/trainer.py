@@ -120,6 +120,14 @@ class Trainer:
         """Whether all steps are done, or the schedule has ended the training."""
         return self.state.step >= self.steps or self.lr < self.schedule.stop
 
+    @property
+    def way_on(self) -> str:
+        """What to type to go on with the run, "" where it has no checkpoint."""
+        if not checkpoint.found(self.checkpoints):
+            return ""
+        cache = f" {typed('cache', self.settings.cache)}" if self.settings.cache != Settings.cache else ""
+        return f"Go on with: python experiments/run.py {typed('resume', self.folder)}{cache}"
+
     def resume(self) -> None:
         """Goes back to the newest checkpoint in the run folder, if there is one.
 
@@ -198,11 +206,7 @@ class Trainer:
                 if keep:
                     self._checkpoint()
                 if stop and not last:
-                    cache = f" {typed('cache', settings.cache)}" if settings.cache != Settings.cache else ""
-                    raise KeyboardInterrupt(
-                        f"Stopped after step {state.step:,} of {self.steps:,}. "
-                        f"Go on with: python experiments/run.py {typed('resume', self.folder)}{cache}"
-                    )
+                    raise KeyboardInterrupt(f"Stopped after step {state.step:,} of {self.steps:,}. {self.way_on}")
 
     # Books
 

@@ -12,9 +12,17 @@ from omegaconf import OmegaConf
 
 from data.errors import UserError
 from data.files import write_json
-from experiments import compose
+from experiments import compose, overrides
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_guesses_look_at_a_key_s_own_part() -> None:
+    known = ["encoder.shape", "encoder.pooling", "objective.min_length", "seed"]
+    assert overrides.guess("encoder.hiden", known) == ""
+    assert overrides.guess("encoder.poling", known) == " Did you mean encoder.pooling?"
+    assert overrides.guess("encoder.min_lenght", known) == " Did you mean objective.min_length?"
+    assert overrides.guess("min_lenght", known) == " Did you mean objective.min_length?"
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,25 @@ def test_interrupted_it_says_how_to_go_on_and_does(
     assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
 
 
+def test_interrupted_while_it_judges_it_says_how_to_go_on_and_does(
+    folder: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = experiment._judged
+
+    def interrupting(*arguments: object) -> object:
+        if arguments[-1] == "the trained encoder":
+            raise KeyboardInterrupt
+        return judged(*arguments)  # type: ignore[arg-type]
+
+    run = folder / "judging"
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "_judged", interrupting)
+        with pytest.raises(KeyboardInterrupt, match=r"^Interrupted. Go on with: .* resume=.*/judging "):
+            tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
+    experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
+    assert json.loads((run / "quick.json").read_text()) == json.loads((whole / "quick.json").read_text())
+
+
 def test_a_half_written_checkpoint_is_refused(folder: Path, whole: Path) -> None:
     run = folder / "half"
     shutil.copytree(whole, run)

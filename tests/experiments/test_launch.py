@@ -172,16 +172,18 @@ def test_interrupted_it_goes_on_to_the_same_bits(tmp_path: Path, started: Any, t
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_ends_the_run_in_one_line(started: Any) -> None:
-    process = started(*LONG)
+@pytest.mark.parametrize("every", [1, 2000])
+def test_a_process_that_is_killed_ends_the_run_in_one_line(tmp_path: Path, started: Any, every: int) -> None:
+    process = started(*LONG, f"checkpoint.every={every}")
     [other] = trainers(process)
     other.kill()
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert errors == (
-        "Process 2 of 2 ended (SIGKILL), possibly out of memory: processes=1 needs less. A run with a "
-        "checkpoint goes on with resume=<its folder>.\n"
-    )
+    line = "Process 2 of 2 ended (SIGKILL), possibly out of memory: processes=1 needs less."
+    if every == 1:
+        run, cache = (tmp_path / name for name in ("run", "cache"))
+        line += f" Go on with: python experiments/run.py resume={run} cache={cache}"
+    assert errors == f"{line}\n"
 
 
 @pytest.mark.slow
