@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 
+from hypothesis import HealthCheck, settings
+
 # Read when libraries are imported, which is before any fixture: an offline switch, threads, parallel tokenizers.
 DECISIVE = ("HF_HUB_", "HF_DATASETS_", "TRANSFORMERS_", "OMP_", "GOMP_", "TOKENIZERS_")
 for name in [name for name in os.environ if name.startswith(DECISIVE)]:
     del os.environ[name]
 if "PYTEST_XDIST_WORKER" in os.environ:  # several processes of several threads would wait for each other
     os.environ["OMP_NUM_THREADS"] = "1"
+
+# The same examples every time, however busy the machine.
+CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
+settings.register_profile("any machine", deadline=None, derandomize=True, suppress_health_check=CHECKS)
+settings.load_profile("any machine")
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import encoders
@@ -80,8 +80,7 @@ def _damage_file(path: Path, folder: Path, outside: Path, data: st.DataObject) -
 
 
 def _mutations(count: int) -> Any:
-    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
-    return settings(max_examples=count, deadline=None, suppress_health_check=checks, derandomize=True)
+    return settings(max_examples=count)
 
 
 def _try_model(name: str, times: int, data: st.DataObject) -> None:

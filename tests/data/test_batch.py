@@ -32,7 +32,7 @@ def test_pad_rows_and_cat() -> None:
     assert moved["f"] is moved["g"] is not moved["h"] and moved["h"].ids.is_meta
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=9), st.integers(1, 4))
 def test_length_groups_have_the_least_padding(lengths: list[int], groups: int) -> None:
     sets = length_groups(np.array(lengths), groups)
@@ -42,7 +42,7 @@ def test_length_groups_have_the_least_padding(lengths: list[int], groups: int) -
     assert area == oracles.least_padded_area(lengths, groups)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=9), st.integers(1, 40))
 def test_a_further_group_spares_what_it_has_to(lengths: list[int], worth: int) -> None:
     count = len(length_groups(np.array(lengths), 9, worth))

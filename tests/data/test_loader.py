@@ -8,7 +8,7 @@ from itertools import chain, combinations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data.batch import Batch
@@ -36,7 +36,6 @@ def documents(batch: Batch) -> list[int]:
     return [row[0] // 100 for row in rows(batch)]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(0, 5))
 def test_a_batch_is_a_function_of_its_step(steps: list[int], seed: int) -> None:
     one = loader(seed=seed)

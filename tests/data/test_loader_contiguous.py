@@ -25,7 +25,7 @@ def places(loader: Loader, step: int) -> list[int]:
     return [INDICES.index(row[0] // 100) for row in loader.batch(step).tokens["cut"].ids.tolist()]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(1, 21), st.integers(0, 60), st.integers(0, 5))
 def test_a_batch_is_a_run(size: int, step: int, seed: int) -> None:
     found = places(loader(size, seed), step)

@@ -69,7 +69,7 @@ def assert_follows(draw: Callable[[np.random.Generator], np.ndarray], expected: 
 # D
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sentences(), ks, seeds)
 def test_deletion_leaves_the_others_in_order(tokens: np.ndarray, k: int, seed: int) -> None:
     assume(len(tokens) > k)
@@ -102,7 +102,7 @@ def permutation_law(tokens: np.ndarray, k: int) -> Law:
     return result
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(sentences(), st.integers(2, 6), seeds)
 def test_permutation_is_never_the_same_sequence(tokens: np.ndarray, k: int, seed: int) -> None:
     assume(len(tokens) >= k and len(set(tokens.tolist())) > 1)
@@ -130,7 +130,7 @@ def test_positions_are_drawn_anew_until_two_tokens_differ() -> None:
 # I
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sentences(), ks, seeds)
 def test_insertion_keeps_the_sentence_and_adds_what_is_not_in_it(tokens: np.ndarray, k: int, seed: int) -> None:
     longer = insert(tokens, k, generator(seed), NOISE)
@@ -161,7 +161,7 @@ def test_inserted_tokens_are_independent() -> None:
 # R
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sentences(), ks, seeds)
 def test_replacement_changes_k_positions_to_what_is_not_in_it(tokens: np.ndarray, k: int, seed: int) -> None:
     assume(len(tokens) >= k)
@@ -187,7 +187,7 @@ def test_tokens_beyond_a_stores_type_are_kept() -> None:
 # C and N
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sentences(), seeds)
 def test_a_cut_leaves_two_tokens_before_it_and_one_after(tokens: np.ndarray, seed: int) -> None:
     assume(len(tokens) >= 3)
@@ -202,7 +202,7 @@ def test_the_cut_is_uniform() -> None:
     assert_follows(lambda rng: np.array([len(split_in_two(tokens, rng)[0])]), expected)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sentences(), seeds)
 def test_dealt_parts_keep_the_order_and_are_not_empty(tokens: np.ndarray, seed: int) -> None:
     assume(len(tokens) >= 2)
@@ -227,7 +227,7 @@ class Every:
         return np.arange(high)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     weights=st.lists(st.integers(0, 5), min_size=4, max_size=12),
     tokens=st.lists(st.integers(0, 3), min_size=1, max_size=8),
@@ -260,7 +260,7 @@ def test_noise_goes_to_a_worker() -> None:
     assert sent.draw(tokens, 9, generator(1)).tolist() == NOISE.draw(tokens, 9, generator(1)).tolist()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(sentences(), min_size=1, max_size=9), st.data())
 def test_tokens_are_counted_chunk_by_chunk(units: list[np.ndarray], data: st.DataObject) -> None:
     indices = data.draw(st.lists(st.integers(0, len(units) - 1), min_size=1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data import tokenizer as module
@@ -28,7 +28,6 @@ def test_a_word_has_one_id_wherever_it_stands() -> None:
     assert TOKENIZER("the model", add_special_tokens=False).input_ids[-len(first) :] == first
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_nothing_is_lost(text: str) -> None:
     text = normalise(text)

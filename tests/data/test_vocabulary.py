@@ -60,7 +60,7 @@ def test_raw_and_tokenised_text_have_the_same_words(raw: str, tokenised: str) ->
     assert words(tokenised) == tokenised.split(" ")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet="abdmnostDNT019 '’.,-–…\"`&/:%<>_é", max_size=30))
 def test_nothing_is_lost_and_words_stay_words(text: str) -> None:
     found = words(text)
@@ -80,7 +80,7 @@ def test_special_tokens_are_first_and_never_added() -> None:
 WORDS = st.lists(st.sampled_from(["the", "The", "cat", "dog", "n't", ".", "b", "a"]), min_size=1, max_size=40)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(WORDS, min_size=1, max_size=5), st.integers(6, 14), st.integers(1, 3))
 def test_words_by_falling_count(texts: list[list[str]], vocab_size: int, min_count: int) -> None:
     counts = Counter(word for text in texts for word in text)

@@ -99,7 +99,7 @@ def test_whole_words_are_all_beginnings() -> None:
     assert beginnings(bag).tolist() == [True] * 3
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.floats(0, 0.99), st.integers(0, 1000))
 def test_what_is_left_are_whole_words_in_their_order(sizes: list[int], share: float, seed: int) -> None:
     """Every token is another one, so that what is left says which words were kept."""

@@ -81,7 +81,7 @@ def test_states_vector_and_gradients_are_those_of_the_equations(
         torch.testing.assert_close(one, other)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.permutations(range(len(ROWS))), st.integers(1, 6), st.integers(0, 4), st.sampled_from(["last", "max"]))
 def test_batch_order_and_padding_decide_on_nothing(order: list[int], count: int, wider: int, how: Any) -> None:
     encoder = tiny(layers=2, summary=how)

@@ -58,7 +58,7 @@ def test_states_vector_and_gradients_are_those_of_the_equations(layers: int) -> 
         torch.testing.assert_close(one, other)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.permutations(range(len(ROWS))), st.integers(1, 6), st.integers(0, 4))
 def test_batch_order_and_padding_decide_on_nothing(order: list[int], count: int, wider: int) -> None:
     encoder = tiny(layers=2)

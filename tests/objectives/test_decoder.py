@@ -110,7 +110,7 @@ def test_it_is_a_stock_gru_over_word_and_sentence() -> None:
 targets = st.lists(st.lists(st.integers(0, 11), min_size=2, max_size=8), min_size=1, max_size=6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(targets, st.integers(0, 3), st.integers(1, 5))
 def test_padding_and_company_decide_on_nothing(rows: list[list[int]], wider: int, chunk: int) -> None:
     decoder, sentences = tiny(hidden=4, chunk=chunk), vectors(6)[: len(rows)]

@@ -40,7 +40,7 @@ def published(anchors: Tensor, positives: Tensor, temperature: float, queue: Ten
     return loss(vectors, labels, indices_tuple=indices, ref_emb=bank, ref_labels=bank_labels)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     documents=st.integers(1, 6),
     anchors_per_document=st.integers(1, 3),
@@ -149,7 +149,7 @@ def test_small_temperature_does_not_cap_the_loss() -> None:
     assert value.item() == pytest.approx(2000, rel=1e-3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(n=st.integers(1, 9), data=st.data())
 def test_in_batch_scores_and_gradient_equal_a_loop(n: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(1, n))
@@ -173,7 +173,7 @@ def test_in_batch_scores_by_hand() -> None:
         in_batch_scores(first, second, 4)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from([-(2**63), 0, 1, 2**63 - 1]), min_size=1, max_size=8), st.data())
 def test_candidates_have_other_keys_than_the_own_one(keys: list[int], data: st.DataObject) -> None:
     n = len(keys)

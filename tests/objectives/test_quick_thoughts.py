@@ -38,7 +38,7 @@ def naive(f: Tensor, g: Tensor, window: int) -> tuple[Tensor, float]:
     return torch.stack(losses).mean(), right / len(f)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 4), st.integers(0, 6), st.integers(0, 1000))
 def test_loss_and_gradient_are_those_of_a_double_loop(window: int, more: int, seed: int) -> None:
     rng = torch.Generator().manual_seed(seed)

@@ -60,7 +60,7 @@ def assert_same(ours: Tensor, theirs: Tensor, inputs: tuple[Tensor, Tensor]) -> 
         torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(2, 12), st.sampled_from([0.01, 0.05, 0.5, 1.0]), st.integers(0, 1000))
 def test_value_and_gradient_are_sentence_transformers(n: int, temperature: float, seed: int) -> None:
     first, second = pairs(n, seed)
@@ -68,7 +68,7 @@ def test_value_and_gradient_are_sentence_transformers(n: int, temperature: float
     assert_same(ours, ranking(first, second, temperature, "query_to_doc"), (first, second))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(2, 12), st.sampled_from([0.01, 0.05, 0.5, 1.0]), st.integers(0, 1000))
 def test_nt_xent_is_half_the_sum_of_two_such_losses_that_look_at_their_own_side(
     n: int, temperature: float, seed: int

@@ -48,7 +48,7 @@ def batch_of(objective: TSDAE, encoder: Encoder, rows: range = range(BATCH)) -> 
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 90), st.integers(0, 1000))
 def test_what_is_read_is_a_part_of_what_is_written(length: int, seed: int) -> None:
     objective, encoder = CACHED

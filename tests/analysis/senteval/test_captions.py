@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.senteval import captions as module
@@ -116,14 +116,13 @@ PLAIN = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(max_examples=150)
 @given(value=PLAIN, protocol=st.integers(0, pickle.HIGHEST_PROTOCOL))
 def test_plain_data_comes_back(tmp_path: Path, value: Any, protocol: int) -> None:
     (tmp_path / "x").write_bytes(pickle.dumps(value, protocol=protocol))
     assert plain_data(tmp_path / "x") == value
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     dtype=st.sampled_from(["f2", "<f4", ">f4", "f8", "i1", "<i2", "i4", ">i8", "u1", "b1"]),
     shape=st.lists(st.integers(1, 3), max_size=3),

@@ -123,7 +123,7 @@ def test_tiles_do_not_matter() -> None:
 
 
 @given(st.integers(1, 9), st.integers(2, 4), st.integers(1, 5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_correct_counts_and_ties_go_to_the_first_class(rows: int, classes: int, models: int) -> None:
     features = RANDOM.integers(-1, 2, size=(12, 3)).astype(np.float32)  # small whole numbers make ties
     weights = RANDOM.integers(-1, 2, size=(models * classes, 4)).astype(np.float32)

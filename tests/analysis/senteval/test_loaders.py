@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.senteval import loaders
@@ -16,7 +16,7 @@ from data.errors import UserError
 from tests.support import suite_data
 
 WORDS = st.lists(st.sampled_from(["a", "bb", "ccc", "."]), max_size=4).map(" ".join)
-in_folder = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+in_folder = settings(max_examples=30)
 
 
 def write(folder: Path, **files: str) -> None:

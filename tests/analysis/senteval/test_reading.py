@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.senteval.reading import Line, lines
@@ -17,7 +17,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "x.txt"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     text=st.text(st.sampled_from("ab \t\n\r\x0b\x0c\x1c\x1e\x85\xa0\u2028é")).filter(str.strip),
     encoding=st.sampled_from(["utf-8", "latin-1"]),

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -181,7 +181,6 @@ def test_loss_solved_by_hand() -> None:
     assert float(ranking_loss(image, caption, near, same)) == pytest.approx(0.3)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 6), st.integers(0, 1000), st.integers(1, 8))
 def test_ranks_are_those_of_sorting(images: int, seed: int, values: int) -> None:
     random = np.random.default_rng(seed)
