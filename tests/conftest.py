@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Read when libraries are imported, which is before any fixture: an offline switch, threads, parallel tokenizers.
@@ -22,3 +24,11 @@ settings.load_profile("any machine")
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Names bytes by their type: archives hold the time, and two test processes must collect the same names."""
     return "bytes" if isinstance(val, bytes) else None
+
+
+@pytest.fixture
+def in_a_small_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where tests name "." as a corpus, so that they do not search the whole checkout."""
+    for name in ("texts.jsonl", "texts.txt"):
+        (tmp_path / name).write_text("{}\n")
+    monkeypatch.chdir(tmp_path)

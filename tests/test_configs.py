@@ -11,6 +11,8 @@ import pytest
 from experiments import compose, signatures
 from experiments.overrides import CONFIGS
 
+pytestmark = pytest.mark.usefixtures("in_a_small_folder")
+
 FILES = sorted(CONFIGS.rglob("*.yaml"))
 OPTIONS = [path.relative_to(CONFIGS).with_suffix("").as_posix() for path in FILES]
 # What has no default and must be given.

@@ -13,7 +13,6 @@ import huggingface_hub
 import numpy as np
 import pytest
 from huggingface_hub import constants
-from packaging import version
 from sentence_transformers import SentenceTransformer
 
 import encoders
@@ -257,7 +256,7 @@ def test_a_closed_connection_is_gone_on_with(
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 512)  # the library keeps whole chunks
     hub.publish("org/tiny", folder)
     hub.cuts[WEIGHTS] = [(3000, "close")]
-    if version.parse(huggingface_hub.__version__) < version.parse("2"):  # it tries again only when it is asked to
+    if int(huggingface_hub.__version__.split(".")[0]) < 2:  # it tries again only when it is asked to
         with pytest.raises(UserError, match=r"^The download of org/tiny broke off .*: run it again\.$"):
             encoders.load("org/tiny")
     encoders.load("org/tiny")

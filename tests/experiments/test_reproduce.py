@@ -18,6 +18,8 @@ from experiments.reproduction.planning import core_seconds, plan
 from experiments.reproduction.settings import Reproduction
 from experiments.reproduction.specification import Grid, Specification, Value
 
+pytestmark = pytest.mark.usefixtures("in_a_small_folder")
+
 NAMES = specification.names()
 TRAINED = [name for name in NAMES if specification.read(name).grids]
 # What a table or figure at the paper's sizes needs besides.

@@ -25,6 +25,8 @@ from tests.experiments import tiny
 from tests.experiments.test_reproduce import flat, small, wanted
 from tests.experiments.test_reproduce_scores import finished, record
 
+pytestmark = pytest.mark.usefixtures("in_a_small_folder")
+
 ROWS = {
     "a": Value("a", ("objective.a=1",)),
     "b": Value("b", ("objective.b=1",)),

@@ -16,6 +16,8 @@ from experiments.reproduction.settings import Reproduction
 from experiments.reproduction.specification import Specification
 from tests.tiny import TinyEncoder
 
+pytestmark = pytest.mark.usefixtures("in_a_small_folder")
+
 TRAINED = [name for name in specification.names() if specification.read(name).grids]
 
 
@@ -54,7 +56,16 @@ def test_the_language_model_is_trained_as_its_preset_says() -> None:
         assert f"budget.epochs={epochs:g}" in run.overrides
 
 
-@pytest.mark.parametrize("name", [name for name in TRAINED if not name.startswith("declutr")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow)
+        if name in ("conssent/fig2", "conssent/fig3")
+        else name  # many rows
+        for name in TRAINED
+        if not name.startswith("declutr")
+    ],
+)
 def test_all_values_of_the_paper_at_our_size(name: str) -> None:
     """``grid=paper`` has the paper's rows; their encoders stay small."""
     given = specification.read(name)
