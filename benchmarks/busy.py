@@ -94,7 +94,7 @@ def encode_here(seconds: float) -> float:
     from data.sources.pydocs import Pydocs
 
     texts = split_sentences([document.text for document in Pydocs().documents()], limit=4000)
-    encoder = encoders.load("roberta-mini")
+    encoder = encoders.load(encoders.BUNDLED)
     encoder.encode(texts[:500])
     start, done, passed = time.perf_counter(), 0, 0.0
     while passed < seconds:

@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
 
-    encoder = encoders.load("roberta-mini", device=options.device).train()
+    encoder = encoders.load(encoders.BUNDLED, device=options.device).train()
     needed = options.sentences * (options.rounds + 1)
     units: list[np.ndarray] = []
     for sentence in split_sentences(Pydocs().texts()):
@@ -61,14 +61,15 @@ def main() -> None:
         "quick_thoughts": QuickThoughts(batch_size=options.sentences),
     }
     print(
-        f"roberta-mini, {options.sentences} sentences of {np.mean([len(unit) for unit in units]):.1f} tokens, "
+        f"{encoders.BUNDLED}, {options.sentences} sentences "
+        f"of {np.mean([len(unit) for unit in units]):.1f} tokens, "
         f"the longest {max(map(len, units))}; {options.precision}, "
         f"{torch.get_num_threads()} threads, {options.rounds} rounds after one warm-up"
     )
     for name, objective in trained.items():
         read = encoder
         if objective.needs.encoders > 1:
-            read = Concatenated([encoder, encoders.load("roberta-mini", device=options.device).train()])
+            read = Concatenated([encoder, encoders.load(encoders.BUNDLED, device=options.device).train()])
         members = [one for one in read.modules() if isinstance(one, Transformer)]
         objective.study(units, np.arange(len(units)))
         objective.build(read)

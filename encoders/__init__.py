@@ -11,10 +11,10 @@ from typing import Any
 from data.display import printable
 from data.errors import UserError
 from encoders.base import Encoder
-from encoders.folder import MARKER, read_marker, readable
+from encoders.folder import BUNDLED, MARKER, read_marker, readable
 from encoders.kernels import Precision
 
-__all__ = ["Encoder", "load"]
+__all__ = ["BUNDLED", "Encoder", "load"]
 
 HUB_NAME = r"[\w-][\w.-]{,95}(/[\w.-]{1,95})?"
 

@@ -23,6 +23,7 @@ from data.errors import UserError, reason
 from data.files import read_json
 from data.schema import mismatch
 
+BUNDLED = "roberta-mini"  # the checkpoint that training begins from without network; encoder=bundled names it
 MARKER = "encoder.json"  # what our own folders have beside sentence-transformers' files
 WEIGHTS = "model.safetensors"
 MOST_TENSORS = 20_000  # of a random start: a model of more takes minutes to build, whatever its size

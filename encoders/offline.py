@@ -14,11 +14,10 @@ from huggingface_hub.utils import tqdm
 from data import network
 from data.errors import UserError, reason
 from data.files import read_json
-from encoders.folder import MARKER, contained, read_marker, readable
+from encoders.folder import BUNDLED, MARKER, contained, read_marker, readable
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 KNOWN = ("roberta-base", "distilroberta-base", "bert-base-uncased", "albert-base-v2")
-IN_THE_BOX = ("roberta-mini",)  # never asked of the hub
 WEIGHTS = "*model*.safetensors"
 SETTINGS = ("*.json", "*.txt", "*.model")  # all that a hub folder holds but weights
 
@@ -87,7 +86,7 @@ def find(
                     "weights=random draws new ones."
                 )
         return Source(CHECKPOINTS / name, "bundled", f"{name}, bundled")
-    if name in IN_THE_BOX:
+    if name == BUNDLED:
         if weights == "pretrained":
             raise UserError(f"This copy has no weights of {name} in {CHECKPOINTS}: use weights=auto or random.")
         return Source(None, "random")
@@ -104,20 +103,16 @@ def find(
     if model_type is None or not has_masked_lm(model_type):
         raise UserError(f"{absent}: connect, or name a folder by encoder.path=.")
     # A start is one that has only been pretrained: what an objective has trained is asked for by its name.
-    stand_in = next((one for one in bundled(model_type) if one in IN_THE_BOX), None)
-    if stand_in is None:
+    if model_type != "roberta" or BUNDLED not in bundled():
         sentence = f"{absent}: the encoder is a small {model_type} with random weights instead."
         return Source(None, "random", fallback=sentence)
-    sentence = f"{absent}: the encoder starts from the bundled {stand_in} instead."
-    return Source(CHECKPOINTS / stand_in, "bundled", f"{stand_in}, bundled", sentence)
+    sentence = f"{absent}: the encoder starts from the bundled {BUNDLED} instead."
+    return Source(CHECKPOINTS / BUNDLED, "bundled", f"{BUNDLED}, bundled", sentence)
 
 
-def bundled(model_type: str | None = None) -> list[str]:
-    """Names of the checkpoints in the box, of one architecture family if ``model_type`` is given."""
-    folders = [path.parent for path in CHECKPOINTS.glob("*/config.json")]
-    if model_type is not None:
-        folders = [folder for folder in folders if read_json(folder / "config.json")["model_type"] == model_type]
-    return sorted(folder.name for folder in folders)
+def bundled() -> list[str]:
+    """Names of the checkpoints in the box."""
+    return sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
 
 
 def family(name: str) -> str | None:

@@ -176,9 +176,9 @@ def choice_of(encoder: str, name: str) -> str:
     """What ``encoder=`` is given for an encoder of this dotted class: its ``name`` where that is a choice."""
     classes = {}
     for option in options("encoder"):
-        if option == name:
-            return name
         own = yaml.safe_load((CONFIGS / "encoder" / f"{option}.yaml").read_text(encoding="utf-8"))
+        if name in (option, own.get("name")):
+            return option
         classes[own.get("_target_")] = option
     return str(classes.get(encoder, "<its kind>"))
 

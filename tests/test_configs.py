@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from encoders import BUNDLED
+from encoders.offline import bundled
 from experiments import compose, signatures
 from experiments.overrides import CONFIGS
 
@@ -72,6 +74,10 @@ def test_it_composes_and_names_every_parameter(option: str, check: Any) -> None:
     for component in compose.COMPONENTS:
         parameters = inspect.signature(signatures.locate(config[component]["_target_"])).parameters
         assert {*parameters} - RUN_TIME == {*config[component]} - {"_target_"}
+
+
+def test_the_bundled_encoder_has_one_name() -> None:
+    assert compose.check(["encoder=bundled"])["encoder"]["name"] == BUNDLED in bundled()
 
 
 @pytest.mark.parametrize("path", FILES, ids=OPTIONS)

@@ -22,7 +22,7 @@ __all__ = ["folder"]
 PAIRS = [
     (objective, task, encoder)
     for objective, task in OBJECTIVES
-    for encoder in ("gru", "lstm", "roberta-mini")
+    for encoder in ("gru", "lstm", "bundled")
     if not refusal(objective, task, encoder) and (encoder != "lstm" or objective == "language_model")
 ]
 FURTHER = {"declutr": ["objective.memory_bank=16", "objective.projection={width: 4}", "objective.cache_chunk=24"]}

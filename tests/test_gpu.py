@@ -44,7 +44,7 @@ DEVICE = os.environ.get("TESTED_DEVICE", "cuda")
 if DEVICE == "cuda" and not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
 
-ENCODERS = ("roberta-mini", "bilstm_max", "gru")
+ENCODERS = ("bundled", "bilstm_max", "gru")
 PAIRS = [
     (objective, task, encoder)
     for objective, task in OBJECTIVES

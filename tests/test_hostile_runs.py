@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from data import files
 from data.errors import UserError
+from encoders import BUNDLED
 from experiments import building, checkpoint, compose, experiment, signatures
 from tests.damage import BOMB, DEEP, MERGES, Damage, added, config, directory, link, pipe, text
 from tests.experiments import tiny
@@ -291,7 +292,7 @@ def test_a_run_is_not_named_after_a_path_in_another(made: Path, run: Path) -> No
     """Its folder would be elsewhere."""
     shutil.copytree(made / "run" / "encoder", run / "encoder")
     config("names.encoder", "../../../victim")(run)
-    assert compose.check([*tiny.overrides(made), f"warm_start={run}"])["names"]["encoder"] == "roberta-mini"
+    assert compose.check([*tiny.overrides(made), f"warm_start={run}"])["names"]["encoder"] == BUNDLED
 
 
 EMPTY = [

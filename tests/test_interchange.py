@@ -65,7 +65,7 @@ FORMS = {
 WEIGHTINGS = ("tfidf", "sif")
 # One configuration of each class; the others (further transformers) are slow.
 CLASSES = {str(keys("encoder", name)["_target_"]): name for name in sorted(names("encoder"), reverse=True)}
-CLASSES["encoders.transformer.Transformer"] = "roberta-mini"
+CLASSES["encoders.transformer.Transformer"] = "bundled"
 
 
 @pytest.fixture(scope="module")

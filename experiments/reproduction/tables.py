@@ -98,8 +98,8 @@ def _text_cell(text: str) -> Cell:
 def size_rows(table: Table) -> list[Row]:
     """Parameters and dimension of encoders, from their shapes; no weights are made.
 
-    ``table.settings`` has by row {encoder: its YAML's name, vocab_size: .., positions: ..}, or {checkpoint: the
-    name of one in the box}, whose own sizes count.
+    ``table.settings`` has by row {encoder: its YAML's name, vocab_size: .., positions: ..}; without sizes it is a
+    bundled one, whose own count.
     """
     import torch
     from transformers import AutoConfig, AutoModelForMaskedLM
@@ -109,12 +109,12 @@ def size_rows(table: Table) -> list[Row]:
 
     rows = []
     for name, given in table.settings.items():
-        if "checkpoint" in given:
-            config = AutoConfig.from_pretrained(CHECKPOINTS / given["checkpoint"])
-        else:
-            shape = compose.check([f"encoder={given['encoder']}"])["encoder"]["shape"]
+        encoder = compose.check([f"encoder={given['encoder']}"])["encoder"]
+        if "vocab_size" in given:
             sizes = {"vocab_size": given["vocab_size"], "max_position_embeddings": given["positions"]}
-            config = AutoConfig.for_model(**shape, **sizes, type_vocab_size=1)
+            config = AutoConfig.for_model(**encoder["shape"], **sizes, type_vocab_size=1)
+        else:
+            config = AutoConfig.from_pretrained(CHECKPOINTS / encoder["name"])
         with torch.device("meta"):
             model = AutoModelForMaskedLM.from_config(config)
         count = sum(parameter.numel() for parameter in model.parameters())

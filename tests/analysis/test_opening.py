@@ -7,17 +7,18 @@ from pathlib import Path
 import numpy as np
 
 from analysis.opening import Named
+from encoders import BUNDLED
 from encoders.bag_of_words import BagOfWords
 
 
 def test_a_lower_precision_is_named_and_set() -> None:
-    lower = Named("roberta-mini", precision="bf16")
-    assert lower.name == "roberta-mini, bf16" and lower.open("cpu").precision == "bf16"  # type: ignore[union-attr]
+    lower = Named(BUNDLED, precision="bf16")
+    assert lower.name == f"{BUNDLED}, bf16" and lower.open("cpu").precision == "bf16"  # type: ignore[union-attr]
 
 
 def test_the_first_layers_of_a_transformer(tmp_path: Path) -> None:
-    cut = Named("roberta-mini", layers=0, pooling="max")
-    assert cut.name == "roberta-mini, layers 0, max"
+    cut = Named(BUNDLED, layers=0, pooling="max")
+    assert cut.name == f"{BUNDLED}, layers 0, max"
     assert cut.open("cpu").model.config.num_hidden_layers == 0  # type: ignore[union-attr]
 
 

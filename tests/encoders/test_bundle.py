@@ -29,9 +29,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_opens_by_name_in_half_precision(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = bundle.bundle(run, "roberta-mini", into=tmp_path)
+    folder = bundle.bundle(run, "small", into=tmp_path)
     monkeypatch.setattr(offline, "CHECKPOINTS", tmp_path)
-    before, after = (encoders.load(place).encode(SENTENCES) for place in (run / "encoder", "roberta-mini"))
+    before, after = (encoders.load(place).encode(SENTENCES) for place in (run / "encoder", "small"))
     np.testing.assert_allclose(after, before, atol=5e-3)
     halved = (folder / "model.safetensors").stat().st_size
     assert halved < 0.6 * (run / "encoder" / "model.safetensors").stat().st_size
@@ -43,7 +43,7 @@ def test_it_opens_by_name_in_half_precision(run: Path, tmp_path: Path, monkeypat
 
 def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> None:
     told: dict[str, Any] = {"licence": "None at all.", "note": "The rate was raised by hand."}
-    card = (bundle.bundle(run, "roberta-mini", into=tmp_path, **told) / "README.md").read_text()
+    card = (bundle.bundle(run, "small", into=tmp_path, **told) / "README.md").read_text()
     assert all(card.count(text) == 1 for text in told.values())
     assert card.count("## Held-out loss") == card.count("## Cloze") == card.count("](training.png)") == 1
     assert all(sentence.replace("[MASK]", "___") in card for sentence in bundle.CLOZE)
@@ -60,7 +60,7 @@ def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> N
 
 def test_recipe_and_log_are_kept_with_it(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle, "LOGGED", 2)
-    folder = bundle.bundle(run, "roberta-mini", into=tmp_path)
+    folder = bundle.bundle(run, "small", into=tmp_path)
     recipe = (folder / "recipe.yaml").read_text()
     assert str(run.parent) not in recipe and str(tmp_path) not in recipe
     assert yaml.safe_load(recipe)["corpus"]["path"] == f"{run.parent.name}/corpus.jsonl"
@@ -110,6 +110,6 @@ def test_a_checkpoints_name_is_no_path(name: str, tmp_path: Path) -> None:
 
 
 def test_a_shipped_checkpoint_is_replaced_by_force_only(tmp_path: Path) -> None:
-    (tmp_path / "roberta-mini").mkdir()
-    with pytest.raises(UserError, match="roberta-mini is there already: --force replaces it"):
-        bundle.bundle(tmp_path, "roberta-mini", into=tmp_path)
+    (tmp_path / "small").mkdir()
+    with pytest.raises(UserError, match="small is there already: --force replaces it"):
+        bundle.bundle(tmp_path, "small", into=tmp_path)

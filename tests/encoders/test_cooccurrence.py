@@ -11,7 +11,7 @@ import pytest
 
 from data.errors import UserError
 from data.tokenizer import train_bpe
-from encoders import cooccurrence
+from encoders import BUNDLED, cooccurrence
 from encoders.transformer import Transformer
 
 RNG = np.random.default_rng(0)
@@ -93,9 +93,9 @@ def test_places_of_heads_that_look_at_neighbours_hold_no_words(tokenizer) -> Non
 @pytest.mark.parametrize("key", ["words", "heads"])
 def test_a_start_is_asked_of_random_weights_alone(key: str) -> None:
     with pytest.raises(ValueError, match=f"encoder.{key} must be random or .*. Got learned instead"):
-        Transformer(name="roberta-mini", weights="random", shape={"model_type": "roberta"}, **{key: "learned"})  # type: ignore[arg-type]
+        Transformer(name=BUNDLED, weights="random", shape={"model_type": "roberta"}, **{key: "learned"})  # type: ignore[arg-type]
     other = {"words": "cooccurrence", "heads": "neighbours"}[key]
     with pytest.raises(
         ValueError, match=f"encoder.{key}={other} is how a random start begins: say weights=random"
     ):
-        Transformer(name="roberta-mini", **{key: other})  # type: ignore[arg-type]
+        Transformer(name=BUNDLED, **{key: other})  # type: ignore[arg-type]

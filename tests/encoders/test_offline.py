@@ -13,7 +13,7 @@ import encoders
 from data import network
 from data.errors import UserError
 from data.tokenizer import plain_backend
-from encoders import offline
+from encoders import BUNDLED, offline
 from encoders.transformer import Transformer
 from tests.encoders.models import shape, texts, tiny
 
@@ -207,23 +207,31 @@ def test_a_causal_model_serves_where_no_mask_is_needed(tmp_path: Path) -> None:
 
 def test_the_box_comes_before_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unplugged: None) -> None:
     monkeypatch.setattr(offline, "CHECKPOINTS", tmp_path)
-    assert Transformer(name="roberta-mini", shape=shape(), texts=texts, vocab_size=400).weights == "random"
-    with pytest.raises(UserError, match="no weights of roberta-mini"):
-        Transformer(name="roberta-mini", weights="pretrained")
+    assert Transformer(name=BUNDLED, shape=shape(), texts=texts, vocab_size=400).weights == "random"
+    with pytest.raises(UserError, match=f"no weights of {BUNDLED}"):
+        Transformer(name=BUNDLED, weights="pretrained")
     original = tiny()
     original.save(tmp_path / "declutr-mini")  # opened by its name, never a start for another one
     assert _small_hub_model().weights == "random"
-    original.save(tmp_path / "roberta-mini")
-    encoder = Transformer(name="roberta-mini", shape=shape())
-    assert (encoder.weights, encoder.origin) == ("bundled", "roberta-mini, bundled")
-    with pytest.raises(
-        UserError, match=r"encoder.shape.hidden_size=64: the weights of roberta-mini .* have 32\. "
-    ):
-        Transformer(name="roberta-mini", shape=shape(hidden_size=64))
+    original.save(tmp_path / BUNDLED)
+    encoder = Transformer(name=BUNDLED, shape=shape())
+    assert (encoder.weights, encoder.origin) == ("bundled", f"{BUNDLED}, bundled")
+    with pytest.raises(UserError, match=rf"encoder.shape.hidden_size=64: the weights of {BUNDLED} .* have 32\. "):
+        Transformer(name=BUNDLED, shape=shape(hidden_size=64))
     stand_in = _small_hub_model()
     assert stand_in.weights == "bundled" and stand_in.fallback is not None
-    assert stand_in.fallback.endswith("the encoder starts from the bundled roberta-mini instead.")
-    assert encoders.load("roberta-mini").encode(["a cat"]) == pytest.approx(original.encode(["a cat"]), abs=1e-6)
+    assert stand_in.fallback.endswith(f"the encoder starts from the bundled {BUNDLED} instead.")
+    assert encoders.load(BUNDLED).encode(["a cat"]) == pytest.approx(original.encode(["a cat"]), abs=1e-6)
+
+
+def test_roberta_begins_from_the_bundled_model_whatever_its_family(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unplugged: None
+) -> None:
+    monkeypatch.setattr(offline, "CHECKPOINTS", tmp_path)
+    Transformer(weights="random", shape=shape("bert"), texts=texts, vocab_size=400).save(tmp_path / BUNDLED)
+    assert _small_hub_model().model.config.model_type == "bert"
+    other = Transformer(name="google-bert/bert-base-uncased", texts=texts, vocab_size=400)
+    assert other.weights == "random"  # as any other family
 
 
 def test_the_tokenizer_of_a_random_start_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from data.errors import UserError
 from data.files import write_json
+from encoders import BUNDLED
 from experiments import compose, overrides
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,22 +150,22 @@ def test_a_run_is_named_after_what_it_trains(override: str, name: str) -> None:
 
 
 def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
-    kinds = {"roberta-mini": "transformer.Transformer", "gru": "gru.GRU", "both": "concatenated.Concatenated"}
+    kinds = {BUNDLED: "transformer.Transformer", "gru": "gru.GRU", "both": "concatenated.Concatenated"}
     for name, kind in kinds.items():
         (tmp_path / name / "encoder").mkdir(parents=True)
         write_json(tmp_path / name / "encoder" / "encoder.json", {"class": f"encoders.{kind}"})
         OmegaConf.save({"names": {"encoder": "gru" if name == "both" else name}}, tmp_path / name / "config.yaml")
     mini, gru, both = (f"warm_start={tmp_path / name}" for name in kinds)
-    assert compose.check([mini])["names"]["encoder"] == "roberta-mini"  # not the default's name
+    assert compose.check([mini])["names"]["encoder"] == BUNDLED  # not the default's name
     assert compose.check([gru, "encoder=gru"])["names"]["encoder"] == "gru"
     assert compose.check([both])["names"]["encoder"] == "gru"  # it may be for an objective of two
     assert compose.check([f"warm_start={tmp_path}"])["names"]["encoder"] == "roberta-base"
     for given, lines in (
         ([gru], [f"{gru} holds gru: add encoder=gru."]),
-        ([mini, "encoder=lstm"], [f"{mini} holds roberta-mini: add encoder=roberta-mini."]),
+        ([mini, "encoder=lstm"], [f"{mini} holds {BUNDLED}: add encoder=bundled."]),
         (
             [mini, "encoder=lstm", "sede=1"],
-            ["sede: no such key. Did you mean seed?", f"{mini} holds roberta-mini: add"],
+            ["sede: no such key. Did you mean seed?", f"{mini} holds {BUNDLED}: add"],
         ),
         ([gru, "encoder=gruu"], ["encoder=gruu: no such encoder. Did you mean gru?"]),
     ):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from data.errors import UserError
-from encoders import offline
+from encoders import BUNDLED, offline
 from experiments import compose, experiment, judging
 from experiments.settings import EvaluationSettings
 from tests.analysis.senteval import small_data
@@ -144,11 +144,11 @@ def refusal(overrides: list[str]) -> str:
             "pooling must be 'mean', 'cls', 'max', 'last' or 'pooler'. Got 'men'",
         ),
         ("model=random_vectors precision=bf16", "precision=bf16: random_vectors is computed in fp32 only."),
-        ("model=roberta-mini precision=tf32 device=cpu", "precision=tf32 needs a CUDA GPU: use fp32 or bf16."),
+        ("model={bundled} precision=tf32 device=cpu", "precision=tf32 needs a CUDA GPU: use fp32 or bf16."),
         ("model=random_vectors layers=2", "layers=2: random_vectors has no layers."),
-        ("model=roberta-mini layers=-1", "layers must be at least 0. Got -1 instead."),
+        ("model={bundled} layers=-1", "layers must be at least 0. Got -1 instead."),
         (
-            "model=roberta-mini layers=9 data={data}",
+            "model={bundled} layers=9 data={data}",
             "layers must be from 0, the embeddings alone, to 4. Got 9 instead.",
         ),
         ("model=random_vectors protocol=gensen", "protocol=gensen chooses among poolings"),
@@ -213,7 +213,7 @@ def test_mistakes_are_told_in_a_line_and_leave_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = set(data.rglob("*"))
-    said = refusal([*overrides.format(data=data).split(), f"cache={tmp_path / 'cache'}"])
+    said = refusal([*overrides.format(data=data, bundled=BUNDLED).split(), f"cache={tmp_path / 'cache'}"])
     assert said.startswith(line.format(data=data)) and "\n" not in said
     assert list(tmp_path.iterdir()) == []
     assert set(data.rglob("*")) == before

@@ -31,22 +31,22 @@ figure:
   kind: line
   x: tau
   y: averaged score, %
-  groups: [roberta-mini]
+  groups: [bundled]
   ticks: ["0.05", "0.5", "long"]
-  printed: [{group: roberta-mini, x: "0.5", score: 50.0}]
+  printed: [{group: bundled, x: "0.5", score: 50.0}]
   statements:
     - {id: a, says: "warmer is worse", section: "1", check: {kind: greater, left: {x: "0.05"}, right: {x: "0.5"}}}
 cannot: ["The rest of it."]
 base: [objective=contrastive_only]
 axes:
-  model: {roberta-mini: [encoder=roberta-mini]}
+  model: {bundled: [encoder=bundled]}
   tau:
     0.05: [objective.temperature=0.05]
     0.5: [objective.temperature=0.5]
     long: [budget.max_span=900]
 grids:
-  teaching: {axes: {model: [roberta-mini], tau: [0.05, 0.5]}, seeds: [1], flops: 1.0e+8}
-  paper: {axes: {model: [roberta-mini], tau: [0.05, 0.5, long]}, seeds: [1], flops: 1.0e+8}
+  teaching: {axes: {model: [bundled], tau: [0.05, 0.5]}, seeds: [1], flops: 1.0e+8}
+  paper: {axes: {model: [bundled], tau: [0.05, 0.5, long]}, seeds: [1], flops: 1.0e+8}
 point: {group: model, x: tau}
 scores: {senteval: {"": declutr_downstream_dev}}
 """

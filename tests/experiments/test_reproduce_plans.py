@@ -102,7 +102,7 @@ def test_table_4_judges_one_run_by_each_pooling_after_equal_tokens() -> None:
 
 def test_transformers_learn_inference_as_sentence_bert_does() -> None:
     """The first version's table S5, by the published program, but for the length."""
-    given = only("declutr_v1/table_s5", "teaching", row=["roberta-mini, after"])
+    given = only("declutr_v1/table_s5", "teaching", row=["bundled, after"])
     [run] = plan(given, Reproduction(figure="declutr_v1/table_s5"))
     config = compose.check(list(run.overrides))
     preset = compose.check(["+experiment=sentence_bert/allnli", "objective.nli.path=."])

@@ -15,6 +15,7 @@ from analysis.figures import verdicts
 from analysis.figures.reproduction import Point, figure_from
 from analysis.senteval.rendering import as_markdown
 from data.errors import UserError
+from encoders import BUNDLED
 from encoders.offline import CHECKPOINTS
 from experiments.reproduction import judged, specification, tables
 from experiments.reproduction.planning import Run
@@ -320,9 +321,9 @@ def test_tables_for_which_nothing_is_trained(tmp_path: Path) -> None:
     assert sizes is not None
     shown = as_markdown(tables.untrained(sizes, dict))  # type: ignore[arg-type]
     assert "| DeCLUTR-small | 82.2M | 768 |" in shown
-    card = (CHECKPOINTS / "roberta-mini" / "README.md").read_text(encoding="utf-8")
+    card = (CHECKPOINTS / BUNDLED / "README.md").read_text(encoding="utf-8")
     count = int(re.findall(r"([\d,]+) parameters", card)[0].replace(",", ""))
-    assert f"| roberta-mini | {count / 1e6:.1f}M | 256 |" in shown
+    assert f"| bundled | {count / 1e6:.1f}M | 256 |" in shown
     assert "| declutr: DeCLUTR-base | 125M | 768 |" in shown
 
 

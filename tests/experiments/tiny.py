@@ -34,7 +34,7 @@ def overrides(folder: Path, *more: str) -> list[str]:
         corpus(folder)
     sizes = "num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, intermediate_size: 32"
     return [
-        "encoder=roberta-mini",
+        "encoder=bundled",
         "weights=random",
         f"encoder.shape={{model_type: roberta, {sizes}}}",
         "encoder.vocab_size=320",
