@@ -55,7 +55,10 @@ def test_a_run_records_it_and_the_next_one_of_a_sweep_is_without(
 
     monkeypatch.setattr(experiment, "_run", noted)
     monkeypatch.setattr(experiment.training, "draw", lambda _: [Path("none.png")])
-    runs = [tiny.run(tmp_path, "budget.steps=2", f"deterministic={on}") for on in ("true", "false")]
+    runs = [
+        tiny.run(tmp_path, "budget.steps=2", f"deterministic={on}", f"run_dir={tmp_path / on}")
+        for on in ("true", "false")
+    ]
     assert seen == [2, 0]
     recorded = [yaml.safe_load((run / "config.yaml").read_text())["deterministic"] for run in runs]
     assert recorded == [True, False]
