@@ -111,7 +111,7 @@ def find(
 
 
 def bundled() -> list[str]:
-    """Names of the checkpoints in the box."""
+    """Returns the names of the bundled checkpoints."""
     return sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
 
 

@@ -28,7 +28,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.fixture
 def in_a_small_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where tests name "." as a corpus, so that they do not search the whole checkout."""
+    """Changes to a folder with two small files, so that "." as a corpus does not search the whole checkout."""
     for name in ("texts.jsonl", "texts.txt"):
         (tmp_path / name).write_text("{}\n")
     monkeypatch.chdir(tmp_path)

@@ -56,12 +56,13 @@ def test_the_language_model_is_trained_as_its_preset_says() -> None:
         assert f"budget.epochs={epochs:g}" in run.overrides
 
 
+MANY = ("conssent/fig2", "conssent/fig3")  # rows, which take long to compose
+
+
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow)
-        if name in ("conssent/fig2", "conssent/fig3")
-        else name  # many rows
+        pytest.param(name, marks=[pytest.mark.slow] * (name in MANY))
         for name in TRAINED
         if not name.startswith("declutr")
     ],
