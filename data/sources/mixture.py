@@ -1,0 +1,119 @@
+"""Several named corpora read as one, each with its own weight and its own share of held-out documents."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, get_type_hints
+
+from data.errors import UserError
+from data.schema import mismatch
+from data.sources.base import (
+    Document,
+    Source,
+    fingerprint,
+    normalise,
+    order_hash,
+    part_of,
+    split_hash,
+    threshold,
+)
+from data.sources.hub import Hub
+from data.sources.nltk_corpus import NltkCorpus
+from data.sources.pydocs import Pydocs
+from data.sources.text import Text
+
+KINDS: dict[str, type[Source]] = {"text": Text, "hub": Hub, "nltk": NltkCorpus, "pydocs": Pydocs}
+OF_THE_WHOLE = ("fraction", "lowercase")  # settings of the mixture only
+HEAVIEST = 100.0  # weight of a corpus
+
+
+class Mixture(Source):
+    """Documents of several corpora; a loader shuffles them together.
+
+    Each corpus is held out as it is by itself, with ``dev_fraction`` as its default. A training document stands in
+    an epoch as many times as the weight of its corpus says: 1 by default; 2.5 is twice, and half of them a third
+    time; 0.5 is half of them (as ``fraction`` thins a corpus: smaller weights lie within larger ones). What stands
+    twice is also stored twice. Held-out documents stand once.
+
+    Args:
+        corpora: by a name of your choice, the settings of each: ``kind`` ("text", the default, "hub", "nltk" or
+            "pydocs"), ``weight``, and the arguments of that corpus.
+        fraction, dev_fraction, lowercase: see Source.
+
+    Raises:
+        ValueError: if a value is out of its range.
+        UserError: if no corpus is named, or one has unknown or wrong settings.
+    """
+
+    name = "mixture"
+
+    def __init__(
+        self,
+        *,
+        corpora: Mapping[str, Mapping[str, Any]],
+        fraction: float = 1.0,
+        dev_fraction: float = 0.05,
+        lowercase: bool = False,
+    ) -> None:
+        super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
+        if not corpora:
+            raise UserError(
+                "corpus.corpora names no corpus: corpus.corpora.books.path=books.jsonl.gz adds one called books."
+            )
+        self.sources: dict[str, tuple[Source, float]] = {
+            name: _source(f"corpus.corpora.{name}", settings or {}, dev_fraction)
+            for name, settings in corpora.items()
+        }
+
+    def documents(self) -> Iterator[Document]:
+        for source, weight in self.sources.values():
+            for document in source.documents():
+                text = normalise(document.text)
+                part = part_of(document.part, split_hash(document.group, text), source.dev_fraction)
+                times = 1 if part == "dev" else _times(order_hash(text), weight)
+                yield from [Document(document.text, document.group, part)] * times
+
+    def identity(self) -> Iterator[str]:
+        for source, weight in self.sources.values():
+            yield f"{source.name} {weight} {source.dev_fraction} {fingerprint(*source.identity())}"
+
+    def describe(self) -> dict[str, Any]:
+        parts = [
+            f"{name} ({source.describe()['where']}{'' if weight == 1 else f', weight {weight:g}'})"
+            for name, (source, weight) in self.sources.items()
+        ]
+        return {"name": self.name, "where": "; ".join(parts), "licence": None}
+
+
+def _source(key: str, settings: Mapping[str, Any], dev_fraction: float) -> tuple[Source, float]:
+    """Builds one corpus and reads its weight; faults are prefixed with the corpus' own ``key``."""
+    own = dict(settings)
+    kind, weight = own.pop("kind", "text"), own.pop("weight", 1.0)
+    if kind not in KINDS:
+        raise UserError(f"{key}.kind must be one of {', '.join(KINDS)}. Got {kind!r} instead.")
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= HEAVIEST:
+        raise UserError(f"{key}.weight must be a number above 0 and at most {HEAVIEST:g}. Got {weight!r} instead.")
+    parameters, types = inspect.signature(KINDS[kind]).parameters, get_type_hints(KINDS[kind].__init__)
+    taken = [name for name in parameters if name not in OF_THE_WHOLE]
+    for name, value in own.items():
+        if name not in taken:
+            near = difflib.get_close_matches(name, taken, n=1)
+            hint = f" Did you mean {key}.{near[0]}?" if near else f" It takes kind, weight, {', '.join(taken)}."
+            raise UserError(f"{key}.{name}: no such key.{hint}")
+        if fault := mismatch(types[name], value):
+            raise UserError(f"{key}.{name} {fault[1]}. Got {value!r} instead.")
+    for name in taken:
+        if parameters[name].default is inspect.Parameter.empty and name not in own:
+            raise UserError(f"{key}.{name} is not set.")
+    try:
+        return KINDS[kind](**{"dev_fraction": dev_fraction} | own), float(weight)
+    except (UserError, ValueError) as error:
+        raise UserError(str(error).replace("corpus.", f"{key}.")) from None
+
+
+def _times(order: int, weight: float) -> int:
+    """How many times a document with these 64 bits stands in an epoch."""
+    return math.floor(weight) + (order < threshold(weight % 1))

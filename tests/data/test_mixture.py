@@ -1,0 +1,121 @@
+"""A mixture of corpora: weights, held-out shares, names in errors."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.errors import UserError
+from data.sources.base import normalise, order_hash, part_of, split_hash, threshold
+from data.sources.mixture import Mixture
+from data.sources.pydocs import Pydocs
+from data.sources.text import Text
+
+COUNT = 400
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> str:
+    path = tmp_path / "books.jsonl"
+    rows = [{"id": f"book{n // 4}/{n}", "text": f"chapter {n}"} for n in range(COUNT)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> str:
+    path = tmp_path / "notes.txt"
+    path.write_text("".join(f"note {n}\n" for n in range(COUNT)))
+    return str(path)
+
+
+def counted(source: Mixture) -> dict[str, Counter[str]]:
+    """How often each text of a part is read."""
+    found: dict[str, Counter[str]] = {"train": Counter(), "dev": Counter()}
+    for document in source.documents():
+        assert document.part is not None
+        found[document.part][normalise(document.text)] += 1
+    return found
+
+
+def test_each_corpus_is_held_out_as_by_itself(books: str, notes: str) -> None:
+    own = {"books": {"path": books, "group_field": "id"}, "notes": {"path": notes, "dev_fraction": 0.3}}
+    found = counted(Mixture(corpora=own, dev_fraction=0.1))
+    expected = set()
+    for source in (Text(path=books, group_field="id", dev_fraction=0.1), Text(path=notes, dev_fraction=0.3)):
+        for document in source.documents():
+            text = normalise(document.text)
+            if part_of(None, split_hash(document.group, text), source.dev_fraction) == "dev":
+                expected.add(text)
+    assert set(found["dev"]) == expected and len(expected) > 100
+    assert len(found["train"]) + len(found["dev"]) == 2 * COUNT
+    by_book = {n // 4 for n in range(COUNT) if f"chapter {n}" in found["dev"]}
+    assert all(f"chapter {n}" in found["dev"] for n in range(COUNT) if n // 4 in by_book)  # no book is torn apart
+
+
+@pytest.mark.parametrize("weight", [0.5, 1, 2, 2.5])
+def test_weight_is_the_times_a_training_document_stands(books: str, notes: str, weight: float) -> None:
+    found = counted(Mixture(corpora={"books": {"path": books}, "notes": {"path": notes, "weight": weight}}))
+    times = {text: count for text, count in found["train"].items() if text.startswith("note")}
+    whole = int(weight)
+    assert set(times.values()) <= {whole, whole + 1} - {0}
+    train = [f"note {n}" for n in range(COUNT) if f"note {n}" not in found["dev"]]
+    more = {text for text in train if order_hash(text) < threshold(weight - whole)}
+    assert {text for text, count in times.items() if count == whole + 1} == more
+    assert sum(times.values()) == pytest.approx(weight * len(train), abs=25)
+    assert all(count == 1 for text, count in found["train"].items() if text.startswith("chapter"))
+    assert set(found["dev"].values()) == {1}
+
+
+def test_kinds_and_defaults_of_a_corpus(notes: str) -> None:
+    mixed = Mixture(
+        corpora={"docs": {"kind": "pydocs", "weight": 2}, "notes": {"path": notes, "dev_fraction": 0.1}},
+        dev_fraction=0.3,
+    )
+    (docs, twice), (text, once) = mixed.sources.values()
+    assert isinstance(docs, Pydocs) and (twice, docs.dev_fraction) == (2, 0.3)
+    assert isinstance(text, Text) and (once, text.dev_fraction) == (1, 0.1)
+
+
+def test_fingerprint_moves_with_weight_text_and_share(books: str, notes: str) -> None:
+    def name(**own: Any) -> str:
+        return Mixture(corpora={"books": {"path": books}, "notes": {"path": notes} | own}).fingerprint
+
+    assert name() == name() == name(weight=1.0)
+    assert len({name(), name(weight=2), name(dev_fraction=0.2), name(path=books)}) == 4
+
+
+def test_card_names_corpora_and_weights(books: str, notes: str) -> None:
+    described = Mixture(corpora={"a": {"path": books}, "b": {"path": notes, "weight": 2}}).describe()
+    assert described["where"] == f"a ({books}); b ({notes}, weight 2)"
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"kind": "txt"}, ".kind must be one of text, hub, nltk, pydocs. Got 'txt' instead."),
+        ({"path": "x", "weight": 0}, ".weight must be a number above 0 and at most 100. Got 0 instead."),
+        ({"path": "x", "weight": True}, ".weight must be a number above 0 and at most 100. Got True instead."),
+        ({"path": "x", "feild": "t"}, ".feild: no such key. Did you mean corpus.corpora.a.field?"),
+        ({"path": "x", "fraction": 0.5}, ".fraction: no such key."),
+        ({"path": "/nowhere/x.txt"}, ".path: there is no /nowhere/x.txt."),
+        ({}, ".path is not set."),
+        ({"path": 3}, ".path must be "),
+        ({"kind": "pydocs", "dev_fraction": 1.0}, ".dev_fraction must lie in [0, 1)"),
+    ],
+)
+def test_faults_name_the_corpus(own: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        Mixture(corpora={"a": own})
+    assert str(caught.value).startswith(f"corpus.corpora.a{message}")
+
+
+def test_a_mixture_of_nothing_is_refused() -> None:
+    with pytest.raises(
+        UserError, match=r"corpora names no corpus: corpus\.corpora\.books\.path=books\.jsonl\.gz adds one"
+    ):
+        Mixture(corpora={})
