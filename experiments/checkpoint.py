@@ -31,7 +31,7 @@ MODEL, OBJECTIVE, OPTIMIZER, STATE = (
     "optimizer.safetensors",
     "state.json",
 )
-# What torch's optimisers keep of each parameter: Adam and AdamW, and SGD.
+# What torch's optimisers keep of each parameter: Adam and AdamW; SGD and Muon.
 MOMENTS, MOMENTUM = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}
 
 
@@ -163,11 +163,14 @@ def load(
     load_part(folder / MODEL, encoder)
     load_part(folder / OBJECTIVE, objective)
     path = folder / OPTIMIZER
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    names = MOMENTS if "betas" in optimizer.defaults else MOMENTUM
+    parameters = [
+        (parameter, MOMENTS if "betas" in group else MOMENTUM)
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    ]
     forms = {
         f"{index}.{name}": ((), torch.float32) if name == "step" else (tuple(parameter.shape), parameter.dtype)
-        for index, parameter in enumerate(parameters)
+        for index, (parameter, names) in enumerate(parameters)
         for name in names
     }
     entries: dict[int, dict[str, Any]] = {}
@@ -177,8 +180,8 @@ def load(
             raise UserError(f"{path} does not fit the optimizer that this configuration builds: {key!r}.")
         index, name = key.split(".", 1)
         entries.setdefault(int(index), {})[name] = value
-    moving = names == MOMENTS and state["step"] > 0
-    if any(entry.keys() != names for entry in entries.values()) or (moving and not entries):
+    moving = any(names == MOMENTS for _, names in parameters) and state["step"] > 0
+    if any(entry.keys() != parameters[index][1] for index, entry in entries.items()) or (moving and not entries):
         raise UserError(f"{path} does not fit the optimizer that this configuration builds: it is incomplete.")
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": entries, "param_groups": groups})

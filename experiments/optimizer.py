@@ -17,6 +17,11 @@ Start = Literal["trained", "bundled", "untrained"]  # published weights, small o
 STARTS: tuple[Start, ...] = get_args(Start)
 
 
+def tables_of(modules: Iterable[nn.Module]) -> list[torch.Tensor]:
+    """Returns the embedding tables of ``modules``: matrices that are looked up row by row, not multiplied."""
+    return [inner.weight for module in modules for inner in module.modules() if isinstance(inner, nn.Embedding)]
+
+
 def start_of(encoder: Encoder) -> Start:
     """How the weights of ``encoder`` begin."""
     if encoder.untrained:
@@ -52,7 +57,10 @@ class Optimizer(ABC):
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         """torch's optimiser over parameter ``groups``."""
 
-    def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    def build(
+        self, parameters: Iterable[nn.Parameter], tables: Iterable[torch.Tensor] = ()
+    ) -> torch.optim.Optimizer:
+        """torch's optimiser over ``parameters``, of which ``tables`` are embeddings (see ``tables_of``)."""
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         matrices = [parameter for parameter in trained if parameter.ndim >= 2]
         others = [parameter for parameter in trained if parameter.ndim < 2]
@@ -150,6 +158,61 @@ class AdamW(Moments):
             group["eps"] = self.eps / r2
             if group["weight_decay"]:
                 group["weight_decay"] = self.weight_decay * r2 / c1  # decay stays lr * weight_decay
+
+
+@dataclass(frozen=True, kw_only=True)
+class Muon(AdamW):
+    """Muon for the matrices, AdamW for embeddings, biases and normalisation gains.
+
+    A matrix W of shape (m, n) moves along its momentum B with all singular values made about 1 (five Newton-Schulz
+    steps, in bfloat16: slow on a CPU without it), as far as AdamW would: W <- W - lr * 0.2 sqrt(max(m, n)) * UV^T.
+    So one learning rate serves both.
+
+    Attributes:
+        momentum: of the matrices' gradients (Nesterov's).
+
+    References: Jordan et al. (2024), "Muon: An optimizer for hidden layers in neural networks"; Liu et al. (2025),
+    "Muon is Scalable for LLM Training", equation 4: the factor 0.2 sqrt(max(m, n)).
+    """
+
+    momentum: float = 0.95
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"optimizer.momentum must be at least 0 and below 1. Got {self.momentum} instead.")
+        if not self.correct_bias:
+            raise ValueError("optimizer.correct_bias=false is for AdamW only.")
+
+    def build(
+        self, parameters: Iterable[nn.Parameter], tables: Iterable[torch.Tensor] = ()
+    ) -> torch.optim.Optimizer:
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        looked_up = {id(table) for table in tables}
+        matrices = [each for each in trained if each.ndim == 2 and id(each) not in looked_up]
+        multiplied = {id(matrix) for matrix in matrices}
+        others = super().build(each for each in trained if id(each) not in multiplied)
+        if not matrices:
+            return others
+        muon = torch.optim.Muon(
+            matrices, weight_decay=self.weight_decay, momentum=self.momentum, adjust_lr_fn="match_rms_adamw"
+        )
+        return _Joint(muon, others)
+
+
+class _Joint(torch.optim.Optimizer):
+    """Several optimisers as one: their parameter groups one after the other, their states in one place."""
+
+    def __init__(self, *parts: torch.optim.Optimizer) -> None:
+        self._parts = parts
+        super().__init__([group for part in parts for group in part.param_groups], {})
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        assert closure is None
+        groups = iter(self.param_groups)  # loading a state puts other dictionaries in their places
+        for part in self._parts:
+            part.state, part.param_groups = self.state, [next(groups) for _ in part.param_groups]
+            part.step()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,6 +96,35 @@ class Linear(Schedule):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WarmupStableDecay(Schedule):
+    """Linear warm-up, a plateau at the peak, linear decay to 0 (Hu et al. 2024, "MiniCPM", section 4).
+
+    The plateau does not depend on how long the run is to be, so that training can go on from any of its
+    checkpoints, longer than planned, or end with a decay of its own (``warm_start=`` with ``schedule.decay=1``).
+
+    Attributes:
+        warm_up: steps in which the rate rises.
+        decay: share of the steps, at the end, in which it falls.
+
+    Raises:
+        ValueError: if ``warm_up`` is negative, or ``decay`` lies outside [0, 1].
+    """
+
+    warm_up: int = 500
+    decay: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.warm_up < 0:
+            raise ValueError(f"schedule.warm_up must not be negative. Got {self.warm_up} instead.")
+        if not 0 <= self.decay <= 1:
+            raise ValueError(f"schedule.decay must lie in [0, 1]. Got {self.decay} instead.")
+
+    def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
+        falling = max(1.0, steps * self.decay)
+        return min(1.0, (step + 1) / (self.warm_up + 1), (steps - step) / falling)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Constant(Schedule):
     """The same learning rate throughout."""
 

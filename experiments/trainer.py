@@ -29,7 +29,7 @@ from data.loader import Batches
 from data.randomness import DROPOUT, generator
 from encoders.base import Encoder
 from experiments import checkpoint, memory
-from experiments.optimizer import Optimizer, start_of
+from experiments.optimizer import Optimizer, start_of, tables_of
 from experiments.overrides import typed
 from experiments.processes import Processes
 from experiments.progress import Display, summary
@@ -97,7 +97,9 @@ class Trainer:
         # (A state_dict may hold copies, as that of layers in one buffer does.)
         buffers = [*self.encoder.buffers(), *self.objective.buffers()]
         self.processes.broadcast([tensor.detach() for tensor in (*self.parameters, *buffers)])
-        self.updates = self.accelerator.prepare_optimizer(self.optimizer.build(self.parameters))
+        self.updates = self.accelerator.prepare_optimizer(
+            self.optimizer.build(self.parameters, tables_of([self.encoder, self.objective]))
+        )
         self.rate, self.rate_key = self.optimizer.rate(start_of(self.encoder))
         self.checkpoints = self.folder / "checkpoints"
         tenth = max(1, round(self.steps / 10))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from experiments.optimizer import SGD, Adam, AdamW, Optimizer, Start, start_of
+from experiments.optimizer import SGD, Adam, AdamW, Muon, Optimizer, Start, start_of, tables_of
 from tests.tiny import TinyEncoder
 
 
@@ -160,3 +160,57 @@ def test_how_weights_begin(weights: str, untrained: bool, start: Start) -> None:
     encoder = TinyEncoder()
     encoder.weights, encoder.untrained = weights, untrained
     assert start_of(encoder) == start
+
+
+def test_muon_equals_its_definition_on_matrices_and_adamw_elsewhere() -> None:
+    rng = torch.Generator().manual_seed(1)
+    matrix, table, bias = (nn.Parameter(torch.randn(shape, generator=rng)) for shape in ((6, 4), (9, 4), (5,)))
+    begun = [parameter.detach().clone() for parameter in (matrix, table, bias)]
+    gradients = [[torch.randn(each.shape, generator=rng) for each in begun] for _ in range(3)]
+    lr, decay, momentum = 0.01, 0.1, 0.9
+    settings = Muon(lr=lr, weight_decay=decay, momentum=momentum)
+    optimizer = settings.build([matrix, table, bias], [table])
+    reference = [nn.Parameter(each.clone()) for each in begun[1:]]
+    others = AdamW(lr=lr, weight_decay=decay).build(reference)
+    for each in (optimizer, others):
+        settings.prepare(each, lr)
+    expected, buffer = begun[0].double(), torch.zeros(6, 4, dtype=torch.float64)
+    for step in gradients:
+        for parameter, gradient in zip((matrix, table, bias, *reference), (*step, *step[1:]), strict=True):
+            parameter.grad = gradient.clone()
+        optimizer.step()
+        others.step()
+        buffer += (1 - momentum) * (step[0].double() - buffer)  # torch's: an average, not a sum
+        update = (1 - momentum) * step[0].double() + momentum * buffer  # Nesterov
+        u, _, vh = torch.linalg.svd(update, full_matrices=False)
+        expected = expected * (1 - lr * decay) - lr * 0.2 * 6**0.5 * u @ vh
+    # Newton-Schulz leaves singular values of 0.7 to 1.2 where the definition has 1.
+    moved, wanted = matrix.detach().double() - begun[0], expected - begun[0]
+    assert (moved - wanted).norm() < 0.35 * wanted.norm()
+    assert torch.cosine_similarity(moved.ravel(), wanted.ravel(), dim=0) > 0.97
+    torch.testing.assert_close([table.detach(), bias.detach()], [each.detach() for each in reference])
+
+
+def test_muon_resumes_to_the_same_bits() -> None:
+    def course(stop: int | None) -> Tensor:
+        rng = torch.Generator().manual_seed(2)
+        parameters = [nn.Parameter(torch.randn(shape, generator=rng)) for shape in ((6, 4), (9, 4), (5,))]
+        settings = Muon(lr=0.01)
+        optimizer = settings.build(parameters, parameters[1:2])
+        for step in range(6):
+            if step == stop:
+                state = optimizer.state_dict()
+                optimizer = settings.build(parameters, parameters[1:2])
+                optimizer.load_state_dict(state)
+            for parameter in parameters:
+                parameter.grad = torch.randn(parameter.shape, generator=rng)
+            settings.prepare(optimizer, 0.01 / (step + 1))
+            optimizer.step()
+        return torch.cat([parameter.detach().ravel() for parameter in parameters])
+
+    assert torch.equal(course(None), course(3))
+
+
+def test_tables_are_what_is_looked_up() -> None:
+    module = nn.ModuleDict({"words": nn.Embedding(7, 3), "map": nn.Linear(3, 2)})
+    assert [table.shape for table in tables_of([module, nn.Linear(2, 2)])] == [(7, 3)]

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.schedules import Annealed, Constant, Linear, SlantedTriangular, linear, slanted_triangular
+from experiments.schedules import (
+    Annealed,
+    Constant,
+    Linear,
+    SlantedTriangular,
+    WarmupStableDecay,
+    linear,
+    slanted_triangular,
+)
 
 
 def test_slanted_triangular_by_hand() -> None:
@@ -43,6 +51,24 @@ def test_linear_by_hand() -> None:
     shares = [linear(step, 10, warm_up=0.2) for step in range(10)]
     assert shares == pytest.approx([1 / 3, 2 / 3, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
     assert linear(0, 4, warm_up=0) == 1
+
+
+def test_warm_up_plateau_decay_by_hand() -> None:
+    schedule = WarmupStableDecay(warm_up=3, decay=0.4)
+    shares = [schedule.factor(step, 10, 16) for step in range(10)]
+    assert shares == pytest.approx([1 / 4, 2 / 4, 3 / 4, 1, 1, 1, 1, 3 / 4, 2 / 4, 1 / 4])
+
+
+def test_plateau_does_not_depend_on_the_length_of_the_run() -> None:
+    schedule = WarmupStableDecay(warm_up=3, decay=0.2)
+    short, long = ([schedule.factor(step, steps, 16) for step in range(80)] for steps in (100, 1000))
+    assert short == long
+
+
+@pytest.mark.parametrize("decay", [0, 1])
+def test_decay_over_none_or_all_of_the_steps(decay: float) -> None:
+    shares = [WarmupStableDecay(warm_up=0, decay=decay).factor(step, 4, 16) for step in range(4)]
+    assert shares == pytest.approx([1, 3 / 4, 2 / 4, 1 / 4] if decay else [1, 1, 1, 1])
 
 
 def test_constant() -> None:
