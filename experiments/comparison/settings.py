@@ -99,5 +99,5 @@ def read(given: Sequence[str]) -> tuple[ComparisonSettings, list[str]]:
         if group == "settings" and name and name not in compared:
             near = signatures.nearest(name, compared)
             hint = f"Did you mean settings.{near}?" if near else f"There are {', '.join(compared)}."
-            raise UserError(f"{key}: no such objective or encoder in this comparison. {hint}")
+            raise UserError(f"{key}: {name} is not compared here. {hint}")
     return wanted, passed
