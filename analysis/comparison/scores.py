@@ -29,23 +29,23 @@ UNRANKED = frozenset(("", name) for name in GEOMETRY)
 CLEAR = "clear"
 SHARES = ("nested", "kfold", "split", "snli")  # kinds of SentEval tasks whose score is a share of correct answers
 
-_PROBE = "accuracy of a linear classifier that predicts from the sentence vector"
+_PROBE = "Accuracy of a linear classifier that predicts from the sentence vector"
 DEFINITIONS = {  # of quick scores: text, formula
     "recall@1": (
-        f"share of anchors (spans of {SPAN_WORDS[0]} to {SPAN_WORDS[1]} words) whose positive, a span close by in "
+        f"Share of anchors (spans of {SPAN_WORDS[0]} to {SPAN_WORDS[1]} words) whose positive, a span close by in "
         "the same document, is the most similar of all positives by cosine. Ties count as errors.",
         "",
     ),
-    "recall@5": ("share of anchors whose positive is among the five most similar.", ""),
+    "recall@5": ("Share of anchors whose positive is among the five most similar.", ""),
     "sentence length": (f"{_PROBE} which of {len(LENGTH_BINS)} ranges of length the sentence falls into.", ""),
     "word content": (f"{_PROBE} which of {CONTENT_WORDS} words of medium frequency the sentence contains.", ""),
     "bigram shift": (f"{_PROBE} whether two adjacent words of the sentence were swapped.", ""),
     "alignment": (
-        "mean squared distance between the unit vectors of an anchor and its positive; smaller is better.",
+        "Mean squared distance between the unit vectors of an anchor and its positive; smaller is better.",
         "mean_i |a_i - p_i|^2",
     ),
     "uniformity": (
-        "logarithm of the mean Gaussian similarity of two anchors' unit vectors; smaller is better: vectors are "
+        "Logarithm of the mean Gaussian similarity of two anchors' unit vectors; smaller is better: vectors are "
         "then spread more evenly. It pulls against alignment, so that neither is ranked on its own.",
         "log  mean_{i < j} exp(-2 |a_i - a_j|^2)",
     ),
