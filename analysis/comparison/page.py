@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from matplotlib.colors import to_hex, to_rgb
 
 from analysis.comparison import charts, scores, views
 from analysis.comparison.charts import Curve, short
@@ -23,9 +22,9 @@ from analysis.figures import style
 from analysis.figures.training import smooth
 from analysis.figures.verdicts import LEAST
 from analysis.projection_map import COLOURS, NEIGHBOURS
-from analysis.senteval.rendering import Grid, heading
+from analysis.senteval.printed import Key
+from analysis.senteval.rendering import Grid, Row, heading
 
-LEAST_LIGHT = 0.24  # relative luminance of a colour on a dark ground, for a contrast of 4.5 by WCAG 2.1
 SMOOTHING, POINTS = 0.08, 150  # width of a curve's running mean as a share of the run; points drawn
 
 _TEMPLATES = Environment(
@@ -80,7 +79,8 @@ def render(page: Comparison) -> str:
             "weights before training": ", ".join(sorted({str(run.row.get("weights")) for run in done})) or "–",
         },
         conclusion=scores.conclusion(page.runs),
-        colours=_colours(page),
+        colours={f"o{number}": style.colour(name) for number, name in enumerate(page.objectives)}
+        | {f"label{number}": colour for number, colour in enumerate(COLOURS)},
         dashes=dict(zip(page.encoders, charts.DASHES * len(page.encoders), strict=False)),
         kinds=range(views.KINDS),
         meaning=views.MEANING,
@@ -98,28 +98,6 @@ def render(page: Comparison) -> str:
         settings=[(f"{run.name}, seed {run.seed}", _settings(run)) for run in done],
         environments=_environments(done),
     )
-
-
-def _colours(page: Comparison) -> list[tuple[str, str, str]]:
-    """Returns class, colour on light ground and colour on dark ground of each objective and label of a map."""
-    named = {f"o{number}": style.colour(name) for number, name in enumerate(page.objectives)}
-    named |= {f"label{number}": colour for number, colour in enumerate(COLOURS)}
-    return [(name, colour, lightened(colour)) for name, colour in named.items()]
-
-
-def lightened(colour: str) -> str:
-    """Mixes ``colour`` with as little white as gives it a luminance of LEAST_LIGHT."""
-    for share in np.linspace(0, 1, 26):
-        red, green, blue = (value + (1 - value) * share for value in to_rgb(colour))
-        if luminance((red, green, blue)) >= LEAST_LIGHT:
-            break
-    return to_hex((red, green, blue))
-
-
-def luminance(rgb: tuple[float, float, float]) -> float:
-    """Returns the relative luminance of a colour by WCAG 2.1."""
-    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in rgb]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def _state(page: Comparison, objective: str, encoder: str) -> tuple[str, bool]:
@@ -195,7 +173,10 @@ def _scores(page: Comparison) -> list[dict[str, Any]]:
             {
                 "caption": grid.title,
                 "columns": [heading(key) for key in grid.columns],
-                "rows": _rows(grid),
+                "rows": [
+                    (row.label, [_score(grid, row, key) for key in grid.columns])
+                    for row in grid.ours + grid.printed
+                ],
                 "notes": grid.notes,
                 "leads": [
                     (heading(one.key), [one.name, f"{one.score:.2f}", f"{one.lead:+.2f}", one.second, one.verdict])
@@ -208,20 +189,11 @@ def _scores(page: Comparison) -> list[dict[str, Any]]:
     return found
 
 
-def _rows(grid: Grid) -> list[tuple[str, list[tuple[str, bool]]]]:
-    """Returns the cells of each row and whether they are the best of a ranked column."""
-    return [
-        (
-            row.label,
-            [
-                (row.cells[key].text, key not in scores.UNRANKED and grid.is_best(row, key))
-                if key in row.cells
-                else ("–", False)
-                for key in grid.columns
-            ],
-        )
-        for row in grid.ours + grid.printed
-    ]
+def _score(grid: Grid, row: Row, key: Key) -> tuple[str, bool]:
+    """Returns a score as shown, and whether it is the best of a ranked column."""
+    if key not in row.cells:
+        return "–", False
+    return row.cells[key].text, key not in scores.UNRANKED and grid.is_best(row, key)
 
 
 def _cells(page: Comparison) -> list[dict[str, Any]]:

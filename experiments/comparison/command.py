@@ -145,7 +145,7 @@ def _page(
             continue
         display.say(f"Sampling an example of {objective} ...", style="dim")
         try:
-            view, held_out = examples(configs[folder], folder, document)
+            view, held_out = examples(objective, configs[folder], folder, document)
         except Exception as error:  # a page without one example is better than no page
             views.append(ObjectiveView(objective, problem=f"{type(error).__name__}: {reason(error)}"))
             continue

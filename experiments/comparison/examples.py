@@ -41,10 +41,13 @@ class Document:
     number: int | None = None
 
 
-def examples(config: Mapping[str, Any], folder: Path, document: Document) -> tuple[ObjectiveView, list[str]]:
+def examples(
+    objective: str, config: Mapping[str, Any], folder: Path, document: Document
+) -> tuple[ObjectiveView, list[str]]:
     """Returns examples of the objective of the run in ``folder``, and the corpus' held-out texts.
 
     Args:
+        objective: its name on the page.
         config: of a finished run, as this command composes it: nothing that the run folder names is called.
         folder: the run folder.
         document: the document to show; set by the first objective.
@@ -72,7 +75,7 @@ def examples(config: Mapping[str, Any], folder: Path, document: Document) -> tup
             kind = f"{'made-up' if own[name].get('synthetic') else 'held-out'} pair of {own[name]['name']}"
         tasks.append(TaskView(name, kind, tuple(_views(task, chosen, parts.encoder))))
     description = describe(type(parts.objective))
-    shown = ObjectiveView(str(names["objective"]), *description, str(names["encoder"]), tuple(tasks))
+    shown = ObjectiveView(objective, *description, str(names["encoder"]), tuple(tasks))
     return shown, parts.store.held_out_texts()
 
 
@@ -161,16 +164,11 @@ def _blocks(task: Any, batch: Batch, encoder: Encoder) -> dict[str, Block]:
     """Returns the rows by role; what a decoder writes is in its own vocabulary, if the task has one."""
     own = getattr(task, "tokenizer", None)
     written: Sequence[str] = getattr(task, "part_names", ()) if own is not None else ()
-    vocabularies: dict[int, tuple[Any, ...]] = {}
+    read, decoded = _vocabulary(encoder.tokenizer), _vocabulary(own) if written else ()
+    return {role: Block(tokens, *(decoded if role in written else read)) for role, tokens in batch.tokens.items()}
 
-    def vocabulary(tokenizer: Any) -> tuple[Any, ...]:
-        if id(tokenizer) not in vocabularies:
-            mask = tokenizer.mask_token_id
-            special = frozenset({*tokenizer.all_special_ids} - {mask, tokenizer.unk_token_id})
-            vocabularies[id(tokenizer)] = token_texts(tokenizer), special, mask
-        return vocabularies[id(tokenizer)]
 
-    return {
-        role: Block(tokens, *vocabulary(own if role in written else encoder.tokenizer))
-        for role, tokens in batch.tokens.items()
-    }
+def _vocabulary(tokenizer: Any) -> tuple[Any, ...]:
+    """Returns the last three fields of a ``Block``."""
+    special = {*tokenizer.all_special_ids} - {tokenizer.mask_token_id, tokenizer.unk_token_id}
+    return token_texts(tokenizer), special, tokenizer.mask_token_id
