@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from markupsafe import Markup
-
 _SIGNS = {"-": "−", "*": "∗", ".": "·", "..": "…", "~": "∼", "!=": "≠", "<=": "≤", ">=": "≥", "sum": "∑"}
 _GREEK = {"alpha": "α", "beta": "β", "lambda": "λ", "sigma": "σ", "tau": "τ", "theta": "θ"}
 _FUNCTIONS = ("exp", "log", "cos", "tanh", "sigmoid", "softmax", "max", "min", "mean")
@@ -20,8 +18,8 @@ _TOKEN = re.compile(
 _SCRIPT = re.compile(r"([_^])(?:\{([^{}]*)\}|([A-Za-z]+\d*|\d+))")
 
 
-def typeset(equation: str) -> list[list[Markup]]:
-    """Returns the lines of ``equation``, each a list of ``<math>`` elements: parts with three blanks between them.
+def typeset(equation: str) -> list[list[str]]:
+    """Returns the lines of ``equation``, each a list of ``<math>`` elements (escaped HTML), split at three blanks.
 
     Args:
         equation: plain text as in the suite's docstrings: ``x_i``, ``x_{i,j}``, ``x^2``, ``sum_{j in C}``. Two
@@ -30,7 +28,7 @@ def typeset(equation: str) -> list[list[Markup]]:
     return [[_math(part) for part in re.split(r" {3,}", line.strip())] for line in equation.splitlines()]
 
 
-def _math(text: str) -> Markup:
+def _math(text: str) -> str:
     math = Element("math", displaystyle="true")
     for number, term in enumerate(re.split(r" {2,}", text)):
         if number:
@@ -45,7 +43,7 @@ def _math(text: str) -> Markup:
         fraction = SubElement(math, "mfrac")
         for side in (term[head:place], term[place + 3 :]):
             SubElement(fraction, "mrow").extend(_row(side))
-    return Markup(tostring(math, encoding="unicode"))  # ElementTree has escaped the text
+    return tostring(math, encoding="unicode")  # escaped
 
 
 def _without_brackets(text: str) -> str:

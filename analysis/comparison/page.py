@@ -70,7 +70,10 @@ def render(page: Comparison) -> str:
     done = finished(page.runs)
     return _TEMPLATES.get_template("page.html").render(
         page=page,
-        title=f"{len(page.objectives)} objectives × {len(page.encoders)} encoders",
+        title=" × ".join(
+            f"{len(names)} {kind}{'s' * (len(names) > 1)}"
+            for names, kind in ((page.objectives, "objective"), (page.encoders, "encoder"))
+        ),
         facts={
             "budget": page.budget,
             "runs": f"{len(done)} of {len(page.runs)}",

@@ -181,7 +181,7 @@ def conclusion(runs: Sequence[Run]) -> list[str]:
     caution = (
         f"with fewer than {LEAST} seeds for each pair, another seed may change the order"
         if seeds < LEAST
-        else "where many scores are compared, some leads are clear by chance"
+        else "where many scores are compared, some leads may be clear by chance"
     )
     return [*first, *second, f"In all, {clear}; {caution}."]
 

@@ -93,7 +93,11 @@ def views() -> tuple[ObjectiveView, ...]:
     permuted = marking.view(document[:9], {"sequence": tokens(swapped)}, {"consistent": "0"})
     return (
         ObjectiveView(
-            "declutr", f"Spans {NASTY}", "L = a + b", "gru", (TaskView("", "held-out document", (spans,)),)
+            "declutr",
+            f"Spans {NASTY}",
+            f"L = a + b {NASTY}",
+            "gru",
+            (TaskView("", "held-out document", (spans,)),),
         ),
         ObjectiveView("conssent", "Perturbed", "", "gru", (TaskView("P", "held-out sentence", (permuted,)),)),
     )
