@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import ttest_ind
 
 from analysis.comparison import scores
-from analysis.comparison.reading import Run, leading
+from analysis.comparison.reading import Run
 from tests.analysis.comparison import made_up
 from tests.analysis.senteval import made_up as senteval
 
@@ -110,11 +110,6 @@ def test_senteval_beside_it(tmp_path: Path) -> None:
 def test_without_runs_there_is_no_table() -> None:
     lost = [Run("a", "b", 1, "c", problem="gone")]
     assert scores.quick_grid(lost) is None and scores.senteval_grid(lost) is None
-
-
-def test_the_first_seed_leads(tmp_path: Path) -> None:
-    found = runs(tmp_path, [1.0, 2.0], [3.0])
-    assert [(run.name, run.seed) for run in leading(reversed(found))] == [("nsp · gru", 0), ("declutr · gru", 0)]
 
 
 def conclude(folder: Path, first: list[float], second: list[float]) -> list[str]:
