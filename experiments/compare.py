@@ -1,4 +1,4 @@
-"""Trains pairs of objectives and encoders and makes a page of them: ``python experiments/compare.py --help``."""
+"""Trains pairs of objectives and encoders, and compares them on a page: ``experiments/compare.py --help``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from experiments.comparison import settings
 
 
 def main() -> int:
+    """Runs the command line."""
     return arguments.run(_run, settings.FILE)
 
 
 def _run(given: list[str]) -> int:
     wanted, passed = settings.read(given)
-    # Late: what it imports takes seconds, and mistakes are told before.
+    # Imported late: it takes seconds, and mistakes are reported before.
     from experiments.comparison import command
 
     return command.compare(wanted, passed)

@@ -1,1 +1,1 @@
-"""A comparison of objectives and encoders as one page: pure builders, from what runs left behind to HTML."""
+"""Builds the HTML page that compares objectives and encoders, from the files of their runs."""

@@ -1,150 +1,116 @@
-"""Pictures as inline SVG: curves in small panels, stretches of a text, points on a map; each has a title."""
+"""Coordinates of the page's charts; the template draws them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
-from analysis.comparison.markup import Html, element, joined, text
-
-WIDTH, HEIGHT = 320, 200
-LEFT, RIGHT, TOP, BOTTOM = 40, 18, 10, 30  # room around a panel's curves
+WIDTH, HEIGHT = 320, 200  # of a loss panel
+LEFT, RIGHT, TOP, BOTTOM = 40, 18, 10, 30  # margins around its curves
 MAP = 200  # side of a map
-LANE = 13  # height of a stretch of text
-DASHES = (None, "6 3", "1.5 3", "9 3 1.5 3", "12 4", "4 2")  # of an encoder's curves, in the order of encoders
+DASHES = ("none", "6 3", "1.5 3", "9 3 1.5 3", "12 4", "4 2")  # of an encoder's curves, in the order of encoders
+BREAK = 5.0  # per cent of a span chart's width where it leaves out text
 
 
 class Curve(NamedTuple):
-    """A row of points.
-
-    Attributes:
-        x, y: of shape (n,).
-        colour: the class that gives it.
-        dash: of the line; None: none.
-        points: whether they are marks without a line.
-        encoder: what the page's filters know it by.
-    """
+    """A line, or points without a line, of arrays ``x`` and ``y`` of shape (n,)."""
 
     name: str
     x: np.ndarray
     y: np.ndarray
-    colour: str
-    dash: str | None = None
+    encoder: str
+    dash: str
     points: bool = False
-    encoder: str | None = None
 
 
-def ticks(low: float, high: float, count: int = 4) -> list[float]:
-    """Round numbers from ``low`` to ``high``, about ``count`` of them."""
-    rough = (high - low) / count or 1.0
-    size = 10.0 ** math.floor(math.log10(rough))
-    step = min((size * factor for factor in (1, 2, 2.5, 5, 10)), key=lambda step: abs(step - rough))
-    first = math.ceil(low / step - 1e-9)
-    return [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
+class Span(NamedTuple):
+    """Tokens ``start`` to ``end`` (exclusive) of a text; ``kind`` is the number of its colour."""
+
+    name: str
+    start: int
+    end: int
+    kind: int
 
 
 def short(value: float) -> str:
-    """2.5M, 400k, 0.5: as axes say it."""
+    """Returns ``value`` as axes show it: 2.5M, 400k, 0.5."""
     for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{sign}"
     return f"{value:.3g}"
 
 
-def panel(title: str, curves: Sequence[Curve], *, x: str) -> Html:
-    """One panel of curves, each of which has a point at least.
-
-    Args:
-        title: said to who cannot see it.
-        curves: what is drawn.
-        x: label of the axis.
-    """
-    xs = np.concatenate([curve.x for curve in curves])
-    ys = np.concatenate([curve.y for curve in curves])
-    left, right = 0.0, float(xs.max()) or 1.0
-    low, high = float(ys.min()), float(ys.max())
+def panel(curves: Sequence[Curve]) -> dict[str, Any]:
+    """Returns ticks and curves of a loss panel in its own units; each curve needs at least one point."""
+    xs, ys = (np.concatenate(values) for values in zip(*((curve.x, curve.y) for curve in curves), strict=True))
+    right, low, high = float(xs.max()) or 1.0, float(ys.min()), float(ys.max())
     margin = 0.05 * (high - low) or 0.5
     low, high = low - margin, high + margin
 
     def across(value: float) -> float:
-        return round(LEFT + (value - left) / (right - left) * (WIDTH - LEFT - RIGHT), 1)
+        return round(LEFT + value / right * (WIDTH - LEFT - RIGHT), 1)
 
     def down(value: float) -> float:
         return round(HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
 
-    parts = [element("title", text(title))]
-    for value in ticks(low, high):
-        at = down(value)
-        parts.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=at, y2=at, class_="grid"))
-        parts.append(element("text", text(short(value)), x=LEFT - 4, y=at + 3.5, text_anchor="end"))
-    for value in ticks(left, right):
-        parts.append(element("text", text(short(value)), x=across(value), y=HEIGHT - 16, text_anchor="middle"))
-    parts.append(element("text", text(x), x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 3, text_anchor="middle"))
-    for curve in curves:
-        places = [(across(a), down(b)) for a, b in zip(curve.x.tolist(), curve.y.tolist(), strict=True)]
-        about = element("title", text(curve.name))
-        if curve.points or len(places) == 1:
-            marks = [element("circle", cx=a, cy=b, r=2.2) for a, b in places]
-            parts.append(element("g", about, *marks, class_=f"mark {curve.colour}", data_encoder=curve.encoder))
+    def ticks(start: float, end: float) -> list[float]:
+        values = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(start, end)
+        return [float(value) for value in values if start <= value <= end]
+
+    return {
+        "x_ticks": [(across(value), short(value)) for value in ticks(0, right)],
+        "y_ticks": [(down(value), short(value)) for value in ticks(low, high)],
+        "curves": [
+            (curve, [(across(x), down(y)) for x, y in zip(curve.x.tolist(), curve.y.tolist(), strict=True)])
+            for curve in curves
+        ],
+    }
+
+
+def span_chart(spans: Sequence[Span], length: int) -> dict[str, Any]:
+    """Returns where spans of a text of ``length`` tokens stand, in per cent of the chart's width.
+
+    The chart covers the surroundings of the spans only; between distant spans text is left out.
+    """
+    around = max(3, round(0.08 * max(span.end - span.start for span in spans)))
+    windows: list[list[int]] = []
+    for span in sorted(spans, key=lambda span: span.start):
+        low, high = max(0, span.start - around), min(length, span.end + around)
+        if windows and low <= windows[-1][1] + around:
+            windows[-1][1] = max(high, windows[-1][1])
         else:
-            line = " ".join(f"{a},{b}" for a, b in places)
-            parts.append(
-                element(
-                    "polyline",
-                    about,
-                    points=line,
-                    class_=f"curve {curve.colour}",
-                    stroke_dasharray=curve.dash,
-                    data_encoder=curve.encoder,
-                )
-            )
-    return _svg(joined(parts), WIDTH, HEIGHT, "panel")
+            windows.append([low, high])
+    scale = (100 - BREAK * (len(windows) - 1)) / sum(high - low for low, high in windows)
+    offsets, place = [], 0.0
+    for low, high in windows:
+        offsets.append(place)
+        place += (high - low) * scale + BREAK
+
+    def across(token: int) -> float:
+        window = max(number for number, (low, _) in enumerate(windows) if low <= token)
+        return offsets[window] + (token - windows[window][0]) * scale
+
+    def extent(start: int, end: int) -> tuple[float, float]:
+        return round(across(start), 2), round((end - start) * scale, 2)
+
+    return {
+        "title": "Positions in tokens: " + "; ".join(f"{one.name} {one.start + 1} to {one.end}" for one in spans),
+        "lanes": [(span, *extent(span.start, span.end)) for span in spans],
+        "windows": [(*extent(low, high), low + 1, high) for low, high in windows],
+    }
 
 
-def lanes(title: str, length: int, spans: Sequence[tuple[str, int, int, int]]) -> Html:
-    """Stretches of a text of ``length`` tokens, a lane each: (name, first, behind the last, its kind's number)."""
-    wide, names = 600, 90
-    parts = [element("title", text(title))]
-    for place, (name, start, end, kind) in enumerate(spans):
-        y = place * LANE + 2
-        scale = (wide - names) / length
-        x, width = round(names + start * scale, 1), round((end - start) * scale, 1)
-        parts.append(element("line", x1=names, x2=wide, y1=y + 4.5, y2=y + 4.5, class_="grid"))
-        parts.append(
-            element("rect", x=x, y=y, width=max(width, 1.5), height=LANE - 4, rx=2, class_=f"span kind{kind}")
-        )
-        parts.append(element("text", text(name), x=names - 6, y=y + 8, text_anchor="end"))
-    return _svg(joined(parts), wide, len(spans) * LANE + 4, "lanes")
+def scatter(places: np.ndarray, labels: Sequence[int], shapes: int) -> list[tuple[float, float, int, bool]]:
+    """Returns x, y, colour and whether it is a square for each point of a map, of shape (n, 2), in its own units.
 
-
-def scatter(title: str, places: np.ndarray, labels: Sequence[int], shapes: int) -> Html:
-    """A map: points of shape (n, 2) in the classes ``label<number>``; beyond ``shapes`` labels they are squares.
-
-    Points stand in the order given, so that the n-th of every map belongs to the same text.
+    The n-th point of every map is the same text. Labels beyond ``shapes`` colours are squares.
     """
     low, high = places.min(axis=0), places.max(axis=0)
-    span = float((high - low).max()) or 1.0
-    scaled = (places - (low + high) / 2) / span * (MAP - 14) + MAP / 2
-    parts = [element("title", text(title))]
-    for (x, y), label in zip(scaled.round(1).tolist(), labels, strict=True):
-        colour = f"label{label % shapes}"
-        if label // shapes % 2:
-            parts.append(
-                element("rect", x=round(x - 1.7, 1), y=round(y - 1.7, 1), width=3.4, height=3.4, class_=colour)
-            )
-        else:
-            parts.append(element("circle", cx=x, cy=y, r=2, class_=colour))
-    return _svg(joined(parts), MAP, MAP, "map")
-
-
-def key(colour: str, dash: str | None = None) -> Html:
-    """A short line for a legend."""
-    line = element("line", x1=0, x2=34, y1=5, y2=5, class_=f"curve {colour}", stroke_dasharray=dash)
-    return element("svg", line, viewBox="0 0 34 10", width=34, height=10, aria_hidden="true")
-
-
-def _svg(content: Html, width: float, height: float, kind: str) -> Html:
-    return element("svg", content, viewBox=f"0 0 {width:g} {height:g}", role="img", class_=kind)
+    side = float((high - low).max()) or 1.0
+    scaled = ((places - (low + high) / 2) / side * (MAP - 14) + MAP / 2).round(1).tolist()
+    return [
+        (x, y, label % shapes, bool(label // shapes % 2)) for (x, y), label in zip(scaled, labels, strict=True)
+    ]

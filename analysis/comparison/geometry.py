@@ -1,4 +1,4 @@
-"""The same held-out sentences under each encoder: places on a map, and the nearest neighbours of a few queries."""
+"""Embeds the same held-out sentences with each encoder: a t-SNE map, and nearest neighbours of a few queries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from data.errors import UserError
 from data.randomness import JUDGED_SPLIT, generator
 from data.sentences import splitter
 
-SENTENCES, SEARCHED = 500, 2000  # on the map; that neighbours are looked for among, those of the map included
+SENTENCES, SEARCHED = 500, 2000  # on the map; candidates for neighbours, those on the map included
 QUERIES, NEAREST = 5, 3
-GROUPS = 10  # documents on a map: as many as can be told apart by colour and shape
-LEAST_MAPPED = 20
-WORDS = LENGTH_BINS[0][0], LENGTH_BINS[-1][1]  # of a sentence that is shown
+GROUPS = 10  # documents on a map: as many as colour and shape can distinguish
+LEAST_MAPPED = 20  # sentences
+WORDS = LENGTH_BINS[0][0], LENGTH_BINS[-1][1]  # in a sentence that is shown
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Sample:
 
     Attributes:
         sentences: on the map.
-        groups: number of each one's label, an index of ``labels``.
-        labels: what they have in common: their document, by how it begins; of short documents, a length.
-        searched: that neighbours are looked for among.
-        queries: whose neighbours are shown.
+        groups: index into ``labels`` for each sentence.
+        labels: first words of the sentences' documents; if documents are short, ranges of length.
+        searched: candidates for neighbours.
+        queries: sentences whose neighbours are shown.
     """
 
     sentences: tuple[str, ...]
@@ -42,12 +42,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class Geometry:
-    """What an encoder makes of a sample.
+    """The sample in the vector space of one encoder.
 
     Attributes:
-        dimension: of its vectors.
-        places: of the sentences in a map, of shape (n, 2); None where there are too few.
-        scores: how often neighbours name a sentence's label.
+        dimension: width of a vector.
+        places: positions of the sentences on the map, of shape (n, 2); None if there are too few.
+        scores: how often neighbours share a sentence's label.
         nearest: neighbours of each query.
     """
 
@@ -58,15 +58,16 @@ class Geometry:
 
 
 def sample(texts: Sequence[str], queries: Sequence[str] | None = None, *, size: int = SENTENCES) -> Sample:
-    """Draws from held-out documents: the same sentences whatever the encoder and the seed of training.
+    """Samples held-out sentences, the same ones for every encoder and training seed.
 
     Args:
         texts: whole documents.
-        queries: None: sentences of documents that are on no map, as far as there are such.
-        size: sentences on the map.
+        queries: sentences to search with; None takes sentences of documents that are not on the map, if there are
+            any.
+        size: number of sentences on the map.
 
     Raises:
-        UserError: if there are not two documents with a sentence of WORDS words.
+        UserError: if fewer than two documents have a sentence of WORDS words.
     """
     rng = generator(JUDGED_SPLIT, size)
     split = splitter(lambda: texts)
@@ -83,11 +84,11 @@ def sample(texts: Sequence[str], queries: Sequence[str] | None = None, *, size: 
             documents.append((texts[number], fresh))
     if len(documents) < 2:
         raise UserError(
-            f"Held-out text has sentences of {WORDS[0]} to {WORDS[1]} words in {len(documents)} documents, and a "
-            "comparison takes 2 at least: take more text, or raise corpus.dev_fraction."
+            f"Held-out text has sentences of {WORDS[0]} to {WORDS[1]} words in {len(documents)} documents, but "
+            "maps and neighbours need 2: use more text, or raise corpus.dev_fraction."
         )
     each = -(-size // GROUPS)
-    # Long documents first, so that as few as GROUPS give enough; equal ones in the order drawn.
+    # Long documents first, so that GROUPS of them suffice; equal ones in random order.
     documents.sort(key=lambda document: -min(len(document[1]), each))
     mapped, others = documents[:GROUPS], documents[GROUPS:]
     sentences, groups, labels = _by_document(mapped, each)
@@ -104,26 +105,26 @@ def sample(texts: Sequence[str], queries: Sequence[str] | None = None, *, size: 
 
 
 def _by_document(documents: Sequence[tuple[str, list[str]]], each: int) -> tuple[list[str], list[int], list[str]]:
-    """The first ``each`` sentences of every document, the document's number for each, and how they begin."""
+    """Returns the first ``each`` sentences of every document, the documents' numbers and their first words."""
     chosen = [(number, sentence) for number, (_, own) in enumerate(documents) for sentence in own[:each]]
     labels = [" ".join(text.split()[:8]) for text, _ in documents]
     return [sentence for _, sentence in chosen], [number for number, _ in chosen], labels
 
 
 def _by_length(sentences: list[str]) -> tuple[list[str], list[int], list[str]]:
-    """``sentences``, the number of the bin of LENGTH_BINS that each falls into, and the bins."""
+    """Returns ``sentences``, the bin of LENGTH_BINS of each, and the names of the bins."""
     ends = [high for _, high in LENGTH_BINS]
     groups = [int(np.searchsorted(ends, len(sentence.split()))) for sentence in sentences]
     return sentences, groups, [f"{low} to {high} words" for low, high in LENGTH_BINS]
 
 
-def look(encoder: Encodes, shown: Sample, *, seed: int = 0) -> Geometry:
-    """Embeds a sample and works out map (t-SNE) and neighbours (cosine).
+def embed(encoder: Encodes, shown: Sample, *, seed: int = 0) -> Geometry:
+    """Embeds a sample; computes its map (t-SNE) and neighbours (cosine similarity).
 
     Args:
         encoder: anything with ``encode``.
         shown: the sample.
-        seed: of the map.
+        seed: of t-SNE.
     """
     everything = list(dict.fromkeys([*shown.sentences, *shown.searched, *shown.queries]))
     vectors = np.asarray(encoder.encode(everything), dtype=np.float32)

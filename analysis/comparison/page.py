@@ -1,117 +1,237 @@
-"""The whole page of a comparison: one HTML file that needs nothing besides, to project, mail, print or hold."""
+"""Renders a comparison of objectives and encoders as one HTML file that needs no network: see ``page.html``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import numpy as np
-from matplotlib.colors import to_hex, to_rgb
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from analysis.comparison import explained, sections
-from analysis.comparison.contents import Comparison
-from analysis.comparison.markup import Html, element, joined, text
-from analysis.comparison.reading import finished
+from analysis.comparison import charts, scores, views
+from analysis.comparison.charts import Curve, short
+from analysis.comparison.formulas import typeset
+from analysis.comparison.geometry import Geometry, Sample
+from analysis.comparison.reading import Run, finished, leading
+from analysis.comparison.views import ObjectiveView
 from analysis.figures import style
-from analysis.projection_map import COLOURS
+from analysis.figures.training import smooth
+from analysis.figures.verdicts import LEAST
+from analysis.projection_map import COLOURS, NEIGHBOURS
+from analysis.senteval.printed import Key
+from analysis.senteval.rendering import Grid, Row, heading
 
-FOLDER = Path(__file__).resolve().parent
-LEAST_LIGHT = 0.24  # relative luminance of a colour on dark ground: 4.5 times as bright as that, as WCAG 2.1 asks
+SMOOTHING, POINTS = 0.08, 150  # width of a curve's running mean as a share of the run; points drawn
 
-_SECTIONS: tuple[tuple[str, str, Callable[[Comparison], Html]], ...] = (
-    ("pairs", "Which pairs were trained", sections.pairs),
-    ("views", "What each objective does to a text", lambda page: explained.section(page.views)),
-    ("curves", "Losses", sections.curves),
-    ("costs", "What training costs", sections.costs),
-    ("scores", "Scores", sections.judgement),
-    ("map", "The same sentences under each encoder", sections.maps),
-    ("neighbours", "Nearest neighbours of the same queries", sections.neighbours),
-    ("settings", "Settings", sections.settings),
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).resolve().parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
 )
+_TEMPLATES.filters |= {"typeset": typeset, "example": views.shown}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that the page shows.
+
+    Attributes:
+        objectives, encoders: names, in order.
+        budget: its name.
+        equal: a sentence on the amount that is equal for all runs.
+        command: makes the page.
+        runs: of all pairs and seeds, in order.
+        views: examples of the objectives.
+        sample: sentences of maps and neighbours; None if there are none.
+        geometry: the sample in each vector space, by pair.
+        problems: what else could not be shown, and why.
+    """
+
+    objectives: tuple[str, ...]
+    encoders: tuple[str, ...]
+    budget: str
+    equal: str
+    command: str
+    runs: tuple[Run, ...]
+    views: tuple[ObjectiveView, ...] = ()
+    sample: Sample | None = None
+    geometry: Mapping[str, Geometry] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
 
 
 def render(page: Comparison) -> str:
-    """The page as HTML."""
+    """Returns the page as HTML."""
     done = finished(page.runs)
-    title = f"{len(page.objectives)} objectives × {len(page.encoders)} encoders"
-    weights = sorted({str(run.row.get("weights")) for run in done})
-    facts = [
-        f"budget: {page.budget}",
-        f"{len(done)} of {len(page.runs)} runs",
-        f"seeds: {', '.join(map(str, sorted({run.seed for run in page.runs})))}",
-        f"corpus: {', '.join(sorted({str(run.row.get('corpus')) for run in done})) or '–'}",
-        f"weights that training began with: {', '.join(weights) or '–'}",
-    ]
-    contents = [element("li", element("a", text(name), href=f"#{key}")) for key, name, _ in _SECTIONS]
-    main = [
-        element("section", element("h2", text(name)), build(page), id=key, aria_label=name)
-        for key, name, build in _SECTIONS
-    ]
-    body = [
-        element(
-            "header",
-            element("h1", text(f"Sentence encoders compared: {title}")),
-            element("p", text(" · ".join(facts)), class_="facts"),
-            element("p", text(page.equal)),
-            element(
-                "p",
-                text("Small runs for teaching: compare these numbers with each other, never with a paper's."),
-                class_="note",
-            ),
+    return _TEMPLATES.get_template("page.html").render(
+        page=page,
+        title=" × ".join(
+            f"{len(names)} {kind}{'s' * (len(names) > 1)}"
+            for names, kind in ((page.objectives, "objective"), (page.encoders, "encoder"))
         ),
-        element("nav", element("ul", *contents), _filters(page), aria_label="Contents"),
-        element("main", *main),
-        element("script", Html((FOLDER / "script.js").read_text(encoding="utf-8"))),
-    ]
-    css = (FOLDER / "style.css").read_text(encoding="utf-8") + _colours(page)
-    head = [
-        Html('<meta charset="utf-8">'),
-        Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Html('<meta name="color-scheme" content="light dark">'),
-        element("title", text(f"{title}, compared")),
-        element("style", Html(css)),
-    ]
-    whole = element("html", element("head", *head), element("body", *body), lang="en")
-    return f"<!DOCTYPE html>\n{whole}\n"
-
-
-def _filters(page: Comparison) -> Html:
-    """A box for each objective and encoder, whose parts of pictures, maps and neighbours it shows or hides."""
-
-    def boxes(kind: str, names: tuple[str, ...]) -> Html:
-        return joined(
-            element("label", Html(f'<input type="checkbox" checked data-{kind}="{text(name)}">'), text(f" {name}"))
-            for name in names
-        )
-
-    return element(
-        "fieldset",
-        element("legend", text("Show")),
-        boxes("shows-objective", page.objectives),
-        boxes("shows-encoder", page.encoders),
+        facts={
+            "budget": page.budget,
+            "runs": f"{len(done)} of {len(page.runs)}",
+            "seeds": ", ".join(map(str, sorted({run.seed for run in page.runs}))),
+            "corpus": ", ".join(sorted({str(run.row.get("corpus")) for run in done})) or "–",
+            "weights before training": ", ".join(sorted({str(run.row.get("weights")) for run in done})) or "–",
+        },
+        conclusion=scores.conclusion(page.runs),
+        colours={f"o{number}": style.colour(name) for number, name in enumerate(page.objectives)}
+        | {f"label{number}": colour for number, colour in enumerate(COLOURS)},
+        dashes=dict(zip(page.encoders, charts.DASHES * len(page.encoders), strict=False)),
+        kinds=range(views.KINDS),
+        meaning=views.MEANING,
+        marks=views.legend(page.views),
+        pairs=[(name, [_state(page, name, encoder) for encoder in page.encoders]) for name in page.objectives],
+        curves=_curves(page),
+        costs=_costs(page),
+        scores=_scores(page),
+        definitions=scores.DEFINITIONS,
+        least=LEAST,
+        cells=_cells(page),
+        seeds=len({run.seed for run in page.runs}),
+        label_colours=len(COLOURS),
+        neighbours=NEIGHBOURS,
+        settings=[(f"{run.name}, seed {run.seed}", _settings(run)) for run in done],
+        environments=_environments(done),
     )
 
 
-def _colours(page: Comparison) -> str:
-    """Rules for the colour of each objective and label, and what they are on dark ground."""
-    named = {f"o-{name}": style.colour(name) for name in page.objectives}
-    named |= {f"label{number}": colour for number, colour in enumerate(COLOURS)}
-    light = "".join(f".{name}{{--c:{colour}}}" for name, colour in named.items())
-    dark = "".join(f".{name}{{--c:{lightened(colour)}}}" for name, colour in named.items())
-    return f"{light}@media screen and (prefers-color-scheme:dark){{{dark}}}"
+def _state(page: Comparison, objective: str, encoder: str) -> tuple[str, bool]:
+    """Returns whether a pair was trained, in words, and whether that is a problem."""
+    found = [run for run in page.runs if (run.objective, run.encoder) == (objective, encoder)]
+    if done := finished(found):
+        seeds = ", ".join(str(run.seed) for run in done)
+        return f"trained, seed{'s' * (len(done) > 1)} {seeds}", False
+    return "failed" if any(run.possible for run in found) else "not possible", True
 
 
-def lightened(colour: str) -> str:
-    """``colour`` mixed with as little white as makes it LEAST_LIGHT at least."""
-    red, green, blue = to_rgb(colour)
-    for share in np.linspace(0, 1, 26):
-        mixed = (red + (1 - red) * share, green + (1 - green) * share, blue + (1 - blue) * share)
-        if _luminance(mixed) >= LEAST_LIGHT:
-            break
-    return to_hex(mixed)
+def _curves(page: Comparison) -> list[tuple[str, str, dict[str, Any]]]:
+    """Returns objective, title and chart for each part of each objective's loss."""
+    found = []
+    for objective in page.objectives:
+        runs = [run for run in finished(page.runs) if run.objective == objective]
+        for part in dict.fromkeys(part for run in runs for part in run.loss_parts):
+            if curves := [curve for run in runs for curve in _curves_of(page, run, part)]:
+                title = f"{objective}: {part.replace('_', ' ')}" + " loss" * (part != "loss")
+                found.append((objective, title, charts.panel(curves)))
+    return found
 
 
-def _luminance(rgb: tuple[float, ...]) -> float:
-    """Relative luminance by WCAG 2.1."""
-    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in rgb]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+def _curves_of(page: Comparison, run: Run, part: str) -> list[Curve]:
+    name = f"{run.name}, seed {run.seed}"
+    look = run.encoder, charts.DASHES[page.encoders.index(run.encoder) % len(charts.DASHES)]
+    curves = []
+    tokens, values = run.curve(part)
+    if len(values):
+        mean = smooth(values, max(1, round(SMOOTHING * len(values))))
+        few = np.unique(np.linspace(0, len(mean) - 1, min(POINTS, len(mean))).astype(int))
+        curves.append(Curve(name, tokens[few], mean[few], *look, points=len(few) == 1))
+    held_out = run.curve(f"dev_{part}")
+    if len(held_out[0]):
+        curves.append(Curve(f"{name}, held out", *held_out, *look, points=True))
+    return curves
+
+
+def _costs(page: Comparison) -> list[tuple[str, list[Any]]]:
+    """Returns the cost of training each pair, means over seeds; of the seconds, their number and the longest."""
+    groups: dict[str, list[Run]] = {}
+    for run in finished(page.runs):
+        groups.setdefault(run.name, []).append(run)
+    longest = max((_last(run, "seconds") for run in finished(page.runs)), default=0.0)
+    rows = []
+    for name, runs in groups.items():
+        seconds = fmean(_last(run, "seconds") for run in runs)
+        tokens = fmean(run.row.get("tokens") or 0 for run in runs)
+        cells: list[Any] = [
+            f"{fmean(run.row.get('steps') or 0 for run in runs):,.0f}",
+            f"{tokens:,.0f}",
+            {"seconds": f"{seconds:.3g}", "longest": f"{longest:.3g}", "shown": f"{seconds:,.{seconds < 10:d}f}"},
+            f"{tokens / seconds:,.0f}" if seconds else "–",
+            f"{max(_last(run, 'memory_gib') for run in runs):.2f}",
+            page.geometry[name].dimension if name in page.geometry else "–",
+        ]
+        rows.append((name, cells))
+    return rows
+
+
+def _last(run: Run, name: str) -> float:
+    return float(next((line[name] for line in reversed(run.timings) if name in line), 0.0))
+
+
+def _scores(page: Comparison) -> list[dict[str, Any]]:
+    """Returns the tables of quick scores and SentEval, each with its leads."""
+    counts = scores.questions(page.runs)
+    found = []
+    for grid in filter(None, (scores.quick_grid(page.runs), scores.senteval_grid(page.runs))):
+        leads = scores.leads(grid, counts)
+        wins, total = scores.clear_leads(leads)
+        found.append(
+            {
+                "caption": grid.title,
+                "columns": [heading(key) for key in grid.columns],
+                "rows": [
+                    (row.label, [_score(grid, row, key) for key in grid.columns])
+                    for row in grid.ours + grid.printed
+                ],
+                "notes": grid.notes,
+                "leads": [
+                    (heading(one.key), [one.name, f"{one.score:.2f}", f"{one.lead:+.2f}", one.second, one.verdict])
+                    for one in leads
+                ],
+                "wins": ", ".join(f"{name} {count}" for name, count in wins.most_common()) or "none",
+                "total": total,
+            }
+        )
+    return found
+
+
+def _score(grid: Grid, row: Row, key: Key) -> tuple[str, bool]:
+    """Returns a score as shown, and whether it is the best of a ranked column."""
+    if key not in row.cells:
+        return "–", False
+    return row.cells[key].text, key not in scores.UNRANKED and grid.is_best(row, key)
+
+
+def _cells(page: Comparison) -> list[dict[str, Any]]:
+    """Returns a cell for each pair, objective by objective: its name, vector space and points on the map."""
+    names = {(run.objective, run.encoder): run.name for run in leading(page.runs)}
+    found = []
+    for objective in page.objectives:
+        for encoder in page.encoders:
+            geometry = page.geometry.get(names.get((objective, encoder), ""))
+            points = None
+            if page.sample is not None and geometry is not None and geometry.places is not None:
+                points = charts.scatter(geometry.places, page.sample.groups, len(COLOURS))
+            found.append({"objective": objective, "encoder": encoder, "geometry": geometry, "points": points})
+    return found
+
+
+def _settings(run: Run) -> list[str]:
+    """Returns the weights, facts and command of a run."""
+    facts = {name: value for name, value in (run.row.get("facts") or {}).items() if not isinstance(value, dict)}
+    shown = ", ".join(
+        f"{name}: {short(value) if isinstance(value, float) else value}" for name, value in facts.items()
+    )
+    return [str(run.row.get("origin") or run.row.get("weights") or "–"), shown or "–", run.command]
+
+
+def _environments(runs: Sequence[Run]) -> tuple[list[str], list[tuple[str, list[str]]]] | None:
+    """Returns columns and rows of machine and versions, a column for each environment that differs."""
+    different: dict[str, dict[str, str]] = {}
+    for run in runs:
+        names = ("commit", "python", "platform", "device", "precision", "processes", "threads", "packing")
+        facts = {name: run.environment.get(name) for name in names} | (run.environment.get("packages") or {})
+        shown = {name: str(value) for name, value in facts.items()}
+        different.setdefault(json.dumps(shown), shown)
+    found = list(different.values())
+    if not found:
+        return None
+    columns = [f"environment {number}" for number in range(1, len(found) + 1)] if len(found) > 1 else ["all runs"]
+    return ["", *columns], [(name, [facts.get(name, "–") for facts in found]) for name in found[0]]

@@ -1,10 +1,10 @@
-"""What the runs of a comparison left behind, read from their folders; a run that failed is known by its reason."""
+"""Reads the runs of a comparison from their folders; a run that failed carries the reason."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from data.errors import UserError
 from data.files import read_json
 from data.schema import mismatch
 
-Points = tuple[np.ndarray, np.ndarray]  # tokens read by then, and values, of shape (n,) each
+Points = tuple[np.ndarray, np.ndarray]  # tokens read so far, and values, of shape (n,) each
 
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """A run's environment.json, as far as it is taken apart."""
+    """The checked part of a run's environment.json."""
 
     commit: str | None = None
     packages: dict[str, str] | None = None
@@ -30,18 +30,18 @@ class Environment:
 
 @dataclass(frozen=True)
 class Run:
-    """One pair of objective and encoder, with one seed.
+    """One pair of objective and encoder, trained with one seed.
 
     Attributes:
-        command: that trains it.
-        folder: of the run; None where there is none.
+        command: trains it.
+        folder: the run folder; None if there is none.
         possible: whether the pair can be trained at all.
-        problem: why it is not there, in a line; "" where it is.
-        unjudged: why some of its judgement is not there, in a line; "" where nothing failed.
-        row: what ``analysis.runs.read`` says of it.
+        problem: one line that says why there is no finished run; "" if there is one.
+        not_evaluated: one line that says why its evaluation failed; "" if it did not.
+        row: the summary by ``analysis.runs.read``.
         metrics, timings: lines of its journals.
         environment: versions, commit, device.
-        results: of SentEval, where it was judged on it.
+        results: SentEval results, if it was evaluated on SentEval.
     """
 
     objective: str
@@ -51,7 +51,7 @@ class Run:
     folder: Path | None = None
     possible: bool = True
     problem: str = ""
-    unjudged: str = ""
+    not_evaluated: str = ""
     row: Mapping[str, Any] = field(default_factory=dict)
     metrics: tuple[Mapping[str, Any], ...] = ()
     timings: tuple[Mapping[str, Any], ...] = ()
@@ -60,7 +60,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Of the pair, as tables have it."""
+        """Name of the pair in tables."""
         return f"{self.objective} · {self.encoder}"
 
     @property
@@ -68,7 +68,7 @@ class Run:
         return not self.problem
 
     def curve(self, name: str) -> Points:
-        """``name`` over the tokens read, where it is there and finite; of a measurement, those read before it."""
+        """Returns the finite values of ``name`` over the tokens read until then."""
         tokens, found = 0.0, []
         for line in self.metrics:
             tokens = line.get("tokens", tokens)
@@ -79,44 +79,40 @@ class Run:
 
     @property
     def loss_parts(self) -> list[str]:
-        """Names of the parts of its loss; shares of right answers are none."""
+        """Names of the parts of its loss, without accuracies."""
         names = dict.fromkeys(name for line in self.metrics if "loss" in line for name in line)
         return [name for name in names if name not in NOT_A_LOSS and not name.endswith("_accuracy")] or ["loss"]
 
 
-def read(objective: str, encoder: str, seed: int, command: str, folder: Path, judged: Path | None = None) -> Run:
-    """The finished run in ``folder``; one that cannot be read, or is not finished, has that as its problem.
+def read(objective: str, encoder: str, seed: int, command: str, folder: Path, results: Path | None = None) -> Run:
+    """Reads the run in ``folder``; one that is unfinished or cannot be read has that as its problem.
 
-    ``judged`` is the folder of SentEval's results, where that is another one.
+    ``results`` is the folder of its SentEval results, if they are not in ``folder``.
     """
-    judged = judged or folder
+    run = Run(objective, encoder, seed, command, folder)
+    results = results or folder
     row = runs.read(folder)
     if row["state"] != "finished":
-        problem = row["problem"] or "The run is not finished."
-        return Run(objective, encoder, seed, command, folder, problem=problem)
+        return replace(run, problem=row["problem"] or "The run is not finished.")
     try:
-        return Run(
-            objective,
-            encoder,
-            seed,
-            command,
-            folder,
+        return replace(
+            run,
             row=row,
             metrics=tuple(runs.read_lines(folder / "metrics.jsonl")),
             timings=tuple(runs.read_lines(folder / "timings.jsonl")),
             environment=environment(folder),
-            results=read_results(judged) if (judged / FILE).exists() else None,
+            results=read_results(results) if (results / FILE).exists() else None,
         )
     except (*runs.UNREADABLE, UserError) as error:
-        return Run(objective, encoder, seed, command, folder, problem=" ".join(str(error).split()))
+        return replace(run, problem=" ".join(str(error).split()))
 
 
 def environment(folder: Path) -> Mapping[str, Any]:
-    """Returns a run's environment.json.
+    """Reads a run's environment.json.
 
     Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is damaged.
+        OSError: if the file cannot be read.
+        ValueError: if its content is damaged.
     """
     found = read_json(folder / "environment.json")
     if not isinstance(found, dict) or mismatch(Environment, found):
@@ -125,11 +121,12 @@ def environment(folder: Path) -> Mapping[str, Any]:
 
 
 def finished(found: Iterable[Run]) -> list[Run]:
+    """Returns the finished runs."""
     return [run for run in found if run.finished]
 
 
 def leading(found: Iterable[Run]) -> list[Run]:
-    """Of each pair the finished run of its lowest seed, in the order of the pairs."""
+    """Returns the finished run with the lowest seed of each pair, in the order of the pairs."""
     best: dict[str, Run] = {}
     for run in finished(found):
         if run.name not in best or run.seed < best[run.name].seed:

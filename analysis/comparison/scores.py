@@ -1,15 +1,16 @@
-"""Tables of a comparison: quick scores and SentEval over seeds, and who is best at what by how much."""
+"""Score tables of a comparison over seeds, the leads in them with their intervals, and a conclusion in words."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from analysis.comparison.reading import Run, finished
 from analysis.figures.verdicts import LEAST, reach, welch
-from analysis.quick import chance
+from analysis.quick import CONTENT_WORDS, LENGTH_BINS, SPAN_WORDS, chance
 from analysis.senteval.printed import Cell, Key
 from analysis.senteval.records import headlines
 from analysis.senteval.rendering import Grid, Row, heading, score_cell
@@ -23,57 +24,83 @@ QUICK = {  # scores of quick.json, in percent
     "probe_word_content": "word content",
     "probe_bigram_shift": "bigram shift",
 }
-GEOMETRY = ("alignment", "uniformity")  # both better when smaller, and at each other's expense: neither is ranked
+GEOMETRY = ("alignment", "uniformity")  # smaller is better, but one at the expense of the other: not ranked
 UNRANKED = frozenset(("", name) for name in GEOMETRY)
 CLEAR = "clear"
-CLASSIFIED = ("nested", "kfold", "split", "snli")  # kinds of SentEval's tasks whose score is a share
+SHARES = ("nested", "kfold", "split", "snli")  # kinds of SentEval tasks whose score is a share of correct answers
+
+_PROBE = "Accuracy of a linear classifier that predicts from the sentence vector"
+DEFINITIONS = {  # of quick scores: text, formula
+    "recall@1": (
+        f"Share of anchors (spans of {SPAN_WORDS[0]} to {SPAN_WORDS[1]} words) whose positive, a span close by in "
+        "the same document, is the most similar of all positives by cosine. Ties count as errors.",
+        "",
+    ),
+    "recall@5": ("Share of anchors whose positive is among the five most similar.", ""),
+    "sentence length": (f"{_PROBE} which of {len(LENGTH_BINS)} ranges of length the sentence falls into.", ""),
+    "word content": (f"{_PROBE} which of {CONTENT_WORDS} words of medium frequency the sentence contains.", ""),
+    "bigram shift": (f"{_PROBE} whether two adjacent words of the sentence were swapped.", ""),
+    "alignment": (
+        "Mean squared distance between the unit vectors of an anchor and its positive; smaller is better.",
+        "mean_i |a_i - p_i|^2",
+    ),
+    "uniformity": (
+        "Logarithm of the mean Gaussian similarity of two anchors' unit vectors; smaller is better: vectors are "
+        "then spread more evenly. It pulls against alignment, so that neither is ranked on its own.",
+        "log  mean_{i < j} exp(-2 |a_i - a_j|^2)",
+    ),
+}
 
 
-class Winner(NamedTuple):
-    """The best of a column.
+class Lead(NamedTuple):
+    """The best pair of a column.
 
     Attributes:
-        task: the column.
-        name: of the pair.
+        key: the column.
+        name: the pair.
         score: its mean, in percent.
-        second: the pair behind it.
-        lead: percentage points before that.
-        reach: half of the lead's 95 % interval, over seeds or else over questions; None where neither is known.
+        second: the runner-up.
+        lead: difference between the two, in percentage points.
+        reach: half of the lead's 95 % interval, over seeds or else over questions; None if neither is known.
+        seeds: number of seeds of the two pairs, the smaller one.
     """
 
-    task: str
+    key: Key
     name: str
     score: float
     second: str
     lead: float
     reach: float | None
+    seeds: int
 
     @property
     def verdict(self) -> str:
+        """Whether the lead exceeds its interval."""
         if self.reach is None:
-            return f"fewer than {LEAST} seeds: no spread known"
+            return f"unknown: fewer than {LEAST} seeds"
         return CLEAR if self.lead > self.reach else "within the noise"
 
 
 def quick_grid(runs: Sequence[Run]) -> Grid | None:
-    """Quick scores of the finished ``runs``, a row a pair, and of the encoders as they began; None without any.
+    """Returns quick scores of the finished ``runs``, a row per pair, and of the encoders before training.
 
-    Over several seeds scores are means with their standard deviations.
+    Over several seeds scores are means with standard deviations. None if there are no scores.
     """
     done = finished(runs)
     rows = [Row(run.name, _cells(run.row.get("trained") or {}), protocol="quick") for run in done]
-    began: dict[str, Row] = {}
+    before: dict[str, Row] = {}
     for run in done:
-        began.setdefault(run.encoder, Row(run.encoder, _cells(run.row.get("start") or {}), "before training"))
+        before.setdefault(run.encoder, Row(run.encoder, _cells(run.row.get("start") or {}), "before training"))
     known: list[Key] = [("", name) for name in (*QUICK.values(), *GEOMETRY)]
     columns = [key for key in known if any(key in row.cells for row in rows)]
     if not columns:
         return None
-    guesses = ((label, chance(name, done[0].row.get("trained") or {})) for name, label in QUICK.items())
-    told = ", ".join(f"{label} {value:.3g}" for label, value in guesses if value)
-    below = [row for row in began.values() if row.cells]
-    title = "Quick judgement on held-out text, % (alignment and uniformity: smaller is better)"
-    return merged(Grid(title, columns, rows, below, [f"By guessing, %: {told}."] if told else []))
+    levels = ((label, chance(name, done[0].row.get("trained") or {})) for name, label in QUICK.items())
+    by_chance = ", ".join(f"{label} {value:.3g}" for label, value in levels if value)
+    printed = [row for row in before.values() if row.cells]
+    notes = [f"Chance level, %: {by_chance}."] if by_chance else []
+    title = "Quick evaluation on held-out text, % (alignment and uniformity are no percentages)"
+    return merged(Grid(title, columns, rows, printed, notes))
 
 
 def _cells(scores: Mapping[str, float | None]) -> dict[Key, Cell]:
@@ -83,7 +110,7 @@ def _cells(scores: Mapping[str, float | None]) -> dict[Key, Cell]:
 
 
 def questions(runs: Sequence[Run]) -> dict[Key, int]:
-    """How many questions stand behind each score that is a share of right answers, by column."""
+    """Returns the number of questions behind each score that is a share of correct answers, by column."""
     counts: dict[Key, int] = {}
     for run in finished(runs):
         scores = run.row.get("trained") or {}
@@ -91,13 +118,13 @@ def questions(runs: Sequence[Run]) -> dict[Key, int]:
             if count := scores.get(f"n_{name}" if name.startswith("probe_") else "n_pairs"):
                 counts["", label] = int(count)
         for task, record in run.results.tasks.items() if run.results else ():
-            if record["kind"] in CLASSIFIED:
+            if record["kind"] in SHARES:
                 counts[task, headlines(task, record)[0]] = record["n_test"]
     return counts
 
 
 def senteval_grid(runs: Sequence[Run]) -> Grid | None:
-    """SentEval's test scores, as ``quick_grid`` has them; None without any."""
+    """Returns SentEval test scores in the form of ``quick_grid``; None if there are none."""
     found = [
         replace(run.results, model=run.results.model | {"name": run.name})
         for run in finished(runs)
@@ -106,11 +133,11 @@ def senteval_grid(runs: Sequence[Run]) -> Grid | None:
     return comparison(found, mean=True) if found else None
 
 
-def winners(grid: Grid, counts: Mapping[Key, int]) -> list[Winner]:
-    """Who is best in each column that is ranked, and whether the lead is more than noise.
+def leads(grid: Grid, counts: Mapping[Key, int]) -> list[Lead]:
+    """Returns the best pair of each ranked column with its lead over the runner-up.
 
-    The interval of a lead is Welch's over seeds where both pairs have LEAST or more results, else that of two
-    shares of ``counts`` questions each, by column, whatever the number of seeds that were asked them.
+    The interval of a lead is Welch's over seeds if both pairs have at least LEAST results; otherwise that of two
+    proportions of ``counts`` questions each, by column, for any number of seeds.
     """
     found = []
     for key in (key for key in grid.columns if key not in UNRANKED):
@@ -118,12 +145,81 @@ def winners(grid: Grid, counts: Mapping[Key, int]) -> list[Winner]:
         if len(ranked) < 2:
             continue
         best, second = ranked[:2]
-        far = None
+        half = None
         if all(key in row.deviations and row.count >= LEAST for row in (best, second)):
-            far = reach(*welch(*((row.deviations[key], row.count) for row in (best, second))))
+            half = reach(*welch(*((row.deviations[key], row.count) for row in (best, second))))
         elif key in counts:
             shares = [row.cells[key].value for row in (best, second)]
-            far = reach(math.sqrt(sum(share * (100 - share) / counts[key] for share in shares)), math.inf)
-        score = best.cells[key].value
-        found.append(Winner(heading(key), best.name, score, second.name, score - second.cells[key].value, far))
+            half = reach(math.sqrt(sum(share * (100 - share) / counts[key] for share in shares)), math.inf)
+        score, seeds = best.cells[key].value, min(best.count, second.count)
+        found.append(Lead(key, best.name, score, second.name, score - second.cells[key].value, half, seeds))
     return found
+
+
+def clear_leads(found: Sequence[Lead]) -> tuple[Counter[str], int]:
+    """Counts clear leads by pair, and all leads, averages excluded."""
+    single = [lead for lead in found if lead.key[0] or lead.key[1] in QUICK.values()]
+    return Counter(lead.name for lead in single if lead.verdict == CLEAR), len(single)
+
+
+def conclusion(runs: Sequence[Run]) -> list[str]:
+    """Returns what the scores show, in at most three careful sentences."""
+    counts, quick, senteval = questions(runs), quick_grid(runs), senteval_grid(runs)
+    if quick is None and senteval is None:
+        return ["No run has been evaluated, so there is nothing to conclude."]
+    columns = leads(quick, counts) if quick else []
+    tasks = leads(senteval, counts) if senteval else []
+    averages = [lead for lead in tasks if not lead.key[0]] or tasks
+    first = [f"On held-out text, {_lead(columns[0])}."] if columns else []
+    second = [f"On SentEval, {_lead(averages[0])}."] if averages else _training_effect(quick)
+    if not columns and not tasks:
+        return [*second, "Only one pair has scores, so there is nothing to compare it with."]
+    wins, total = clear_leads([*columns, *tasks])
+    names = ", ".join(f"{name} {count}" for name, count in wins.most_common())
+    clear = f"{sum(wins.values())} of {total} leads are clear" + (f" ({names})" if names else "")
+    seeds = min(lead.seeds for lead in [*columns, *tasks])
+    caution = (
+        f"with fewer than {LEAST} seeds for each pair, another seed may change the order"
+        if seeds < LEAST
+        else "where many scores are compared, some leads may be clear by chance"
+    )
+    return [*first, *second, f"In all, {clear}; {caution}."]
+
+
+def _lead(lead: Lead) -> str:
+    """Returns a clause on who leads in a column, and how far that can be trusted."""
+    name = heading(lead.key)
+    if round(lead.lead, 2) == 0:
+        return f"no pair leads in {name}: {lead.name} and {lead.second} both score {lead.score:.2f} %"
+    clause = f"{lead.name} has the highest {name}, {lead.score:.2f} %, {lead.lead:.2f} points above {lead.second}"
+    if lead.reach is None:
+        return f"{clause}, but there are too few seeds to tell this lead from noise"
+    inside = lead.verdict != CLEAR
+    if lead.seeds >= LEAST:
+        over = f"interval over {lead.seeds} seeds (± {lead.reach:.2f})"
+        return f"{clause}, which is {'within' if inside else 'beyond'} its 95 % {over}"
+    over = f"95 % interval of a test of this size (± {lead.reach:.2f})"
+    if inside:
+        return f"{clause}, which is within the {over}, so that the order is open"
+    return f"{clause}, which is beyond the {over}, but may not repeat with other seeds"
+
+
+def _training_effect(grid: Grid | None) -> list[str]:
+    """Returns a sentence on the first score before and after training."""
+    if grid is None:
+        return []
+    key = grid.columns[0]
+    before = {row.name: row.cells[key].value for row in grid.printed if key in row.cells}
+    gains = {
+        row.name: row.cells[key].value - before[encoder]
+        for row in grid.ours
+        if key in row.cells and (encoder := row.name.split(" · ")[-1]) in before
+    }
+    if not gains:
+        return []
+    most = max(gains, key=lambda name: abs(gains[name]))
+    higher = sum(gain > 0 for gain in gains.values())
+    return [
+        f"After training, {heading(key)} is higher than before for {higher} of {len(gains)} pairs; the largest "
+        f"change is {gains[most]:+.2f} points, of {most}."
+    ]

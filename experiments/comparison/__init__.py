@@ -1,1 +1,1 @@
-"""What ``experiments/compare.py`` does: a grid of runs, and the page that shows them."""
+"""Implementation of ``experiments/compare.py``: a grid of runs, and the page that shows them."""

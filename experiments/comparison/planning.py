@@ -1,4 +1,4 @@
-"""The runs of a comparison: every pair and seed, by the name that its configuration gives it."""
+"""Plans the runs of a comparison: every pair and seed, named by its configuration."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from experiments import compose
 from experiments.comparison.settings import ComparisonSettings
 from experiments.side_by_side import name_of
 
-Check = Callable[[list[str]], dict[str, Any]]
-
 
 @dataclass(frozen=True)
 class Planned:
-    """A run that is wanted.
+    """A planned run.
 
     Attributes:
-        objective, encoder, seed: what it is.
+        objective, encoder, seed: identify it within the comparison.
         overrides: of experiments/run.py, without a folder.
-        name: of its folder: equal for equal configurations alone.
-        config: composed of them.
+        name: of its folder; equal for equal configurations only.
+        config: composed from the overrides.
     """
 
     objective: str
@@ -36,12 +34,21 @@ class Planned:
 
     @property
     def command(self) -> str:
-        """That trains it, as one would type it."""
+        """The command line that trains it."""
         return shlex.join(["python", "experiments/run.py", *self.overrides])
 
 
-def plan(wanted: ComparisonSettings, passed: Sequence[str] = (), check: Check = compose.check) -> list[Planned]:
-    """All runs, in the order of objectives, encoders and seeds.
+def plan(
+    wanted: ComparisonSettings,
+    passed: Sequence[str] = (),
+    check: Callable[[list[str]], dict[str, Any]] = compose.check,
+) -> list[Planned]:
+    """Returns all runs, in the order of objectives, encoders and seeds.
+
+    Args:
+        wanted: the command's settings.
+        passed: overrides for all runs.
+        check: composes and checks a configuration.
 
     Raises:
         UserError: with one line for each fault of any run.
@@ -52,35 +59,35 @@ def plan(wanted: ComparisonSettings, passed: Sequence[str] = (), check: Check = 
         for encoder in wanted.encoders:
             own = [*wanted.settings.get(objective, ()), *wanted.settings.get(encoder, ())]
             common = [f"objective={objective}", f"encoder={encoder}", f"budget={wanted.budget}", *equal]
-            overrides = [*common, *own, *passed]
+            overrides = (*common, *own, *passed)
             try:
-                config = check(overrides)
+                config = check([*overrides])
             except UserError as error:
                 faults |= dict.fromkeys(str(error).split("\n"))
                 continue
             for seed in wanted.seeds:
-                own_config = config | {"seed": seed}
-                planned = (*overrides, f"seed={seed}"), name_of(own_config), own_config
-                found.append(Planned(objective, encoder, seed, *planned))
+                seeded = config | {"seed": seed}
+                run = Planned(objective, encoder, seed, (*overrides, f"seed={seed}"), name_of(seeded), seeded)
+                found.append(run)
     if faults:
         raise UserError("\n".join(faults))
     return found
 
 
 def equality(wanted: ComparisonSettings) -> str:
-    """What all runs have the same amount of, in a sentence."""
+    """Returns a sentence on the amount that is equal for all runs."""
     if wanted.tokens_each is None:
         return (
             f"All runs are planned for equal compute, the floating-point operations of budget={wanted.budget}; "
-            "the tokens that they read and the time that they take differ."
+            "tokens and time differ."
         )
     return (
         f"All runs are planned for equally many tokens, {wanted.tokens_each:,} each, in batches of "
-        f"budget={wanted.budget}: the number of steps follows from a few batches drawn before training, and the "
-        "table of costs has what each run then read. All tokens of a batch count, among them those that a decoder "
-        "is to write. Time and compute differ."
+        f"budget={wanted.budget}; time and compute differ. The number of steps is estimated from a few batches "
+        "before training; the table of costs shows the tokens that each run read, decoder targets included."
     )
 
 
 def folder_of(wanted: ComparisonSettings, run: Planned) -> Path:
+    """Returns the run folder of a planned run."""
     return Path(wanted.runs) / run.name

@@ -1,4 +1,4 @@
-"""The keys of ``compare.yaml``: types and limits."""
+"""Keys of ``compare.yaml``: types, ranges and checks."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from experiments import arguments, signatures
 from experiments.overrides import CONFIGS, key_of, options
 
 FILE = CONFIGS / "compare.yaml"
-# What the command sets for each run, and how it is asked for here.
+# Keys that the command sets for each run, and the way to set them here.
 RESERVED = {
     "objective": "objectives=[..] names them, settings.<objective>=[objective.k=3] sets their keys",
     "encoder": "encoders=[..] names them, settings.<encoder>=[encoder.hidden=512] sets their keys",
     "seed": "seeds=[..] is for all runs",
     "evaluation": "data=<folder> is for all runs",
     "run_dir": "runs=<folder> is for all runs",
-    "resume": "the same command goes on with what was begun",
+    "resume": "the same command continues unfinished runs",
 }
-TOKENS = {"teaching": 400_000, "laptop": 8_000_000}  # that a run is planned for, by budget
+TOKENS = {"teaching": 400_000, "laptop": 8_000_000}  # of a run, by budget
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonSettings:
-    """What ``compare.py`` is asked for; ``configs/compare.yaml`` says what each key means."""
+    """Settings of ``compare.py``; ``configs/compare.yaml`` explains each key."""
 
     objectives: Sequence[str]
     encoders: Sequence[str]
@@ -60,9 +60,9 @@ class ComparisonSettings:
         if self.budget not in (budgets := options("budget")):
             raise ValueError(f"budget={self.budget}: no such budget. There are {', '.join(budgets)}.")
         if self.equal == "compute" and self.tokens is not None:
-            raise ValueError("tokens= goes with equal=tokens: where compute is equal, tokens are not.")
+            raise ValueError("tokens= requires equal=tokens: if compute is equal, tokens are not.")
         if self.equal == "tokens" and self.tokens is None and self.budget not in TOKENS:
-            raise ValueError(f"budget={self.budget} says no number of tokens: tokens=<number>, or equal=compute.")
+            raise ValueError(f"budget={self.budget} sets no number of tokens: tokens=<number>, or equal=compute.")
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
         if self.tasks is not None:
@@ -74,12 +74,12 @@ class ComparisonSettings:
 
     @property
     def tokens_each(self) -> int | None:
-        """Tokens that every run is planned for; None where compute is equal instead."""
+        """Tokens that every run is planned for; None if compute is equal instead."""
         return None if self.equal == "compute" else self.tokens or TOKENS[self.budget]
 
 
 def read(given: Sequence[str]) -> tuple[ComparisonSettings, list[str]]:
-    """What is asked for, and the overrides for all runs.
+    """Reads the command line: its own settings, and the overrides for all runs.
 
     Raises:
         UserError: with one line for each fault.
@@ -88,16 +88,16 @@ def read(given: Sequence[str]) -> tuple[ComparisonSettings, list[str]]:
     values, passed = arguments.read(given, ComparisonSettings, FILE, RESERVED, lists, texts=("queries",))
     keys = {key_of(text) for text in passed}
     if taken := [key for key in ("budget.tokens", "budget.steps", "budget.epochs", "budget.flops") if key in keys]:
-        raise UserError(f"{taken[0]}: all runs get the same: tokens=<number>, or equal=compute and budget=<name>.")
+        raise UserError(f"{taken[0]}: set for all runs by tokens=<number>, or equal=compute and budget=<name>.")
     try:
         wanted = ComparisonSettings(**values)
     except ValueError as error:
         raise UserError(str(error)) from None
     compared = [*wanted.objectives, *wanted.encoders]
-    for key in (key_of(text) for text in given):  # the file's own are for whichever is compared
+    for key in (key_of(text) for text in given):  # the file's own settings may be for others
         group, _, name = key.partition(".")
         if group == "settings" and name and name not in compared:
             near = signatures.nearest(name, compared)
             hint = f"Did you mean settings.{near}?" if near else f"There are {', '.join(compared)}."
-            raise UserError(f"{key}: nothing of this name is compared. {hint}")
+            raise UserError(f"{key}: {name} is not compared here. {hint}")
     return wanted, passed

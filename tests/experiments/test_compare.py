@@ -1,4 +1,4 @@
-"""compare.py: what is asked for, the runs that follow, and a page from real runs, one pair being impossible."""
+"""compare.py: its keys, the runs planned from them, and a page of real runs with an impossible pair."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from analysis.senteval.tasks import TASKS
 from data.errors import UnfitError, UserError
 from experiments import compose, experiment, side_by_side
 from experiments.children import BEGUN_HERE, Failure, Job
-from experiments.comparison import command, drawing
+from experiments.comparison import command
+from experiments.comparison.examples import describe
 from experiments.comparison.planning import equality, plan
 from experiments.comparison.settings import TOKENS, read
 from experiments.overrides import override
@@ -26,15 +27,15 @@ LINES = {
     "tokens=many": "tokens must be a valid integer. Got 'many' instead.",
     "seeds=[1,1]": "seeds must be one or more, each once. Got [1, 1] instead.",
     "objectives=[]": "objectives must be one or more, each once. Got [] instead.",
-    "equal=compute tokens=5": "tokens= goes with equal=tokens: where compute is equal, tokens are not.",
-    "budget=paper": "budget=paper says no number of tokens: tokens=<number>, or equal=compute.",
-    "budget.steps=3": "budget.steps: all runs get the same: tokens=<number>, or equal=compute and budget=<name>.",
+    "equal=compute tokens=5": "tokens= requires equal=tokens: if compute is equal, tokens are not.",
+    "budget=paper": "budget=paper sets no number of tokens: tokens=<number>, or equal=compute.",
+    "budget.steps=3": "budget.steps: set for all runs by tokens=<number>, or equal=compute and budget=<name>.",
     "budget=tiny": "budget=tiny: no such budget. There are laptop, paper, teaching.",
     "objectives=nsp,sop": "objectives=nsp,sop: a list has brackets, objectives=[nsp,sop].",
     "protocol=fast": "protocol=fast: no such protocol. There are ",
     "data=/no/such": "data=/no/such: there is no such folder.",
-    "settings.grru=[encoder.hiden=8]": "settings.grru: nothing of this name is compared. Did you mean settings.gr",
-    "settings.lstm=[encoder.hidden=8]": "settings.lstm: nothing of this name is compared. ",
+    "settings.grru=[encoder.hiden=8]": "settings.grru: grru is not compared here. Did you mean settings.gr",
+    "settings.lstm=[encoder.hidden=8]": "settings.lstm: lstm is not compared here. ",
     "seed=3": "seed: the command sets it for each run; seeds=[..] is for all runs.",
     "encoder.hidden=3": "encoder.hidden: the command sets it for each run; encoders=[..] names them",
 }
@@ -47,7 +48,7 @@ def test_refusals_are_one_line(given: str, line: str) -> None:
     assert str(refused.value).startswith(line) and "\n" not in str(refused.value)
 
 
-def test_a_comma_in_a_query_parts_nothing() -> None:
+def test_a_comma_in_a_query_is_kept() -> None:
     assert [*(read(["queries=Hello,world"])[0].queries or [])] == ["Hello,world"]
     with pytest.raises(UserError, match=r"^tasks=MR, CR: a list has brackets, tasks=\[MR, CR\]\.$"):
         read(["tasks=MR, CR"])
@@ -107,28 +108,30 @@ def test_names_follow_from_what_is_trained_alone() -> None:
     assert len({name(), name("tokens=7"), name("equal=compute"), name("weights=random")}) == 4
 
 
-def test_unknown_ones_are_told_once() -> None:
+def test_unknown_ones_are_reported_once() -> None:
     wanted, passed = read(["objectives=[a,b]", "encoders=[none]"])
     with pytest.raises(UserError, match=r"^encoder=none: no such encoder\.$"):
         plan(wanted, passed, fake_check)
 
 
-def test_an_objective_says_what_it_is() -> None:
+def test_an_objective_is_described_by_its_docstring() -> None:
     from objectives.declutr import Declutr
+    from objectives.nsp import NSP
 
-    headline, equation = drawing.told(Declutr)
+    headline, equation = describe(Declutr)
     assert headline.startswith("DeCLUTR: span-contrastive learning") and headline.endswith("2021).")
     assert equation == "L = contrastive_weight * L_contrastive + mlm_weight * L_MLM"
+    assert describe(NSP)[1].startswith("L = -log softmax(")  # of its base class
 
 
 def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, Failure]:
-    """``run_jobs`` without children; judging fails."""
+    """``run_jobs`` without subprocesses; evaluation fails."""
     failed = {}
     for job in jobs:
         for get in job.commands:
             if (arguments := get()) is not None:
                 if arguments[0] == side_by_side.EVALUATE:
-                    failed[job.name] = Failure("The judge is away.", 1)
+                    failed[job.name] = Failure("No evaluation today.", 1)
                     continue
                 try:
                     experiment.run(compose.check([*arguments[1:]]))
@@ -140,7 +143,7 @@ def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, Failure]:
 def test_a_page_of_real_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """declutr and conssent with a GRU and a bag of words, which tells neither hidden tokens nor order."""
+    """declutr and conssent with a GRU and a bag of words, which has no mask token and reads no order."""
     folder = tmp_path / "my runs, (v=2) 'quoted' \"two\" é"
     folder.mkdir()
     words = [f"{a}{b}" for a in ("ba", "ke", "li", "mo") for b in "dfgk"]
@@ -176,13 +179,14 @@ def test_a_page_of_real_runs(
         f"out={folder / 'out' / 'page.html'}",
     ]
     wanted, passed = read(asked)
-    assert command.compare(wanted, passed) == 0  # what is impossible has not failed
+    assert command.compare(wanted, passed) == 0  # impossible pairs are no failures
     page = (folder / "out" / "page.html").read_text(encoding="utf-8")
     said = capsys.readouterr().out
     assert said.count("impossible") == 2 and "mask" in said and "the order of words" in said
     assert page.count("not possible") == 2 and page.count('class="map"') == 2
     assert "Not shown" not in page and "Maps and neighbours:" not in page
-    assert "<b>anchor 1</b>" in page and "moved here" in page and "hidden, to be guessed" in page
+    assert "<b>anchor 1</b>" in page and "moved here" in page and "masked, to be predicted" in page
+    assert "Conclusion" in page and page.count("<math") > 2
 
     # A second time nothing is trained, and but for the command the page is the same.
     before = {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("metrics.jsonl")}
@@ -190,15 +194,18 @@ def test_a_page_of_real_runs(
     assert before == {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("metrics.jsonl")}
     assert (folder / "out" / "page.html").read_text(encoding="utf-8") == page
 
-    # Where judging fails, it is told, and the page shows what there is.
+    # A failed evaluation is reported, and the page shows the rest.
     for path in (folder / "senteval" / "downstream" / file for file in TASKS["TREC"].files):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     capsys.readouterr()
     assert command.compare(*read([*asked, f"data={folder / 'senteval'}", "tasks=[TREC]"])) == 1
-    assert "not judged  declutr · gru, seed 1: The judge is away." in capsys.readouterr().out
+    assert "not evaluated  declutr · gru, seed 1: No evaluation today." in capsys.readouterr().out
     page = (folder / "out" / "page.html").read_text(encoding="utf-8")
-    assert "declutr · gru, seed 1</b>: not judged (The judge is away.)" in page and page.count('class="map"') == 2
+    assert (
+        "declutr · gru, seed 1</b>: not evaluated (No evaluation today.)" in page
+        and page.count('class="map"') == 2
+    )
 
 
 def test_a_folder_that_is_not_sentevals_is_refused_at_once(tmp_path: Path) -> None:
@@ -217,7 +224,7 @@ def test_a_folder_that_is_not_sentevals_is_refused_at_once(tmp_path: Path) -> No
     ("status", "told"),
     [(UnfitError.status, "impossible"), (UserError.status, "failed"), (-9, "failed"), (1, "failed")],
 )
-def test_impossible_is_what_the_objective_refused_alone(
+def test_only_what_the_objective_refused_is_impossible(
     status: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, fake_check))
@@ -230,7 +237,7 @@ def test_impossible_is_what_the_objective_refused_alone(
     assert f"{told:<11} a · gru: It says why." in capsys.readouterr().out
 
 
-def test_a_child_tells_by_its_status_that_the_pair_is_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_status_of_a_subprocess_marks_impossible_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """To a person the status is the same as of any other fault."""
     for error, status, begun in (
         (UnfitError("no"), 3, True),
@@ -253,6 +260,6 @@ def test_nothing_finished_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     wanted, passed = read(
         ["objectives=[a]", "encoders=[gru]", f"runs={tmp_path}", f"out={tmp_path / 'page.html'}"]
     )
-    with pytest.raises(UserError, match=r"^None of the 1 runs is finished, and there is nothing to compare\.$"):
+    with pytest.raises(UserError, match=r"^None of the 1 runs is finished, so there is nothing to compare\.$"):
         command.compare(wanted, passed)
     assert not (tmp_path / "page.html").exists()

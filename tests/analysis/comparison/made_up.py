@@ -11,9 +11,10 @@ import numpy as np
 import yaml
 
 from analysis.comparison import geometry, marking, reading
-from analysis.comparison.contents import Comparison, ObjectiveView, TaskView
-from analysis.comparison.marking import Drawn
+from analysis.comparison.marking import Block
+from analysis.comparison.page import Comparison
 from analysis.comparison.reading import Run
+from analysis.comparison.views import ObjectiveView, TaskView
 from data.batch import IGNORE, Tokens
 from tests.analysis import runs_on_disk
 
@@ -24,15 +25,15 @@ SPECIAL = frozenset({START, END})
 NASTY = '</script><b onload="x">&'  # in every text that comes from outside
 
 
-def spell(ids: Sequence[int]) -> list[str]:
+def texts_of(ids: Sequence[int]) -> list[str]:
     return [f" {WORDS[i]}" for i in ids]
 
 
-def tokens(*rows: Sequence[int] | np.ndarray, labels: Sequence[Sequence[int]] | None = None) -> Drawn:
+def tokens(*rows: Sequence[int] | np.ndarray, labels: Sequence[Sequence[int]] | None = None) -> Block:
     """A block of rows between START and END."""
     wrapped = [np.array([START, *row, END]) for row in rows]
     hidden = None if labels is None else [np.array([IGNORE, *row, IGNORE]) for row in labels]
-    return Drawn(Tokens.pad(wrapped, 1, labels=hidden), spell, SPECIAL, MASK)
+    return Block(Tokens.pad(wrapped, 1, labels=hidden), texts_of, SPECIAL, MASK)
 
 
 def run(folder: Path, objective: str, encoder: str, seed: int = 1, **changed: float) -> Run:
@@ -92,7 +93,11 @@ def views() -> tuple[ObjectiveView, ...]:
     permuted = marking.view(document[:9], {"sequence": tokens(swapped)}, {"consistent": "0"})
     return (
         ObjectiveView(
-            "declutr", f"Spans {NASTY}", "L = a + b", "gru", (TaskView("", "held-out document", (spans,)),)
+            "declutr",
+            f"Spans {NASTY}",
+            f"L = a + b {NASTY}",
+            "gru",
+            (TaskView("", "held-out document", (spans,)),),
         ),
         ObjectiveView("conssent", "Perturbed", "", "gru", (TaskView("P", "held-out sentence", (permuted,)),)),
     )
@@ -107,7 +112,7 @@ def comparison(folder: Path, **changed: Any) -> Comparison:
         Run("conssent", "bag_of_words", 1, "python b", problem="killed by signal 9 (out of memory?)"),
     ]
     sample = geometry.sample(texts(), size=120)
-    found = {run.name: geometry.look(Hashing(number), sample) for number, run in enumerate(reading.leading(runs))}
+    found = {run.name: geometry.embed(Hashing(number), sample) for number, run in enumerate(reading.leading(runs))}
     whole: dict[str, Any] = {
         "objectives": ("declutr", "conssent"),
         "encoders": ("gru", "bag_of_words"),

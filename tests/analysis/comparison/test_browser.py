@@ -1,7 +1,8 @@
-"""The page in a browser without a window: no error, and what the pointer does; skipped where there is none."""
+"""The page in a headless browser: no error, and it reacts to a reader; skipped if there is no browser."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,15 +14,15 @@ from tests.analysis.comparison import made_up
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell", "chrome-headless-shell")
 
-# Put into the page: collects errors, then does what a reader does, and writes down what came of it.
+# Scripts put into the page: one collects errors, one acts as a reader does and records the outcome.
 WATCH = """<script>
 const faults = [];
 window.addEventListener("error", (event) => faults.push(event.message));
-console.error = (...told) => faults.push(told.join(" "));
+console.error = (...words) => faults.push(words.join(" "));
 </script>"""
 ACT = """<script>
 window.addEventListener("load", () => {
-  const told = {};
+  const found = {};
   const maps = [...document.querySelectorAll("svg.map")];
   const dot = maps[0].querySelectorAll("circle, rect")[7];
   const box = dot.getBoundingClientRect();
@@ -29,24 +30,33 @@ window.addEventListener("load", () => {
   dot.dispatchEvent(new PointerEvent("pointermove", at));
   const on = (map) => [...map.querySelectorAll("circle, rect")].findIndex((one) => one.classList.contains("on"));
   const marked = maps.map(on);
-  told.same = new Set(marked).size === 1 && marked[0] >= 0;
+  found.same = new Set(marked).size === 1 && marked[0] >= 0;
   const data = JSON.parse(document.getElementById("sentences").textContent);
   const readout = document.getElementById("readout");
-  told.read = readout.firstChild.textContent === data.sentences[marked[0]];
-  told.label = readout.querySelector("small").textContent === data.labels[data.groups[marked[0]]];
+  found.read = readout.firstChild.textContent === data.sentences[marked[0]];
+  found.label = readout.querySelector("small").textContent === data.labels[data.groups[marked[0]]];
   const box0 = document.querySelector('[data-shows-objective="declutr"]');
   const figures = [...document.querySelectorAll("main figure")];
   const shown = () => figures.filter((one) => one.offsetParent !== null).length;
   const before = shown();
   box0.click();
-  told.fewer = shown() < before && !document.querySelector('main [data-objective="declutr"]:not([hidden])');
+  found.fewer = shown() < before && !document.querySelector('main [data-objective="declutr"]:not([hidden])');
   box0.click();
-  told.back = shown() === before;
-  told.wide = document.documentElement.scrollWidth <= window.innerWidth;
-  told.faults = faults;
+  found.back = shown() === before;
+  const width = () => maps[0].getBoundingClientRect().width, small = width();
+  maps[0].dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  const large = width();
+  found.inside = large <= window.innerWidth && maps[0].getBoundingClientRect().height <= window.innerHeight;
+  document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
+  found.grows = large > 1.2 * small && width() === small;
+  found.wide = document.documentElement.scrollWidth <= window.innerWidth;
+  const scores = document.querySelector("table.scores"), frame = scores.parentElement;
+  found.frame = frame.clientWidth <= window.innerWidth
+    && (scores.offsetWidth <= frame.clientWidth || getComputedStyle(frame).overflowX === "auto");
+  found.faults = faults;
   const result = document.createElement("pre");
-  result.id = "told";
-  result.textContent = JSON.stringify(told);
+  result.id = "found";
+  result.textContent = JSON.stringify(found);
   document.body.append(result);
 });
 </script>"""
@@ -82,5 +92,6 @@ def test_a_reader(browser: str, size: str, tmp_path: Path) -> None:
         timeout=300,
         check=True,
     )
-    told = shown.stdout.rpartition('<pre id="told">')[2].partition("</pre>")[0]
-    assert told == ('{"same":true,"read":true,"label":true,"fewer":true,"back":true,"wide":true,"faults":[]}')
+    found = shown.stdout.rpartition('<pre id="found">')[2].partition("</pre>")[0]
+    expected = dict.fromkeys(("same", "read", "label", "fewer", "back", "inside", "grows", "wide", "frame"), True)
+    assert json.loads(found) == expected | {"faults": []}

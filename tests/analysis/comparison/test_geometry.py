@@ -26,7 +26,7 @@ def test_own_queries_are_asked_and_not_found() -> None:
     first = geometry.sample(texts(), size=40).sentences[0]
     shown = geometry.sample(texts(), [first, "Quite another one."], size=40)
     assert shown.queries == (first, "Quite another one.") and first not in shown.searched
-    found = geometry.look(Hashing(0), shown)
+    found = geometry.embed(Hashing(0), shown)
     assert [len(near) for near in found.nearest] == [geometry.NEAREST] * 2
 
 
@@ -41,14 +41,14 @@ def test_short_documents_are_labelled_by_length() -> None:
 
 
 def test_too_little_text() -> None:
-    with pytest.raises(UserError, match=r"5 to 28 words in 1 documents, .* takes 2 at least"):
+    with pytest.raises(UserError, match=r"5 to 28 words in 1 documents, .* need 2: use more text"):
         geometry.sample(["One document of some few words in it.", "Two."])
 
 
 def test_a_map_shows_who_is_alike() -> None:
     """Documents have words of their own, so that neighbours share labels; of equal vectors there is no map."""
     shown = geometry.sample(texts(), size=200)
-    found = geometry.look(Hashing(0), shown)
+    found = geometry.embed(Hashing(0), shown)
     assert found.places is not None and found.scores is not None
     assert found.places.shape == (200, 2) and found.dimension == 12
     assert found.scores.vectors > 4 * found.scores.guess
@@ -59,4 +59,4 @@ def test_a_map_shows_who_is_alike() -> None:
         def encode(self, sentences: list[str]) -> np.ndarray:
             return np.ones((len(sentences), 3), np.float32)
 
-    assert geometry.look(Flat(), shown).places is None  # type: ignore[arg-type]
+    assert geometry.embed(Flat(), shown).places is None  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What is read off the token ids, on cases solved by hand."""
+"""Changes recovered from token ids, on cases solved by hand."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.comparison import marking
-from analysis.comparison.marking import Drawn, Piece
+from analysis.comparison.marking import Block, Piece
 from data.batch import IGNORE, Tokens
-from tests.analysis.comparison.made_up import END, MASK, SPECIAL, START, WORDS, spell, tokens
+from tests.analysis.comparison.made_up import END, MASK, SPECIAL, START, WORDS, texts_of, tokens
 
 TEXT = np.arange(3, 15)
 
 
-def pieces(drawn: Drawn, unit: object = TEXT) -> list[tuple[str, str]]:
+def pieces(block: Block, unit: object = TEXT) -> list[tuple[str, str]]:
     """Tokens of the only row and their marks, without the special ones."""
-    [row] = marking.view(unit, {"row": drawn}, {}).rows
+    [row] = marking.view(unit, {"row": block}, {}).rows
     return [
         (piece.text.strip(), piece.mark) for part in row.parts for piece in part.pieces if piece.mark != "special"
     ]
@@ -74,9 +74,9 @@ def test_moved_tokens_are_neither_deleted_nor_put_in() -> None:
 def test_hidden_tokens() -> None:
     """The mask, another token, and the same one; all are to be guessed."""
     row = [TEXT[0], MASK, 16, TEXT[3]]
-    [drawn] = marking.view(TEXT, {"a": tokens(row, labels=[[IGNORE, TEXT[1], TEXT[2], TEXT[3]]])}, {}).rows
-    content = drawn.parts[1]
-    assert [piece.mark for piece in content.pieces] == ["kept", "hidden", "exchanged", "asked"]
+    [block] = marking.view(TEXT, {"a": tokens(row, labels=[[IGNORE, TEXT[1], TEXT[2], TEXT[3]]])}, {}).rows
+    content = block.parts[1]
+    assert [piece.mark for piece in content.pieces] == ["kept", "hidden", "exchanged", "predicted"]
     assert content.pieces[1].was == WORDS[TEXT[1]] and content.span == (0, 4)
 
 
@@ -85,20 +85,20 @@ def test_a_word_with_mask_in_it_hides_nothing() -> None:
         return [" unmasked" if i == 16 else f" {WORDS[i]}" for i in ids]
 
     ids, labels = np.array([TEXT[0], 16, MASK]), np.array([IGNORE, TEXT[1], TEXT[2]])
-    drawn = Drawn(Tokens.pad([ids], 1, labels=[labels]), spelt, SPECIAL, MASK)
-    assert [mark for _, mark in pieces(drawn)] == ["kept", "exchanged", "hidden"]
+    block = Block(Tokens.pad([ids], 1, labels=[labels]), spelt, SPECIAL, MASK)
+    assert [mark for _, mark in pieces(block)] == ["kept", "exchanged", "hidden"]
 
 
 def test_what_a_decoder_predicts_is_not_hidden() -> None:
     row = np.array([START, *TEXT, END])
     block = Tokens.pad([row], 1, labels=[np.append(row[1:], IGNORE)])
-    assert {mark for _, mark in pieces(Drawn(block, spell, SPECIAL))} == {"kept"}
+    assert {mark for _, mark in pieces(Block(block, texts_of, SPECIAL))} == {"kept"}
 
 
 def test_segments_are_looked_up_apart() -> None:
     """A swapped pair: either part is a stretch; a part from elsewhere is said to be."""
     ids = np.array([START, *TEXT[6:9], END, *TEXT[3:6], END, 16, 16, END])
-    [row] = marking.view(TEXT, {"pair": Drawn(Tokens.pad([ids], 1), spell, SPECIAL)}, {}).rows
+    [row] = marking.view(TEXT, {"pair": Block(Tokens.pad([ids], 1), texts_of, SPECIAL)}, {}).rows
     content = [part for part in row.parts if part.pieces[0].mark != "special"]
     assert [part.span for part in content] == [(6, 9), (3, 6), None]
     assert {piece.mark for piece in content[2].pieces} == {"other"}
@@ -150,4 +150,4 @@ def test_spelling(names: list[str], joined: str) -> None:
         def decode(self, ids: list[int], clean_up_tokenization_spaces: bool) -> str:
             return names[ids[0]].replace("Ġ", " ").replace("▁", " ")
 
-    assert "".join(marking.speller(Tokenizer())([0, 1])) == joined
+    assert "".join(marking.token_texts(Tokenizer())([0, 1])) == joined

@@ -1,4 +1,4 @@
-"""Tables over seeds, and whose lead is more than noise."""
+"""Tables over seeds, leads with their intervals, and the conclusion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import ttest_ind
 
 from analysis.comparison import scores
-from analysis.comparison.reading import Run, leading
+from analysis.comparison.reading import Run
 from tests.analysis.comparison import made_up
 from tests.analysis.senteval import made_up as senteval
 
@@ -23,13 +23,13 @@ def runs(folder: Path, first: list[float], second: list[float]) -> list[Run]:
     ]
 
 
-def lead(folder: Path, first: list[float], second: list[float]) -> scores.Winner:
+def lead(folder: Path, first: list[float], second: list[float]) -> scores.Lead:
     found = runs(folder, first, second)
     grid = scores.quick_grid(found)
     assert grid is not None
-    winners = {one.task: one for one in scores.winners(grid, scores.questions(found))}
-    assert not {"alignment", "uniformity"} & winners.keys()
-    return winners["recall@1"]
+    leads = {scores.heading(one.key): one for one in scores.leads(grid, scores.questions(found))}
+    assert not {"alignment", "uniformity"} & leads.keys()
+    return leads["recall@1"]
 
 
 def test_means_and_spread_over_seeds(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_means_and_spread_over_seeds(tmp_path: Path) -> None:
     assert grid is not None
     assert [row.cells["", "recall@1"].text for row in grid.ours] == ["22.00 ± 2.83", "10.00 ± 0.00"]
     assert [row.label for row in grid.printed] == ["before training: gru"]
-    assert any(note.startswith("By guessing, %: recall@1 0.25") for note in grid.notes)
+    assert any(note.startswith("Chance level, %: recall@1 0.25") for note in grid.notes)
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_from_three_seeds_on_it_is_welchs(tmp_path: Path) -> None:
     assert (found.lead - found.reach, found.lead + found.reach) == pytest.approx((low, high))  # type: ignore[operator]
 
 
-def test_only_runs_that_were_judged_count(tmp_path: Path) -> None:
-    """Three seeds are finished, two of them judged on SentEval: too few for an interval over seeds."""
+def test_only_runs_that_were_evaluated_count(tmp_path: Path) -> None:
+    """Three seeds are finished, two of them evaluated on SentEval: too few for an interval over seeds."""
     found = runs(tmp_path, [30.0, 31.0, 32.0], [20.0, 21.0, 22.0])
-    judged = [
+    evaluated = [
         replace(run, results=senteval.results("any", senteval.records(("STSBenchmark", "STS12"), run.seed)))
         if run.seed < 2
         else run
         for run in found
     ]
-    grid = scores.senteval_grid(judged)
+    grid = scores.senteval_grid(evaluated)
     assert grid is not None
-    found_best = {one.task: one.reach for one in scores.winners(grid, {})}
+    found_best = {scores.heading(one.key): one.reach for one in scores.leads(grid, {})}
     assert "declutr_downstream (2 of 17)" in found_best and {*found_best.values()} == {None}
 
 
@@ -89,20 +89,20 @@ def test_no_counts_no_verdict(tmp_path: Path) -> None:
     found = runs(tmp_path, [30.0], [20.0])
     grid = scores.quick_grid(found)
     assert grid is not None
-    assert {one.verdict for one in scores.winners(grid, {})} == {"fewer than 3 seeds: no spread known"}
+    assert {one.verdict for one in scores.leads(grid, {})} == {"unknown: fewer than 3 seeds"}
 
 
 def test_senteval_beside_it(tmp_path: Path) -> None:
     """Of shares the error is known, of correlations not; rows are called by their pairs."""
     first, second = runs(tmp_path, [30.0], [20.0])
     tasks = ("CR", "STSBenchmark")
-    judged = [
+    evaluated = [
         replace(run, results=senteval.results("any", senteval.records(tasks, score)))
         for run, score in ((first, 70.0), (second, 80.0))
     ]
-    grid = scores.senteval_grid([*judged, first])
+    grid = scores.senteval_grid([*evaluated, first])
     assert grid is not None and [row.name for row in grid.ours] == ["declutr · gru", "nsp · gru"]
-    found = {one.task: one for one in scores.winners(grid, scores.questions(judged))}
+    found = {scores.heading(one.key): one for one in scores.leads(grid, scores.questions(evaluated))}
     assert found["CR"].name == "nsp · gru" and found["CR"].verdict == "clear"
     assert found["STS-B ρ"].reach is None
 
@@ -112,6 +112,41 @@ def test_without_runs_there_is_no_table() -> None:
     assert scores.quick_grid(lost) is None and scores.senteval_grid(lost) is None
 
 
-def test_the_first_seed_leads(tmp_path: Path) -> None:
-    found = runs(tmp_path, [1.0, 2.0], [3.0])
-    assert [(run.name, run.seed) for run in leading(reversed(found))] == [("nsp · gru", 0), ("declutr · gru", 0)]
+def conclude(folder: Path, first: list[float], second: list[float]) -> list[str]:
+    return scores.conclusion(runs(folder, first, second))
+
+
+def test_a_conclusion_from_three_seeds(tmp_path: Path) -> None:
+    lead, effect, total = conclude(tmp_path, [20.0, 22.0, 24.0], [10.0, 10.0, 10.0])
+    assert lead == (
+        "On held-out text, declutr · gru has the highest recall@1, 22.00 %, 12.00 points above nsp · gru, "
+        "which is beyond its 95 % interval over 3 seeds (± 4.97)."
+    )
+    assert effect == (
+        "After training, recall@1 is higher than before for 2 of 2 pairs; the largest change is +19.00 points, "
+        "of declutr · gru."
+    )
+    assert total.startswith(
+        "In all, 1 of 5 leads are clear (declutr · gru 1); where many scores are compared, some leads may"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "clause"),
+    [
+        ([24.0], [20.0], "so that the order is open."),
+        ([30.0], [20.0], "but may not repeat with other seeds."),
+        ([20.0], [20.0], "no pair leads in recall@1: declutr · gru and nsp · gru both score 20.00 %."),
+    ],
+)
+def test_a_conclusion_from_one_seed_is_careful(
+    first: list[float], second: list[float], clause: str, tmp_path: Path
+) -> None:
+    lead, _, total = conclude(tmp_path, first, second)
+    assert lead.endswith(clause)
+    assert total.endswith("with fewer than 3 seeds for each pair, another seed may change the order.")
+
+
+def test_there_may_be_nothing_to_conclude(tmp_path: Path) -> None:
+    assert scores.conclusion([Run("a", "b", 1, "c", problem="gone")])[0].startswith("No run has been evaluated")
+    assert conclude(tmp_path, [1.0], [])[-1] == "Only one pair has scores, so there is nothing to compare it with."

@@ -1,0 +1,55 @@
+"""Coordinates of charts, on cases solved by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.comparison import charts
+from analysis.comparison.charts import Curve, Span
+
+
+def test_a_panel_covers_its_curves() -> None:
+    curve = Curve("a", np.array([0.0, 100.0]), np.array([1.0, 3.0]), "gru", "none")
+    panel = charts.panel([curve])
+    [(same, places)] = panel["curves"]
+    assert same is curve and [x for x, _ in places] == [charts.LEFT, charts.WIDTH - charts.RIGHT]
+    assert charts.HEIGHT - charts.BOTTOM > places[0][1] > places[1][1] > charts.TOP
+    assert [label for _, label in panel["x_ticks"]] == ["0", "20", "40", "60", "80", "100"]
+    assert "2" in [label for _, label in panel["y_ticks"]]
+
+
+def test_a_curve_of_one_value_has_room() -> None:
+    panel = charts.panel([Curve("a", np.zeros(1), np.ones(1), "gru", "none", points=True)])
+    assert np.isfinite(panel["curves"][0][1]).all()
+
+
+@pytest.mark.parametrize(("value", "text"), [(2.5e6, "2.5M"), (400_000, "400k"), (0.5, "0.5"), (3e9, "3G")])
+def test_short_numbers(value: float, text: str) -> None:
+    assert charts.short(value) == text
+
+
+def test_a_span_chart_covers_the_surroundings_of_its_spans() -> None:
+    """Two spans of 100 tokens close to each other, deep in a text: 8 tokens around them are shown."""
+    chart = charts.span_chart([Span("anchor", 4100, 4200, 0), Span("positive", 4150, 4250, 1)], 9000)
+    assert chart["windows"] == [(0, 100, 4093, 4258)]
+    lanes = {span.name: (left, width) for span, left, width in chart["lanes"]}
+    assert lanes["anchor"] == (round(800 / 166, 2), round(10_000 / 166, 2))
+    assert lanes["positive"][0] == pytest.approx(5800 / 166, abs=0.01)
+    assert chart["title"] == "Positions in tokens: anchor 4101 to 4200; positive 4151 to 4250"
+
+
+def test_text_between_distant_spans_is_left_out() -> None:
+    chart = charts.span_chart([Span("b", 800, 900, 1), Span("a", 0, 100, 0)], 900)
+    (first, wide, low, high), (second, _, *others) = chart["windows"]
+    assert (low, high) == (1, 108) and others == [793, 900]
+    assert first == 0 and wide == pytest.approx(47.5) and second == pytest.approx(47.5 + charts.BREAK)
+    lanes = {span.name: (left, left + width) for span, left, width in chart["lanes"]}
+    assert lanes["a"][0] == 0 and lanes["b"][1] == pytest.approx(100)
+
+
+def test_a_map_fits_and_keeps_its_shape() -> None:
+    places = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 5.0]])
+    points = charts.scatter(places, [0, 8, 3], 7)
+    assert [(colour, square) for _, _, colour, square in points] == [(0, False), (1, True), (3, False)]
+    assert points[0][:2] == (7.0, 53.5) and points[1][:2] == (193.0, 53.5) and points[2][:2] == (7.0, 146.5)
