@@ -14,7 +14,8 @@ from yaml import YAMLError
 
 from data.errors import UserError
 from experiments import signatures
-from experiments.compose import COMPONENTS, one_line_errors
+from experiments.command_line import one_line_errors
+from experiments.compose import COMPONENTS
 from experiments.overrides import key_of
 from experiments.settings import Settings
 

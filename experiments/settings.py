@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
-from data.ranges import COUNT, MOST, SEED, THREADS, WIDEST, require_range
+from data.ranges import THREADS, WIDEST, Below1, Count, Positive, Seed, Size, SizeOrZero, Threads
+from data.schema import require
 from data.sentences import Sentences
 
 FOLDS = 1000  # of cross-validation: each trains a classifier
@@ -31,15 +34,14 @@ class CheckpointSettings:
         export: the weights that are exported and judged, "last" (as published) or "best".
     """
 
-    every: int | None = None
-    keep_last: int = 2
+    every: Count | None = None
+    keep_last: Count = 2
     metric: str | None = None
     mode: Literal["min", "max"] = "min"
     export: Literal["last", "best"] = "last"
 
     def __post_init__(self) -> None:
-        require_range("checkpoint.every", self.every, 1, COUNT)
-        require_range("checkpoint.keep_last", self.keep_last, 1, COUNT)
+        require(type(self), vars(self), "checkpoint")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,40 +49,28 @@ class Settings:
     """How a run runs, whatever is trained; ``configs/run.yaml`` says what each key means."""
 
     weights: Literal["auto", "pretrained", "random"] = "auto"
-    seed: int = 1
+    seed: Seed = 1
     run_dir: str | None = None
     resume: str | None = None
     warm_start: str | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     deterministic: bool = False
-    processes: int | None = None
-    threads: int | None = None
-    workers: int | None = None
-    accumulation: int = 1
-    gradient_norm: float = 1.0
-    log_every: int | None = None
-    dev_every: int | None = None
-    dev_batches: int | None = None
+    processes: Threads | None = None
+    threads: Threads | None = None
+    workers: Annotated[int, Field(ge=0, le=THREADS)] | None = None
+    accumulation: Size = 1
+    gradient_norm: Positive = 1.0
+    log_every: Count | None = None
+    dev_every: Count | None = None
+    dev_batches: Size | None = None
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
     sentences: Sentences = field(default_factory=Sentences)
     trackers: list[Literal["tensorboard", "wandb"]] = field(default_factory=list)
     cache: str = ".cache"
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            ("processes", 1, THREADS),
-            ("threads", 1, THREADS),
-            ("workers", 0, THREADS),
-            ("seed", 0, SEED),
-            ("accumulation", 1, MOST),
-            ("dev_batches", 1, MOST),
-            ("log_every", 1, COUNT),
-            ("dev_every", 1, COUNT),
-        ):
-            require_range(name, getattr(self, name), least, most)
-        if self.gradient_norm <= 0:
-            raise ValueError(f"gradient_norm must be a positive number. Got {self.gradient_norm} instead.")
+        require(type(self), vars(self))
 
     def workers_for(self, device: str) -> int:
         """Returns how many processes draw batches ahead of training on ``device``, a type of torch's."""
@@ -137,31 +127,26 @@ class EvaluationSettings:
     model: str = ""
     ensemble: list[str] | None = None
     pooling: Literal["mean", "cls", "max", "last", "pooler"] | None = None
-    layers: int | None = None
+    layers: SizeOrZero | None = None
     encoder: WordVectorSettings = field(default_factory=WordVectorSettings)
     data: str | None = None
     probing: str | None = None
     tasks: list[str] | str | None = None
     protocol: str = "default"
-    hidden: int | None = None
-    dropout: float | None = None
-    folds: int | None = None
+    hidden: Annotated[int, Field(ge=0, le=WIDEST)] | None = None
+    dropout: Below1 | None = None
+    folds: Annotated[int, Field(ge=2, le=FOLDS)] | None = None
     out: str | None = None
     embed: str | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
-    threads: int | None = None
+    threads: Threads | None = None
     cache: str = ".cache"
 
     def __post_init__(self) -> None:
-        require_range("threads", self.threads, 1, THREADS)
+        require(type(self), vars(self))
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
-        require_range("hidden", self.hidden, 0, WIDEST)
-        require_range("layers", self.layers, 0)
-        require_range("folds", self.folds, 2, FOLDS)
-        if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1. Got {self.dropout} instead.")
         if self.dropout and not (self.hidden or PROTOCOLS[self.protocol].classifier.hidden):
             raise ValueError("dropout needs a hidden layer: hidden=<units>.")
         if PROTOCOLS[self.protocol].poolings and (self.model in FIXED or self.pooling is not None):

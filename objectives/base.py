@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from data.batch import Batch
 from data.errors import UnfitError
 from data.loader import Drawer, Units
+from data.schema import validated
 from data.selection import Selection
 from data.sources.base import Source
 from data.store import TokenStore
@@ -117,8 +118,9 @@ class Task(Drawer, Protocol):
 class Objective(nn.Module, ABC):
     """Base of all objectives.
 
-    The constructor takes hyperparameters alone (keyword-only, typed: it is the schema of the YAML) and
-    checks them; ``build`` makes the parts that depend on the encoder. Parts are dropped at export.
+    The constructor takes hyperparameters only, as keywords: it is the schema of the YAML. Its annotations hold
+    their ranges (``data.ranges``), which are checked before it runs. ``build`` makes the parts that depend on the
+    encoder; they are dropped at export.
 
     Attributes:
         batch_size: examples of one micro-batch over all processes.
@@ -127,6 +129,10 @@ class Objective(nn.Module, ABC):
 
     batch_size: int
     citation: str = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        validated(cls, "objective")
 
     @property
     @abstractmethod

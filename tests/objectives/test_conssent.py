@@ -344,16 +344,16 @@ def test_a_classifier_is_made_where_it_is_needed() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"task": "X"}, "objective.task must be one of D, P, I, R, C, N. Got 'X' instead."),
+        ({"task": "X"}, "objective.task must be 'D', 'P', 'I', 'R', 'C' or 'N'. Got 'X' instead."),
         ({"k": 0}, "objective.k must be at least 1. Got 0 instead."),
-        ({"task": "P", "k": 1}, "objective.k must be at least 2. Got 1 instead."),
-        ({"task": "C", "k": 1}, "objective.k must be at least 2. Got 1 instead."),
+        ({"task": "P", "k": 1}, "objective.k must be at least 2 for task P. Got 1 instead."),
+        ({"task": "C", "k": 1}, "objective.k must be at least 2 for task C. Got 1 instead."),
         ({"task": "N", "k": 9}, "objective.k must not exceed objective.batch_size (8)"),
         ({"batch_size": 0}, "objective.batch_size must be at least 1. Got 0 instead."),
         ({"classifier_width": 0}, "objective.classifier_width must be at least 1. Got 0 instead."),
-        ({"noise": "bigram"}, "objective.noise must be one of unigram, uniform. Got 'bigram' instead."),
-        ({"nonlinearity": "gelu"}, "objective.nonlinearity must be one of none, tanh, relu. Got 'gelu' instead."),
-        ({"consistent": 1.0}, "objective.consistent must lie between 0 and 1. Got 1.0 instead."),
+        ({"noise": "bigram"}, "objective.noise must be 'unigram' or 'uniform'. Got 'bigram' instead."),
+        ({"nonlinearity": "gelu"}, "objective.nonlinearity must be 'none', 'tanh' or 'relu'. Got 'gelu' instead."),
+        ({"consistent": 1.0}, "objective.consistent must be above 0 and below 1. Got 1.0 instead."),
     ],
 )
 def test_refusals(settings: dict[str, Any], message: str) -> None:
