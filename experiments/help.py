@@ -29,8 +29,8 @@ def described(overrides: Sequence[str], name: str) -> str:
     nodes: dict[str, Any] = yaml.safe_load(yaml.safe_dump(_plain(config), sort_keys=False))
     named = {group: options for group, options in groups(places).items() if name == "run"}
     parts += [_choices(named)] if named else []
-    keys = {key: value for key, value in nodes.items() if key not in named}
-    parts.append("Keys, with their values now:\n" + _keys(keys, main))
+    own = {key: value for key, value in nodes.items() if key not in named}
+    parts.append("Keys, with their values now:\n" + _keys(own, main))
     for group in sorted(named.keys() & nodes.keys(), key=_order):
         found = _comments(*_files(places, group, str(chosen.get(group))))
         head = _sentence(found.pop(""))
@@ -94,8 +94,14 @@ def _line(start: str, text: str) -> str:
     if not text:
         return start
     first = start.ljust(COLUMN - 2) + "  "
-    indents = {"initial_indent": first, "subsequent_indent": " " * COLUMN}
-    return textwrap.fill(text, _width(), break_long_words=False, break_on_hyphens=False, **indents)
+    return textwrap.fill(
+        text,
+        _width(),
+        initial_indent=first,
+        subsequent_indent=" " * COLUMN,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _files(places: Sequence[Path], group: str, choice: str) -> Iterator[Path]:

@@ -30,8 +30,8 @@ MISSING = "???"  # OmegaConf's sign for a value that the user must give
 def locate(target: Any, component: str | None = None) -> Any:
     """Returns the class or function that a ``_target_`` names, e.g. ``objectives.declutr.Declutr``.
 
-    Run folders are passed on, and what their config.yaml names is called: only what can be ``component`` of a
-    configuration (None: any of them) is taken, and no module is imported that cannot hold it.
+    Run folders are passed on, and their config.yaml names what is called: only what can be the ``component`` of a
+    configuration (None: any of them) is returned, and no module is imported that cannot hold it.
 
     Raises:
         UserError: if there is no such class or function.
@@ -60,7 +60,7 @@ def _may_hold(module: str, base: str) -> bool:
 
 
 def build(node: Mapping[str, Any], component: str | None = None, **extra: Any) -> Any:
-    """Returns what ``node["_target_"]`` names: a function, or a class called with the other keys and ``extra``."""
+    """Returns the function that ``node["_target_"]`` names, or its class called with the other keys."""
     target = locate(node["_target_"], component)
     return target(**arguments(node) | extra) if inspect.isclass(target) else target
 

@@ -129,7 +129,18 @@ class ConsSent(Objective):
     def needs(self) -> Needs:
         least = {"D": self.k + 1, "P": self.k, "I": 1, "R": self.k, "C": 3, "N": 2}[self.task]
         permutes = self.task == "P"
-        return Needs(unit="sentence", min_tokens=least, different_tokens=permutes, order=permutes)
+        return Needs(
+            unit="sentence",
+            min_tokens=least,
+            different_tokens=permutes,
+            order=permutes,
+            shorter=self._shorter,
+        )
+
+    def _shorter(self, tokens: int) -> str:
+        """Returns the setting with which a sentence of so many tokens is long enough."""
+        k = tokens - 1 if self.task == "D" else tokens
+        return f"objective.k={k}" if self.task in ("D", "P", "R") and k >= 1 + (self.task == "P") else ""
 
     def study(self, units: Units, indices: np.ndarray) -> None:
         """Counts the tokens of the training part (of very large ones: of a sample; see ``count_tokens``)."""

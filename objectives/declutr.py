@@ -184,7 +184,24 @@ class Declutr(Objective):
             unit="document",
             min_tokens=max(self.sampler.min_tokens, self.min_tokens or 0),
             mask_token=self.mlm_weight > 0,
+            shorter=self._shorter,
         )
+
+    def _shorter(self, tokens: int) -> str:
+        """Returns the settings with which a document of so many tokens is long enough."""
+        sampler, settings = self.sampler, []
+        if sampler.min_tokens > tokens:
+            span = tokens // (2 * sampler.anchors)
+            if sampler.gap is not None:
+                span = min(span, tokens - sampler.gap * (sampler.anchors - 1))
+            if span < 1:
+                return ""
+            settings = [f"objective.max_length={span}"]
+            if span < sampler.min_length:
+                settings.insert(0, f"objective.min_length={span}")
+        if self.min_tokens is not None and self.min_tokens > tokens:
+            settings.append(f"objective.min_tokens={tokens}")
+        return " ".join(settings)
 
     def build(self, encoder: Encoder) -> None:
         if not self.contrastive_weight:

@@ -337,6 +337,16 @@ def test_facts_name_the_task_and_its_negatives() -> None:
     assert "1808.04217" in build("N")[0].citation
 
 
+def test_advice_for_short_sentences_works() -> None:
+    for task in TASKS:
+        objective = ConsSent(task=task, k=5)
+        assert objective.needs.shorter is not None
+        advice = objective.needs.shorter(3)
+        assert bool(advice) == (task in ("D", "P", "R"))
+        if advice:
+            assert ConsSent(task=task, k=int(advice.removeprefix("objective.k="))).needs.min_tokens <= 3
+
+
 def test_a_classifier_is_made_where_it_is_needed() -> None:
     assert {task for task in TASKS if build(task)[0].state_dict()} == set(SINGLE)
 

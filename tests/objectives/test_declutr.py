@@ -179,6 +179,30 @@ def test_held_out_losses_leave_the_bank_alone() -> None:
     assert set(before) == {"dev_contrastive", "dev_mlm"} and encoder.training and objective.training
 
 
+@pytest.mark.parametrize(
+    ("settings", "tokens", "advice"),
+    [
+        (
+            {"min_tokens": 256, "min_length": 16, "max_length": 64},
+            112,
+            "objective.max_length=28 objective.min_tokens=112",
+        ),
+        ({"min_tokens": 256, "min_length": 8, "max_length": 16}, 112, "objective.min_tokens=112"),
+        ({"min_length": 30, "max_length": 64}, 112, "objective.min_length=28 objective.max_length=28"),
+        ({"min_length": 16, "max_length": 64, "gap": 64}, 112, "objective.max_length=28"),
+        ({"max_length": 64}, 3, ""),
+    ],
+)
+def test_advice_for_short_documents_works(settings: dict[str, Any], tokens: int, advice: str) -> None:
+    shorter = Declutr(**settings).needs.shorter
+    assert shorter is not None and shorter(tokens) == advice
+    if advice:
+        followed = {
+            key.removeprefix("objective."): int(value) for key, value in (p.split("=") for p in advice.split())
+        }
+        assert Declutr(**settings | followed).needs.min_tokens <= tokens
+
+
 def test_step_flops_follow_the_drawn_tokens() -> None:
     objective, encoder = build(batch_size=64)
     batch = batch_of(objective, 64)
