@@ -248,9 +248,11 @@ def _jobs(overrides: list[str]) -> Iterator[list[str]]:
 
 
 def _absent(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yields a line for each folder or file of a model that is not there, before anything heavy is imported."""
-    encoder = config.get("encoder")
-    warm, own = _text(config, "warm_start"), encoder if isinstance(encoder, Mapping) else {}
+    """Yields a line for each folder or file of models and SentEval that is not there, before heavy imports."""
+    own, evaluation = (
+        {} if not isinstance(config.get(k), Mapping) else config[k] for k in ("encoder", "evaluation")
+    )
+    warm = _text(config, "warm_start")
     model, path = _text(config, "model"), _text(own, "path")
     if warm and not Path(warm).is_dir():
         yield f"warm_start={warm}: there is no such folder."
@@ -259,6 +261,9 @@ def _absent(config: Mapping[str, Any]) -> Iterator[str]:
     for key in ("vectors", "counts"):
         if (file := _text(own, key)) and not warm and not Path(file).expanduser().is_file():
             yield f"encoder.{key}: there is no file {file}."
+    for key in ("data", "probing"):
+        if (folder := _text(evaluation, key)) and not Path(folder).is_dir():
+            yield f"evaluation.{key}={folder}: there is no such folder."
     # What is no path may be a model of the hub, as "organisation/name".
     if model and not Path(model).expanduser().exists() and (model[0] in "/.~" or model.count("/") > 1):
         yield f"There is no encoder's folder {model}."

@@ -95,7 +95,11 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
         try:
             parser.parse_override(text)
         except HydraException:
-            found[text] = f"{text}: " + (f"such text {_cured(text)}" if "=" in text else NO_FORM)
+            key, equals, value = text.partition("=")
+            if value.startswith("~"):  # between quotes the shell would not replace it
+                found[text] = f"{text}: write the folder out: {typed(key, Path(value).expanduser())}"
+            else:
+                found[text] = f"{text}: " + (f"such text {_cured(text)}" if equals else NO_FORM)
     return found
 
 
@@ -123,8 +127,6 @@ def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
 def _cured(text: str) -> str:
     """Returns the end of a message: how the override ``text``, which Hydra cannot read, is to be typed."""
     start, _, value = text.partition("=")
-    if value.startswith("~"):  # between quotes the shell does not replace it
-        value = str(Path(value).expanduser())
     shown = "['a, b', c]" if value[:1] in ("[", "{") else quoted(value)
     return f"must be quoted, once for Hydra and again for the shell: {shlex.quote(f'{start}={shown}')}"
 
