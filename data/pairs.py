@@ -19,6 +19,8 @@ import numpy as np
 from data.caching import META, cached, damaged
 from data.errors import UserError, readable
 from data.files import read_json, write_json
+from data.ranges import Below1
+from data.schema import validated
 from data.selection import Selection
 from data.sources.base import Part, fingerprint, normalise, part_of, split_hash, threshold
 from data.tokenising import CHUNK_CHARACTERS, Tokenise, plain_tokenise
@@ -74,9 +76,11 @@ class PairSource(ABC):
     classes: tuple[str, ...] = ()
     symbols: bool = False
 
-    def __init__(self, *, dev_fraction: float = 0.05) -> None:
-        if not 0 <= dev_fraction < 1:
-            raise ValueError(f"{self.name}.dev_fraction must lie in [0, 1). Got {dev_fraction} instead.")
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        validated(cls)
+
+    def __init__(self, *, dev_fraction: Below1 = 0.05) -> None:
         self.dev_fraction = dev_fraction
         self.skipped: Counter[str] = Counter()
 
@@ -139,6 +143,9 @@ class PairSource(ABC):
         for pair in self.read():
             if isinstance(pair.target, str) and self.part_of(pair) == "train":
                 yield pair.target
+
+
+validated(PairSource)  # of sources without a constructor of their own
 
 
 def pair_hash(pair: Pair) -> int:

@@ -1,12 +1,33 @@
-"""Bounds of the numbers in a configuration, so that a typing error cannot exhaust the machine."""
+"""Ranges of the numbers in a configuration, with bounds that keep a typing error from exhausting the machine."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
 
 MOST = 2**20  # of rows of a batch, tokens of a span, steps between two events: beyond what any machine holds
 WIDEST = 2**16  # of units of a layer
 THREADS = 1024  # and processes: starting a million takes a machine down
 SEED = 2**32 - 1  # the largest that NumPy and scikit-learn take
 COUNT = 10**15  # of steps, tokens, pairs: beyond any corpus, and far below where integers overflow
+
+Size = Annotated[int, Field(ge=1, le=MOST)]  # of a batch, a span, a queue
+AtLeast2 = Annotated[int, Field(ge=2, le=MOST)]
+AtLeast3 = Annotated[int, Field(ge=3, le=MOST)]
+AtLeast6 = Annotated[int, Field(ge=6, le=MOST)]
+AtLeast8 = Annotated[int, Field(ge=8, le=MOST)]
+SizeOrZero = Annotated[int, Field(ge=0, le=MOST)]
+Width = Annotated[int, Field(ge=1, le=WIDEST)]
+Count = Annotated[int, Field(ge=1, le=COUNT)]
+Seed = Annotated[int, Field(ge=0, le=SEED)]
+Threads = Annotated[int, Field(ge=1, le=THREADS)]
+Positive = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]  # of a loss, or of a penalty
+Share = Annotated[float, Field(ge=0, le=1)]
+Proportion = Annotated[float, Field(gt=0, lt=1)]
+Below1 = Annotated[float, Field(ge=0, lt=1)]
+Factor = Annotated[float, Field(gt=0, le=1)]
 
 
 def require_range(name: str, value: float | None, least: float, most: float = MOST) -> None:

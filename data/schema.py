@@ -1,21 +1,33 @@
-"""Checks plain values, as JSON and YAML have them, against annotated types."""
+"""Checks plain values, as JSON and YAML have them, against annotated types and the ranges in them."""
 
 from __future__ import annotations
 
+import functools
 import json
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
 
 NAMED = {"a valid array": "a list, as [a,b]", "an object": "a mapping, as {key: value}"}  # kinds of JSON, in YAML
+BOUNDS = {  # pydantic's names of errors, and what each bound asks for
+    "greater_than": "be above {gt}",
+    "greater_than_equal": "be at least {ge}",
+    "less_than": "be below {lt}",
+    "less_than_equal": "be at most {le}",
+    "too_short": "have at least {min_length} values",
+    "too_long": "have at most {max_length} values",
+}
 
 
 def mismatch(kind: Any, value: Any) -> tuple[str, str] | None:
     """Returns where below ``value`` it first differs from type ``kind``, dotted, and how; None where it fits.
 
-    As JSON, a list is fit for a tuple and a string for a path, but nothing else is bent ("1" is no number). A
-    mapping is fit for a dataclass, whatever further keys it has.
+    As JSON, a list fits a tuple and a string fits a path, but nothing else is converted ("1" is no number). A
+    mapping fits a dataclass, whatever further keys it has. Ranges in ``kind`` count: ``Annotated[float, Gt(0)]``.
     """
     try:
         TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
@@ -23,10 +35,94 @@ def mismatch(kind: Any, value: Any) -> tuple[str, str] | None:
         return "", "cannot be set in a configuration"
     except ValidationError as error:
         first = error.errors()[0]
-        how = first["msg"].replace("Input should", "must")
+        where = ".".join(map(str, first["loc"]))
         if first["type"] == "missing":
-            return ".".join(map(str, first["loc"])), "is missing"
+            return where, "is missing"
+        if first["type"] in BOUNDS:
+            return where, _bound(kind, first["type"], first["ctx"])
+        how = first["msg"].replace("Input should", "must")
         for pydantics, ours in NAMED.items():
             how = how.replace(pydantics, ours)
-        return ".".join(map(str, first["loc"])), how
+        return where, how
     return None
+
+
+def fault(kind: Any, value: Any) -> str | None:
+    """Returns how ``value`` does not fit type ``kind``, as "must be ... Got ... instead."; None where it fits."""
+    if isinstance(value, float) and not math.isfinite(value):  # which every comparison with a bound lets pass
+        return f"must be a finite number. Got {value} instead."
+    found = mismatch(kind, value)
+    return f"{found[1]}. Got {'null' if value is None else repr(value)} instead." if found else None
+
+
+def require(constructor: Callable[..., Any], values: Mapping[str, Any], prefix: str = "") -> None:
+    """Checks arguments of a constructor against the ranges and choices in its annotations.
+
+    Other types are left to type checkers. A configuration is checked whole before anything is constructed
+    (``experiments.signatures``); this is for direct calls.
+
+    Args:
+        constructor: an ``__init__``, or a dataclass.
+        values: arguments by name.
+        prefix: put before their names in messages: "objective"; "" for none.
+
+    Raises:
+        ValueError: with a line for each argument out of its range.
+    """
+    bounded = _bounded(constructor)
+    found = {name: fault(bounded[name], values[name]) for name in values.keys() & bounded.keys()}
+    if lines := [f"{prefix}{'.' * bool(prefix)}{name} {line}" for name, line in found.items() if line]:
+        raise ValueError("\n".join(sorted(lines)))
+
+
+def validated(cls: type, prefix: str | None = None) -> None:
+    """Makes the ``__init__`` that ``cls`` defines check its keyword arguments by ``require`` first.
+
+    The ``prefix`` of None is the attribute ``name`` of the object.
+    """
+    if "__init__" not in vars(cls):
+        return
+    original = vars(cls)["__init__"]
+
+    @functools.wraps(original)  # so that its signature, the schema of a configuration, stays what it is
+    def checked(self: Any, *arguments: Any, **values: Any) -> None:
+        require(original, values, self.name if prefix is None else prefix)
+        original(self, *arguments, **values)
+
+    setattr(cls, "__init__", checked)  # noqa: B010  (mypy refuses the assignment)
+
+
+@functools.cache
+def _bounded(constructor: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a constructor's parameters that hold a range or a choice."""
+    hints = get_type_hints(constructor, include_extras=True)
+    return {name: hint for name, hint in hints.items() if any(map(_limits, _parts(hint)))}
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    yield hint
+    for part in () if get_origin(hint) is Literal else get_args(hint):
+        yield from _parts(part)
+
+
+def _limits(part: Any) -> bool:
+    return isinstance(part, FieldInfo) or get_origin(part) is Literal
+
+
+def _bound(kind: Any, error: str, limits: Mapping[str, Any]) -> str:
+    """Says what the bound asks for that a value exceeds, or both bounds of a share."""
+    if error == "greater_than" and limits["gt"] == 0:
+        asked = "be a positive number"
+    else:
+        asked = BOUNDS[error].format_map({name: _plain(limit) for name, limit in limits.items()})
+    bounds = [limit for part in _parts(kind) if isinstance(part, FieldInfo) for limit in part.metadata]
+    upper = [getattr(limit, name) for limit in bounds for name in ("lt", "le") if hasattr(limit, name)]
+    if upper and max(upper) <= 1:
+        words = {"gt": "above 0", "ge": "at least 0", "lt": "below 1", "le": "at most 1"}
+        said = dict.fromkeys(word for limit in bounds for name, word in words.items() if hasattr(limit, name))
+        asked = f"be {' and '.join(said)}"
+    return f"must {asked}"
+
+
+def _plain(limit: Any) -> Any:
+    return int(limit) if isinstance(limit, float) and limit.is_integer() and abs(limit) < 2**53 else limit

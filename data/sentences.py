@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
+from data.ranges import Count
+from data.schema import require
+
 if TYPE_CHECKING:  # nltk takes long to import, and few who import us split anything
     from nltk.tokenize.punkt import PunktSentenceTokenizer
 
@@ -30,13 +33,12 @@ class Sentences:
     """
 
     split: bool = True
-    min_words: int = 3
+    min_words: Count = 3
     max_words: int = 64
     unique: bool = True
 
     def __post_init__(self) -> None:
-        if self.min_words < 1:
-            raise ValueError(f"sentences.min_words must be at least 1. Got {self.min_words} instead.")
+        require(type(self), vars(self), "sentences")
         if self.max_words < self.min_words:
             raise ValueError(
                 f"sentences.max_words must be at least sentences.min_words={self.min_words}. "

@@ -113,7 +113,13 @@ class TokenStore:
         return np.arange(len(self)) if self.sentences is None else self._index["document"]
 
     def select(
-        self, part: Part, *, fraction: float | None = None, min_tokens: int = 1, different_tokens: bool = False
+        self,
+        part: Part,
+        *,
+        fraction: float | None = None,
+        min_tokens: int = 1,
+        different_tokens: bool = False,
+        shorter: Callable[[int], str] | None = None,
     ) -> Selection:
         """The units of ``part`` with ``min_tokens`` tokens at least, and sentences as ``sentences`` has them.
 
@@ -126,6 +132,7 @@ class TokenStore:
             fraction: share of the training documents.
             min_tokens: tokens that a unit needs.
             different_tokens: whether at least two of them must differ.
+            shorter: the settings with which units of a number of tokens are usable, for the error.
 
         Raises:
             UserError: if none is left.
@@ -156,7 +163,7 @@ class TokenStore:
         indices = np.flatnonzero(usable)
         if len(indices):
             return Selection(indices, total - len(indices), total, left_out)
-        raise self._nothing(part, share, inside, min_tokens, left_out)
+        raise self._nothing(part, share, inside, min_tokens, left_out, shorter)
 
     def held_out_texts(self) -> list[str]:
         """Texts of up to 2,000 different dev documents, white space normalised, in an order of no meaning.
@@ -178,7 +185,13 @@ class TokenStore:
         return (own == PARTS.index("train")) | ((own == 0) & ~low)
 
     def _nothing(
-        self, part: Part, share: float, inside: np.ndarray, min_tokens: int, left_out: Mapping[str, int]
+        self,
+        part: Part,
+        share: float,
+        inside: np.ndarray,
+        min_tokens: int,
+        left_out: Mapping[str, int],
+        shorter: Callable[[int], str] | None,
     ) -> UserError:
         total, unit = int(inside.sum()), "document" if self.sentences is None else "sentence"
         if not total:
@@ -190,14 +203,11 @@ class TokenStore:
             )
         longest = int(self.lengths[inside].max())
         if longest < min_tokens:
-            hint = (
-                "budget.max_span (objective.max_length) and budget.min_tokens (objective.min_tokens), or take"
-                if self.sentences is None
-                else "objective.k, or take"
-            )
+            settings = shorter(longest) if shorter else ""
+            hint = f"add {settings}, or take a" if settings else "take a"
             return UserError(
                 f"None of the {total:,} {part} {unit}s has the {min_tokens:,} tokens needed (longest: "
-                f"{longest:,}): lower {hint} a corpus of longer {unit}s."
+                f"{longest:,}): {hint} corpus of longer {unit}s."
             )
         reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
         hint = "take another corpus"

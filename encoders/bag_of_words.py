@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from safetensors.torch import save_file
@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerFast
 from data.batch import Tokens
 from data.errors import UnfitError
 from data.files import write_json
+from data.ranges import Positive
 from data.sentences import splitter
 from data.sources.reading import lines
 from data.token_format import TokenFormat
@@ -80,7 +81,7 @@ class BagOfWords(Encoder):
         lowercase: bool = False,
         weighting: Weighting = "none",
         counts: str | None = None,
-        sif_a: float = 1e-3,
+        sif_a: Positive = 1e-3,
         texts: Callable[[], Iterable[str]] | None = None,
         texts_key: Callable[[], str] | None = None,
         cache: Path | None = None,
@@ -93,16 +94,11 @@ class BagOfWords(Encoder):
             raise ValueError(
                 f"encoder.weights must be auto or pretrained for word vectors. Got {weights} instead."
             )
-        if weighting not in get_args(Weighting):
-            raise ValueError(
-                f"encoder.weighting must be one of {', '.join(get_args(Weighting))}. Got {weighting} instead."
-            )
-        if sif_a <= 0:
-            raise ValueError(f"encoder.sif_a must be a positive number. Got {sif_a} instead.")
         if require_mask_token:
             raise UnfitError(
-                "objective.mlm_weight needs a mask token, and bag_of_words has none: "
-                "choose another encoder or objective.mlm_weight=0."
+                "The objective predicts masked words, and bag_of_words has no mask token: choose another encoder, "
+                "or train without them (objective.mlm_weight=0, if there is another loss)"
+                + ("." if vectors or path else ", and with encoder.vectors=<file of word vectors>.")
             )
         if path is not None:
             table = self._open(Path(path).expanduser())

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from data.batch import Tokens
 from data.errors import UserError
 from data.grouping import length_groups
+from data.schema import validated
 from data.token_format import TokenFormat
 from encoders import inference
 from encoders.kernels import PRECISIONS, Precision
@@ -67,6 +68,10 @@ class Encoder(nn.Module, ABC):
     reads_order: bool = True
     computes_padding: bool = False
     precision: Precision = "fp32"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        validated(cls, "encoder")
 
     @abstractmethod
     def forward(self, tokens: Tokens) -> Encoding:

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from torch import nn
 
+from data.ranges import Below1, Count, Width
+from encoders.base import NO_LIMIT
 from encoders.layout import write_lstm
-from encoders.recurrent import Recurrent, Shape
+from encoders.recurrent import Layers, Recurrent, Shape, Words
 
 
 class BiLSTMMax(Recurrent):
@@ -51,18 +54,18 @@ class BiLSTMMax(Recurrent):
     def __init__(
         self,
         *,
-        hidden: int = 2048,
-        layers: int = 1,
-        word_size: int = 300,
-        vocab_size: int = 50_000,
-        min_count: int = 2,
+        hidden: Width = 2048,
+        layers: Layers = 1,
+        word_size: Width = 300,
+        vocab_size: Words = 50_000,
+        min_count: Count = 2,
         lowercase: bool = False,
         vectors: str | None = None,
         train_vectors: bool = True,
-        dropout: float = 0.0,
+        dropout: Below1 = 0.0,
         weights: Literal["auto", "random", "pretrained"] = "auto",
         path: str | None = None,
-        max_length: int | None = None,
+        max_length: Annotated[int, Field(ge=1, le=NO_LIMIT)] | None = None,
         texts: Callable[[], Iterable[str]] | None = None,
         texts_key: Callable[[], str] | None = None,
         cache: Path | None = None,

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from tokenizers import processors
 from torch import Tensor, nn
 
+from data.ranges import Below1, Count, Width
+from encoders.base import NO_LIMIT
 from encoders.pooling import pool
-from encoders.recurrent import Recurrent, Shape
+from encoders.recurrent import Layers, Recurrent, Shape, Words
 
 Summary = Literal["last", "max"]
 WORD_RANGE = 0.1  # first word vectors are uniform within it, as in the published program
@@ -59,20 +62,20 @@ class GRU(Recurrent):
     def __init__(
         self,
         *,
-        hidden: int = 750,
-        layers: int = 1,
+        hidden: Width = 750,
+        layers: Layers = 1,
         bidirectional: bool = True,
         summary: Summary | None = None,
-        word_size: int = 512,
-        vocab_size: int = 80_000,
-        min_count: int = 2,
+        word_size: Width = 512,
+        vocab_size: Words = 80_000,
+        min_count: Count = 2,
         lowercase: bool = True,
         vectors: str | None = None,
         train_vectors: bool = True,
-        dropout: float = 0.3,
+        dropout: Below1 = 0.3,
         weights: Literal["auto", "random", "pretrained"] = "auto",
         path: str | None = None,
-        max_length: int | None = None,
+        max_length: Annotated[int, Field(ge=3, le=NO_LIMIT)] | None = None,  # <s>, a word, </s>
         texts: Callable[[], Iterable[str]] | None = None,
         texts_key: Callable[[], str] | None = None,
         cache: Path | None = None,
@@ -80,12 +83,6 @@ class GRU(Recurrent):
         require_mask_token: bool = False,
         device: torch.device | str | None = None,
     ) -> None:
-        if max_length is not None and max_length < 3:
-            raise ValueError(
-                f"encoder.max_length must be at least 3: <s>, a word, </s>. Got {max_length} instead."
-            )
-        if summary not in (None, *get_args(Summary)):
-            raise ValueError(f"encoder.summary must be one of last, max. Got {summary} instead.")
         super().__init__(
             Shape(hidden=hidden, layers=layers, word_size=word_size, bidirectional=bidirectional),
             vocab_size=vocab_size,

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 from tokenizers import processors
 from torch import nn
 
+from data.ranges import Below1, Count, Width
+from encoders.base import NO_LIMIT
 from encoders.layout import write_lstm
-from encoders.recurrent import Recurrent, Shape
+from encoders.recurrent import Layers, Recurrent, Shape, Words
 
 
 class LSTM(Recurrent):
@@ -60,18 +63,18 @@ class LSTM(Recurrent):
     def __init__(
         self,
         *,
-        hidden: int = 4096,
-        layers: int = 1,
-        word_size: int = 512,
-        vocab_size: int = 50_000,
-        min_count: int = 2,
+        hidden: Width = 4096,
+        layers: Layers = 1,
+        word_size: Width = 512,
+        vocab_size: Words = 50_000,
+        min_count: Count = 2,
         lowercase: bool = False,
         vectors: str | None = None,
         train_vectors: bool = True,
-        dropout: float = 0.0,
+        dropout: Below1 = 0.0,
         weights: Literal["auto", "random", "pretrained"] = "auto",
         path: str | None = None,
-        max_length: int | None = None,
+        max_length: Annotated[int, Field(ge=2, le=NO_LIMIT)] | None = None,  # <s>, a word
         texts: Callable[[], Iterable[str]] | None = None,
         texts_key: Callable[[], str] | None = None,
         cache: Path | None = None,
@@ -79,8 +82,6 @@ class LSTM(Recurrent):
         require_mask_token: bool = False,
         device: torch.device | str | None = None,
     ) -> None:
-        if max_length is not None and max_length < 2:
-            raise ValueError(f"encoder.max_length must be at least 2: <s>, a word. Got {max_length} instead.")
         super().__init__(
             Shape(hidden=hidden, layers=layers, word_size=word_size, bidirectional=False),
             vocab_size=vocab_size,

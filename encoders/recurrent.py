@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from data.batch import Tokens, to_device
 from data.errors import UserError
 from data.files import write_json
-from data.ranges import COUNT, WIDEST, require_range
+from data.ranges import COUNT
 from data.token_format import TokenFormat, separator
 from data.vectors import WordVectors
 from encoders import folder as folders
@@ -34,6 +34,9 @@ from encoders.pooling import pool
 
 HEAD = "mlm_head.safetensors"
 WORDS, NETWORK = "emb_layer.weight", "encoder."  # sentence-transformers' names
+
+Layers = Annotated[int, Field(ge=1, le=folders.MOST_COUNT)]
+Words = Annotated[int, Field(ge=6, le=COUNT)]  # of a vocabulary, five special tokens included
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +109,7 @@ class Recurrent(Encoder):
         device: torch.device | str | None,
     ) -> None:
         super().__init__()
-        _check(shape, vocab_size, min_count, dropout, weights, path, max_length)
+        _check(weights, path)
         self.coverage: str | None = None
         self.pooling = self.ways[0]
         self.head: WordHead | None = None
@@ -373,25 +376,7 @@ def _stacked(number: int, name: str) -> str:
     return NETWORK + name.replace("_l0", f"_l{number}")
 
 
-def _check(
-    shape: Shape,
-    vocab_size: int,
-    min_count: int,
-    dropout: float,
-    weights: str,
-    path: str | None,
-    max_length: int | None,
-) -> None:
-    require_range("encoder.hidden", shape.hidden, 1, WIDEST)
-    require_range("encoder.layers", shape.layers, 1, folders.MOST_COUNT)
-    require_range("encoder.word_size", shape.word_size, 1, WIDEST)
-    require_range("encoder.vocab_size", vocab_size, 6, COUNT)  # five of them special tokens
-    require_range("encoder.min_count", min_count, 1, COUNT)
-    require_range("encoder.max_length", max_length, 1, NO_LIMIT)
-    if not 0 <= dropout < 1:
-        raise ValueError(f"encoder.dropout must be at least 0 and below 1. Got {dropout} instead.")
-    if weights not in ("auto", "random", "pretrained"):
-        raise ValueError(f"encoder.weights must be one of auto, random, pretrained. Got {weights} instead.")
+def _check(weights: str, path: str | None) -> None:
     if weights == "random" and path is not None:
         raise ValueError(
             "encoder.path names trained weights, and weights=random wants none: leave one of them out."

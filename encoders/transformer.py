@@ -7,16 +7,17 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from data.batch import Tokens
 from data.errors import UserError
 from data.files import write_json
-from data.ranges import require_range
+from data.ranges import Below1
 from encoders import cooccurrence, kernels, models, offline, pooler, random_start, varlen
 from encoders import folder as folders
 from encoders.base import NO_LIMIT, Encoder, Encoding
@@ -79,12 +80,12 @@ class Transformer(Encoder):
         path: str | None = None,
         pooling: Literal["mean", "cls", "max", "last"] | None = None,
         weights: Literal["auto", "pretrained", "random"] = "auto",
-        max_length: int | None = None,
+        max_length: Annotated[int, Field(ge=8, le=NO_LIMIT)] | None = None,
         shape: Mapping[str, Any] | None = None,
         heads: Literal["random", "neighbours"] = "random",
         words: Literal["random", "cooccurrence"] = "random",
         vocab_size: int = 8192,
-        dropout: float | None = None,
+        dropout: Below1 | None = None,
         attention: str | None = None,
         texts: Callable[[], Iterable[str]] | None = None,
         texts_key: Callable[[], str] | None = None,
@@ -95,7 +96,7 @@ class Transformer(Encoder):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        _check(name, path, pooling, weights, max_length, shape, heads, words, dropout)
+        _check(name, path, weights, shape, heads, words)
         models.check_attention(attention)
         model_type = None if path else (shape or {}).get("model_type") or offline.family(name or "")
         if require_mask_token and model_type and not offline.has_masked_lm(model_type):
@@ -361,26 +362,14 @@ def _linear_weights(module: nn.Module) -> int:
 def _check(
     name: str | None,
     path: str | None,
-    pooling: str | None,
     weights: str,
-    max_length: int | None,
     shape: Mapping[str, Any] | None,
     heads: str,
     words: str,
-    dropout: float | None,
 ) -> None:
-    if pooling is not None and pooling not in POOLINGS:
-        raise ValueError(f"encoder.pooling must be one of {', '.join(POOLINGS)}. Got {pooling} instead.")
-    if weights not in ("auto", "pretrained", "random"):
-        raise ValueError(f"encoder.weights must be one of auto, pretrained, random. Got {weights} instead.")
     for key, begin, other in (("words", words, "cooccurrence"), ("heads", heads, "neighbours")):
-        if begin not in ("random", other):
-            raise ValueError(f"encoder.{key} must be random or {other}. Got {begin} instead.")
         if begin == other and weights != "random":
             raise ValueError(f"encoder.{key}={other} is how a random start begins: say weights=random too.")
-    require_range("encoder.max_length", max_length, 8, NO_LIMIT)
-    if dropout is not None and not 0 <= dropout < 1:
-        raise ValueError(f"encoder.dropout must be at least 0 and below 1. Got {dropout} instead.")
     if weights == "random" and not shape:
         raise ValueError("encoder.shape must say how large a random model is to be. Got nothing instead.")
     if weights == "random" and path is not None:

@@ -1,4 +1,4 @@
-"""Command lines of commands that start runs: which keys are the command's own, and which are for the runs."""
+"""Command lines of commands that start runs: keys of the command itself, and overrides for its runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from yaml import YAMLError
 
 from data.errors import UserError
 from experiments import signatures
-from experiments.compose import COMPONENTS, one_line_errors
+from experiments.command_line import one_line_errors
+from experiments.compose import COMPONENTS
 from experiments.overrides import key_of
 from experiments.settings import Settings
 
@@ -22,7 +23,7 @@ OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"
 
 
 def run(command: Callable[[list[str]], int], file: Path) -> int:
-    """The status of ``command`` on the command line; ``--help`` shows ``file``, the commented YAML of its keys."""
+    """Runs ``command`` and returns its status; ``--help`` shows ``file``, the commented YAML of its keys."""
     if {"--help", "-h"} & {*sys.argv[1:]}:
         print(file.read_text(encoding="utf-8").rstrip())
         return 0
@@ -38,15 +39,15 @@ def read(
     lists: Collection[str] = (),
     texts: Collection[str] = (),
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values of the command's own keys, and the overrides for its runs.
+    """Returns the values of the command's own keys, and the overrides for its runs.
 
     Args:
         arguments: of the command line, each key=value.
         schema: the dataclass of the command's keys; "a.b=1" sets one value of a mapping.
         file: YAML of their defaults.
-        reserved: keys of runs that the command sets itself, and how it is asked for them.
+        reserved: keys of runs that the command sets itself, and what to write instead.
         lists: keys whose one value is a list of one.
-        texts: which of them are of texts, in which a comma parts nothing.
+        texts: which of these hold texts, in which a comma does not separate values.
 
     Raises:
         UserError: with one line for each fault.

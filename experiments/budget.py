@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-import torch
+from pydantic import Field
 
-from data.ranges import COUNT, MOST, require_range
+from data.ranges import COUNT, Count, Size
+from data.schema import require
 
-LENGTHS = {"flops": 1e30, "tokens": COUNT, "steps": COUNT, "epochs": COUNT}  # the most of each
+if TYPE_CHECKING:
+    import torch  # takes seconds, and only ``flops_per_second`` needs it
+
+Amount = Annotated[float, Field(gt=0, le=COUNT)]
 EFFICIENCY = 0.5  # of training against a plain matrix product; for the estimate alone
 
 
@@ -31,21 +36,18 @@ class Budget:
         ValueError: if a value is not positive, or all four lengths are None.
     """
 
-    flops: float | None = None
-    tokens: float | None = None
-    steps: int | None = None
-    epochs: float | None = None
-    min_span: int
-    max_span: int
-    documents: int
-    sentences: int
-    min_tokens: int | None = None
+    flops: Annotated[float, Field(gt=0, le=1e30)] | None = None
+    tokens: Amount | None = None
+    steps: Count | None = None
+    epochs: Amount | None = None
+    min_span: Size
+    max_span: Size
+    documents: Size
+    sentences: Size
+    min_tokens: Size | None = None
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None and value <= 0:
-                raise ValueError(f"budget.{name} must be a positive number. Got {value} instead.")
-            require_range(f"budget.{name}", value, 0, LENGTHS.get(name, MOST))
+        require(type(self), vars(self), "budget")
         if all(value is None for value in (self.flops, self.tokens, self.steps, self.epochs)):
             raise ValueError("One of budget.steps, budget.tokens, budget.epochs and budget.flops must be set.")
 
@@ -75,6 +77,8 @@ class Plan:
 
 def flops_per_second(device: torch.device, dtype: torch.dtype, seconds: float = 0.3) -> float:
     """What a matrix product reaches here, measured for about ``seconds``."""
+    import torch
+
     size = 4096 if device.type == "cuda" else 1024
     a = torch.ones(size, size, device=device, dtype=dtype)
 

@@ -1,20 +1,16 @@
-"""From the command line to a checked configuration: every fault is named at once, a line each, status 2."""
+"""Composes configurations from overrides, checks them against all constructors at once, and makes commands."""
 
 from __future__ import annotations
 
-import errno
 import functools
 import math
 import os
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import hydra
-from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
@@ -22,23 +18,32 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from data.display import printable
 from data.errors import UserError
 from data.files import read_json, read_yaml
 from experiments import signatures
-from experiments.children import BEGUN_HERE, terminations
-from experiments.overrides import CONFIGS, choice_of, compose, first_line, guess, key_of, ours, sieve, typed
+from experiments.command_line import INFORMING, Ended, one_line_errors, split
+from experiments.overrides import (
+    CONFIGS,
+    choice_of,
+    compose,
+    first_line,
+    guess,
+    key_of,
+    ours,
+    sieve,
+    typed,
+    unreadable,
+)
 from experiments.settings import EvaluationSettings, Settings
 from experiments.sweeps import Failure, run_sweep, told_elsewhere
 
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
 COMPONENTS = ("objective", "encoder", "corpus", "budget", "optimizer", "schedule")
-ALONE_SECONDS = 5.0
 SEVERAL = "encoders.concatenated.Concatenated"  # of objectives that train several encoders, of any class
 # The keys of a configuration that have no default where a run reads them.
 NEEDED = {*COMPONENTS, "names", "checkpoint", "accumulation", "gradient_norm", "seed"}
-UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
+LIGHT, HEAVY = ("corpus", "schedule", "budget", "evaluation"), ("optimizer", "objective", "encoder")  # to import
 Schema = type[EvaluationSettings]
 # What may differ when a run goes on; the cache is never that of its folder, which may come from a stranger.
 RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "trackers")
@@ -49,7 +54,8 @@ def command(
 ) -> Callable[[Callable[[dict[str, Any]], None]], Callable[[], None]]:
     """Makes a Hydra command of a function, which gets the resolved configuration as a plain dictionary.
 
-    In a sweep, what the user can mend ends one job alone: the others still run, and the status is 2 at the end.
+    In a sweep, an error that the user can mend ends one job only: the others still run, and the status is 2 at the
+    end.
 
     Args:
         name: of its YAML in ``configs``.
@@ -71,35 +77,57 @@ def command(
             return None
 
         def main() -> None:
-            arguments = get_args_parser().parse_args()
-            told = arguments.help or arguments.hydra_help or arguments.info or arguments.shell_completion
             with one_line_errors():
-                if not told:
-                    check_all(_jobs(arguments.overrides, arguments.multirun), name, schema)
-            if told or not arguments.multirun:
-                hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(job)()
+                flags, overrides = split(sys.argv[1:])
+                if {"--help", "-h"} & {*flags}:
+                    print(_help(overrides, name))
+                    return
+                multirun = bool({"--multirun", "-m"} & {*flags})
+                values: dict[str, Any] = {}
+                if multirun:
+                    check_all(_jobs(overrides), name, schema)
+                elif not {*flags} & INFORMING:
+                    values = check(overrides, name, schema, present=True)
+            if multirun:
+                done = run_sweep(CONFIGS, name, job, overrides)
+                for line in told_elsewhere(done):
+                    print(line, file=sys.stderr)
+                if any(one.failure for one in done):
+                    sys.exit(2)
                 return
-            done = run_sweep(CONFIGS, name, job, arguments.overrides)
-            for line in told_elsewhere(done):
-                print(line, file=sys.stderr)
-            if any(one.failure for one in done):
-                sys.exit(2)
+
+            @functools.wraps(task)
+            def once(config: DictConfig) -> None:
+                with one_line_errors():
+                    task(values)
+
+            sys.argv[1:] = [*flags, *overrides]
+            hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(once)()
 
         return main
 
     return decorate
 
 
-class Ended(SystemExit):
-    """The end of a command that has told its ``line``."""
+def _help(overrides: list[str], name: str) -> str:
+    from experiments.help import described  # late: most commands do without
 
-    def __init__(self, status: int, line: str = "") -> None:
-        super().__init__(status)
-        self.line = line
+    try:
+        return described(overrides, name)
+    except (HydraException, OmegaConfBaseException):
+        return described([], name)
 
 
-def check(overrides: list[str], name: str = "run", schema: Schema | None = None) -> dict[str, Any]:
-    """The configuration that ``overrides`` (as on the command line) make; ``name`` and ``schema`` as above.
+def check(
+    overrides: list[str], name: str = "run", schema: Schema | None = None, *, present: bool = False
+) -> dict[str, Any]:
+    """Returns the configuration that ``overrides`` make.
+
+    Args:
+        overrides: as on the command line.
+        name, schema: as ``command`` has them.
+        present: whether the models that it names must be on this machine; runs that are planned may name those of
+            runs before them.
 
     Raises:
         UserError: with one line for each fault.
@@ -107,25 +135,30 @@ def check(overrides: list[str], name: str = "run", schema: Schema | None = None)
     try:
         config = compose(overrides, name)
     except (HydraException, OmegaConfBaseException):
-        for text in overrides:
-            if text.startswith("resume=") and text != "resume=null":  # its objective may have other keys
-                _only_beside_resume(Path(text.partition("=")[2]), overrides)
-        good, found = sieve(overrides, name)
-        if any(text.lstrip("+~").startswith("encoder") for text in {*overrides} - {*good}):
-            good = [text for text in good if not text.startswith("warm_start=")]  # of a kind that is not known
+        raise UserError(*_refused(overrides, name, schema)) from None
+    return _checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=present)
+
+
+def _refused(overrides: list[str], name: str, schema: Schema | None) -> Iterator[str]:
+    """Yields the faults of a command line that Hydra refuses, then those of what is left of it."""
+    for text in overrides:
+        if text.startswith("resume=") and text != "resume=null":  # its objective may have other keys
+            _only_beside_resume(Path(text.partition("=")[2]), overrides)
+    good, found = sieve(overrides, name)
+    yield from found
+    bad = {*overrides} - {*good}
+    if any(text.lstrip("+~").startswith("encoder") for text in bad):
+        good = [text for text in good if not text.startswith("warm_start=")]  # the encoder to start is not known
+    refused = {key_of(text) for text in bad}
+    try:
         config = compose(good, name)
-        refused = {key_of(text) for text in {*overrides} - {*good}}
-        try:
-            _checked(config, dict(config.hydra.runtime.choices), good, schema)
-        except UserError as error:
-            found += [line for line in str(error).split("\n") if line.removesuffix(" is not set.") not in refused]
-        raise UserError(*found) from None
-    choices = dict(config.hydra.runtime.choices)
-    return _checked(config, choices, overrides, schema)
+        _checked(config, dict(config.hydra.runtime.choices), good, schema, faulty=True)
+    except UserError as error:
+        yield from (line for line in str(error).split("\n") if line.removesuffix(" is not set.") not in refused)
 
 
 def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | None = None) -> None:
-    """Checks several lists of overrides, and tells the faults of all of them, each once."""
+    """Checks several lists of overrides, and reports the faults of all of them, each once."""
     found: dict[str, None] = {}
     for overrides in jobs:
         try:
@@ -137,9 +170,23 @@ def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | Non
 
 
 def _checked(
-    config: DictConfig, choices: Mapping[str, Any], overrides: list[str], schema: Schema | None
+    config: DictConfig,
+    choices: Mapping[str, Any],
+    overrides: list[str],
+    schema: Schema | None,
+    *,
+    faulty: bool = False,
+    present: bool = False,
 ) -> dict[str, Any]:
-    """``config`` resolved, held against all constructors; of a run that is resumed, what it was started with.
+    """Returns ``config`` resolved and checked against all constructors; to resume a run, what it was started with.
+
+    Args:
+        config: as Hydra composes it.
+        choices: of its groups.
+        overrides: that it is composed of.
+        schema: as ``command`` has it.
+        faulty: whether other faults have been found; see ``_faults``.
+        present: as ``check`` has it.
 
     Raises:
         UserError: with one line for each fault.
@@ -149,10 +196,11 @@ def _checked(
     except OmegaConfBaseException as error:
         raise UserError(first_line(error)) from None
     if schema is not None:
-        found = list(signatures.faults(schema, values))
-        if found := found or list(_trial(lambda: schema.of(values))):
+        found = list(signatures.faults(schema, values)) or list(_trial(lambda: schema.of(values)))
+        if found := found or list(_absent(values) if present else ()):
             raise UserError(*found)
         return values
+    absent: list[str] = []
     if resume := _text(values, "resume"):
         values = _resumed(Path(resume), values, overrides)
     else:
@@ -162,7 +210,8 @@ def _checked(
             values["names"]["encoder"] = Path(path).name
         if folder := _text(values, "warm_start"):
             values["names"]["encoder"] = _started_from(Path(folder), own, values["names"]["encoder"])
-    found = list(_faults(values))
+        absent += _absent(values) if present else ()
+    found = [*absent, *_faults(values, overrides, faulty=faulty, absent=absent)]
     if found:
         raise UserError(*[f"resume={resume}: {found[0]}"] if resume else found)
     return values
@@ -174,63 +223,20 @@ def _text(values: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-@contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turns what a user can mend into its line and exit status 2, and an interrupt into 130; no traceback."""
-    first = os.environ.get("RANK", "0") == "0"
-    try:
-        with terminations():
-            yield
-    except UserError as error:
-        message, status = str(error), error.status if BEGUN_HERE in os.environ else UserError.status
-    except KeyboardInterrupt as error:
-        status, message = 130, str(error) or "Interrupted."
-    except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
-            raise
-        status = 2
-        message = (
-            "Out of memory. In training objective.cache_chunk=<tokens embedded at a time, 8192 say> bounds it and "
-            "gives the same gradient; budget.documents= and budget.max_span= make smaller batches. device=cpu "
-            "needs no GPU."
-        )
-    except OSError as error:
-        if error.filename is None and error.errno not in UNWRITABLE:
-            raise
-        status = 2
-        message = printable(f"Cannot read or write {error.filename or 'a file'}: {error.strerror}.")
-    else:
-        return
-    if not first and status != 130:
-        # Mostly all processes have the same error: the first one prints it, and the others are ended. One that is
-        # still there after a while is the only one with it.
-        time.sleep(ALONE_SECONDS)
-        first = True
-    if first:
-        print(message, file=sys.stderr)
-    raise Ended(status, message)
-
-
-def _jobs(overrides: list[str], multirun: bool) -> Iterator[list[str]]:
-    """What to check of a sweep: each value of each swept key, beside the first values of the others."""
-    if not multirun:
-        yield overrides
-        return
-    try:
-        parsed = OverridesParser.create().parse_overrides(overrides)
-        swept = [
-            [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
-            if override.is_sweep_override()
-            and not isinstance(override.value(), str)
-            and override.is_discrete_sweep()
-            else [text]
-            for override, text in zip(parsed, overrides, strict=True)
-        ]
-    except HydraException as error:
-        raise UserError(first_line(error)) from None
+def _jobs(overrides: list[str]) -> Iterator[list[str]]:
+    """Yields what to check of a sweep: each value of each swept key, beside the first values of the others."""
+    if bad := unreadable(overrides):
+        raise UserError(*bad.values())
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    swept = [
+        [f"{one.get_key_element()}={value}" for value in one.sweep_string_iterator()]
+        if one.is_sweep_override() and not isinstance(one.value(), str) and one.is_discrete_sweep()
+        else [text]
+        for one, text in zip(parsed, overrides, strict=True)
+    ]
     jobs = math.prod(map(len, swept))
-    for override, text, values in zip(parsed, overrides, swept, strict=True):
-        shared = override.key_or_group == "run_dir" and override.value() is not None and "${" not in text
+    for one, text, values in zip(parsed, overrides, swept, strict=True):
+        shared = one.key_or_group == "run_dir" and one.value() is not None and "${" not in text
         if shared and len(values) < jobs:
             hint = "leave it out, or name the folders by a key, as in 'run_dir=runs/${seed}'"
             raise UserError(f"{text}: the runs of a sweep cannot share a folder: {hint}.")
@@ -241,34 +247,74 @@ def _jobs(overrides: list[str], multirun: bool) -> Iterator[list[str]]:
             yield [*first[:place], value, *first[place + 1 :]]
 
 
-def _faults(config: dict[str, Any]) -> Iterator[str]:
-    """One line for each key, type and value in ``config`` that its constructor would not take."""
+def _absent(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a line for each folder or file of models and SentEval that is not there, before heavy imports."""
+    own, evaluation = (
+        {} if not isinstance(config.get(k), Mapping) else config[k] for k in ("encoder", "evaluation")
+    )
+    warm = _text(config, "warm_start")
+    model, path = _text(config, "model"), _text(own, "path")
+    if warm and not Path(warm).is_dir():
+        yield f"warm_start={warm}: there is no such folder."
+    if path and not warm and not Path(path).expanduser().is_dir():
+        yield f"encoder.path: there is no folder {path}."
+    for key in ("vectors", "counts"):
+        if (file := _text(own, key)) and not warm and not Path(file).expanduser().is_file():
+            yield f"encoder.{key}: there is no file {file}."
+    for key in ("data", "probing"):
+        if (folder := _text(evaluation, key)) and not Path(folder).is_dir():
+            yield f"evaluation.{key}={folder}: there is no such folder."
+    # What is no path may be a model of the hub, as "organisation/name".
+    if model and not Path(model).expanduser().exists() and (model[0] in "/.~" or model.count("/") > 1):
+        yield f"There is no encoder's folder {model}."
+
+
+def _faults(
+    config: dict[str, Any], overrides: list[str], *, faulty: bool, absent: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yields one line for each key, type and value in ``config`` that its constructor would not take.
+
+    Components whose constructors take seconds to import come last. Once there is a fault (``faulty``, or one of
+    ``absent``), only those of them are checked that an override sets a value of: the values in YAMLs are tested.
+    """
     known = {*Settings.__dataclass_fields__, *COMPONENTS, "evaluation", "names"}
-    for key in config.keys() - known:
-        yield f"{key}: no such key.{guess(key, known)}"
+    found = {"": [f"{key}: no such key.{guess(key, known)}" for key in config.keys() - known]}
     settings = {key: config[key] for key in Settings.__dataclass_fields__ if key in config}
-    found = list(signatures.faults(Settings, settings))
-    yield from found or _trial(lambda: Settings.of(config))
-    for name in (*COMPONENTS, "evaluation"):
-        node = config.get(name)
-        if not node:
-            if name != "evaluation":
-                yield f"{name} is not set."
-            continue
-        if not isinstance(node, Mapping):
-            yield f"{name} must be a mapping, as {{key: value}}. Got {node!r} instead."
-            continue
-        try:
-            target = signatures.locate(node.get("_target_"), name)
-        except UserError as error:
-            yield f"{name}: {error}"
-            continue
-        found = list(signatures.faults(target, signatures.arguments(node), name))
-        yield from found
-        if not found and name not in LATE:
-            checkpoint = config.get("checkpoint") if name == "objective" else None
-            metric = checkpoint.get("metric") if isinstance(checkpoint, Mapping) else None
-            yield from _trial(functools.partial(_build, node, name, metric))
+    found[""] += list(signatures.faults(Settings, settings)) or list(_trial(lambda: Settings.of(config)))
+    given = {group for group, dot, _ in (key_of(text).partition(".") for text in overrides) if dot}
+    if "budget" in given:
+        given.add("objective")  # whose sizes come from it
+    if any(line.startswith("encoder.") for line in absent):
+        given.discard("encoder")
+    faulty = faulty or bool(absent)
+    for name in (*LIGHT, *HEAVY):
+        if name in LIGHT or name in given or not (faulty or any(found.values())):
+            found[name] = list(_component(config, name))
+    for name in ("", *COMPONENTS, "evaluation"):
+        yield from found.get(name, ())
+
+
+def _component(config: dict[str, Any], name: str) -> Iterator[str]:
+    """Yields the faults of one component."""
+    node = config.get(name)
+    if not node:
+        if name != "evaluation":
+            yield f"{name} is not set."
+        return
+    if not isinstance(node, Mapping):
+        yield f"{name} must be a mapping, as {{key: value}}. Got {node!r} instead."
+        return
+    try:
+        target = signatures.locate(node.get("_target_"), name)
+    except UserError as error:
+        yield f"{name}: {error}"
+        return
+    found = list(signatures.faults(target, signatures.arguments(node), name))
+    yield from found
+    if not found and name not in LATE:
+        checkpoint = config.get("checkpoint") if name == "objective" else None
+        metric = checkpoint.get("metric") if isinstance(checkpoint, Mapping) else None
+        yield from _trial(functools.partial(_build, node, name, metric))
 
 
 def _build(node: Mapping[str, Any], name: str, metric: str | None) -> None:
@@ -331,15 +377,10 @@ def _started_from(folder: Path, encoder: Mapping[str, Any], name: str) -> str:
 
 def _only_beside_resume(folder: Path, overrides: list[str]) -> set[str]:
     """The keys of ``overrides``, all of which may differ when the run in ``folder`` goes on."""
-    given = set(map(key_of, overrides))
+    given = {key for key in map(key_of, overrides) if not key.startswith("hydra")}
     if refused := sorted(given - set(RESUME_KEYS)):
         raise UserError(
             f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "
             f"{', '.join(RESUME_KEYS[1:])} may be given. {typed('warm_start', folder)} begins a changed one."
         )
     return given
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    text = str(error)
-    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text

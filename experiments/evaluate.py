@@ -1,4 +1,4 @@
-"""Judges an encoder or an ensemble on SentEval, or embeds a file: ``python experiments/evaluate.py --help``."""
+"""Evaluates an encoder or an ensemble on SentEval, or embeds a file: ``python experiments/evaluate.py --help``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hydra.types import RunMode
 from experiments import compose
 from experiments.settings import EvaluationSettings
 
-results: list[Path] = []  # of a sweep, which ends with one table of all
+results: list[Path] = []  # of a sweep, which ends with one table of them all
 
 
 @compose.command("evaluate", EvaluationSettings)
 def main(config: dict[str, Any]) -> None:
-    from experiments import judging  # late: what it imports takes seconds, and mistakes are told before
+    from experiments import judging  # late: its imports take seconds, and mistakes are reported before
 
     settings = EvaluationSettings.of(config)
     if settings.embed is not None:
@@ -35,7 +35,7 @@ def main(config: dict[str, Any]) -> None:
 if __name__ == "__main__":
     try:
         main()
-    finally:  # where one of a sweep was refused, those that were judged are compared nevertheless
+    finally:  # if one of a sweep was refused, the others are compared nevertheless
         if len(results) > 1:
             from experiments import judging
 

@@ -11,6 +11,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from data.ranges import Below1, Positive, Weight
+from data.schema import require
 from encoders.base import Encoder
 
 Start = Literal["trained", "bundled", "untrained"]  # published weights, small ones trained here, just drawn
@@ -38,15 +40,11 @@ class Optimizer(ABC):
         weight_decay: of all parameters but biases and normalisation gains (those with fewer than two axes).
     """
 
-    lr: float | None
-    weight_decay: float = 0.0
+    lr: Positive | None
+    weight_decay: Weight = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if name.startswith("lr") and value is not None and value <= 0:
-                raise ValueError(f"optimizer.{name} must be a positive number. Got {value} instead.")
-        if self.weight_decay < 0:
-            raise ValueError(f"optimizer.weight_decay must not be negative. Got {self.weight_decay} instead.")
+        require(type(self), vars(self), "optimizer")
 
     def rate(self, start: Start) -> tuple[float, str]:
         """The peak learning rate of weights that begin as ``start`` says, and the key that sets it."""
@@ -90,22 +88,15 @@ class Moments(Optimizer):
         betas, eps: as in Adam's paper.
     """
 
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"optimizer.betas must be at least 0 and below 1. Got {list(self.betas)} instead.")
-        if self.eps <= 0:
-            raise ValueError(f"optimizer.eps must be a positive number. Got {self.eps} instead.")
+    betas: tuple[Below1, Below1] = (0.9, 0.999)
+    eps: Positive = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adam(Moments):
     """Adam (Kingma & Ba 2015), fused; weight decay is an L2 term of the gradient."""
 
-    lr: float
+    lr: Positive
 
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         betas = self.betas[0], self.betas[1]  # a configuration has a list
@@ -127,10 +118,10 @@ class AdamW(Moments):
             p <- p - lr * m / (sqrt(v) + eps), m and v uncorrected.
     """
 
-    lr: float | None = None
-    lr_trained: float = 5e-5
-    lr_bundled: float = 5e-4
-    lr_untrained: float = 5e-4
+    lr: Positive | None = None
+    lr_trained: Positive = 5e-5
+    lr_bundled: Positive = 5e-4
+    lr_untrained: Positive = 5e-4
     correct_bias: bool = True
 
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
@@ -223,13 +214,8 @@ class SGD(Optimizer):
         momentum: 0 for none.
     """
 
-    lr: float
-    momentum: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"optimizer.momentum must be at least 0 and below 1. Got {self.momentum} instead.")
+    lr: Positive
+    momentum: Below1 = 0.0
 
     def make(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         return torch.optim.SGD(groups, momentum=self.momentum, fused=True)

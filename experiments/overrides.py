@@ -1,10 +1,10 @@
-"""The command line's overrides: what Hydra makes of them, and on each that it does not take a line that helps."""
+"""Overrides on the command line: composes a configuration from them, and explains each that Hydra refuses."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,10 @@ NO_CHOICES = ("figure", "hydra")  # folders of CONFIGS whose YAMLs are no choice
 
 
 def compose(overrides: list[str], name: str) -> DictConfig:
-    """What Hydra makes of ``overrides`` and ``name``.yaml, its own part among it.
+    """Composes ``name``.yaml and ``overrides``; Hydra's own part is in the key "hydra".
 
     Raises:
-        HydraException, OmegaConfBaseException: where it does not take them.
+        HydraException, OmegaConfBaseException: if Hydra refuses them.
     """
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
         try:
@@ -76,63 +76,78 @@ def typed(key: str, value: Any) -> str:
     return shlex.quote(override(key, value))
 
 
-def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
-    """The overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
-    groups = {*_groups()} if name == "run" else set()
-    good: list[str] = []
-    found: list[str] = []
-    first = groups | {"experiment"}
-    parser, readable = OverridesParser.create(), list[str]()
-    for text in sorted(overrides, key=lambda text: text.split("=")[0].lstrip("+") not in first):
+def searched(overrides: Iterable[str]) -> list[Path]:
+    """Returns the folders of configurations: the suite's, and those that hydra.searchpath names."""
+    places = [CONFIGS]
+    for text in overrides:
+        if key_of(text) == "hydra.searchpath":
+            with suppress(HydraException):
+                value = OverridesParser.create().parse_override(text).value()
+                named = [str(getattr(one, "text", one)) for one in (value if isinstance(value, list) else [])]
+                places += [Path(one.removeprefix("file://")) for one in named]
+    return places
+
+
+def unreadable(overrides: Iterable[str]) -> dict[str, str]:
+    """Returns a message for each override that is not of Hydra's grammar."""
+    parser, found = OverridesParser.create(), {}
+    for text in overrides:
         try:
             parser.parse_override(text)
-            readable.append(text)
         except HydraException:
-            found.append(f"{text}: " + (f"such text is {_cured(text)}" if "=" in text else NO_FORM))
-    with suppress(HydraException, OmegaConfBaseException):  # composing them one by one takes seconds
+            key, equals, value = text.partition("=")
+            if value.startswith("~"):  # between quotes the shell would not replace it
+                found[text] = f"{text}: write the folder out: {typed(key, Path(value).expanduser())}"
+            else:
+                found[text] = f"{text}: " + (f"such text {_cured(text)}" if equals else NO_FORM)
+    return found
+
+
+def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
+    """Returns the overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
+    places = searched(overrides)
+    known = {*groups(places)} if name == "run" else set()
+    bad = unreadable(overrides)
+    first = known | {"experiment", "hydra.searchpath"}
+    readable = sorted((text for text in overrides if text not in bad), key=lambda text: key_of(text) not in first)
+    with suppress(HydraException, OmegaConfBaseException):
         compose(readable, name)
-        return readable, found
+        return readable, [*bad.values()]
+    good, found = list[str](), [*bad.values()]
     for text in readable:
         try:
             compose([*good, text], name)
             good.append(text)
         except (HydraException, OmegaConfBaseException) as error:
             keys = {*_dotted(OmegaConf.to_container(ours(compose(good, name))))}
-            found.append(_explain(text, error, groups, keys))
+            found.append(_explain(text, error, known, keys, places))
     return good, found
 
 
 def _cured(text: str) -> str:
-    """Returns the end of a message: the override ``text``, which Hydra cannot read, as it can be typed."""
+    """Returns the end of a message: how the override ``text``, which Hydra cannot read, is to be typed."""
     start, _, value = text.partition("=")
     shown = "['a, b', c]" if value[:1] in ("[", "{") else quoted(value)
-    return f"quoted, and again for the shell: {shlex.quote(f'{start}={shown}')}."
+    return f"must be quoted, once for Hydra and again for the shell: {shlex.quote(f'{start}={shown}')}"
 
 
-def _groups() -> dict[str, list[str]]:
-    """The groups that a run is composed of, and the names in each."""
+def groups(places: Iterable[Path] = (CONFIGS,)) -> dict[str, list[str]]:
+    """Returns the groups that a run is composed of, and the names in each."""
     found: dict[str, list[str]] = {}
-    for path in sorted(CONFIGS.rglob("*.yaml")):
-        inside = path.relative_to(CONFIGS)
-        if len(inside.parts) > 1 and inside.parts[0] not in NO_CHOICES:
-            found.setdefault(inside.parent.as_posix(), []).append(inside.stem)
+    for place in places:
+        for path in sorted(place.rglob("*.yaml")):
+            inside = path.relative_to(place)
+            if len(inside.parts) > 1 and inside.parts[0] not in NO_CHOICES:
+                found.setdefault(inside.parent.as_posix(), []).append(inside.stem)
     return found
 
 
-def _groups_told() -> str:
-    """For --help: Hydra's own $APP_CONFIG_GROUPS would name the figures too."""
-    return "".join(f"{group}: {', '.join(names)}\n" for group, names in _groups().items())
-
-
-OmegaConf.register_new_resolver("groups_of_a_run", _groups_told, replace=True)
-
-
-def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> str:
-    """One line on why Hydra does not accept the override ``text``."""
+def _explain(text: str, error: Exception, groups: set[str], keys: set[str], places: Sequence[Path]) -> str:
+    """Returns one line on why Hydra refuses the override ``text``."""
     key, equals, value = text.lstrip("+~").partition("=")
     if not equals:
         return f"{text}: {NO_FORM}"
-    if key == "experiment" and {*value.split(",")} <= {*options(key)}:
+    if key == "experiment" and {*value.split(",")} <= {*options(key, places)}:
         if not text.startswith("+"):
             return f"{text}: an experiment is added; write +{text}."
         return (
@@ -143,37 +158,42 @@ def _explain(text: str, error: Exception, groups: set[str], keys: set[str]) -> s
     if key == "experiment":
         if value in options("figure"):
             return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
-        return f"{text}: no such experiment.{guess(value, options(key))} There are {', '.join(options(key))}."
+        names = options(key, places)
+        return f"{text}: no such experiment.{guess(value, names)} There are {', '.join(names)}."
     if key == "hydra/launcher":
         return (
             f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and submitit, and "
             "docs/at-scale.md says where Ray's is from."
         )
-    if key in groups and value not in (names := options(key)):
+    if key in groups and value not in (names := options(key, places)):
         if "," in value and {*value.split(",")} <= {*names}:
             return f"{text}: several values to run one by one need -m."
         return f"{text}: no such {key}.{guess(value, names)} There are {', '.join(names)}."
     known = keys | {group for group in groups if not group.startswith("experiment/")}
     if key not in known:
         group, _, name = key.partition(".")
-        if name and group in groups and (having := _having(group, name)):
+        if name and group in groups and (having := _having(group, name, places)):
             return f"{key}: this {group} has no such key; it is one of {', '.join(having)}."
         plus = groups and signatures.nearest(key, {*known, "experiment"}) == "experiment"
         return f"{key}: no such key." + (" Did you mean +experiment?" if plus else guess(key, known))
     if "," in value and "Ambiguous value" in str(error):
-        text_hint = f"; one text is {_cured(text)}" if re.search(r"[^\d.,e+-]", value) else "."
+        text_hint = f"; one text {_cured(text)}" if re.search(r"[^\d.,e+-]", value) else "."
         return f"{text}: a list has brackets, {key}=[{value}]; several values to run one by one need -m{text_hint}"
     return f"{text}: {first_line(error)}"
 
 
-def options(group: str) -> list[str]:
-    """The names in a folder of YAMLs, "declutr/small" of those in a folder inside."""
-    files = sorted((CONFIGS / group).rglob("*.yaml"))
-    return [path.relative_to(CONFIGS / group).with_suffix("").as_posix() for path in files]
+def options(group: str, places: Iterable[Path] = (CONFIGS,)) -> list[str]:
+    """Returns the names in a folder of YAMLs, "declutr/small" of those in a folder inside."""
+    found = [
+        path.relative_to(place / group).with_suffix("").as_posix()
+        for place in places
+        for path in sorted((place / group).rglob("*.yaml"))
+    ]
+    return list(dict.fromkeys(found))
 
 
 def choice_of(encoder: str, name: str) -> str:
-    """What ``encoder=`` is given for an encoder of this dotted class: its ``name`` where that is a choice."""
+    """Returns what ``encoder=`` is given for an encoder of a dotted class: its ``name`` where that is a choice."""
     classes = {}
     for option in options("encoder"):
         own = yaml.safe_load((CONFIGS / "encoder" / f"{option}.yaml").read_text(encoding="utf-8"))
@@ -183,10 +203,10 @@ def choice_of(encoder: str, name: str) -> str:
     return str(classes.get(encoder, "<its kind>"))
 
 
-def _having(group: str, name: str) -> list[str]:
-    """Which choices of ``group`` have a key of this (dotted) name: "corpus=text"."""
+def _having(group: str, name: str, places: Sequence[Path]) -> list[str]:
+    """Returns the choices of ``group`` that have a key of this (dotted) name: "corpus=text"."""
     found = []
-    for option in options(group):
+    for option in options(group, places):
         try:
             chosen = compose([f"{group}={option}"], "run")
         except (HydraException, OmegaConfBaseException):
@@ -197,7 +217,7 @@ def _having(group: str, name: str) -> list[str]:
 
 
 def guess(word: str, known: Iterable[str]) -> str:
-    """What may have been meant: the closest name, or a dotted one with the closest last part."""
+    """Returns "Did you mean ...?" for the closest name, or a dotted one with the closest last part; else ""."""
     known = sorted(known)
     group, dot, own = word.rpartition(".")
     last = {name.rpartition(".")[2]: name for name in reversed(known)}
@@ -209,7 +229,7 @@ def guess(word: str, known: Iterable[str]) -> str:
 
 
 def _dotted(node: Any, path: str = "") -> Iterator[str]:
-    """The dotted names of all keys below ``node``."""
+    """Yields the dotted names of all keys below ``node``."""
     if isinstance(node, Mapping):
         for key, value in node.items():
             name = f"{path}.{key}" if path else str(key)

@@ -14,7 +14,7 @@ from experiments import compose
 
 @compose.command()
 def main(config: dict[str, Any]) -> None:
-    from experiments import launch  # late: what it imports takes seconds, and mistakes are reported before
+    from experiments import launch  # late: its imports take seconds, and mistakes are reported before
 
     launch.run(config)
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from data.ranges import Below1, Factor, Proportion, Weight
+from data.schema import require
 
 
 def slanted_triangular(step: int, total: int, *, cut: float, ratio: float) -> float:
@@ -36,6 +41,9 @@ class Schedule(ABC):
     heeds_dev: ClassVar[bool] = False
     stop = 0.0
 
+    def __post_init__(self) -> None:
+        require(type(self), vars(self), "schedule")
+
     @abstractmethod
     def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
         """Share of the peak learning rate.
@@ -62,15 +70,9 @@ class SlantedTriangular(Schedule):
         ValueError: if cut lies not between 0 and 1, or ratio is below 1.
     """
 
-    cut: float = 0.1
-    ratio: float = 32.0
+    cut: Proportion = 0.1
+    ratio: Annotated[float, Field(ge=1)] = 32.0
     total: Literal["steps", "instances"] = "steps"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.cut < 1:
-            raise ValueError(f"schedule.cut must lie between 0 and 1. Got {self.cut} instead.")
-        if self.ratio < 1:
-            raise ValueError(f"schedule.ratio must be at least 1. Got {self.ratio} instead.")
 
     def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
         total = steps if self.total == "steps" else steps * examples
@@ -85,11 +87,7 @@ class Linear(Schedule):
         ValueError: if warm_up is negative, or 1 and more.
     """
 
-    warm_up: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.warm_up < 1:
-            raise ValueError(f"schedule.warm_up must be at least 0 and below 1. Got {self.warm_up} instead.")
+    warm_up: Below1 = 0.1
 
     def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
         return linear(step, steps, warm_up=self.warm_up)
@@ -146,16 +144,9 @@ class Annealed(Schedule):
     """
 
     heeds_dev: ClassVar[bool] = True
-    decay: float = 0.99
-    drop: float = 0.2
-    stop: float = 1e-5
-
-    def __post_init__(self) -> None:
-        for name in ("decay", "drop"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"schedule.{name} must lie in (0, 1]. Got {getattr(self, name)} instead.")
-        if self.stop < 0:
-            raise ValueError(f"schedule.stop must not be negative. Got {self.stop} instead.")
+    decay: Factor = 0.99
+    drop: Factor = 0.2
+    stop: Weight = 1e-5
 
     def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
         return self.decay**epoch * self.drop**drops

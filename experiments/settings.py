@@ -1,111 +1,103 @@
-"""The keys of ``run.yaml`` that belong to no component, and those of ``evaluate.yaml``: types, limits."""
+"""Types and ranges of the keys of ``run.yaml`` that belong to no component, and of those of ``evaluate.yaml``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
-from data.ranges import COUNT, MOST, SEED, THREADS, WIDEST, require_range
+from data.ranges import THREADS, WIDEST, Below1, Count, Positive, Seed, Size, SizeOrZero, Threads
+from data.schema import require
 from data.sentences import Sentences
 
 FOLDS = 1000  # of cross-validation: each trains a classifier
-GPU_WORKERS = 4  # processes that draw batches, of each that trains on a GPU; on a CPU they would take its cores
-LOG_EVERY, GPU_LOG_EVERY = 10, 50  # steps; each look waits for the device
+GPU_WORKERS = (
+    4  # processes that prepare batches for each one that trains on a GPU; on a CPU they would take its cores
+)
+LOG_EVERY, GPU_LOG_EVERY = 10, 50  # steps; each write waits for the device
 FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 BUNDLED = Path(__file__).resolve().parents[1] / "encoders" / "checkpoints"  # offline.CHECKPOINTS, without torch
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointSettings:
-    """When checkpoints are written and which are kept.
+    """Settings of checkpoints: when they are written and which are kept.
 
     Attributes:
         every: steps between two; None: ten in a run.
-        keep_last: how many of the newest are kept; the best one is kept besides.
-        metric, mode: which dev metric decides what is best, and whether "min" or "max" is; None: the first of
+        keep_last: how many of the newest are kept, besides the best one.
+        metric, mode: the dev metric by which one is best, and whether its "min" or "max" is; None: the first of
             the objective's loss parts (dev_contrastive for declutr).
-        export: the weights that are exported and judged, "last" (as published) or "best".
+        export: the weights that are exported and evaluated, "last" (as published) or "best".
     """
 
-    every: int | None = None
-    keep_last: int = 2
+    every: Count | None = None
+    keep_last: Count = 2
     metric: str | None = None
     mode: Literal["min", "max"] = "min"
     export: Literal["last", "best"] = "last"
 
     def __post_init__(self) -> None:
-        require_range("checkpoint.every", self.every, 1, COUNT)
-        require_range("checkpoint.keep_last", self.keep_last, 1, COUNT)
+        require(type(self), vars(self), "checkpoint")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a run runs, whatever is trained; ``configs/run.yaml`` says what each key means."""
+    """Settings of a run, whatever it trains; ``configs/run.yaml`` describes each key."""
 
     weights: Literal["auto", "pretrained", "random"] = "auto"
-    seed: int = 1
+    seed: Seed = 1
     run_dir: str | None = None
     resume: str | None = None
     warm_start: str | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     deterministic: bool = False
-    processes: int | None = None
-    threads: int | None = None
-    workers: int | None = None
-    accumulation: int = 1
-    gradient_norm: float = 1.0
-    log_every: int | None = None
-    dev_every: int | None = None
-    dev_batches: int | None = None
+    processes: Threads | None = None
+    threads: Threads | None = None
+    workers: Annotated[int, Field(ge=0, le=THREADS)] | None = None
+    accumulation: Size = 1
+    gradient_norm: Positive = 1.0
+    log_every: Count | None = None
+    dev_every: Count | None = None
+    dev_batches: Size | None = None
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
     sentences: Sentences = field(default_factory=Sentences)
     trackers: list[Literal["tensorboard", "wandb"]] = field(default_factory=list)
     cache: str = ".cache"
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            ("processes", 1, THREADS),
-            ("threads", 1, THREADS),
-            ("workers", 0, THREADS),
-            ("seed", 0, SEED),
-            ("accumulation", 1, MOST),
-            ("dev_batches", 1, MOST),
-            ("log_every", 1, COUNT),
-            ("dev_every", 1, COUNT),
-        ):
-            require_range(name, getattr(self, name), least, most)
-        if self.gradient_norm <= 0:
-            raise ValueError(f"gradient_norm must be a positive number. Got {self.gradient_norm} instead.")
+        require(type(self), vars(self))
 
     def workers_for(self, device: str) -> int:
-        """Returns how many processes draw batches ahead of training on ``device``, a type of torch's."""
+        """Returns how many processes prepare batches during training on a type of ``device`` of torch's."""
         if self.workers is not None:
             return self.workers
-        from data.tokenising import cores  # late: it takes seconds
+        from data.tokenising import cores  # late: its imports take seconds
 
         return min(GPU_WORKERS, cores()) if device == "cuda" else 0
 
     def log_every_for(self, device: str) -> int:
-        """Returns the steps between two flushes of the log in training on ``device``, a type of torch's."""
+        """Returns the steps between two writes of the log in training on a type of ``device`` of torch's."""
         return self.log_every or (GPU_LOG_EVERY if device == "cuda" else LOG_EVERY)
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> Settings:
-        """The settings among the keys of a whole configuration."""
+        """Makes the settings from a whole configuration, whose other keys are left out."""
         values = {name: config[name] for name in cls.__dataclass_fields__ if name in config}
         nested = {"checkpoint": CheckpointSettings(**config["checkpoint"])}
         return cls(**values | nested | {"sentences": Sentences(**config.get("sentences") or {})})
 
 
 def _meant(model: str) -> str | None:
-    """The name or run folder that is close to ``model``, if that is neither one nor a folder.
+    """Returns the name or run folder that is close to ``model``, if that is neither one nor a folder.
 
-    A name of the hub looks like a folder's, so a folder's neighbours are asked alone where they are runs.
+    A name on the hub looks like a folder, so only the runs beside a folder are taken for close to it.
     """
     place = Path(model)
     names = {*FIXED, *(folder.name for folder in BUNDLED.iterdir())}
@@ -122,7 +114,7 @@ def _meant(model: str) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class WordVectorSettings:
-    """Of ``model=bag_of_words``; ``encoders.bag_of_words.BagOfWords`` says what each means."""
+    """Settings of ``model=bag_of_words``; ``encoders.bag_of_words.BagOfWords`` describes them."""
 
     vectors: str | None = None
     lowercase: bool = False
@@ -132,36 +124,31 @@ class WordVectorSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """What ``evaluate.py`` judges, on what and how; ``configs/evaluate.yaml`` says what each key means."""
+    """Settings of an evaluation; ``configs/evaluate.yaml`` describes each key."""
 
     model: str = ""
     ensemble: list[str] | None = None
     pooling: Literal["mean", "cls", "max", "last", "pooler"] | None = None
-    layers: int | None = None
+    layers: SizeOrZero | None = None
     encoder: WordVectorSettings = field(default_factory=WordVectorSettings)
     data: str | None = None
     probing: str | None = None
     tasks: list[str] | str | None = None
     protocol: str = "default"
-    hidden: int | None = None
-    dropout: float | None = None
-    folds: int | None = None
+    hidden: Annotated[int, Field(ge=0, le=WIDEST)] | None = None
+    dropout: Below1 | None = None
+    folds: Annotated[int, Field(ge=2, le=FOLDS)] | None = None
     out: str | None = None
     embed: str | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
-    threads: int | None = None
+    threads: Threads | None = None
     cache: str = ".cache"
 
     def __post_init__(self) -> None:
-        require_range("threads", self.threads, 1, THREADS)
+        require(type(self), vars(self))
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
-        require_range("hidden", self.hidden, 0, WIDEST)
-        require_range("layers", self.layers, 0)
-        require_range("folds", self.folds, 2, FOLDS)
-        if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1. Got {self.dropout} instead.")
         if self.dropout and not (self.hidden or PROTOCOLS[self.protocol].classifier.hidden):
             raise ValueError("dropout needs a hidden layer: hidden=<units>.")
         if PROTOCOLS[self.protocol].poolings and (self.model in FIXED or self.pooling is not None):
@@ -191,15 +178,13 @@ class EvaluationSettings:
             raise ValueError("precision=tf32 needs a CUDA GPU: use fp32 or bf16.")
 
     def _check_what(self) -> None:
-        """One model, or an ensemble of results, for which all is decided that concerns a model."""
+        """Requires one model, or an ensemble of results, to which settings of a model do not apply."""
         if self.ensemble is None:
             if not self.model:
                 raise ValueError("model is not set.")
             return
         if self.model:
-            raise ValueError(
-                "model= and ensemble= exclude each other: an ensemble is made of results that are there."
-            )
+            raise ValueError("model= and ensemble= exclude each other: an ensemble is made of finished results.")
         if len({Path(one).resolve() for one in self.ensemble}) < max(2, len(self.ensemble)):
             raise ValueError(
                 "ensemble must name two or more folders of results, each once, as in ensemble=[a,b]. "
@@ -210,11 +195,11 @@ class EvaluationSettings:
         alone = ("pooling", "layers", "data", "probing", "hidden", "dropout", "folds", "embed")
         if given := [key for key in alone if getattr(self, key) is not None]:
             raise ValueError(
-                f"{', '.join(given)}: an ensemble is judged as its members were; only tasks= goes with it."
+                f"{', '.join(given)}: an ensemble is evaluated as its members were; only tasks= goes with it."
             )
 
     def _check_paths(self) -> None:
-        """Tells what is not there before anything is imported that takes seconds."""
+        """Refuses paths that do not exist, before anything is imported that takes seconds."""
         if Path(self.model).is_file():
             raise ValueError(
                 f"model={self.model} is a file: word vectors go by model=bag_of_words encoder.vectors=<file>."
@@ -234,5 +219,5 @@ class EvaluationSettings:
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> EvaluationSettings:
-        """The settings of a whole configuration."""
+        """Makes the settings from a whole configuration."""
         return cls(**config | {"encoder": WordVectorSettings(**config["encoder"])})

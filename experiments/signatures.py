@@ -1,18 +1,17 @@
-"""Holds a configuration against the constructors it names: their typed, keyword-only signatures are its schema."""
+"""Checks a configuration against the typed, keyword-only signatures of the constructors that it names."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import inspect
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from inspect import isabstract
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from data.errors import UserError
-from data.schema import mismatch
+from data.schema import fault
 
 # Each component of a configuration names a subclass of its base class: from the base's module, or from any in its
 # package where that module is called base.
@@ -31,8 +30,8 @@ MISSING = "???"  # OmegaConf's sign for a value that the user must give
 def locate(target: Any, component: str | None = None) -> Any:
     """Returns the class or function that a ``_target_`` names, e.g. ``objectives.declutr.Declutr``.
 
-    Run folders are passed on, and what their config.yaml names is called: only what can be ``component`` of a
-    configuration (None: any of them) is taken, and no module is imported that cannot hold it.
+    Run folders are passed on, and their config.yaml names what is called: only what can be the ``component`` of a
+    configuration (None: any of them) is returned, and no module is imported that cannot hold it.
 
     Raises:
         UserError: if there is no such class or function.
@@ -61,7 +60,7 @@ def _may_hold(module: str, base: str) -> bool:
 
 
 def build(node: Mapping[str, Any], component: str | None = None, **extra: Any) -> Any:
-    """Returns what ``node["_target_"]`` names: a function, or a class called with the other keys and ``extra``."""
+    """Returns the function that ``node["_target_"]`` names, or its class called with the other keys."""
     target = locate(node["_target_"], component)
     return target(**arguments(node) | extra) if inspect.isclass(target) else target
 
@@ -90,7 +89,7 @@ def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = ""
             yield f"{name} must not be empty."
         elif isinstance(value, Mapping) and (inner := _schema(hints.get(key))):
             yield from faults(inner, value, name)
-        elif key in hints and (message := _type_fault(hints[key], value)):
+        elif key in hints and (message := fault(hints[key], value)):
             yield f"{name} {message}"
     for key, parameter in parameters.items():
         if parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY and key not in values:
@@ -110,20 +109,13 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def _schema(hint: Any) -> Callable[..., Any] | None:
-    """What takes the keys of a mapping as its arguments, among ``hint`` and its alternatives.
+    """Returns what takes the keys of a mapping as its arguments, among ``hint`` and its alternatives.
 
     That is a dataclass, or the class in Annotated[Mapping[str, Any], <class>].
     """
     for kind in (hint, *get_args(hint)):
-        if get_origin(kind) is Annotated:
+        if get_origin(kind) is Annotated and inspect.isclass(get_args(kind)[1]):
             return get_args(kind)[1]
         if isinstance(kind, type) and is_dataclass(kind):
             return kind
     return None
-
-
-def _type_fault(hint: Any, value: Any) -> str | None:
-    if isinstance(value, float) and not math.isfinite(value):  # which every comparison with a bound lets pass
-        return f"must be a finite number. Got {value} instead."
-    found = mismatch(hint, value)
-    return f"{found[1]}. Got {'null' if value is None else repr(value)} instead." if found else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
@@ -17,12 +17,14 @@ from torch import Tensor, nn
 from data.batch import Batch
 from data.errors import UnfitError
 from data.loader import Drawer, Units
+from data.schema import validated
 from data.selection import Selection
-from data.sources.base import Source
+from data.sources.base import Part, Source
 from data.store import TokenStore
 from data.token_format import TokenFormat
 from encoders.base import Encoder
 
+PARTS: tuple[Part, ...] = ("train", "dev")
 # Name of a buffer that says what the weights of its module are about (a vocabulary, say): where a run begins with
 # those of another one, weights are taken over from under an equal mark alone.
 MARK = "mark"
@@ -55,6 +57,8 @@ class Needs:
         encoders: encoders of the configured kind that are trained beside each other and give one concatenated
             vector (``encoders.concatenated``).
         order: whether its classes differ in the order of the tokens alone.
+        shorter: returns the settings with which units of a number of tokens would do, as "key=value"; "" if there
+            are none.
     """
 
     unit: Literal["document", "sentence"] = "document"
@@ -63,6 +67,7 @@ class Needs:
     mask_token: bool = False
     encoders: int = 1
     order: bool = False
+    shorter: Callable[[int], str] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -117,8 +122,9 @@ class Task(Drawer, Protocol):
 class Objective(nn.Module, ABC):
     """Base of all objectives.
 
-    The constructor takes hyperparameters alone (keyword-only, typed: it is the schema of the YAML) and
-    checks them; ``build`` makes the parts that depend on the encoder. Parts are dropped at export.
+    The constructor takes hyperparameters only, as keywords: it is the schema of the YAML. Its annotations hold
+    their ranges (``data.ranges``), which are checked before it runs. ``build`` makes the parts that depend on the
+    encoder; they are dropped at export.
 
     Attributes:
         batch_size: examples of one micro-batch over all processes.
@@ -127,6 +133,10 @@ class Objective(nn.Module, ABC):
 
     batch_size: int
     citation: str = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        validated(cls, "objective")
 
     @property
     @abstractmethod
@@ -154,9 +164,16 @@ class Objective(nn.Module, ABC):
         """
         found = {}
         for name, task in self.tasks.items():
-            least, different = task.needs.min_tokens, task.needs.different_tokens
-            train = corpus.store.select("train", min_tokens=least, different_tokens=different)
-            dev = corpus.store.select("dev", min_tokens=least, different_tokens=different)
+            needs = task.needs
+            train, dev = (
+                corpus.store.select(
+                    part,
+                    min_tokens=needs.min_tokens,
+                    different_tokens=needs.different_tokens,
+                    shorter=needs.shorter,
+                )
+                for part in PARTS
+            )
             found[name] = Material(corpus.store, train, dev)
         return found
 

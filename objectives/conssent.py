@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from torch.nn import functional as F
 from data.batch import Batch, Tokens
 from data.errors import UserError
 from data.loader import Units
-from data.ranges import MOST, WIDEST, require_range
+from data.ranges import Proportion, Size, Width
 from data.token_format import TokenFormat
 from data.views import perturbations
 from data.views.perturbations import Noise
@@ -93,35 +93,22 @@ class ConsSent(Objective):
     def __init__(
         self,
         *,
-        batch_size: int = 64,
+        batch_size: Size = 64,
         task: TaskName = "D",
-        k: int = 5,
-        consistent: float = 0.5,
+        k: Size = 5,
+        consistent: Proportion = 0.5,
         noise: NoiseName = "unigram",
         nonlinearity: Nonlinearity = "none",
-        classifier_width: int = 512,
+        classifier_width: Width = 512,
     ) -> None:
         super().__init__()
-        for name, choice, choices in (
-            ("task", task, get_args(TaskName)),
-            ("noise", noise, get_args(NoiseName)),
-            ("nonlinearity", nonlinearity, get_args(Nonlinearity)),
-        ):
-            if choice not in choices:
-                raise ValueError(f"objective.{name} must be one of {', '.join(choices)}. Got {choice!r} instead.")
-        for name, value, least, most in (
-            ("k", k, 1 if task in ("D", "I", "R") else 2, MOST),
-            ("batch_size", batch_size, 1, MOST),
-            ("classifier_width", classifier_width, 1, WIDEST),
-        ):
-            require_range(f"objective.{name}", value, least, most)
+        if task not in ("D", "I", "R") and k < 2:
+            raise ValueError(f"objective.k must be at least 2 for task {task}. Got {k} instead.")
         if task in PAIRS and k > batch_size:
             raise ValueError(
                 f"objective.k must not exceed objective.batch_size ({batch_size}): the parts to choose among are "
                 f"those of one batch. Got {k} instead."
             )
-        if not 0 < consistent < 1:
-            raise ValueError(f"objective.consistent must lie between 0 and 1. Got {consistent} instead.")
         self.batch_size = batch_size
         self.task: TaskName = task
         self.k = k
@@ -142,7 +129,18 @@ class ConsSent(Objective):
     def needs(self) -> Needs:
         least = {"D": self.k + 1, "P": self.k, "I": 1, "R": self.k, "C": 3, "N": 2}[self.task]
         permutes = self.task == "P"
-        return Needs(unit="sentence", min_tokens=least, different_tokens=permutes, order=permutes)
+        return Needs(
+            unit="sentence",
+            min_tokens=least,
+            different_tokens=permutes,
+            order=permutes,
+            shorter=self._shorter,
+        )
+
+    def _shorter(self, tokens: int) -> str:
+        """Returns the setting with which a sentence of so many tokens is long enough."""
+        k = tokens - 1 if self.task == "D" else tokens
+        return f"objective.k={k}" if self.task in ("D", "P", "R") and k >= 1 + (self.task == "P") else ""
 
     def study(self, units: Units, indices: np.ndarray) -> None:
         """Counts the tokens of the training part (of very large ones: of a sample; see ``count_tokens``)."""

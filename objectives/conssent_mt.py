@@ -28,7 +28,7 @@ from torch import nn
 
 from data.batch import Batch
 from data.loader import Units
-from data.ranges import require_range
+from data.ranges import AtLeast2, Proportion, Size, Width
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from objectives.base import Loss, Multitask, Needs
@@ -56,15 +56,14 @@ class ConsSentMT(Multitask):
     def __init__(
         self,
         *,
-        batch_size: int = 64,
-        k: int = 3,
-        consistent: float = 0.5,
+        batch_size: Size = 64,
+        k: AtLeast2 = 3,
+        consistent: Proportion = 0.5,
         noise: NoiseName = "unigram",
         nonlinearity: Nonlinearity = "none",
-        classifier_width: int = 512,
+        classifier_width: Width = 512,
     ) -> None:
         super().__init__()
-        require_range("objective.k", k, 2)
         self.batch_size = batch_size
         self.k = k
         self._tasks: dict[str, ConsSent] = {

@@ -16,16 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from data.batch import IGNORE, Batch, Tokens, to_device
 from data.grouping import length_chunks, length_groups
-from data.ranges import require_range
+from data.ranges import Positive, Proportion, Size, SizeOrZero, Weight
 from data.token_format import TokenFormat
 from data.views.spans import Placement, SpanSampler, Strategy
 from encoders.base import Encoder
@@ -44,6 +45,9 @@ CITATION = """@inproceedings{giorgi-etal-2021-declutr,
   year = {2021},
   pages = {879--895}
 }"""
+
+# Both parameters of a beta distribution.
+Beta = Annotated[Sequence[Annotated[float, Field(gt=0, le=1e6)]], Field(min_length=2, max_length=2)]
 
 
 class Example(NamedTuple):
@@ -95,49 +99,29 @@ class Declutr(Objective):
     def __init__(
         self,
         *,
-        batch_size: int = 16,
-        anchors_per_document: int = 2,
-        positives_per_anchor: int = 2,
-        min_length: int = 32,
-        max_length: int = 512,
-        anchor_beta: Sequence[float] = (4.0, 2.0),
-        positive_beta: Sequence[float] = (2.0, 4.0),
-        gap: int | None = None,
+        batch_size: Size = 16,
+        anchors_per_document: Size = 2,
+        positives_per_anchor: Size = 2,
+        min_length: Size = 32,
+        max_length: Size = 512,
+        anchor_beta: Beta = (4.0, 2.0),
+        positive_beta: Beta = (2.0, 4.0),
+        gap: Size | None = None,
         anchors: Placement = "uniform",
         strategy: Strategy = "all",
-        min_tokens: int | None = None,
-        temperature: float = 0.05,
+        min_tokens: SizeOrZero | None = None,
+        temperature: Positive = 0.05,
         reduction: Reduction = "mean",
-        contrastive_weight: float = 1.0,
-        mlm_weight: float = 1.0,
-        mlm_probability: float = 0.15,
+        contrastive_weight: Weight = 1.0,
+        mlm_weight: Weight = 1.0,
+        mlm_probability: Proportion = 0.15,
         projection: Projection | Mapping[str, Any] | None = None,
-        memory_bank: int = 0,
-        cache_chunk: int | None = None,
-        length_groups: int = 6,
+        memory_bank: SizeOrZero = 0,
+        cache_chunk: Size | None = None,
+        length_groups: Size = 6,
         legacy_scale: bool = False,
     ) -> None:
         super().__init__()
-        for name, value, least in (
-            ("batch_size", batch_size, 1),
-            ("anchors_per_document", anchors_per_document, 1),
-            ("positives_per_anchor", positives_per_anchor, 1),
-            ("min_length", min_length, 1),
-            ("length_groups", length_groups, 1),
-            ("max_length", max_length, 1),
-            ("cache_chunk", cache_chunk, 1),
-            ("gap", gap, 1),
-            ("memory_bank", memory_bank, 0),
-            ("min_tokens", min_tokens, 0),
-        ):
-            require_range(f"objective.{name}", value, least)
-        for name, choice, choices in (
-            ("anchors", anchors, get_args(Placement)),
-            ("strategy", strategy, get_args(Strategy)),
-            ("reduction", reduction, get_args(Reduction)),
-        ):
-            if choice not in choices:
-                raise ValueError(f"objective.{name} must be one of {', '.join(choices)}. Got {choice!r} instead.")
         if min_length > max_length:
             raise ValueError(
                 f"objective.min_length must not exceed objective.max_length ({max_length}). "
@@ -148,28 +132,18 @@ class Declutr(Objective):
                 f"objective.cache_chunk counts tokens, and must not be below objective.max_length ({max_length}). "
                 f"Got {cache_chunk} instead."
             )
-        for name, pair in (("anchor_beta", anchor_beta), ("positive_beta", positive_beta)):
-            if len(pair) != 2 or min(pair) <= 0 or max(pair) > 1e6:
-                raise ValueError(f"objective.{name} must be two positive numbers. Got {list(pair)} instead.")
-        if gap is not None and gap < max(1, max_length - min_length):
+        if gap is not None and gap < max_length - min_length:
             raise ValueError(
                 f"objective.gap must be at least max_length - min_length ({max_length - min_length}), "
                 f"or anchors would run over the document's end. Got {gap} instead."
             )
-        if temperature <= 0:
-            raise ValueError(f"objective.temperature must be a positive number. Got {temperature} instead.")
-        if min(contrastive_weight, mlm_weight) < 0 or contrastive_weight + mlm_weight == 0:
-            raise ValueError(
-                "objective.contrastive_weight and objective.mlm_weight must not be negative, nor both 0. "
-                f"Got {contrastive_weight} and {mlm_weight} instead."
-            )
+        if contrastive_weight == mlm_weight == 0:
+            raise ValueError("objective.contrastive_weight and objective.mlm_weight must not both be 0.")
         if contrastive_weight and batch_size * anchors_per_document < 2:
             raise ValueError(
                 "objective.batch_size * objective.anchors_per_document must be at least 2: "
                 "one pair alone has no negatives."
             )
-        if not 0 < mlm_probability < 1:
-            raise ValueError(f"objective.mlm_probability must lie between 0 and 1. Got {mlm_probability} instead.")
         self.sampler = SpanSampler(
             anchors=anchors_per_document,
             positives=positives_per_anchor,
@@ -210,7 +184,24 @@ class Declutr(Objective):
             unit="document",
             min_tokens=max(self.sampler.min_tokens, self.min_tokens or 0),
             mask_token=self.mlm_weight > 0,
+            shorter=self._shorter,
         )
+
+    def _shorter(self, tokens: int) -> str:
+        """Returns the settings with which a document of so many tokens is long enough."""
+        sampler, settings = self.sampler, []
+        if sampler.min_tokens > tokens:
+            span = tokens // (2 * sampler.anchors)
+            if sampler.gap is not None:
+                span = min(span, tokens - sampler.gap * (sampler.anchors - 1))
+            if span < 1:
+                return ""
+            settings = [f"objective.max_length={span}"]
+            if span < sampler.min_length:
+                settings.insert(0, f"objective.min_length={span}")
+        if self.min_tokens is not None and self.min_tokens > tokens:
+            settings.append(f"objective.min_tokens={tokens}")
+        return " ".join(settings)
 
     def build(self, encoder: Encoder) -> None:
         if not self.contrastive_weight:

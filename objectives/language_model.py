@@ -25,7 +25,7 @@ from torch import nn
 from data.batch import IGNORE, Batch, Tokens
 from data.errors import UnfitError
 from data.loader import Units
-from data.ranges import require_range
+from data.ranges import Size
 from data.token_format import TokenFormat
 from data.views.perturbations import count_tokens
 from encoders.base import Encoder
@@ -59,9 +59,8 @@ class LanguageModel(Objective):
     citation = CITATION
     part_names = ("lm",)
 
-    def __init__(self, *, batch_size: int = 64) -> None:
+    def __init__(self, *, batch_size: Size = 64) -> None:
         super().__init__()
-        require_range("objective.batch_size", batch_size, 1)
         self.batch_size = batch_size
         self.mean_length = 0.0
         self.output: nn.Linear | None = None

@@ -11,11 +11,12 @@ Reimers and Gurevych (2019), "Sentence-BERT", section 3. The examples are those 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from data.ranges import Count, Size, Width
 from data.sources.inference import Inference
 from encoders.base import Encoder
 from objectives.classifiers import Classifier
@@ -84,16 +85,12 @@ class NLI(GenSen):
     def __init__(
         self,
         *,
-        batch_size: int = 64,
+        batch_size: Size = 64,
         features: Features = "infersent",
-        classifier_width: int = 512,
+        classifier_width: Width = 512,
         nli: Annotated[Mapping[str, Any], Inference] | None = None,
-        synthetic_pairs: int = 20_000,
+        synthetic_pairs: Count = 20_000,
     ) -> None:
-        if features not in get_args(Features):
-            raise ValueError(
-                f"objective.features must be one of {', '.join(get_args(Features))}. Got {features!r} instead."
-            )
         super().__init__(
             batch_size=batch_size,
             tasks=("nli",),

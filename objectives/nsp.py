@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from data.ranges import AtLeast8, Proportion, Share, Size, Weight
 from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
@@ -33,12 +34,12 @@ class NSP(SegmentPairs):
     def __init__(
         self,
         *,
-        batch_size: int = 64,
-        max_length: int = 128,
-        short: float = 0.1,
+        batch_size: Size = 64,
+        max_length: AtLeast8 = 128,
+        short: Share = 0.1,
         published: bool = False,
-        mlm_weight: float = 1.0,
-        mlm_probability: float = 0.15,
+        mlm_weight: Weight = 1.0,
+        mlm_probability: Proportion = 0.15,
     ) -> None:
         super().__init__(
             batch_size=batch_size,

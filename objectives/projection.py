@@ -13,7 +13,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from data.ranges import WIDEST, require_range
+from data.ranges import Width
+from data.schema import require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,18 +31,13 @@ class Projection:
         ValueError: if a width is not positive or the activation unknown.
     """
 
-    width: int = 128
-    hidden: int | None = None
+    width: Width = 128
+    hidden: Width | None = None
     activation: Literal["relu", "linear"] = "relu"
     bias: bool = False
 
     def __post_init__(self) -> None:
-        for name, value in (("width", self.width), ("hidden", self.hidden)):
-            require_range(f"objective.projection.{name}", value, 1, WIDEST)
-        if self.activation not in ("relu", "linear"):
-            raise ValueError(
-                f"objective.projection.activation must be relu or linear. Got {self.activation!r} instead."
-            )
+        require(type(self), vars(self), "objective.projection")
 
 
 class ProjectionHead(nn.Module):

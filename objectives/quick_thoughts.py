@@ -27,7 +27,7 @@ from torch import Tensor
 from data.batch import Batch, Tokens
 from data.errors import UserError
 from data.loader import Units
-from data.ranges import require_range
+from data.ranges import Size
 from data.token_format import TokenFormat
 from data.views.perturbations import count_tokens
 from encoders.base import Encoder
@@ -81,10 +81,8 @@ class QuickThoughts(Objective):
     citation = CITATION
     part_names = ("neighbour", "neighbour_accuracy")
 
-    def __init__(self, *, batch_size: int = 400, window: int = 1) -> None:
+    def __init__(self, *, batch_size: Size = 400, window: Size = 1) -> None:
         super().__init__()
-        require_range("objective.window", window, 1)
-        require_range("objective.batch_size", batch_size, 1)
         self.window = window
         self.batch_size = batch_size
         self.mean_length = 0.0

@@ -27,7 +27,7 @@ from torch.nn import functional as F
 from data.batch import IGNORE, Batch, Tokens
 from data.errors import UserError
 from data.randomness import FIXED, generator
-from data.ranges import require_range
+from data.ranges import AtLeast8, Proportion, Share, Size, Weight
 from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
@@ -70,21 +70,13 @@ class SegmentPairs(Objective):
     def __init__(
         self,
         *,
-        batch_size: int = 64,
-        max_length: int = 128,
-        short: float = 0.1,
-        mlm_weight: float = 1.0,
-        mlm_probability: float = 0.15,
+        batch_size: Size = 64,
+        max_length: AtLeast8 = 128,
+        short: Share = 0.1,
+        mlm_weight: Weight = 1.0,
+        mlm_probability: Proportion = 0.15,
     ) -> None:
         super().__init__()
-        for name, value, least in (("batch_size", batch_size, 1), ("max_length", max_length, 8)):
-            require_range(f"objective.{name}", value, least)
-        if not 0 <= short <= 1:
-            raise ValueError(f"objective.short must lie between 0 and 1. Got {short} instead.")
-        if mlm_weight < 0:
-            raise ValueError(f"objective.mlm_weight must not be negative. Got {mlm_weight} instead.")
-        if not 0 < mlm_probability < 1:
-            raise ValueError(f"objective.mlm_probability must lie between 0 and 1. Got {mlm_probability} instead.")
         self.batch_size = batch_size
         self.max_length = max_length
         self.short = short

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from data.batch import Batch, Tokens
 from data.errors import UnfitError
 from data.loader import Units
-from data.ranges import require_range
+from data.ranges import AtLeast2, AtLeast3, Positive
 from data.token_format import TokenFormat
 from data.views.perturbations import STUDIED
 from encoders.base import Encoder
@@ -73,12 +73,14 @@ class SimCSE(Objective):
 
     citation = CITATION
 
-    def __init__(self, *, batch_size: int = 64, temperature: float = 0.05, max_length: int = 32) -> None:
+    def __init__(
+        self,
+        *,
+        batch_size: AtLeast2 = 64,
+        temperature: Positive = 0.05,
+        max_length: AtLeast3 = 32,
+    ) -> None:
         super().__init__()
-        for name, value, least in (("batch_size", batch_size, 2), ("max_length", max_length, 3)):
-            require_range(f"objective.{name}", value, least)
-        if temperature <= 0:
-            raise ValueError(f"objective.temperature must be a positive number. Got {temperature} instead.")
         self.batch_size = batch_size
         self.temperature = temperature
         self.max_length = max_length

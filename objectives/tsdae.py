@@ -20,7 +20,7 @@ import numpy as np
 
 from data.batch import IGNORE, Batch, Tokens
 from data.loader import Units
-from data.ranges import WIDEST, require_range
+from data.ranges import Below1, Size, Width
 from data.token_format import TokenFormat
 from data.tokenizer import SPECIAL
 from data.views import words
@@ -68,19 +68,13 @@ class TSDAE(Objective):
     def __init__(
         self,
         *,
-        batch_size: int = 8,
-        deleted: float = 0.6,
-        word_size: int = 512,
-        hidden: int | None = None,
-        dropout: float = 0.3,
+        batch_size: Size = 8,
+        deleted: Below1 = 0.6,
+        word_size: Width = 512,
+        hidden: Width | None = None,
+        dropout: Below1 = 0.3,
     ) -> None:
         super().__init__()
-        require_range("objective.batch_size", batch_size, 1)
-        for name, value in (("word_size", word_size), ("hidden", hidden)):
-            require_range(f"objective.{name}", value, 1, WIDEST)
-        for share, probability in (("deleted", deleted), ("dropout", dropout)):
-            if not 0 <= probability < 1:
-                raise ValueError(f"objective.{share} must be at least 0 and below 1. Got {probability} instead.")
         self.batch_size = batch_size
         self.deleted = deleted
         self.word_size = word_size

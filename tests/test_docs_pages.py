@@ -120,7 +120,7 @@ def test_it_trains(group: str, tree: Path) -> None:
 @pytest.mark.slow
 def test_help_names_both(tree: Path) -> None:
     shown = follow(commands("encoder")[2], tree)
-    assert all(re.search(rf"^\W*{group}: .*\bmine\b", shown, re.M) for group in GROUPS), shown
+    assert all(re.search(rf"^  {group}=[^=]*\| mine\b", shown, re.M) for group in GROUPS), shown
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ EVALUATE = {
     "folds=1000000000": "folds must be at most 1000. Got 1000000000 instead.",
     f"layers={HUGE}": "layers must be at most 1048576.",
     "out=a,b": "out=a,b: a list has brackets, ",
-    "data=x (1)": "data=x (1): such text is quoted",
+    "data=x (1)": "data=x (1): such text must be quoted",
 }
 REPRODUCE = {
     "seeds=[99999999999]": "seeds must be at most 4294967295. Got 99999999999 instead.",

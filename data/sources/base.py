@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from data.errors import readable
+from data.ranges import Below1, Factor
+from data.schema import validated
 
 Part = Literal["train", "dev"]
 
@@ -42,11 +44,11 @@ class Source(ABC):
 
     name: str
 
-    def __init__(self, *, fraction: float = 1.0, dev_fraction: float = 0.05, lowercase: bool = False) -> None:
-        if not 0 < fraction <= 1:
-            raise ValueError(f"corpus.fraction must lie in (0, 1]. Got {fraction} instead.")
-        if not 0 <= dev_fraction < 1:
-            raise ValueError(f"corpus.dev_fraction must lie in [0, 1). Got {dev_fraction} instead.")
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        validated(cls, "corpus")
+
+    def __init__(self, *, fraction: Factor = 1.0, dev_fraction: Below1 = 0.05, lowercase: bool = False) -> None:
         self.fraction = fraction
         self.dev_fraction = dev_fraction
         self.lowercase = lowercase
@@ -96,6 +98,9 @@ class Source(ABC):
             text = normalise(document.text)
             if text and part_of(document.part, split_hash(document.group, text), self.dev_fraction) == "train":
                 yield text.lower() if self.lowercase else text
+
+
+validated(Source, "corpus")  # of sources without a constructor of their own
 
 
 def normalise(text: str) -> str:

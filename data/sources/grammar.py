@@ -13,15 +13,20 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from data.grammar import english, french, german
 from data.grammar.entailment import hypothesis, premises
 from data.grammar.meaning import Draw, Sentence, sentence
 from data.pairs import Pair, PairSource
 from data.randomness import SYNTHETIC, generator
+from data.ranges import Below1, Count
 from data.sources.inference import CLASSES
 from data.sources.trees import VERSION, linearised, words
+
+AnySeed = Annotated[int, Field(ge=0)]
 
 TRANSLATION, PARSING, INFERENCE = range(3)  # no two sources share their sentences
 FOLDER = Path(english.__file__).parent
@@ -43,12 +48,8 @@ class Grammar(PairSource):
     synthetic = True
     purpose: int
 
-    def __init__(self, *, pairs: int = 20_000, seed: int = 0, dev_fraction: float = 0.05) -> None:
+    def __init__(self, *, pairs: Count = 20_000, seed: AnySeed = 0, dev_fraction: Below1 = 0.05) -> None:
         super().__init__(dev_fraction=dev_fraction)
-        if pairs < 1:
-            raise ValueError(f"grammar.pairs must be at least 1. Got {pairs} instead.")
-        if seed < 0:
-            raise ValueError(f"grammar.seed must be 0 at least. Got {seed} instead.")
         self.number = pairs
         self.seed = seed
 
@@ -101,13 +102,11 @@ class GrammarTranslation(Grammar):
         self,
         *,
         language: Literal["fr", "de"],
-        pairs: int = 20_000,
-        seed: int = 0,
-        dev_fraction: float = 0.05,
+        pairs: Count = 20_000,
+        seed: AnySeed = 0,
+        dev_fraction: Below1 = 0.05,
     ) -> None:
         super().__init__(pairs=pairs, seed=seed, dev_fraction=dev_fraction)
-        if language not in ("fr", "de"):
-            raise ValueError(f"grammar.language must be fr or de. Got {language} instead.")
         self.language = language
 
     def made(self, draw: Draw) -> list[Pair]:

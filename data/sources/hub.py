@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 from huggingface_hub.errors import HTTPError, RepositoryNotFoundError, RevisionNotFoundError
+from pydantic import Field
 
 from data.errors import UserError
 from data.network import ASK_SECONDS, LOGIN, refusal, unreachable
-from data.ranges import require_range
+from data.ranges import Below1, Factor
 from data.sources.base import Document, Part, Source
 from data.sources.reading import MOST_BYTES, too_long
 from data.sources.text import BOUND, LARGEST_BOUND, pick
@@ -149,9 +150,9 @@ class Hub(Source):
         revision: str | None = None,
         group_field: str | None = None,
         document_start: str | None = None,
-        max_bytes: int = MOST_BYTES,
-        fraction: float = 1.0,
-        dev_fraction: float = 0.05,
+        max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BOUND)] = MOST_BYTES,
+        fraction: Factor = 1.0,
+        dev_fraction: Below1 = 0.05,
         lowercase: bool = False,
     ) -> None:
         super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
@@ -163,7 +164,6 @@ class Hub(Source):
             ) from error
         self.rows = Rows(dataset, subset=subset, split=split, files=files, revision=revision)
         self.field, self.group_field = field, group_field
-        require_range(BOUND, max_bytes, 1, LARGEST_BOUND)
         self.max_bytes = max_bytes
 
     @property

@@ -11,6 +11,7 @@ from typing import Any
 
 from data.errors import UserError, readable
 from data.pairs import Pair, PairSource
+from data.ranges import Below1
 from data.sources.base import Part
 from data.sources.hub import Rows
 from data.sources.reading import digest, lines, listed, located, parsed
@@ -61,7 +62,7 @@ class Inference(PairSource):
         dev_split: str | None = None,
         revision: str | None = None,
         dev_path: str | Sequence[str] | None = None,
-        dev_fraction: float = 0.05,
+        dev_fraction: Below1 = 0.05,
     ) -> None:
         super().__init__(dev_fraction=dev_fraction)
         if (path is None) == (dataset is None):

@@ -11,6 +11,7 @@ from nltk.corpus.reader import BracketParseCorpusReader, CorpusReader, Plaintext
 from nltk.corpus.util import LazyCorpusLoader
 
 from data.errors import UserError
+from data.ranges import Below1, Factor
 from data.sources.base import Document, Source
 
 CORPORA = vars(importlib.import_module("nltk.corpus"))  # a plain import gives a stand-in that has no names yet
@@ -32,7 +33,7 @@ class NltkCorpus(Source):
     name = "nltk"
 
     def __init__(
-        self, *, corpus: str, fraction: float = 1.0, dev_fraction: float = 0.05, lowercase: bool = False
+        self, *, corpus: str, fraction: Factor = 1.0, dev_fraction: Below1 = 0.05, lowercase: bool = False
     ) -> None:
         super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
         self.corpus = corpus

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from data.errors import UserError, readable
 from data.pairs import EMPTY, Pair, PairSource
+from data.ranges import Below1, Size
 from data.sources.base import Part
 from data.sources.hub import Rows
 from data.sources.reading import digest, lines, located
+
+TWO = Field(min_length=2, max_length=2)
 
 KINDS = (".txt", ".txt.gz", ".tsv", ".tsv.gz", ".gz")
 INSTEAD = "two line-aligned files (parallel.source, parallel.target) need no network"
@@ -50,16 +55,16 @@ class Parallel(PairSource):
         source: str | None = None,
         target: str | None = None,
         tsv: str | None = None,
-        columns: Sequence[int] = (1, 2),
+        columns: Annotated[Sequence[Size], TWO] = (1, 2),
         dataset: str | None = None,
         subset: str | None = None,
         split: str = "train",
         dev_split: str | None = None,
-        languages: Sequence[str] = ("en", "de"),
+        languages: Annotated[Sequence[str], TWO] = ("en", "de"),
         revision: str | None = None,
         dev_source: str | None = None,
         dev_target: str | None = None,
-        dev_fraction: float = 0.05,
+        dev_fraction: Below1 = 0.05,
     ) -> None:
         super().__init__(dev_fraction=dev_fraction)
         for prefix, one, other in ("", source, target), ("dev_", dev_source, dev_target):
@@ -76,10 +81,6 @@ class Parallel(PairSource):
             raise ValueError("parallel.dev_split and parallel.dev_source exclude each other. Got both.")
         if dev_split is not None and dataset is None:
             raise ValueError("parallel.dev_split is for a parallel.dataset. Got it without one.")
-        if len(columns) != 2 or min(columns) < 1:
-            raise ValueError(f"parallel.columns must be two numbers from 1. Got {list(columns)} instead.")
-        if len(languages) != 2:
-            raise ValueError(f"parallel.languages must be two codes. Got {list(languages)} instead.")
         self.columns = tuple(columns)
         self.languages = tuple(languages)
         held_out = dev_source is not None or dev_split is not None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
 
 from data.errors import UserError, readable, reason
-from data.ranges import require_range
+from data.ranges import Below1, Factor
 from data.sources.base import Document, Part, Source
 from data.sources.pydocs import Pydocs
 from data.sources.reading import MOST_BYTES, digest, lines, located, parsed, too_long
@@ -54,16 +56,15 @@ class Text(Source):
         group_field: str | None = None,
         dev_path: str | Sequence[str] | None = None,
         pydocs: bool = False,
-        max_bytes: int = MOST_BYTES,
-        fraction: float = 1.0,
-        dev_fraction: float = 0.05,
+        max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BOUND)] = MOST_BYTES,
+        fraction: Factor = 1.0,
+        dev_fraction: Below1 = 0.05,
         lowercase: bool = False,
     ) -> None:
         super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
         self.path = [path] if isinstance(path, str) else list(path)
         self.field = field
         self.group_field = group_field
-        require_range(BOUND, max_bytes, 1, LARGEST_BOUND)
         self.max_bytes = max_bytes
         with readable("corpus.path"):
             held_out = _files([dev_path] if isinstance(dev_path, str) else dev_path or [], "corpus.dev_path")

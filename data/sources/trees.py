@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from data.errors import UserError, readable
 from data.pairs import Pair, PairSource
+from data.ranges import Below1, Count
 from data.sources.base import Part
 from data.sources.reading import MOST_BYTES, digest, lines, listed, located, too_long
 
@@ -76,19 +77,15 @@ class Trees(PairSource):
         gold: str | Sequence[str] | None = None,
         corpus: str | None = None,
         machine: str | Sequence[str] | None = None,
-        gold_repeats: int = 5,
+        gold_repeats: Count = 5,
         dev_path: str | Sequence[str] | None = None,
         tags: Literal["normalised", "own"] = "normalised",
         function_tags: bool = False,
-        dev_fraction: float = 0.05,
+        dev_fraction: Below1 = 0.05,
     ) -> None:
         super().__init__(dev_fraction=dev_fraction)
         if (gold is None) == (corpus is None):
             raise ValueError("trees.gold or trees.corpus must be set. Got none or both of them.")
-        if gold_repeats < 1:
-            raise ValueError(f"trees.gold_repeats must be at least 1. Got {gold_repeats} instead.")
-        if tags not in ("normalised", "own"):
-            raise ValueError(f"trees.tags must be normalised or own. Got {tags} instead.")
         self.corpus = corpus
         self.gold_repeats = gold_repeats if machine is not None else 1
         self.tags = tags

@@ -17,7 +17,8 @@ from data.batch import Batch
 from data.errors import UserError
 from data.pairs import PairSource
 from data.randomness import FIXED, generator
-from data.ranges import COUNT, MOST, WIDEST, require_range
+from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
+from data.schema import require
 from data.token_format import TokenFormat
 from data.views.perturbations import STUDIED, count_tokens
 from encoders.base import Encoder
@@ -46,28 +47,17 @@ class Sizes:
         ValueError: if a value is out of its range.
     """
 
-    batch_size: int
-    max_length: int
-    vocab_size: int
-    min_count: int
-    word_size: int
-    hidden: int | None
-    dropout: float
-    classifier_width: int
+    batch_size: Size
+    max_length: AtLeast3  # a token between what begins and what ends a row
+    vocab_size: AtLeast6
+    min_count: Count
+    word_size: Width
+    hidden: Width | None
+    dropout: Below1
+    classifier_width: Width
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            ("batch_size", 1, MOST),
-            ("max_length", 3, MOST),  # a token between what begins and what ends a row
-            ("vocab_size", 6, MOST),
-            ("min_count", 1, COUNT),
-            ("word_size", 1, WIDEST),
-            ("hidden", 1, WIDEST),
-            ("classifier_width", 1, WIDEST),
-        ):
-            require_range(f"objective.{name}", getattr(self, name), least, most)
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"objective.dropout must be at least 0 and below 1. Got {self.dropout} instead.")
+        require(type(self), vars(self), "objective")
 
     @property
     def content(self) -> int:

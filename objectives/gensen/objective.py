@@ -28,7 +28,7 @@ from torch import nn
 
 from data.batch import Batch
 from data.randomness import TURN, generator
-from data.ranges import COUNT, require_range
+from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
 from data.sources.inference import Inference
 from data.sources.parallel import Parallel
 from data.sources.trees import Trees
@@ -86,30 +86,28 @@ class GenSen(Multitask):
     def __init__(
         self,
         *,
-        batch_size: int = 48,
+        batch_size: Size = 48,
         tasks: Sequence[TaskName] = TASKS,
         alpha: Mapping[str, float] | None = None,
-        nli_every: int = 10,
-        max_length: int = 90,
-        vocab_size: int = 30_000,
-        min_count: int = 2,
-        word_size: int = 512,
-        hidden: int | None = None,
-        dropout: float = 0.3,
-        classifier_width: int = 512,
+        nli_every: Count = 10,
+        max_length: AtLeast3 = 90,
+        vocab_size: AtLeast6 = 30_000,
+        min_count: Count = 2,
+        word_size: Width = 512,
+        hidden: Width | None = None,
+        dropout: Below1 = 0.3,
+        classifier_width: Width = 512,
         fr: Annotated[Mapping[str, Any], Parallel] | None = None,
         de: Annotated[Mapping[str, Any], Parallel] | None = None,
         parse: Annotated[Mapping[str, Any], Trees] | None = None,
         nli: Annotated[Mapping[str, Any], Inference] | None = None,
-        synthetic_pairs: int = 20_000,
+        synthetic_pairs: Count = 20_000,
     ) -> None:
         super().__init__()
         if not tasks or len({*tasks}) < len(tasks) or not {*tasks} <= {*TASKS}:
             raise ValueError(
                 f"objective.tasks must be some of {', '.join(TASKS)}, each once. Got {list(tasks)} instead."
             )
-        for name, value in (("nli_every", nli_every), ("synthetic_pairs", synthetic_pairs)):
-            require_range(f"objective.{name}", value, 1, COUNT)
         sizes = Sizes(
             batch_size=batch_size,
             max_length=max_length,

@@ -332,7 +332,7 @@ def test_both_languages_translate_the_same_sentences(tmp_path: Path) -> None:
 def test_refusals() -> None:
     with pytest.raises(ValueError, match=r"^grammar\.pairs must be at least 1\. Got 0 instead\.$"):
         GrammarParsing(pairs=0)
-    with pytest.raises(ValueError, match=r"^grammar\.seed must be 0 at least\. Got -1 instead\.$"):
+    with pytest.raises(ValueError, match=r"^grammar\.seed must be at least 0\. Got -1 instead\.$"):
         GrammarParsing(seed=-1)
-    with pytest.raises(ValueError, match=r"^grammar\.language must be fr or de\. Got en instead\.$"):
+    with pytest.raises(ValueError, match=r"^grammar\.language must be 'fr' or 'de'\. Got 'en' instead\.$"):
         GrammarTranslation(language="en")  # type: ignore[arg-type]

@@ -196,7 +196,9 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"^listed\.dev_fraction must lie in \[0, 1\)\. Got 1 instead\.$"):
+    with pytest.raises(
+        ValueError, match=r"^listed\.dev_fraction must be at least 0 and below 1\. Got 1 instead\.$"
+    ):
         Listed([], dev_fraction=1)
     store = opened(tmp_path, dev_fraction=0.0)
     with pytest.raises(

@@ -91,9 +91,9 @@ def test_fingerprint_depends_on_the_borders() -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"fraction": 0}, r"corpus\.fraction must lie in \(0, 1\]\. Got 0 instead\."),
-        ({"fraction": 1.1}, r"corpus\.fraction must lie in \(0, 1\]\. Got 1\.1 instead\."),
-        ({"dev_fraction": 1}, r"corpus\.dev_fraction must lie in \[0, 1\)\. Got 1 instead\."),
+        ({"fraction": 0}, r"corpus\.fraction must be above 0 and at most 1\. Got 0 instead\."),
+        ({"fraction": 1.1}, r"corpus\.fraction must be above 0 and at most 1\. Got 1\.1 instead\."),
+        ({"dev_fraction": 1}, r"corpus\.dev_fraction must be at least 0 and below 1\. Got 1 instead\."),
         ({"dev_fraction": float("nan")}, r"corpus\.dev_fraction"),
     ],
 )

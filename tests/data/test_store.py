@@ -145,8 +145,10 @@ def test_too_short_documents_are_counted(store: TokenStore) -> None:
     with pytest.raises(
         UserError,
         match=rf"None of the {part.total} train documents has the 5,000 tokens needed "
-        rf"\(longest: \d+\): lower budget\.max_span",
+        rf"\(longest: (\d+)\): add a=\1, or take a corpus of longer documents\.$",
     ):
+        store.select("train", min_tokens=5000, shorter=lambda tokens: f"a={tokens}")
+    with pytest.raises(UserError, match=r"\): take a corpus of longer documents\.$"):
         store.select("train", min_tokens=5000)
 
 

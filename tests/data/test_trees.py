@@ -154,8 +154,8 @@ def test_own_held_out_trees(tmp_path: Path) -> None:
         ({}, r"^trees\.gold or trees\.corpus must be set\."),
         ({"gold": "a", "corpus": "treebank"}, r"^trees\.gold or trees\.corpus must be set\."),
         ({"gold": "a", "gold_repeats": 0}, r"^trees\.gold_repeats must be at least 1\. Got 0 instead\.$"),
-        ({"gold": "a", "tags": "no"}, r"^trees\.tags must be normalised or own\. Got no instead\.$"),
-        ({"gold": "a", "dev_fraction": -1}, r"^trees\.dev_fraction must lie in"),
+        ({"gold": "a", "tags": "no"}, r"^trees\.tags must be 'normalised' or 'own'\. Got 'no' instead\.$"),
+        ({"gold": "a", "dev_fraction": -1}, r"^trees\.dev_fraction must be at least 0 and below 1"),
     ],
 )
 def test_refusals(options: dict[str, Any], message: str) -> None:

@@ -149,8 +149,10 @@ def test_a_saved_one_replaces_an_encoder_alone(encoder: BagOfWords, tmp_path: Pa
 
 def test_what_cannot_work_is_refused(encoder: BagOfWords, tmp_path: Path) -> None:
     words = file(tmp_path)
-    with pytest.raises(UserError, match="needs a mask token, and bag_of_words has none"):
+    with pytest.raises(UserError, match=r"bag_of_words has no mask token: choose .*if there is another loss\)\.$"):
         BagOfWords(vectors=words, require_mask_token=True)
+    with pytest.raises(UserError, match=r"another loss\), and with encoder\.vectors=<file of word vectors>\.$"):
+        BagOfWords(require_mask_token=True)
     with pytest.raises(
         ValueError, match=r"encoder\.vectors must be a file of word vectors\. Got nothing instead\."
     ):

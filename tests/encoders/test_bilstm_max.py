@@ -198,7 +198,10 @@ def test_real_words_and_vectors(tmp_path: Path) -> None:
         ({"min_count": 0}, r"encoder\.min_count must be at least 1\. Got 0 instead\."),
         ({"max_length": 0}, r"encoder\.max_length must be at least 1\. Got 0 instead\."),
         ({"dropout": 1.0}, r"encoder\.dropout must be at least 0 and below 1\. Got 1\.0 instead\."),
-        ({"weights": "glove"}, r"encoder\.weights must be one of auto, random, pretrained\. Got glove instead\."),
+        (
+            {"weights": "glove"},
+            r"encoder\.weights must be 'auto', 'random' or 'pretrained'\. Got 'glove' instead\.",
+        ),
         ({"weights": "pretrained"}, r"encoder\.path must name an encoder's folder where weights=pretrained"),
         (
             {"weights": "random", "path": "a"},

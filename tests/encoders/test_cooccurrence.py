@@ -92,7 +92,7 @@ def test_places_of_heads_that_look_at_neighbours_hold_no_words(tokenizer) -> Non
 
 @pytest.mark.parametrize("key", ["words", "heads"])
 def test_a_start_is_asked_of_random_weights_alone(key: str) -> None:
-    with pytest.raises(ValueError, match=f"encoder.{key} must be random or .*. Got learned instead"):
+    with pytest.raises(ValueError, match=f"encoder.{key} must be 'random' or '.*'. Got 'learned' instead"):
         Transformer(name=BUNDLED, weights="random", shape={"model_type": "roberta"}, **{key: "learned"})  # type: ignore[arg-type]
     other = {"words": "cooccurrence", "heads": "neighbours"}[key]
     with pytest.raises(

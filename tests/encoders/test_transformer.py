@@ -237,10 +237,10 @@ def test_pretrained_head_is_used(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({}, "encoder.name, encoder.path or encoder.shape must be given. Got none of them."),
-        ({"pooling": "median"}, "encoder.pooling must be one of mean, cls, max, last. Got median instead."),
+        ({"pooling": "median"}, "encoder.pooling must be 'mean', 'cls', 'max' or 'last'. Got 'median' instead."),
         ({"dropout": 1.0}, "encoder.dropout must be at least 0 and below 1. Got 1.0 instead."),
         ({"max_length": 2}, "encoder.max_length must be at least 8. Got 2 instead."),
-        ({"weights": "good"}, "encoder.weights must be one of auto, pretrained, random. Got good instead."),
+        ({"weights": "good"}, "encoder.weights must be 'auto', 'pretrained' or 'random'. Got 'good' instead."),
         ({"weights": "random"}, "encoder.shape must say how large a random model is to be."),
         ({"shape": {"model_type": "robberta"}}, "encoder.shape.model_type must be a transformers family."),
         (

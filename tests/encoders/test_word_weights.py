@@ -112,7 +112,7 @@ def test_a_folder_keeps_them(vectors: str, counts: str, tmp_path: Path) -> None:
 
 
 def test_what_cannot_work_is_refused(vectors: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"weighting must be one of none, tfidf, sif\. Got idf instead\."):
+    with pytest.raises(ValueError, match=r"weighting must be 'none', 'tfidf' or 'sif'\. Got 'idf' instead\."):
         BagOfWords(vectors=vectors, weighting="idf")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"encoder\.sif_a must be a positive number\. Got 0 instead\."):
         BagOfWords(vectors=vectors, weighting="sif", sif_a=0)

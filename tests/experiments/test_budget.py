@@ -29,7 +29,7 @@ def test_the_first_length_that_is_set_counts(lengths: dict[str, Any], steps: int
 
 
 def test_refusals() -> None:
-    with pytest.raises(ValueError, match=r"budget.steps must be a positive number. Got 0 instead"):
+    with pytest.raises(ValueError, match=r"budget.steps must be at least 1. Got 0 instead"):
         Budget(**SIZES, steps=0)
     with pytest.raises(ValueError, match=r"One of budget.steps, budget.tokens, .* must be set"):
         Budget(**SIZES)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
 from omegaconf import OmegaConf
 
 from data.errors import UserError
 from data.files import write_json
 from encoders import BUNDLED
-from experiments import compose, overrides
+from experiments import command_line, compose, overrides
+from experiments.help import described
+from experiments.overrides import override
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +29,7 @@ def test_guesses_look_at_a_key_s_own_part() -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "line"),
+    ("given", "line"),
     [
         (
             "objective=declut",
@@ -65,7 +67,7 @@ def test_guesses_look_at_a_key_s_own_part() -> None:
         ("seed=-1", "seed must be at least 0. Got -1 instead."),
         ("precision=float16", "precision must be 'auto', 'fp32', 'bf16' or 'fp16'. Got 'float16' instead."),
         ("trackers=[mlflow]", "trackers must be 'tensorboard' or 'wandb'. Got ['mlflow'] instead."),
-        ("budget.steps=0", "budget.steps must be a positive number. Got 0 instead."),
+        ("budget.steps=0", "budget.steps must be at least 1. Got 0 instead."),
         ("checkpoint.metric=dev_acc", "checkpoint.metric=dev_acc: this run measures dev_contrastive, dev_mlm."),
         ("corpus=nltk", "corpus.corpus is not set."),
         ("~optimizer", "optimizer is not set."),
@@ -76,9 +78,9 @@ def test_guesses_look_at_a_key_s_own_part() -> None:
         ("seed=${sead}", "Interpolation key 'sead' not found"),
     ],
 )  # fmt: skip
-def test_a_fault_is_one_line(override: str, line: str) -> None:
+def test_a_fault_is_one_line(given: str, line: str) -> None:
     with pytest.raises(UserError) as error:
-        compose.check([override])
+        compose.check([given])
     assert str(error.value).startswith(line)
     assert "\n" not in str(error.value)
 
@@ -138,15 +140,15 @@ def test_sizes_come_from_the_budget_and_nothing_else_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "name"),
+    ("given", "name"),
     [
         ("encoder=roberta-base", "roberta-base"),
         ("encoder.path=some/where/minilm/", "minilm"),
         ("encoder.name=microsoft/mpnet-base", "mpnet-base"),
     ],
 )
-def test_a_run_is_named_after_what_it_trains(override: str, name: str) -> None:
-    assert compose.check([override])["names"]["encoder"] == name
+def test_a_run_is_named_after_what_it_trains(given: str, name: str) -> None:
+    assert compose.check([given])["names"]["encoder"] == name
 
 
 def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
@@ -179,7 +181,7 @@ def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
 
 
 def test_a_sweep_is_checked_value_by_value() -> None:
-    jobs = list(compose._jobs(["seed=1,2", "objective=declutr,mlm_only", "encoder.shape={a: 1}"], True))
+    jobs = list(compose._jobs(["seed=1,2", "objective=declutr,mlm_only", "encoder.shape={a: 1}"]))
     assert jobs == [
         ["seed=1", "objective=declutr", "encoder.shape={a: 1}"],
         ["seed=2", "objective=declutr", "encoder.shape={a: 1}"],
@@ -190,14 +192,14 @@ def test_a_sweep_is_checked_value_by_value() -> None:
 def test_a_sweep_has_a_folder_for_each_run() -> None:
     for given in (["run_dir=x", "seed=1,2"], ["++run_dir=x", "seed=1,2"], ["run_dir=x,y", "seed=1,2"]):
         with pytest.raises(UserError, match=r": the runs of a sweep cannot share a folder: leave it out, or name"):
-            list(compose._jobs(given, True))
+            list(compose._jobs(given))
     for given in (["run_dir=x", "seed=1"], ["run_dir=x/${seed}", "seed=1,2"], ["run_dir=null", "seed=1,2"]):
-        assert [*compose._jobs(given, True)]
+        assert [*compose._jobs(given)]
 
 
 def test_a_sweep_tells_each_fault_once() -> None:
     with pytest.raises(UserError) as error:
-        compose.check_all(compose._jobs(["seed=1,-2", "objective.temperature=0,0.1,-1"], True))
+        compose.check_all(compose._jobs(["seed=1,-2", "objective.temperature=0,0.1,-1"]))
     assert str(error.value).split("\n") == [
         "objective.temperature must be a positive number. Got 0 instead.",
         "seed must be at least 0. Got -2 instead.",
@@ -222,59 +224,63 @@ def test_resume_takes_only_what_does_not_change_the_run(tmp_path: Path) -> None:
         compose.check([f"resume={tmp_path}", "seed=3", "budget.steps=4", "threads=1"])
 
 
+def test_configs_of_the_user(tmp_path: Path) -> None:
+    folder = tmp_path / "my conf"
+    (folder / "experiment").mkdir(parents=True)
+    (folder / "objective").mkdir()
+    (folder / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 11\n")
+    (folder / "objective" / "cold.yaml").write_text("# Cold.\ndefaults: [declutr, _self_]\ntemperature: 0.01\n")
+    _, given = command_line.split(["+experiment=mine", "--config-dir", str(folder), "objective=cold"])
+    config = compose.check(given)
+    assert (config["seed"], config["objective"]["temperature"]) == (11, 0.01)
+    assert "mine" in described(given, "run") and "objective=cold: Cold." in described(given, "run")
+    with pytest.raises(UserError, match=r"^\+experiment=mien: no such experiment. Did you mean mine\?"):
+        compose.check([*(text for text in given if "experiment" not in text), "+experiment=mien"])
+
+
+@pytest.mark.parametrize("path", ["it's.txt", "a (1).txt", "[a b", "{a", "a;b", "a#b", "é.txt", "a=b"])
+def test_a_path_is_cured_in_a_sweep_too(path: str) -> None:
+    with pytest.raises(
+        UserError, match="such text must be quoted, once for Hydra and again for the shell: "
+    ) as one:
+        compose.check(["corpus=text", f"corpus.path={path}"])
+    with pytest.raises(UserError) as several:
+        list(compose._jobs(["corpus=text", f"corpus.path={path}", "seed=1,2"]))
+    assert str(one.value) == str(several.value)
+
+
+def test_the_home_folder_is_written_out() -> None:
+    with pytest.raises(UserError) as error:
+        compose.check(["corpus=text", "corpus.path=~/x.txt"])
+    written_out = shlex.quote(override("corpus.path", Path.home() / "x.txt"))
+    assert str(error.value) == f"corpus.path=~/x.txt: write the folder out: {written_out}"
+
+
 @pytest.mark.parametrize(
-    ("error", "status", "line"),
+    "arguments",
     [
-        (UserError("No."), 2, "No."),
-        (KeyboardInterrupt(), 130, "Interrupted."),
-        (KeyboardInterrupt("Stopped."), 130, "Stopped."),
-        (
-            torch.OutOfMemoryError("CUDA out of memory. Tried ..."),
-            2,
-            "Out of memory. In training objective.cache_",
-        ),
-        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), 2, "Out of memory."),
-        (OSError(28, "No space left on device", "x"), 2, "Cannot read or write x: No space left on device."),
+        ["sede=3"],
+        ["--seed", "3"],
+        ["objective=declut", "encoder=gru"],
+        ["corpus=text", "corpus.path=nowhere.txt"],
+        ["encoder=transformer", "encoder.path=nowhere"],
+        ["warm_start=nowhere"],
+        ["threads=0"],
+        ["--help"],
     ],
 )
-def test_what_a_user_can_mend_ends_in_a_line(
-    error: BaseException, status: int, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as left, compose.one_line_errors():
-        raise error
-    assert left.value.code == status
-    assert capsys.readouterr().err.startswith(line)
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "shown"), [(UserError("No."), 2, "No.\n"), (KeyboardInterrupt("Stopped."), 130, "")]
-)
-def test_other_processes_wait_for_the_first_to_say_it(
-    error: BaseException,
-    status: int,
-    shown: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Long enough to be ended by it, if it is there; an interrupt is everybody's."""
-    waits: list[float] = []
-    monkeypatch.setattr(compose.time, "sleep", lambda seconds: waits.append(seconds))
-    monkeypatch.setenv("RANK", "1")
-    with pytest.raises(SystemExit) as left, compose.one_line_errors():
-        raise error
-    assert (left.value.code, capsys.readouterr().err) == (status, shown)
-    assert waits == [compose.ALONE_SECONDS] * bool(shown)
-
-
-def test_other_errors_keep_their_traceback() -> None:
-    with pytest.raises(RuntimeError, match="shapes"), compose.one_line_errors():
-        raise RuntimeError("shapes differ")
-
-
-def test_help_names_the_groups(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "experiments" / "run.py"), "--help"]
-    found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert "objective: conssent, " in found.stdout
-    assert "experiment/declutr: " in found.stdout and "figure/" not in found.stdout
-    assert "resume=runs/<folder>" in found.stdout
-    assert "temperature: 0.05" in found.stdout
+def test_a_mistake_is_answered_without_heavy_imports(arguments: list[str], tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        f"sys.argv = ['run.py', *{arguments!r}]\n"
+        "from experiments import compose\n"
+        "try:\n"
+        "    compose.command()(print)()\n"
+        "except SystemExit as end:\n"
+        "    assert end.code == 2\n"
+        "assert not {'torch', 'transformers'} & {*sys.modules}"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert len(found.stderr.splitlines()) == (arguments != ["--help"])

@@ -204,7 +204,10 @@ def refusal(overrides: list[str]) -> str:
         ("ensemble=[] out=x", "ensemble must name two or more folders of results, each once"),
         ("ensemble=[a] out=x", "ensemble must name two or more folders of results, each once"),
         ("ensemble=[a,b,a/] out=x", "ensemble must name two or more folders of results, each once"),
-        ("ensemble=[a,b] out=x pooling=cls folds=3", "pooling, folds: an ensemble is judged as its members were"),
+        (
+            "ensemble=[a,b] out=x pooling=cls folds=3",
+            "pooling, folds: an ensemble is evaluated as its members were",
+        ),
         ("ensemble=[none,a] out=x", "There is no none: name a senteval.json"),
     ],
 )

@@ -118,7 +118,7 @@ def test_biases_and_normalisation_do_not_decay() -> None:
         (lambda: AdamW(lr=0.0), r"optimizer.lr must be a positive number. Got 0.0 instead"),
         (
             lambda: AdamW(lr=1.0, weight_decay=-1.0),
-            r"optimizer.weight_decay must not be negative. Got -1.0",
+            r"optimizer.weight_decay must be at least 0. Got -1.0",
         ),
         (
             lambda: Adam(lr=1.0, betas=(0.9, 1.0)),

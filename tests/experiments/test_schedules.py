@@ -86,10 +86,10 @@ def test_annealed_by_hand() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Annealed(decay=0.0), r"schedule.decay must lie in \(0, 1\]. Got 0.0 instead"),
-        (lambda: Annealed(drop=1.5), r"schedule.drop must lie in \(0, 1\]. Got 1.5 instead"),
-        (lambda: Annealed(stop=-1.0), r"schedule.stop must not be negative. Got -1.0 instead"),
-        (lambda: SlantedTriangular(cut=0.0), r"schedule.cut must lie between 0 and 1. Got 0.0 instead"),
+        (lambda: Annealed(decay=0.0), r"schedule.decay must be above 0 and at most 1. Got 0.0 instead"),
+        (lambda: Annealed(drop=1.5), r"schedule.drop must be above 0 and at most 1. Got 1.5 instead"),
+        (lambda: Annealed(stop=-1.0), r"schedule.stop must be at least 0. Got -1.0 instead"),
+        (lambda: SlantedTriangular(cut=0.0), r"schedule.cut must be above 0 and below 1. Got 0.0 instead"),
         (lambda: SlantedTriangular(ratio=0.5), r"schedule.ratio must be at least 1. Got 0.5 instead"),
         (lambda: Linear(warm_up=1.0), r"schedule.warm_up must be at least 0 and below 1. Got 1.0 instead"),
     ],

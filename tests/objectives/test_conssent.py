@@ -337,6 +337,16 @@ def test_facts_name_the_task_and_its_negatives() -> None:
     assert "1808.04217" in build("N")[0].citation
 
 
+def test_advice_for_short_sentences_works() -> None:
+    for task in TASKS:
+        objective = ConsSent(task=task, k=5)
+        assert objective.needs.shorter is not None
+        advice = objective.needs.shorter(3)
+        assert bool(advice) == (task in ("D", "P", "R"))
+        if advice:
+            assert ConsSent(task=task, k=int(advice.removeprefix("objective.k="))).needs.min_tokens <= 3
+
+
 def test_a_classifier_is_made_where_it_is_needed() -> None:
     assert {task for task in TASKS if build(task)[0].state_dict()} == set(SINGLE)
 
@@ -344,16 +354,16 @@ def test_a_classifier_is_made_where_it_is_needed() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"task": "X"}, "objective.task must be one of D, P, I, R, C, N. Got 'X' instead."),
+        ({"task": "X"}, "objective.task must be 'D', 'P', 'I', 'R', 'C' or 'N'. Got 'X' instead."),
         ({"k": 0}, "objective.k must be at least 1. Got 0 instead."),
-        ({"task": "P", "k": 1}, "objective.k must be at least 2. Got 1 instead."),
-        ({"task": "C", "k": 1}, "objective.k must be at least 2. Got 1 instead."),
+        ({"task": "P", "k": 1}, "objective.k must be at least 2 for task P. Got 1 instead."),
+        ({"task": "C", "k": 1}, "objective.k must be at least 2 for task C. Got 1 instead."),
         ({"task": "N", "k": 9}, "objective.k must not exceed objective.batch_size (8)"),
         ({"batch_size": 0}, "objective.batch_size must be at least 1. Got 0 instead."),
         ({"classifier_width": 0}, "objective.classifier_width must be at least 1. Got 0 instead."),
-        ({"noise": "bigram"}, "objective.noise must be one of unigram, uniform. Got 'bigram' instead."),
-        ({"nonlinearity": "gelu"}, "objective.nonlinearity must be one of none, tanh, relu. Got 'gelu' instead."),
-        ({"consistent": 1.0}, "objective.consistent must lie between 0 and 1. Got 1.0 instead."),
+        ({"noise": "bigram"}, "objective.noise must be 'unigram' or 'uniform'. Got 'bigram' instead."),
+        ({"nonlinearity": "gelu"}, "objective.nonlinearity must be 'none', 'tanh' or 'relu'. Got 'gelu' instead."),
+        ({"consistent": 1.0}, "objective.consistent must be above 0 and below 1. Got 1.0 instead."),
     ],
 )
 def test_refusals(settings: dict[str, Any], message: str) -> None:

@@ -131,7 +131,7 @@ def test_facts() -> None:
     [
         ({"k": 1}, "objective.k must be at least 2. Got 1 instead."),
         ({"k": 7}, "objective.k must not exceed objective.batch_size (6)"),
-        ({"consistent": 0.0}, "objective.consistent must lie between 0 and 1. Got 0.0 instead."),
+        ({"consistent": 0.0}, "objective.consistent must be above 0 and below 1. Got 0.0 instead."),
     ],
 )
 def test_refusals(settings: dict[str, Any], message: str) -> None:

@@ -179,6 +179,30 @@ def test_held_out_losses_leave_the_bank_alone() -> None:
     assert set(before) == {"dev_contrastive", "dev_mlm"} and encoder.training and objective.training
 
 
+@pytest.mark.parametrize(
+    ("settings", "tokens", "advice"),
+    [
+        (
+            {"min_tokens": 256, "min_length": 16, "max_length": 64},
+            112,
+            "objective.max_length=28 objective.min_tokens=112",
+        ),
+        ({"min_tokens": 256, "min_length": 8, "max_length": 16}, 112, "objective.min_tokens=112"),
+        ({"min_length": 30, "max_length": 64}, 112, "objective.min_length=28 objective.max_length=28"),
+        ({"min_length": 16, "max_length": 64, "gap": 64}, 112, "objective.max_length=28"),
+        ({"max_length": 64}, 3, ""),
+    ],
+)
+def test_advice_for_short_documents_works(settings: dict[str, Any], tokens: int, advice: str) -> None:
+    shorter = Declutr(**settings).needs.shorter
+    assert shorter is not None and shorter(tokens) == advice
+    if advice:
+        followed = {
+            key.removeprefix("objective."): int(value) for key, value in (p.split("=") for p in advice.split())
+        }
+        assert Declutr(**settings | followed).needs.min_tokens <= tokens
+
+
 def test_step_flops_follow_the_drawn_tokens() -> None:
     objective, encoder = build(batch_size=64)
     batch = batch_of(objective, 64)
@@ -196,16 +220,19 @@ def test_step_flops_follow_the_drawn_tokens() -> None:
         ({"min_length": 20}, "objective.min_length must not exceed objective.max_length (16). Got 20 instead."),
         ({"anchors_per_document": 0}, "objective.anchors_per_document must be at least 1. Got 0 instead."),
         ({"gap": 3}, "objective.gap must be at least max_length - min_length (12)"),
-        ({"mlm_weight": 0, "contrastive_weight": 0}, "nor both 0"),
+        (
+            {"mlm_weight": 0, "contrastive_weight": 0},
+            "objective.contrastive_weight and objective.mlm_weight must not both be 0.",
+        ),
         ({"batch_size": 1, "anchors_per_document": 1}, "one pair alone has no negatives"),
-        ({"mlm_probability": 1.0}, "objective.mlm_probability must lie between 0 and 1. Got 1.0 instead."),
-        ({"anchor_beta": [4]}, "objective.anchor_beta must be two positive numbers. Got [4] instead."),
+        ({"mlm_probability": 1.0}, "objective.mlm_probability must be above 0 and below 1. Got 1.0 instead."),
+        ({"anchor_beta": [4]}, "objective.anchor_beta must have at least 2 values. Got [4] instead."),
         ({"memory_bank": -1}, "objective.memory_bank must be at least 0. Got -1 instead."),
         ({"projection": {"width": 0}}, "objective.projection.width must be at least 1. Got 0 instead."),
-        ({"projection": {"activation": "tanh"}}, "activation must be relu or linear. Got 'tanh' instead."),
-        ({"strategy": "subsume"}, "objective.strategy must be one of all, adjacent, subsuming. Got 'subsume'"),
-        ({"anchors": "blocks"}, "objective.anchors must be one of uniform, grid. Got 'blocks' instead."),
-        ({"reduction": "total"}, "objective.reduction must be one of mean, sum. Got 'total' instead."),
+        ({"projection": {"activation": "tanh"}}, "activation must be 'relu' or 'linear'. Got 'tanh' instead."),
+        ({"strategy": "subsume"}, "objective.strategy must be 'all', 'adjacent' or 'subsuming'. Got 'subsume'"),
+        ({"anchors": "blocks"}, "objective.anchors must be 'uniform' or 'grid'. Got 'blocks' instead."),
+        ({"reduction": "total"}, "objective.reduction must be 'mean' or 'sum'. Got 'total' instead."),
         ({"min_tokens": -5}, "objective.min_tokens must be at least 0. Got -5 instead."),
         ({"cache_chunk": 0}, "objective.cache_chunk must be at least 1. Got 0 instead."),
         (

@@ -239,9 +239,9 @@ def test_step_flops_follow_the_drawn_tokens(weight: float) -> None:
     [
         ({"batch_size": 0}, "objective.batch_size must be at least 1. Got 0 instead."),
         ({"max_length": 7}, "objective.max_length must be at least 8. Got 7 instead."),
-        ({"short": 1.1}, "objective.short must lie between 0 and 1. Got 1.1 instead."),
-        ({"mlm_weight": -1.0}, "objective.mlm_weight must not be negative. Got -1.0 instead."),
-        ({"mlm_probability": 0.0}, "objective.mlm_probability must lie between 0 and 1. Got 0.0 instead."),
+        ({"short": 1.1}, "objective.short must be at least 0 and at most 1. Got 1.1 instead."),
+        ({"mlm_weight": -1.0}, "objective.mlm_weight must be at least 0. Got -1.0 instead."),
+        ({"mlm_probability": 0.0}, "objective.mlm_probability must be above 0 and below 1. Got 0.0 instead."),
     ],
 )
 @pytest.mark.parametrize("name", KINDS)

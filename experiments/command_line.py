@@ -1,0 +1,133 @@
+"""The two ends of every command: flags and overrides in any order, and errors of one line with an exit status."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from data.display import printable
+from data.errors import UserError
+from experiments import signatures
+from experiments.children import BEGUN_HERE, terminations
+from experiments.overrides import key_of, override
+
+# Hydra's flags that commands take; --config-dir becomes hydra.searchpath=.
+FLAGS = {"--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m"}
+FLAGS |= {"--info", "-i", "--shell-completion", "-sc"}
+VALUED = {"--cfg", "-c", "--package", "-p", "--config-dir", "-cd"}
+INFORMING = {"--hydra-help", "--version", "--info", "-i", "--shell-completion", "-sc"}  # no job is run
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+
+ALONE_SECONDS = 5.0
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Parts a command line, in any order, into flags with their values and overrides.
+
+    Raises:
+        UserError: with a line for each flag that does not exist.
+    """
+    flags, overrides, found = list[str](), list[str](), list[str]()
+    rest = deque(arguments)
+    while rest:
+        text = rest.popleft()
+        flag, equals, value = text.partition("=")
+        if not text.startswith("-"):
+            overrides.append(text)
+        elif flag in VALUED:
+            if not equals and not rest:
+                found.append(f"{flag} needs a value.")
+            else:
+                value = value if equals else rest.popleft()
+                if flag in ("--config-dir", "-cd"):
+                    overrides.append(_searching(value, arguments))
+                else:
+                    flags += [flag, value]
+        elif text in FLAGS:
+            flags.append(text)
+            if text in ("--info", "-i") and rest and rest[0] in INFO:
+                flags.append(rest.popleft())
+        else:
+            key = flag.lstrip("-").replace("-", "_")
+            if not equals and rest and not rest[0].startswith("-") and "=" not in rest[0]:
+                equals, value = "=", rest.popleft()
+            if equals:
+                found.append(f"{flag} {value}: write {shlex.quote(f'{key}={value}')}.")
+            else:
+                near = signatures.nearest(flag, FLAGS | VALUED) if flag.startswith("--") else None
+                found.append(f"{flag}: no such flag." + (f" Did you mean {near}?" if near else ""))
+    if found:
+        raise UserError(*found)
+    return flags, overrides
+
+
+def _searching(folder: str, arguments: Sequence[str]) -> str:
+    """Returns the override that makes Hydra look for YAMLs in ``folder``, too."""
+    if not Path(folder).expanduser().is_dir():
+        raise UserError(f"--config-dir {folder}: there is no such folder.")
+    if any(key_of(text) == "hydra.searchpath" for text in arguments):
+        raise UserError("--config-dir and hydra.searchpath= exclude each other: name all folders in the latter.")
+    return override("hydra.searchpath", [f"file://{Path(folder).expanduser().resolve()}"])
+
+
+class Ended(SystemExit):
+    """The end of a command that has told its ``line``."""
+
+    def __init__(self, status: int, line: str = "") -> None:
+        super().__init__(status)
+        self.line = line
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turns errors that a user can mend into a line and exit status 2, an interrupt into 130; no traceback."""
+    first = os.environ.get("RANK", "0") == "0"
+    try:
+        with terminations():
+            yield
+            sys.stdout.flush()  # a closed pipe is noticed here
+    except UserError as error:
+        message, status = str(error), error.status if BEGUN_HERE in os.environ else UserError.status
+    except KeyboardInterrupt as error:
+        status, message = 130, str(error) or "Interrupted."
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        status = 2
+        message = (
+            "Out of memory. In training objective.cache_chunk=<tokens embedded at a time, 8192 say> bounds it and "
+            "gives the same gradient; budget.documents= and budget.max_span= make smaller batches. device=cpu "
+            "needs no GPU."
+        )
+    except BrokenPipeError:  # who read the output, as head does, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Ended(128 + signal.SIGPIPE) from None
+    except OSError as error:
+        if error.filename is None and error.errno not in UNWRITABLE:
+            raise
+        status = 2
+        message = printable(f"Cannot read or write {error.filename or 'a file'}: {error.strerror}.")
+    else:
+        return
+    if not first and status != 130:
+        # Mostly all processes have the same error: the first one prints it, and the others are ended. One that is
+        # still there after a while is the only one with it.
+        time.sleep(ALONE_SECONDS)
+        first = True
+    if first:
+        print(message, file=sys.stderr)
+    raise Ended(status, message)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    text = str(error)
+    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text

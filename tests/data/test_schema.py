@@ -1,0 +1,84 @@
+"""Values against annotated types: ranges, choices and shapes, in configurations and in direct calls."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+
+from data.ranges import MOST, Below1, Positive, Proportion, Share, Size, Weight
+from data.schema import fault, require, validated
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (Size, [1, MOST], {0: "at least 1. Got 0 instead.", MOST + 1: f"at most {MOST}. Got {MOST + 1} instead."}),
+        (
+            Size | None,
+            [1, None],
+            {0: "at least 1. Got 0 instead.", 1.5: "a valid integer", "1": "a valid integer"},
+        ),
+        (Positive, [1, 1e-9], {0: "a positive number. Got 0 instead.", float("nan"): "a finite number. Got nan"}),
+        (Weight, [0], {-1: "at least 0. Got -1 instead.", float("inf"): "a finite number. Got inf instead."}),
+        (Proportion, [0.5], {0: "above 0 and below 1. Got 0 instead.", 1: "above 0 and below 1. Got 1 instead."}),
+        (Share, [0, 1], {2: "at least 0 and at most 1. Got 2 instead."}),
+        (tuple[Below1, Below1], [[0, 0.9]], {(0, 1): "at least 0 and below 1. Got (0, 1) instead."}),
+        (Literal["a", "b"], ["a"], {"c": "'a' or 'b'. Got 'c' instead.", None: "'a' or 'b'. Got null instead."}),
+    ],
+)
+def test_ends_fit_and_what_lies_beyond_does_not(kind: Any, good: list[Any], bad: dict[Any, str]) -> None:
+    for value in good:
+        assert fault(kind, value) is None
+    for value, line in bad.items():
+        assert str(fault(kind, value)).startswith(f"must be {line}")
+
+
+def test_lengths_of_lists() -> None:
+    kind = Annotated[Sequence[Positive], Field(min_length=2, max_length=2)]
+    assert fault(kind, [1, 2]) is None
+    assert fault(kind, [1]) == "must have at least 2 values. Got [1] instead."
+    assert fault(kind, [1, 2, 3]) == "must have at most 2 values. Got [1, 2, 3] instead."
+
+
+class Base:
+    def __init_subclass__(cls) -> None:
+        validated(cls, "part")
+
+
+class Member(Base):
+    def __init__(self, *, size: Size = 4, kind: Literal["a", "b"] = "a", other: Any = None) -> None:
+        self.size, self.kind, self.other = size, kind, other
+
+
+class Heir(Member):
+    """Has no constructor of its own."""
+
+
+@pytest.mark.parametrize("cls", [Member, Heir])
+def test_a_constructor_checks_its_arguments(cls: type[Member]) -> None:
+    assert cls(size=2, other=object()).size == 2
+    with pytest.raises(ValueError) as refused:
+        cls(size=0, kind="c")  # type: ignore[arg-type]
+    assert str(refused.value).split("\n") == [
+        "part.kind must be 'a' or 'b'. Got 'c' instead.",
+        "part.size must be at least 1. Got 0 instead.",
+    ]
+    assert [*inspect.signature(cls).parameters] == ["size", "kind", "other"]
+
+
+def test_a_dataclass_checks_its_fields() -> None:
+    @dataclass(kw_only=True)
+    class Settings:
+        least: Annotated[int, Field(ge=2)] = 2
+
+        def __post_init__(self) -> None:
+            require(type(self), vars(self))
+
+    assert Settings().least == 2
+    with pytest.raises(ValueError, match=r"^least must be at least 2\. Got 1 instead\.$"):
+        Settings(least=1)

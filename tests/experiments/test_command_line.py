@@ -1,0 +1,97 @@
+"""Both ends of a command: flags and overrides in any order, and errors of one line."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from data.errors import UserError
+from experiments import command_line
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_flags_and_overrides_in_any_order() -> None:
+    assert command_line.split(["seed=1", "-m", "encoder=gru"]) == (["-m"], ["seed=1", "encoder=gru"])
+    assert command_line.split(["--cfg", "job", "seed=1"]) == (["--cfg", "job"], ["seed=1"])
+    assert command_line.split(["seed=1", "--info", "searchpath"]) == (["--info", "searchpath"], ["seed=1"])
+    assert command_line.split(["--info", "seed=1"]) == (["--info"], ["seed=1"])
+    assert command_line.split(["~optimizer"]) == ([], ["~optimizer"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--seed", "3"], "--seed 3: write seed=3."),
+        (["--run-dir=a b"], "--run-dir a b: write 'run_dir=a b'."),
+        (["--multirn", "seed=1,2"], "--multirn: no such flag. Did you mean --multirun?"),
+        (["-x"], "-x: no such flag."),
+        (["seed=1", "--cfg"], "--cfg needs a value."),
+        (["--config-dir", "nowhere"], "--config-dir nowhere: there is no such folder."),
+        (["--config-dir", ".", "hydra.searchpath=[a]"], "--config-dir and hydra.searchpath= exclude each other"),
+    ],
+)
+def test_a_wrong_flag_is_one_line(arguments: list[str], line: str) -> None:
+    with pytest.raises(UserError) as error:
+        command_line.split(arguments)
+    assert str(error.value).startswith(line) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (UserError("No."), 2, "No."),
+        (KeyboardInterrupt(), 130, "Interrupted."),
+        (KeyboardInterrupt("Stopped."), 130, "Stopped."),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried ..."),
+            2,
+            "Out of memory. In training objective.cache_",
+        ),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), 2, "Out of memory."),
+        (OSError(28, "No space left on device", "x"), 2, "Cannot read or write x: No space left on device."),
+    ],
+)
+def test_what_a_user_can_mend_ends_in_a_line(
+    error: BaseException, status: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left, command_line.one_line_errors():
+        raise error
+    assert left.value.code == status
+    assert capsys.readouterr().err.startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "shown"), [(UserError("No."), 2, "No.\n"), (KeyboardInterrupt("Stopped."), 130, "")]
+)
+def test_other_processes_wait_for_the_first_to_say_it(
+    error: BaseException,
+    status: int,
+    shown: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Long enough to be ended by it, if it is there; an interrupt is everybody's."""
+    waits: list[float] = []
+    monkeypatch.setattr(command_line.time, "sleep", lambda seconds: waits.append(seconds))
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(SystemExit) as left, command_line.one_line_errors():
+        raise error
+    assert (left.value.code, capsys.readouterr().err) == (status, shown)
+    assert waits == [command_line.ALONE_SECONDS] * bool(shown)
+
+
+def test_other_errors_keep_their_traceback() -> None:
+    with pytest.raises(RuntimeError, match="shapes"), command_line.one_line_errors():
+        raise RuntimeError("shapes differ")
+
+
+def test_help_into_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+    command = f"{shlex.quote(sys.executable)} {shlex.quote(str(ROOT / 'experiments' / 'run.py'))} --help | head -1"
+    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
+    assert (found.stderr, found.stdout.count("\n")) == ("", 1)
