@@ -166,12 +166,10 @@ class Muon(AdamW):
     "Muon is Scalable for LLM Training", equation 4: the factor 0.2 sqrt(max(m, n)).
     """
 
-    momentum: float = 0.95
+    momentum: Below1 = 0.95
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"optimizer.momentum must be at least 0 and below 1. Got {self.momentum} instead.")
         if not self.correct_bias:
             raise ValueError("optimizer.correct_bias=false is for AdamW only.")
 

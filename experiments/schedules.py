@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from data.ranges import Below1, Factor, Proportion, Weight
+from data.ranges import Below1, Factor, Proportion, Share, SizeOrZero, Weight
 from data.schema import require
 
 
@@ -103,19 +103,10 @@ class WarmupStableDecay(Schedule):
     Attributes:
         warm_up: steps in which the rate rises.
         decay: share of the steps, at the end, in which it falls.
-
-    Raises:
-        ValueError: if ``warm_up`` is negative, or ``decay`` lies outside [0, 1].
     """
 
-    warm_up: int = 500
-    decay: float = 0.2
-
-    def __post_init__(self) -> None:
-        if self.warm_up < 0:
-            raise ValueError(f"schedule.warm_up must not be negative. Got {self.warm_up} instead.")
-        if not 0 <= self.decay <= 1:
-            raise ValueError(f"schedule.decay must lie in [0, 1]. Got {self.decay} instead.")
+    warm_up: SizeOrZero = 500
+    decay: Share = 0.2
 
     def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
         falling = max(1.0, steps * self.decay)

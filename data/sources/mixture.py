@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_type_hints
 
 from data.errors import UserError
-from data.schema import mismatch
+from data.ranges import Below1, Factor
+from data.schema import fault
 from data.sources.base import (
     Document,
     Source,
@@ -54,8 +55,8 @@ class Mixture(Source):
         self,
         *,
         corpora: Mapping[str, Mapping[str, Any]],
-        fraction: float = 1.0,
-        dev_fraction: float = 0.05,
+        fraction: Factor = 1.0,
+        dev_fraction: Below1 = 0.05,
         lowercase: bool = False,
     ) -> None:
         super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
@@ -96,15 +97,16 @@ def _source(key: str, settings: Mapping[str, Any], dev_fraction: float) -> tuple
         raise UserError(f"{key}.kind must be one of {', '.join(KINDS)}. Got {kind!r} instead.")
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= HEAVIEST:
         raise UserError(f"{key}.weight must be a number above 0 and at most {HEAVIEST:g}. Got {weight!r} instead.")
-    parameters, types = inspect.signature(KINDS[kind]).parameters, get_type_hints(KINDS[kind].__init__)
+    parameters = inspect.signature(KINDS[kind]).parameters
+    hints = get_type_hints(KINDS[kind].__init__, include_extras=True)
     taken = [name for name in parameters if name not in OF_THE_WHOLE]
     for name, value in own.items():
         if name not in taken:
             near = difflib.get_close_matches(name, taken, n=1)
             hint = f" Did you mean {key}.{near[0]}?" if near else f" It takes kind, weight, {', '.join(taken)}."
             raise UserError(f"{key}.{name}: no such key.{hint}")
-        if fault := mismatch(types[name], value):
-            raise UserError(f"{key}.{name} {fault[1]}. Got {value!r} instead.")
+        if line := fault(hints[name], value):
+            raise UserError(f"{key}.{name} {line}")
     for name in taken:
         if parameters[name].default is inspect.Parameter.empty and name not in own:
             raise UserError(f"{key}.{name} is not set.")

@@ -10,7 +10,8 @@ from typing import Literal
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from data.errors import UserError
-from data.ranges import COUNT, SEED, THREADS, require_range
+from data.ranges import Count, Seed, Threads
+from data.schema import require
 from experiments import arguments, signatures
 from experiments.overrides import CONFIGS, key_of, options
 
@@ -35,28 +36,25 @@ class ComparisonSettings:
     encoders: Sequence[str]
     budget: str = "teaching"
     equal: Literal["tokens", "compute"] = "tokens"
-    tokens: int | None = None
-    seeds: Sequence[int] = (1,)
+    tokens: Count | None = None
+    seeds: Sequence[Seed] = (1,)
     settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     queries: Sequence[str] | None = None
     data: str | None = None
     tasks: Sequence[str] | None = None
     protocol: str = "default"
-    jobs: int = 1
-    threads: int | None = None
+    jobs: Threads = 1
+    threads: Threads | None = None
     runs: str = "runs/compared"
     out: str = "outputs/comparison.html"
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        require(type(self), vars(self))
         for name in ("objectives", "encoders", "seeds"):
             values = getattr(self, name)
             if not values or len({*values}) < len(values):
                 raise ValueError(f"{name} must be one or more, each once. Got {[*values]} instead.")
-        for seed in self.seeds:
-            require_range("seeds", seed, 0, SEED)
-        for name, most in (("tokens", COUNT), ("jobs", THREADS), ("threads", THREADS)):
-            require_range(name, getattr(self, name), 1, most)
         if self.budget not in (budgets := options("budget")):
             raise ValueError(f"budget={self.budget}: no such budget. There are {', '.join(budgets)}.")
         if self.equal == "compute" and self.tokens is not None:

@@ -105,7 +105,10 @@ def test_card_names_corpora_and_weights(books: str, notes: str) -> None:
         ({"path": "/nowhere/x.txt"}, ".path: there is no /nowhere/x.txt."),
         ({}, ".path is not set."),
         ({"path": 3}, ".path must be "),
-        ({"kind": "pydocs", "dev_fraction": 1.0}, ".dev_fraction must lie in [0, 1)"),
+        (
+            {"kind": "pydocs", "dev_fraction": 1.0},
+            ".dev_fraction must be at least 0 and below 1. Got 1.0 instead.",
+        ),
     ],
 )
 def test_faults_name_the_corpus(own: dict[str, Any], message: str) -> None:
