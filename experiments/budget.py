@@ -1,4 +1,4 @@
-"""Budgets: amounts of compute, and the number of steps that follows from one; the clock has no say."""
+"""Budgets: amounts of compute, and the number of steps that each pays for, whatever the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch  # takes seconds, and only ``flops_per_second`` needs it
 
 Amount = Annotated[float, Field(gt=0, le=COUNT)]
-EFFICIENCY = 0.5  # of training against a plain matrix product; for the estimate alone
+EFFICIENCY = 0.5  # of training, compared with a plain matrix product; only for estimates of time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Budget:
             raise ValueError("One of budget.steps, budget.tokens, budget.epochs and budget.flops must be set.")
 
     def plan(self, *, step_flops: float, step_tokens: float, steps_per_epoch: float) -> Plan:
-        """The run that this budget pays for, from what one optimiser step costs."""
+        """Returns the run that this budget pays for, from the cost of one optimiser step."""
         if self.steps is not None:
             steps = self.steps
         elif self.tokens is not None:
@@ -67,7 +67,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do: optimiser steps, and the tokens, epochs and floating-point operations in them."""
+    """Length of a run: optimiser steps, and the tokens, epochs and floating-point operations in them."""
 
     steps: int
     tokens: float
@@ -76,7 +76,7 @@ class Plan:
 
 
 def flops_per_second(device: torch.device, dtype: torch.dtype, seconds: float = 0.3) -> float:
-    """What a matrix product reaches here, measured for about ``seconds``."""
+    """Measures for about ``seconds`` how many floating-point operations a second a matrix product reaches here."""
     import torch
 
     size = 4096 if device.type == "cuda" else 1024
@@ -95,9 +95,12 @@ def flops_per_second(device: torch.device, dtype: torch.dtype, seconds: float = 
 
 
 def about(seconds: float) -> str:
-    """A duration as a person would say it: "40 s", "5 min", "3.2 h", "2.1 days"."""
+    """Returns a duration in words: "40 s", "5 min", "3.2 h", "2.1 days", "22 years"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    days = seconds / 86400
+    return f"{days:.1f} days" if days < 365 else f"{days / 365.25:.{0 if days > 3650 else 1}f} years"

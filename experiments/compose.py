@@ -82,7 +82,7 @@ def command(
                 if {"--help", "-h"} & {*flags}:
                     print(_help(overrides, name))
                     return
-                multirun = bool({"--multirun", "-m"} & {*flags})
+                multirun = bool({"--multirun", "-m"} & {*flags}) or "hydra.mode=MULTIRUN" in overrides
                 values: dict[str, Any] = {}
                 if multirun:
                     check_all(_jobs(overrides), name, schema)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +100,8 @@ def test_a_folder_opens_everywhere(tmp_path: Path) -> None:
 
 
 def test_defaults_are_the_papers() -> None:
-    given = LSTM.__init__.__kwdefaults__ or {}
-    assert (given["hidden"], given["word_size"], given["layers"]) == (4096, 512, 1)
+    given = inspect.signature(LSTM).parameters
+    assert [given[name].default for name in ("hidden", "word_size", "layers")] == [4096, 512, 1]
 
 
 def test_values_out_of_range_are_refused() -> None:

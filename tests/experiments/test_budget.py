@@ -40,7 +40,15 @@ def test_measured_speed_is_a_possible_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(40, "40 s"), (300, "5 min"), (11_500, "3.2 h"), (180_000, "2.1 days")]
+    ("seconds", "text"),
+    [
+        (40, "40 s"),
+        (300, "5 min"),
+        (11_500, "3.2 h"),
+        (180_000, "2.1 days"),
+        (5e7, "1.6 years"),
+        (8215 * 86400, "22 years"),
+    ],
 )
 def test_about(seconds: float, text: str) -> None:
     assert about(seconds) == text

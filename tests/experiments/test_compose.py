@@ -265,6 +265,7 @@ def test_the_home_folder_is_written_out() -> None:
         ["corpus=text", "corpus.path=nowhere.txt"],
         ["encoder=transformer", "encoder.path=nowhere"],
         ["warm_start=nowhere"],
+        ["evaluation=senteval", "evaluation.data=nowhere"],
         ["threads=0"],
         ["--help"],
     ],
