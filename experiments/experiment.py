@@ -38,7 +38,7 @@ from objectives.base import Material
 
 Judge = Callable[..., dict[str, float | None]]
 PROBED_BATCHES = 4  # of each task, drawn to know how many tokens a batch has
-DEV_BATCHES, HEEDED_BATCHES = 8, 64  # measured on; the latter where the learning rate hangs on it
+DEV_BATCHES, PLATEAU_BATCHES = 8, 64  # measured on; the latter where the learning rate hangs on it
 ON_CARD = ("objective", "encoder", "optimizer", "schedule", "budget", "accumulation", "gradient_norm", "seed")
 
 
@@ -102,7 +102,7 @@ def _run(
         schedule=schedule,
         train=parts.batches("train", settings.seed, rank, world),
         dev=parts.batches("dev", settings.seed, rank, world).fixed(
-            settings.dev_batches or (HEEDED_BATCHES if schedule.heeds_dev else DEV_BATCHES)
+            settings.dev_batches or (PLATEAU_BATCHES if schedule.uses_dev_metric else DEV_BATCHES)
         ),
         steps=plan.steps,
         folder=folder,
@@ -138,7 +138,7 @@ def _run(
             write_json(quick, scores)
     accelerator.wait_for_everyone()
 
-    with _way_on_told(trainer):
+    with _resume_hint_added(trainer):
         trainer.fit()
         if trainer.state.step < plan.steps:
             display.say(
@@ -184,14 +184,14 @@ def _finish(
 
 
 @contextmanager
-def _way_on_told(trainer: Trainer) -> Iterator[None]:
+def _resume_hint_added(trainer: Trainer) -> Iterator[None]:
     """Adds to what breaks a run off how to go on with it."""
     try:
         yield
     except KeyboardInterrupt as error:
-        raise KeyboardInterrupt(str(error) or f"Interrupted. {trainer.way_on}".strip()) from None
+        raise KeyboardInterrupt(str(error) or f"Interrupted. {trainer.resume_hint}".strip()) from None
     except RuntimeError as error:
-        error.add_note(trainer.way_on)
+        error.add_note(trainer.resume_hint)
         raise
 
 

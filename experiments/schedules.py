@@ -29,11 +29,11 @@ class Schedule(ABC):
     """Settings of a schedule.
 
     Attributes:
-        heeds_dev: whether dev accuracy is measured after each epoch and counts.
+        uses_dev_metric: whether the factor depends on dev accuracy, which is then computed after each epoch.
         stop: learning rate below which training ends.
     """
 
-    heeds_dev: ClassVar[bool] = False
+    uses_dev_metric: ClassVar[bool] = False
     stop = 0.0
 
     @abstractmethod
@@ -116,7 +116,7 @@ class Annealed(Schedule):
         ValueError: if a factor does not lie in (0, 1], or stop is negative.
     """
 
-    heeds_dev: ClassVar[bool] = True
+    uses_dev_metric: ClassVar[bool] = True
     decay: float = 0.99
     drop: float = 0.2
     stop: float = 1e-5
