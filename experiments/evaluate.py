@@ -1,4 +1,4 @@
-"""Judges an encoder or an ensemble on SentEval, or embeds a file: ``python experiments/evaluate.py --help``."""
+"""Evaluates an encoder or an ensemble on SentEval, or embeds a file: ``python experiments/evaluate.py --help``."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ results: list[Path] = []  # of a sweep, which ends with one table of all
 
 @compose.command("evaluate", EvaluationSettings)
 def main(config: dict[str, Any]) -> None:
-    from experiments import judging  # late: what it imports takes seconds, and mistakes are told before
+    from experiments import evaluation  # late: what it imports takes seconds, and mistakes are reported before
 
     settings = EvaluationSettings.of(config)
     if settings.embed is not None:
-        judging.embed(settings)
+        evaluation.embed(settings)
     elif settings.ensemble is not None:
-        results.append(judging.combine(settings))
+        results.append(evaluation.combine(settings))
     else:
         several = HydraConfig.get().mode == RunMode.MULTIRUN
-        results.append(judging.judge(settings, several=several))
+        results.append(evaluation.evaluate_model(settings, several=several))
 
 
 if __name__ == "__main__":
     try:
         main()
-    finally:  # where one of a sweep was refused, those that were judged are compared nevertheless
+    finally:  # if one job of a sweep was refused, the others are compared
         if len(results) > 1:
-            from experiments import judging
+            from experiments import evaluation
 
-            judging.compare(results)
+            evaluation.compare(results)

@@ -29,7 +29,7 @@ from data.loader import Batches
 from data.randomness import DROPOUT, generator
 from encoders.base import Encoder
 from experiments import checkpoint, memory
-from experiments.optimizer import Optimizer, start_of
+from experiments.optimizer import Optimizer, Start, start_of
 from experiments.overrides import typed
 from experiments.processes import Processes
 from experiments.progress import Display, summary
@@ -71,6 +71,7 @@ class Trainer:
     Attributes:
         train: micro-batches by number.
         dev: this process' share of the held-out batches.
+        start: kind of the initial weights, which chooses the peak learning rate; None: the encoder's.
         probe: computes further scores of the encoder, before the first step and every ``probe_every`` steps.
     """
 
@@ -85,6 +86,7 @@ class Trainer:
     steps: int
     folder: Path
     display: Display
+    start: Start | None = None
     probe: Callable[[Encoder], dict[str, float]] | None = None
     probe_every: int | None = None
     state: State = field(default_factory=State)
@@ -100,7 +102,7 @@ class Trainer:
         buffers = [*self.encoder.buffers(), *self.objective.buffers()]
         self.processes.broadcast([tensor.detach() for tensor in (*self.parameters, *buffers)])
         self.updates = self.accelerator.prepare_optimizer(self.optimizer.build(self.parameters))
-        self.rate, self.rate_key = self.optimizer.rate(start_of(self.encoder))
+        self.rate, self.rate_key = self.optimizer.rate(self.start or start_of(self.encoder))
         self.checkpoints = self.folder / "checkpoints"
         tenth = max(1, round(self.steps / 10))
         self.dev_every = self.settings.dev_every or tenth

@@ -31,6 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
+        patch.setattr(checkpoint, "finish", lambda root: None)  # else it cannot be resumed
         tiny.run(
             folder, "budget.steps=4", "checkpoint.every=2", "checkpoint.keep_last=9", f"run_dir={folder / 'run'}"
         )

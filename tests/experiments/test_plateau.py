@@ -22,6 +22,7 @@ PLATEAU = ("schedule=annealed", "schedule.drop=0.5", "threads=1", "dev_every=100
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
+    monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)  # finished runs are resumed here
 
 
 def test_the_rate_falls_with_epochs_and_where_dev_got_no_better(tmp_path: Path) -> None:
