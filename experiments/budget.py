@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
+from data.display import duration
 from data.ranges import COUNT, MOST, require_range
 
 LENGTHS = {"flops": 1e30, "tokens": COUNT, "steps": COUNT, "epochs": COUNT}  # the most of each
+about = duration  # under the name that other commands import
 EFFICIENCY = 0.5  # of training against a plain matrix product; for the estimate alone
 
 
@@ -88,12 +90,3 @@ def flops_per_second(device: torch.device, dtype: torch.dtype, seconds: float = 
     run(1)
     times = max(1, round(seconds / run(1)))
     return 2 * size**3 / run(times)
-
-
-def about(seconds: float) -> str:
-    """A duration as a person would say it: "40 s", "5 min", "3.2 h", "2.1 days"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"

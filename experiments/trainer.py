@@ -32,7 +32,7 @@ from experiments import checkpoint, memory
 from experiments.optimizer import Optimizer, Start, start_of
 from experiments.overrides import typed
 from experiments.processes import Processes
-from experiments.progress import Display, summary
+from experiments.progress import Display, summary, time_left
 from experiments.run_folder import Journal
 from experiments.schedules import Schedule
 from experiments.settings import Settings
@@ -231,6 +231,9 @@ class Trainer:
         self._tokens = 0
         if self._due(self.settings.log_every_for(self.accelerator.device.type)):
             self._write_log()
+        elif not self._parts:  # nothing was shown yet
+            step_seconds = (time.perf_counter() - self._clock) / len(self._rows)
+            self._show(self.state.step, self.steps, time_left(step_seconds * (self.steps - self.state.step)))
 
     def _write_log(self) -> None:
         """Writes the steps logged since the last call; waits for the device once."""
