@@ -1,12 +1,16 @@
-"""Reads run folders and lists them with their scores; a broken folder is listed as such."""
+"""Run folders, listed with what is special about each and with its scores; a broken folder is listed as such."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import operator
+import re
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 from pydantic import StringConstraints
 from rich.markup import escape
@@ -18,10 +22,10 @@ from data.errors import UserError
 from data.files import JOURNAL_BYTES, read_json, read_text, read_yaml
 from data.schema import mismatch
 
-# What reading a file that was cut short, altered or locked may raise.
+# Exceptions of reading a file that was cut short, altered or locked.
 UNREADABLE = (OSError, ValueError)
 OF_A_RUN = ("config.yaml", "metrics.jsonl")
-# What may differ between two runs that are the same experiment.
+# Keys that may differ between two runs of the same experiment.
 FREE = {
     "names", "evaluation", "run_dir", "resume", "device", "processes", "threads", "workers", "trackers", "cache",
     "log_every", "deterministic",
@@ -30,6 +34,10 @@ FREE = {
 Name = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f]*$", max_length=200)]
 Scores = dict[str, float | None]
 MOST_NUMBERS = 256  # in a line of a journal
+NAMED = ("objective", "encoder", "corpus", "budget", "seed")  # listed apart from other overrides
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "=": operator.eq
+}  # fmt: skip
 AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # of senteval.json, those listed
 
 
@@ -60,6 +68,14 @@ class Config:
     seed: int | None = None
     weights: str | None = None
     encoder: EncoderKeys | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """A run's environment.json, likewise."""
+
+    command: str | None = None
+    overrides: list[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +112,18 @@ def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def special(overrides: Sequence[str]) -> list[str]:
+    """Returns those of a run's ``overrides`` that decide what it computes and are not among its names."""
+    kept = []
+    for text in overrides:
+        key, equals, _ = text.lstrip("+~").partition("=")
+        if equals and key not in {*NAMED, *FREE} and not key.startswith("hydra"):
+            kept.append(text)
+    return kept
+
+
 def scan(root: Path) -> list[dict[str, Any]]:
-    """One ``read`` for each run folder in ``root`` (or ``root`` itself, where it is one), by name.
+    """Reads each run folder in ``root`` (or ``root`` itself, if it is one), in order of their names.
 
     Raises:
         UserError: if there is no folder ``root``.
@@ -112,21 +138,27 @@ def scan(root: Path) -> list[dict[str, Any]]:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """What is known of one run.
+    """Reads the facts and scores of one run.
 
     Returns:
         ``run`` (its name), ``path``, ``state`` ("finished", "unfinished", "broken"), ``problem`` (a line, where
         it is broken), and where known ``objective``, ``encoder``, ``corpus``, ``budget`` (names), ``seed``,
         ``weights``, ``vectors`` (file of word vectors to begin with), ``steps``, ``tokens``, ``loss``, ``start``,
         ``trained`` and ``chance`` (scores of quick.json), ``facts`` (what they depend on), ``senteval`` (averages
-        of senteval.json) and ``over`` (which tasks).
+        of senteval.json), ``over`` (which tasks), ``special`` (its overrides, as ``special`` returns them) and
+        ``config``.
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
     try:
         config = _checked(Config, read_yaml(folder / "config.yaml"), "config.yaml")
         names = config.get("names") or {}
         row |= {key: names.get(key) for key in ("objective", "encoder", "corpus", "budget", "origin")}
-        row |= {"seed": config.get("seed"), "vectors": (config.get("encoder") or {}).get("vectors")}
+        row |= {"seed": config.get("seed"), "config": config}
+        row |= {"vectors": (config.get("encoder") or {}).get("vectors")}
+        if (folder / "environment.json").exists():
+            about = _checked(Environment, read_json(folder / "environment.json"), "environment.json")
+            command = (about.get("command") or "").split()  # all that version 0.1 wrote
+            row["special"] = special(command if about.get("overrides") is None else about["overrides"])
         last: dict[str, Any] = next(
             (line for line in reversed(read_lines(folder / "metrics.jsonl")) if "loss" in line), {}
         )
@@ -138,7 +170,7 @@ def read(folder: Path) -> dict[str, Any]:
         )
         row |= {column: quick.get(column) or {} for column in ("start", "trained", "chance", "facts")}
         row |= {"senteval": senteval.get("averages") or {}, "over": senteval.get("averages_over") or {}}
-        row["weights"] = quick.get("weights", config.get("weights"))  # what "auto" came to
+        row["weights"] = quick.get("weights", config.get("weights"))  # "auto" resolved
         if (folder / "encoder").is_dir():
             row["state"] = "finished"
     except UNREADABLE as error:
@@ -147,7 +179,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def _checked(kind: type[Any], value: Any, name: str) -> dict[str, Any]:
-    """``value``, read from the file ``name``, if it is a mapping that fits ``kind``.
+    """Returns ``value``, read from the file ``name``, if it is a mapping that fits ``kind``.
 
     Raises:
         ValueError: naming the file and the first key that does not fit.
@@ -160,7 +192,7 @@ def _checked(kind: type[Any], value: Any, name: str) -> dict[str, Any]:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a journal that may not be there; a last line cut short by a kill is left out.
+    """Returns the lines of a journal, none if it is missing; a last line cut short by a kill is left out.
 
     Raises:
         OSError: if it cannot be read.
@@ -188,19 +220,125 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return result
 
 
-def _is_number(value: Any) -> bool:
-    """Returns whether ``value`` is a float or an integer of 64 bits; truth values are neither."""
+def _is_number(value: Any) -> TypeGuard[float]:
+    """Returns whether ``value`` is a float or an integer of 64 bits, and not a truth value."""
     return isinstance(value, float) or (type(value) is int and abs(value) < 2**63)
 
 
+def fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what runs are sorted and selected by: names, amounts, scores, and the keys of the configuration."""
+    trained = row.get("trained") or {}
+    names = ("run", "state", *NAMED, "weights", "steps", "tokens", "loss")
+    return (
+        dict(_dotted(row.get("config") or {}))
+        | {name: row.get(name) for name in names}
+        | {
+            "recall@1": trained.get("recall@1"),
+            "recall@5": trained.get("recall@5"),
+            "probes": _probe_mean(trained),
+            "senteval": next(iter(_averages(row).values()), None),
+        }
+    )
+
+
+def select(rows: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
+    """Returns those of ``rows`` for which all conditions hold: "objective=declutr,loss<3".
+
+    Raises:
+        UserError: if a condition is not of this form, or no run has its key.
+    """
+    for condition in filter(None, where.split(",")):
+        parts = re.split("(<=|>=|!=|<|>|=)", condition, maxsplit=1)
+        if len(parts) != 3 or not all(parts):
+            raise UserError(f"where={where}: {condition} is not of the form key=value, key!=value or key<value.")
+        key, sign, value = parts
+        _require_key(rows, key, "where")
+        rows = [row for row in rows if _holds(fields(row).get(key), sign, value)]
+    return rows
+
+
+def _holds(found: Any, sign: str, value: str) -> bool:
+    number = _as_number(value)
+    if _is_number(found) and number is not None:
+        return COMPARISONS[sign](found, number)
+    return sign in ("=", "!=") and COMPARISONS[sign](_as_text(found), value)
+
+
+def sort(rows: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
+    """Returns ``rows`` in order of a key of ``fields``, "-loss" from the highest; those without a value last.
+
+    Raises:
+        UserError: if no run has the key.
+    """
+    key = by.removeprefix("-")
+    _require_key(rows, key, "sort")
+    having = [row for row in rows if fields(row).get(key) is not None]
+
+    def place(row: Mapping[str, Any]) -> tuple[bool, float, str]:
+        value = fields(row)[key]
+        return (not _is_number(value), value if _is_number(value) else 0.0, _as_text(value))
+
+    return sorted(having, key=place, reverse=by != key) + [row for row in rows if fields(row).get(key) is None]
+
+
+def _require_key(rows: list[dict[str, Any]], key: str, option: str) -> None:
+    known = {name for row in rows for name in fields(row)}
+    if rows and key not in known:
+        close = get_close_matches(key, known, 1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise UserError(f"{option}={key}: no run has such a key.{hint}")
+
+
+def _dotted(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _as_text(value: Any) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def mean_table(rows: list[dict[str, Any]]) -> Table:
+    """Means and sample standard deviations over the finished runs that differ in nothing but their seed."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["state"] == "finished":
+            names = [str(row.get(name)) for name in NAMED if name != "seed"]
+            groups.setdefault(" ".join([*names, *row.get("special", ())]), []).append(row)
+    columns = ("loss", "recall@1", "recall@5", "probes", "senteval")
+    result = Table(title="mean ± standard deviation over seeds", title_justify="left", header_style="bold")
+    result.add_column("configuration", no_wrap=True)
+    for name in ("runs", *columns):
+        result.add_column(name, justify="right")
+    for name, group in groups.items():
+        found = ([value for row in group if _is_number(value := fields(row)[column])] for column in columns)
+        result.add_row(_shown(name), str(len(group)), *(_mean(values) if values else "–" for values in found))
+    return result
+
+
+def _mean(values: Sequence[float]) -> str:
+    spread = f" ± {statistics.stdev(values):.3g}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4g}{spread}"
+
+
 def table(rows: list[dict[str, Any]]) -> Table:
-    """``rows`` of ``scan`` for the terminal: amounts, negatives per anchor, loss, scores before and after."""
+    """Table of ``rows`` for the terminal: amounts, negatives per anchor, loss, scores before and after."""
     result = Table(title=f"{len(rows)} runs", title_justify="left", header_style="bold")
     result.add_column("run", no_wrap=True, overflow="ignore")  # it is copied into resume= and warm_start=
     result.add_column("weights")
     for name in ("steps", "tokens", "negatives", "loss", "recall@1, %", "recall@5, %", "probes, %"):
         result.add_column(name, justify="right")
-    # A label tells how many tasks an average is over: those over others are numbered, each with a column.
+    # A label has the number of tasks of an average. Averages over other tasks are numbered, each with a column.
     averages = sorted({key for row in rows for key in _averages(row)})
     labels, notes = [label for label, _ in averages], []
     for place, (label, tasks) in enumerate(averages):
@@ -210,6 +348,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
         result.add_column(_shown(f"SentEval {label}"), justify="right")
     result.caption, result.caption_justify = "\n".join(escape(printable(note)) for note in notes) or None, "left"
     result.add_column("state")
+    result.add_column("overrides")
     for row in rows:
         start, trained, found = row.get("start") or {}, row.get("trained") or {}, _averages(row)
         result.add_row(
@@ -226,12 +365,13 @@ def table(rows: list[dict[str, Any]]) -> Table:
             row["state"]
             if row["problem"] is None
             else Text.assemble((row["state"], "red"), ": ", _shown(row["problem"])),
+            _shown(" ".join(row.get("special", ()))),
         )
     return result
 
 
-def _averages(row: dict[str, Any]) -> dict[tuple[str, tuple[str, ...]], float]:
-    """The averages that are listed, by label and tasks."""
+def _averages(row: Mapping[str, Any]) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Averages to list, by label and tasks."""
     over = row.get("over") or {}
     return {
         (label, tuple(over.get(label, {}).get("tasks") or ())): value
@@ -251,7 +391,7 @@ def _number(value: Any, form: str) -> str:
 
 
 def _shown(text: str) -> Text:
-    """``text`` from a run folder: brackets are no markup of rich, and control characters are visible."""
+    """Returns ``text`` from a run folder without rich's markup and with control characters made visible."""
     return Text(printable(text))
 
 

@@ -26,8 +26,9 @@ from data.display import printable
 from data.errors import UserError
 from data.files import read_json, read_yaml
 from experiments import signatures
-from experiments.children import BEGUN_HERE, terminations
+from experiments.interrupts import terminations
 from experiments.overrides import CONFIGS, choice_of, compose, first_line, guess, key_of, ours, sieve, typed
+from experiments.pool import BEGUN_HERE
 from experiments.settings import EvaluationSettings, Settings
 from experiments.sweeps import Failure, run_sweep, told_elsewhere
 

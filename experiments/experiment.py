@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import torch
 from accelerate import Accelerator
 
 from analysis.figures import training
-from analysis.runs import read_lines
+from analysis.runs import read_lines, special
 from analysis.tables import card_scores, quick_table
 from data.errors import UserError
 from data.files import atomic_write, write_json
@@ -25,7 +26,7 @@ from experiments.optimizer import STARTS, Optimizer
 from experiments.overrides import choice_of, typed
 from experiments.processes import all_threads, precision_of, start_processes
 from experiments.progress import Display
-from experiments.run_folder import RunFolder, environment, packing
+from experiments.run_folder import RunFolder, environment, overrides, packing
 from experiments.schedules import Schedule
 from experiments.settings import Settings
 from experiments.trainer import Trainer
@@ -33,6 +34,7 @@ from objectives.base import Material
 
 PROBED_BATCHES = 4  # of each task, sampled to estimate the tokens of a batch
 DEV_BATCHES, PLATEAU_BATCHES = 8, 64  # evaluated on; the latter where the learning rate depends on the result
+LONGEST_NAME = 100  # characters of a run folder's name, without the time
 ON_CARD = ("objective", "encoder", "optimizer", "schedule", "budget", "accumulation", "gradient_norm", "seed")
 
 
@@ -200,10 +202,16 @@ def _with_resume_hint(trainer: Trainer) -> Iterator[None]:
 
 
 def _name(config: dict[str, Any], accelerator: Accelerator) -> str:
-    """The name of a new run folder, to which the time is added."""
+    """Returns the name of a new run folder: what is trained, the seed, and those overrides that are short."""
     name = "-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus"))
     several = f"-{accelerator.num_processes}p" if accelerator.num_processes > 1 else ""
-    return f"{name}-{config['seed']}{several}"
+    name += f"-{config['seed']}{several}"
+    for text in special(overrides()):
+        key, _, value = text.lstrip("+~").partition("=")
+        change = f"-{key.rpartition('.')[2]}-{value}"
+        if len(name + change) <= LONGEST_NAME and re.fullmatch(r"[\w.-]+", change, re.ASCII):
+            name += change
+    return name
 
 
 def _plan(config: dict[str, Any], settings: Settings, parts: Parts) -> budget.Plan:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import torch
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from data.errors import UserError
@@ -141,6 +142,7 @@ def environment(device: torch.device, precision: str, processes: int) -> dict[st
     """What a result depends on besides the configuration: versions, commit, device, threads."""
     return {
         "command": " ".join(sys.argv),
+        "overrides": overrides(),
         "commit": _commit(),
         "python": platform.python_version(),
         # (torch with its build, for the CPU or a version of CUDA.)
@@ -152,6 +154,11 @@ def environment(device: torch.device, precision: str, processes: int) -> dict[st
         "threads": torch.get_num_threads(),
         "processes": processes,
     }
+
+
+def overrides() -> list[str]:
+    """Returns the overrides of the run that Hydra composed, in a sweep those of its job; [] without Hydra."""
+    return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []
 
 
 def packing(encoder: Encoder, device: torch.device, precision: str) -> dict[str, Any]:

@@ -8,15 +8,11 @@ promise that this mean is the gradient of the global batch (``objectives.base.Lo
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -29,6 +25,7 @@ from data.loader import Batches
 from data.randomness import DROPOUT, generator
 from encoders.base import Encoder
 from experiments import checkpoint, memory
+from experiments.interrupts import noted_interrupts
 from experiments.optimizer import Optimizer, Start, start_of
 from experiments.overrides import typed
 from experiments.processes import Processes
@@ -162,7 +159,7 @@ class Trainer:
         batches = self.train.iterate(*micro_batches, workers=settings.workers_for(accelerator.device.type))
         self.encoder.train()
         self.objective.train()
-        with self.display.bar("training", self.steps, state.step) as self._show, _interrupts() as interrupted:
+        with self.display.bar("training", self.steps, state.step) as self._show, noted_interrupts() as interrupted:
             if state.step == 0:
                 self._evaluate()
                 self._probe()
@@ -270,6 +267,7 @@ class Trainer:
         self._timings.add(
             {
                 "step": self.state.step,
+                "steps": self.steps,
                 "seconds": round(self.state.seconds, 3),
                 "tokens_per_second": round(speed, 1),
                 "memory_gib": round(memory.peak_gib(self.accelerator.device), 3),
@@ -396,24 +394,3 @@ class Trainer:
 
     def _on_device(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         return (batch.to(self.accelerator.device) for batch in batches)
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Turns the first SIGINT or SIGTERM into an event, so that the step is finished; a second one raises."""
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-        interrupted.set()
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield interrupted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -91,7 +91,7 @@ def test_what_a_model_does_not_use_is_said(
     words = f"encoder.vectors={data / 'words.txt'}"
     asked = [words, f"data={data}", "tasks=[STS12]", f"cache={tmp_path / 'cache'}"]
     for given, said in (
-        (["model=random_vectors"], "not used    encoder.vectors: of model=bag_of_words alone"),
+        (["model=random_vectors"], "not used    encoder.vectors: only model=bag_of_words has it"),
         (
             ["model=bag_of_words", f"encoder.counts={data / 'words.txt'}"],
             "not used    encoder.counts: encoder.wei",

@@ -15,7 +15,7 @@ import pytest
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import side_by_side
-from experiments.children import Failure, Job
+from experiments.pool import Failure, Job
 from experiments.progress import Display
 from experiments.reproduction import command, judged, planning, settings, specification
 from experiments.reproduction.planning import Run
