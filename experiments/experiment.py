@@ -34,7 +34,7 @@ from objectives.base import Material
 
 PROBED_BATCHES = 4  # of each task, sampled to estimate the tokens of a batch
 DEV_BATCHES, PLATEAU_BATCHES = 8, 64  # evaluated on; the latter where the learning rate depends on the result
-LONGEST_NAME = 100  # characters of a run folder's name, without the time
+LONGEST_NAME = 60  # characters of a run folder's name, without the time
 ON_CARD = ("objective", "encoder", "optimizer", "schedule", "budget", "accumulation", "gradient_norm", "seed")
 
 

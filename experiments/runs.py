@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rich.console import Console
 from rich.table import Table
 
-from analysis import runs
+from analysis import run_tables, runs
 from data.errors import UserError
 from experiments import compose
 
@@ -37,8 +37,8 @@ def main() -> None:
             options[key if named else "folder"] = value if named else text
         if not options["folder"]:
             raise UserError("folder must not be empty: name the folder that holds the run folders (runs, say).")
-        rows = runs.select(runs.scan(Path(options["folder"])), options["where"])
-        show(runs.table(runs.sort(rows, options["sort"]) if options["sort"] else rows))
+        rows = run_tables.select(runs.scan(Path(options["folder"])), options["where"])
+        show(run_tables.table(run_tables.sort(rows, options["sort"]) if options["sort"] else rows))
 
 
 def show(table: Table) -> None:
@@ -50,8 +50,8 @@ def show(table: Table) -> None:
 def show_sweep(folders: list[Path]) -> None:
     """Prints the runs of a sweep, and their means over seeds."""
     rows = [runs.read(folder) for folder in folders]
-    show(runs.table(rows))
-    show(runs.mean_table(rows))
+    show(run_tables.table(rows))
+    show(run_tables.mean_table(rows))
 
 
 if __name__ == "__main__":
