@@ -45,6 +45,7 @@ SMALL = {  # sizes of objectives that have them
     "nli": ["objective.classifier_width=8", "objective.synthetic_pairs=120"],
     "tsdae": ["objective.word_size=8"],
 }
+CAUSAL = {"language_model/gru": ["encoder.bidirectional=false"]}  # which trains no other encoder of these
 STEPS, STOP = 20, 10
 COMMON = [
     f"budget.steps={STEPS}", "budget.documents=4", "budget.sentences=16", "budget.min_span=4",
@@ -126,6 +127,7 @@ def train_all(tree: Path, folder: Path, pairs: list[str]) -> None:
         name = f"{objective}-{encoder}"
         run, log = folder / name, folder / f"{name}.log"
         chosen = [f"objective={objective}", *SMALL.get(objective, []), f"encoder={encoder}", *ENCODERS[encoder]]
+        chosen += CAUSAL.get(pair, [])
         cache = f"cache={folder / 'cache'}"
         status = in_child(tree, [*chosen, *COMMON, cache, f"run_dir={run}"], log, stop=True)
         outcome = f"refused with status {status}"
