@@ -177,11 +177,11 @@ def verify(folder: Path) -> dict[str, Any]:
         fault = f"{Path(error.filename).name} is missing" if isinstance(error, OSError) else f"{STATE} is damaged"
     if fault is None:
         return state
-    raise UserError(f"Checkpoint {folder} is damaged ({fault}): {_advice(folder)}.")
+    raise UserError(f"Checkpoint {folder} is damaged ({fault}): {advice(folder)}.")
 
 
-def _advice(folder: Path) -> str:
-    """Advice, for messages, on a checkpoint that a run cannot be resumed from."""
+def advice(folder: Path) -> str:
+    """Returns advice, for messages, on a checkpoint that a run cannot be resumed from."""
     before = [path.name for path in found(folder.parent) if path.name < folder.name]
     return f"delete it to go on from {before[-1]}" if before else "delete it to start from the beginning"
 
@@ -191,14 +191,16 @@ def load(
 ) -> dict[str, Any]:
     """Loads the checkpoint in ``folder`` into the three; returns its state.
 
+    That of a finished run has no optimizer state, and leaves ``optimizer`` as it is.
+
     Raises:
-        UserError: if it is damaged, of another model, or without optimizer state.
+        UserError: if it is damaged, or of another model.
     """
     state = verify(folder)
-    if OPTIMIZER not in state["files"]:
-        raise UserError(f"Checkpoint {folder} has weights but no optimizer state: {_advice(folder)}.")
     load_part(folder / MODEL, encoder)
     load_part(folder / OBJECTIVE, objective)
+    if OPTIMIZER not in state["files"]:
+        return state
     path = folder / OPTIMIZER
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     names = MOMENTS if "betas" in optimizer.defaults else MOMENTUM

@@ -71,7 +71,7 @@ def _run(
 ) -> None:
     display = Display(shown=accelerator.is_main_process)
     display.fact("run", str(path))
-    if settings.resume is not None and checkpoint.is_finished(path / "checkpoints"):
+    if settings.resume and checkpoint.is_finished(path / "checkpoints") and (path / "encoder").is_dir():
         display.say(f"The run is finished. A new one goes on from its encoder: {_warm_start(config, path)}")
         return
 

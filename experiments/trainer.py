@@ -132,7 +132,7 @@ class Trainer:
         """Loads the newest checkpoint in the run folder, if there is one.
 
         Raises:
-            UserError: if it is damaged.
+            UserError: if it is damaged, or has no optimizer state to go on with.
         """
         found = checkpoint.found(self.checkpoints)
         if not found:
@@ -143,6 +143,10 @@ class Trainer:
         if saved["step"] > self.steps:
             raise UserError(f"Checkpoint {found[-1]} is beyond the run's {self.steps:,} steps: delete it.")
         self.state = State(**{name: saved[name] for name in State.__dataclass_fields__ if name in saved})
+        if checkpoint.OPTIMIZER not in saved["files"] and not self.done:
+            raise UserError(
+                f"Checkpoint {found[-1]} has weights but no optimizer state: {checkpoint.advice(found[-1])}."
+            )
         if self.accelerator.scaler is not None and self.state.scaler is not None:
             self.accelerator.scaler.load_state_dict(self.state.scaler)
 

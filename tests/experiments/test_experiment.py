@@ -180,6 +180,14 @@ def test_a_finished_run_keeps_no_optimizer_state_and_says_so_when_resumed(
         f"The run is finished. A new one goes on from its encoder: warm_start={run} encoder=bundled",
     ]
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    vectors = encoders.load(run / "encoder").encode(["bad bif"])
+    shutil.rmtree(run / "encoder")  # is exported again
+    experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
+    assert (encoders.load(run / "encoder").encode(["bad bif"]) == vectors).all()
+    shutil.rmtree(run / "checkpoints" / "step-00000024")
+    shutil.rmtree(run / "encoder")
+    with pytest.raises(UserError, match=r"step-0000002\d has weights but no optimizer state: delete it to "):
+        experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
 
 
 def test_a_half_written_checkpoint_is_refused(folder: Path, whole: Path) -> None:
