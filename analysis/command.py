@@ -20,7 +20,7 @@ from analysis.opening import Named, device
 from analysis.senteval.features import Vectors, embed
 from analysis.senteval.reading import Line
 from analysis.senteval.rendering import FORMATS, Grid, rich_table
-from data.display import printable
+from data.display import duration, printable
 from data.errors import UserError, reason
 from data.files import write_json
 from data.sources.reading import lines
@@ -34,6 +34,7 @@ from encoders.word_weights import Weighting
 FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "vectors"
 EARLY = 0.01  # of the work: before it the time left would be mostly that of the start
+DAY = 24 * 3600  # seconds
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 SHOWN_FORMATS = ("text", "md", "csv")
 MODEL = (
@@ -227,5 +228,6 @@ class Clock:
         done = self.share - self._before
         if done <= EARLY * (1 - self._before):
             return ""
-        left = timedelta(seconds=round((time.monotonic() - self._start) * (1 - self.share) / done))
+        seconds = round((time.monotonic() - self._start) * (1 - self.share) / done)
+        left = timedelta(seconds=seconds) if seconds < DAY else duration(seconds)
         return f"about {left} left in all"  # hours:minutes:seconds

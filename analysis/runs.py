@@ -1,27 +1,23 @@
-"""Reads run folders and lists them with their scores; a broken folder is listed as such."""
+"""Run folders: configuration, state and scores of each; a damaged one is read as broken."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 from pydantic import StringConstraints
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
-from data.display import printable
 from data.errors import UserError
 from data.files import JOURNAL_BYTES, read_json, read_text, read_yaml
 from data.schema import mismatch
 
-# What reading a file that was cut short, altered or locked may raise.
+# Exceptions of reading a file that was cut short, altered or locked.
 UNREADABLE = (OSError, ValueError)
 OF_A_RUN = ("config.yaml", "metrics.jsonl")
-# What may differ between two runs that are the same experiment.
+# Keys that may differ between two runs of the same experiment.
 FREE = {
     "names", "evaluation", "run_dir", "resume", "device", "processes", "threads", "workers", "trackers", "cache",
     "log_every", "deterministic",
@@ -30,7 +26,7 @@ FREE = {
 Name = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f]*$", max_length=200)]
 Scores = dict[str, float | None]
 MOST_NUMBERS = 256  # in a line of a journal
-AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # of senteval.json, those listed
+NAMED = ("objective", "encoder", "corpus", "budget", "seed")  # listed apart from other overrides
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +56,14 @@ class Config:
     seed: int | None = None
     weights: str | None = None
     encoder: EncoderKeys | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """A run's environment.json, likewise."""
+
+    command: str | None = None
+    overrides: list[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +100,18 @@ def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def special(overrides: Sequence[str]) -> list[str]:
+    """Returns those of a run's ``overrides`` that decide what it computes and are not among its names."""
+    kept = []
+    for text in overrides:
+        key, equals, _ = text.lstrip("+~").partition("=")
+        if equals and key not in {*NAMED, *FREE} and not key.startswith("hydra"):
+            kept.append(text)
+    return kept
+
+
 def scan(root: Path) -> list[dict[str, Any]]:
-    """One ``read`` for each run folder in ``root`` (or ``root`` itself, where it is one), by name.
+    """Reads each run folder in ``root`` (or ``root`` itself, if it is one), in order of their names.
 
     Raises:
         UserError: if there is no folder ``root``.
@@ -112,21 +126,27 @@ def scan(root: Path) -> list[dict[str, Any]]:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """What is known of one run.
+    """Reads the facts and scores of one run.
 
     Returns:
         ``run`` (its name), ``path``, ``state`` ("finished", "unfinished", "broken"), ``problem`` (a line, where
         it is broken), and where known ``objective``, ``encoder``, ``corpus``, ``budget`` (names), ``seed``,
         ``weights``, ``vectors`` (file of word vectors to begin with), ``steps``, ``tokens``, ``loss``, ``start``,
         ``trained`` and ``chance`` (scores of quick.json), ``facts`` (what they depend on), ``senteval`` (averages
-        of senteval.json) and ``over`` (which tasks).
+        of senteval.json), ``over`` (which tasks), ``special`` (its overrides, as ``special`` returns them) and
+        ``config``.
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
     try:
         config = _checked(Config, read_yaml(folder / "config.yaml"), "config.yaml")
         names = config.get("names") or {}
         row |= {key: names.get(key) for key in ("objective", "encoder", "corpus", "budget", "origin")}
-        row |= {"seed": config.get("seed"), "vectors": (config.get("encoder") or {}).get("vectors")}
+        row |= {"seed": config.get("seed"), "config": config}
+        row |= {"vectors": (config.get("encoder") or {}).get("vectors")}
+        if (folder / "environment.json").exists():
+            about = _checked(Environment, read_json(folder / "environment.json"), "environment.json")
+            command = (about.get("command") or "").split()  # all that version 0.1 wrote
+            row["special"] = special(command if about.get("overrides") is None else about["overrides"])
         last: dict[str, Any] = next(
             (line for line in reversed(read_lines(folder / "metrics.jsonl")) if "loss" in line), {}
         )
@@ -138,7 +158,7 @@ def read(folder: Path) -> dict[str, Any]:
         )
         row |= {column: quick.get(column) or {} for column in ("start", "trained", "chance", "facts")}
         row |= {"senteval": senteval.get("averages") or {}, "over": senteval.get("averages_over") or {}}
-        row["weights"] = quick.get("weights", config.get("weights"))  # what "auto" came to
+        row["weights"] = quick.get("weights", config.get("weights"))  # "auto" resolved
         if (folder / "encoder").is_dir():
             row["state"] = "finished"
     except UNREADABLE as error:
@@ -147,7 +167,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def _checked(kind: type[Any], value: Any, name: str) -> dict[str, Any]:
-    """``value``, read from the file ``name``, if it is a mapping that fits ``kind``.
+    """Returns ``value``, read from the file ``name``, if it is a mapping that fits ``kind``.
 
     Raises:
         ValueError: naming the file and the first key that does not fit.
@@ -160,7 +180,7 @@ def _checked(kind: type[Any], value: Any, name: str) -> dict[str, Any]:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a journal that may not be there; a last line cut short by a kill is left out.
+    """Returns the lines of a journal, none if it is missing; a last line cut short by a kill is left out.
 
     Raises:
         OSError: if it cannot be read.
@@ -182,78 +202,12 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         known = [one for one in value.values() if one is not None]
         plain = len(value) <= MOST_NUMBERS and all(key.isascii() and key.isprintable() for key in value)
         needed = [value.get(key, 0) for key in ("step", "loss", "tokens")]
-        if not plain or "step" not in value or None in needed or not all(map(_is_number, known)):
+        if not plain or "step" not in value or None in needed or not all(map(is_number, known)):
             raise ValueError(f"{path.name}:{number} is not a step and its numbers")
         result.append(value)
     return result
 
 
-def _is_number(value: Any) -> bool:
-    """Returns whether ``value`` is a float or an integer of 64 bits; truth values are neither."""
+def is_number(value: Any) -> TypeGuard[float]:
+    """Returns whether ``value`` is a float or an integer of 64 bits, and not a truth value."""
     return isinstance(value, float) or (type(value) is int and abs(value) < 2**63)
-
-
-def table(rows: list[dict[str, Any]]) -> Table:
-    """``rows`` of ``scan`` for the terminal: amounts, negatives per anchor, loss, scores before and after."""
-    result = Table(title=f"{len(rows)} runs", title_justify="left", header_style="bold")
-    result.add_column("run", no_wrap=True, overflow="ignore")  # it is copied into resume= and warm_start=
-    result.add_column("weights")
-    for name in ("steps", "tokens", "negatives", "loss", "recall@1, %", "recall@5, %", "probes, %"):
-        result.add_column(name, justify="right")
-    # A label tells how many tasks an average is over: those over others are numbered, each with a column.
-    averages = sorted({key for row in rows for key in _averages(row)})
-    labels, notes = [label for label, _ in averages], []
-    for place, (label, tasks) in enumerate(averages):
-        if labels.count(label) > 1:
-            label = f"{label} #{labels[: place + 1].count(label)}"
-            notes.append(f"{label}: {', '.join(tasks)}")
-        result.add_column(_shown(f"SentEval {label}"), justify="right")
-    result.caption, result.caption_justify = "\n".join(escape(printable(note)) for note in notes) or None, "left"
-    result.add_column("state")
-    for row in rows:
-        start, trained, found = row.get("start") or {}, row.get("trained") or {}, _averages(row)
-        result.add_row(
-            _shown(row["run"]),
-            _shown(row.get("weights") or "–"),
-            _number(row.get("steps"), ","),
-            _number(row.get("tokens"), ","),
-            _number((row.get("facts") or {}).get("negatives per anchor"), ","),
-            _number(row.get("loss"), ".3f"),
-            _change(start.get("recall@1"), trained.get("recall@1")),
-            _change(start.get("recall@5"), trained.get("recall@5")),
-            _change(_probe_mean(start), _probe_mean(trained)),
-            *(_number(found.get(key), ".1f") for key in averages),
-            row["state"]
-            if row["problem"] is None
-            else Text.assemble((row["state"], "red"), ": ", _shown(row["problem"])),
-        )
-    return result
-
-
-def _averages(row: dict[str, Any]) -> dict[tuple[str, tuple[str, ...]], float]:
-    """The averages that are listed, by label and tasks."""
-    over = row.get("over") or {}
-    return {
-        (label, tuple(over.get(label, {}).get("tasks") or ())): value
-        for label, value in (row.get("senteval") or {}).items()
-        if label.split(" (")[0] in AVERAGES
-    }
-
-
-def _probe_mean(scores: dict[str, float | None]) -> float | None:
-    values = [value for name, value in scores.items() if name.startswith("probe_")]
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
-
-
-def _number(value: Any, form: str) -> str:
-    return format(value, form) if _is_number(value) else "–"
-
-
-def _shown(text: str) -> Text:
-    """``text`` from a run folder: brackets are no markup of rich, and control characters are visible."""
-    return Text(printable(text))
-
-
-def _change(start: float | None, trained: float | None) -> str:
-    return "–" if trained is None else f"{_number(start, '.1f')} → {trained:.1f}"

@@ -1,4 +1,4 @@
-"""Untrusted text made fit to be shown: no control character reaches a terminal, no formula a spreadsheet."""
+"""Text for people: untrusted text without control characters or spreadsheet formulas, and durations."""
 
 from __future__ import annotations
 
@@ -24,6 +24,19 @@ def csv_cell(value: object) -> object:
         return value
     text = printable(value)
     return f"'{text}" if text.lstrip().startswith(_FORMULA) and not _is_number(text) else text
+
+
+def duration(seconds: float) -> str:
+    """Returns a duration in one unit: "40 s", "5 min", "3.2 h", "2.1 days", "22 years"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    days = seconds / 86400
+    count, unit = (days, "days") if days < 2 * 365 else (days / 365.25, "years")
+    return f"{count:.1f} {unit}" if count < 10 else f"{count:,.0f} {unit}"
 
 
 def _is_number(text: str) -> bool:

@@ -92,15 +92,3 @@ def flops_per_second(device: torch.device, dtype: torch.dtype, seconds: float = 
     run(1)
     times = max(1, round(seconds / run(1)))
     return 2 * size**3 / run(times)
-
-
-def about(seconds: float) -> str:
-    """Returns a duration in words: "40 s", "5 min", "3.2 h", "2.1 days", "22 years"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 48 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    days = seconds / 86400
-    return f"{days:.1f} days" if days < 365 else f"{days / 365.25:.{0 if days > 3650 else 1}f} years"

@@ -1,9 +1,9 @@
-"""What a run is made of, built from its configuration: corpus, encoder, objective, token store, loaders."""
+"""The components of a run, built from its configuration: corpus, encoder, objective, token store, loaders."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -15,12 +15,14 @@ from accelerate import Accelerator
 
 import encoders
 from data.errors import UserError
+from data.files import read_yaml
 from data.loader import Batches, Loader, Turns
 from data.sources.base import Part, Source
 from data.store import TokenStore, prepare
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from experiments import checkpoint, signatures
+from experiments.optimizer import Start, start_of
 from experiments.overrides import typed
 from experiments.progress import Display
 from experiments.run_folder import LEARNS, ROOT
@@ -30,10 +32,12 @@ from objectives.base import Corpus, Material, Objective
 
 @dataclass
 class Parts:
-    """What a run is made of, once it is built.
+    """The components of a run.
 
     Attributes:
-        materials: what each of the objective's tasks draws from, by its name.
+        materials: the data of each of the objective's tasks, by the task's name.
+        start: kind of the initial weights, which chooses the peak learning rate.
+        start_reason: why it is of this kind.
     """
 
     source: Source
@@ -41,6 +45,8 @@ class Parts:
     objective: Objective
     store: TokenStore
     materials: Mapping[str, Material]
+    start: Start
+    start_reason: str
 
     def batches(self, part: Part, seed: int, rank: int = 0, world: int = 1) -> Batches:
         """The micro-batches of process ``rank`` of ``world``."""
@@ -70,7 +76,7 @@ class Parts:
         return self.objective.turn(step, seed)
 
     def identity(self) -> dict[str, str]:
-        """What a run that goes on must find again."""
+        """Names of the weights and the text that a resumed run must find again."""
         encoder = self.encoder
         stores = " ".join(_stores(self.source, self.objective, self.store, self.materials))
         return {"weights": encoder.weights, "origin": encoder.origin, "store": stores}
@@ -83,14 +89,14 @@ def build(
     display: Display,
     tokenizer: Path | None,
 ) -> Parts:
-    """Builds all parts; cheap refusals come before downloads and tokenising.
+    """Builds all components; cheap refusals come before downloads and tokenising.
 
     Args:
         config: the run's.
         settings: the run's.
         accelerator: its processes.
-        display: tells what is going on.
-        tokenizer: folder of the one that a resumed run began with.
+        display: shows progress.
+        tokenizer: folder of the tokenizer of a resumed run.
 
     Raises:
         UserError: for what the user can mend.
@@ -104,7 +110,7 @@ def build(
     with accelerator.main_process_first():
         encoder = _encoder(config, settings, objective, source, cache / "tokenizers", tokenizer)
     made_up = [name for name, facts in objective.own_data().items() if facts.get("synthetic")]
-    if made_up:  # whatever is written about the encoder has its origin
+    if made_up:  # the origin is part of everything written about the encoder
         encoder.origin += f"{LEARNS}{', '.join(made_up)} from synthetic pairs"
     if (began := config["names"].get("origin", encoder.origin)) != encoder.origin:
         raise UserError(
@@ -118,7 +124,7 @@ def build(
         encoder.add_mlm_head()  # type: ignore[operator]
         display.warn(f"{encoder.origin} has no masked-language-model head: it gets a new one.")
     with (
-        display.bar("tokenising", None) as update,  # counted where it is read: that takes a while
+        display.bar("tokenising", None) as update,
         accelerator.main_process_first() if accelerator.num_processes > 1 else nullcontext(),
     ):
         store = prepare(
@@ -144,11 +150,11 @@ def build(
         for one in newest:
             checkpoint.verify(one)
             taken = checkpoint.load_matching(one / checkpoint.OBJECTIVE, objective)
-        what = "encoder as it is there, whatever encoder.* says of sizes and words"
+        what = "its encoder, with its own sizes and words in place of encoder.*"
         if objective.needs.encoders > 1:
-            what = f"{objective.needs.encoders} encoders as they are there, whatever encoder.* says"
+            what = f"its {objective.needs.encoders} encoders, with their own sizes in place of encoder.*"
         display.fact("warm start", f"{settings.warm_start}: {', '.join([what, *taken])}")
-    return Parts(source, encoder, objective, store, materials)
+    return Parts(source, encoder, objective, store, materials, *_start(settings, encoder))
 
 
 def require_division(sizes: Iterable[int], processes: int) -> None:
@@ -170,11 +176,11 @@ def _encoder(
     cache: Path,
     tokenizer: Path | None,
 ) -> Encoder:
-    """The encoder that is trained, or several of the kind beside each other where the objective needs them."""
+    """Builds the encoder to train, or several side by side if the objective needs them."""
     needs = objective.needs
     reads_corpus = not objective.own_data().keys() >= objective.tasks.keys()
     start: dict[str, Any] = {}
-    if settings.warm_start is not None:  # and how a random start begins no longer matters
+    if settings.warm_start is not None:  # keys of a random start no longer matter
         usual = {key: "random" for key in ("heads", "words") if key in config["encoder"]}
         start = {"path": _warm(settings.warm_start), "weights": "auto", **usual}
     if needs.encoders > 1 and start:
@@ -199,8 +205,32 @@ def _encoder(
     return built[0] if len(built) == 1 else Concatenated(built)
 
 
+def _start(settings: Settings, encoder: Encoder) -> tuple[Start, str]:
+    """Returns the kind of weights that training begins with, and the reason in words.
+
+    The peak of the first continuation of weights that began at random is too high for a second one, which takes
+    that of published weights.
+    """
+    start = start_of(encoder)
+    if start == "untrained":
+        return start, "the weights are drawn at random"
+    if start == "trained":
+        return start, "the weights are published ones"
+    if settings.warm_start is None:
+        return start, "the weights were trained with this suite from random ones"
+    before: dict[str, Any] = {}
+    with suppress(OSError, ValueError):  # an export without its run
+        before = read_yaml(Path(settings.warm_start) / "config.yaml")
+    names, chosen = before.get("names"), before.get("encoder")
+    random = isinstance(names, dict) and names.get("weights") == "random"
+    continued = before.get("warm_start") or (isinstance(chosen, dict) and chosen.get("path"))
+    if random and not continued:
+        return start, f"{settings.warm_start} began with random weights, and this is its first continuation"
+    return "trained", f"{settings.warm_start} was itself a continuation, and this is a further one"
+
+
 def _concatenated(folder: str, count: int) -> Concatenated:
-    """The ``count`` encoders that were trained beside each other, from their export.
+    """Loads ``count`` encoders that were trained side by side from their export.
 
     Raises:
         UserError: if there is another number of them, or another encoder.
@@ -216,7 +246,7 @@ def _concatenated(folder: str, count: int) -> Concatenated:
 
 
 def _more(setting: str, described: Mapping[str, Any], part: Part) -> str:
-    """How messages advise to get more pairs for the ``part`` of a task with data of its own."""
+    """Advice, for messages, on how to get more pairs for the ``part`` of a task with data of its own."""
     if described.get("synthetic"):
         return f"raise {setting}"
     held_out = f"raise {setting}.dev_fraction, or name held-out pairs there"
@@ -226,7 +256,7 @@ def _more(setting: str, described: Mapping[str, Any], part: Part) -> str:
 def _stores(
     source: Source, objective: Objective, store: TokenStore, materials: Mapping[str, Material]
 ) -> dict[str, str]:
-    """All text that the run draws from, as its encoder's tokens: names of it, and where each is from."""
+    """Fingerprints of all tokenised text of the run, each with the place that it is from."""
     own = objective.own_data()
     found = {store.fingerprint: f"corpus ({source.describe()['where']})"}
     for name in own:
@@ -251,7 +281,11 @@ def require_same(config: dict[str, Any], stores: Mapping[str, str]) -> None:
 
 
 def _warm(folder: str) -> str:
-    """The encoder of the finished run in ``folder``."""
+    """Returns the folder of the encoder of the finished run in ``folder``.
+
+    Raises:
+        UserError: if there is none.
+    """
     if (Path(folder) / "encoder").is_dir():
         return str(Path(folder) / "encoder")
     hint = (

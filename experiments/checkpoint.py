@@ -1,7 +1,8 @@
-"""Checkpoints: all that a run needs to go on with the same bits; whole or not there, nothing pickled.
+"""Checkpoints: everything a run needs to be resumed with the same bits; written atomically, nothing pickled.
 
 ``step-00000100/`` holds ``model.safetensors`` (encoder), ``objective.safetensors`` (heads and queues),
-``optimizer.safetensors`` and ``state.json`` (counters, and size and digest of each file).
+``optimizer.safetensors`` and ``state.json`` (counters, and size and digest of each file). The optimizer's file,
+the largest, is kept where a run may be resumed: in its newest checkpoints, until it is finished.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +23,7 @@ from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
 
 from data.errors import UserError
-from data.files import read_json
+from data.files import read_json, write_json
 from data.schema import mismatch
 from objectives.base import MARK
 
@@ -49,7 +51,7 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True)
 class Best:
-    """The best dev metric so far, and its step."""
+    """Best dev metric so far, and its step."""
 
     step: NonNegativeInt
     value: float
@@ -57,7 +59,7 @@ class Best:
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """``state.json``: what the training loop keeps (``trainer.State``), and the files beside it."""
+    """``state.json``: the state of the training loop (``trainer.State``), and the files beside it."""
 
     step: Count
     files: dict[str, Written]
@@ -78,7 +80,7 @@ def save(
     optimizer: torch.optim.Optimizer,
     state: dict[str, Any],
 ) -> Path:
-    """Writes the checkpoint of ``step`` beside its place under ``root``, then renames it.
+    """Writes the checkpoint of ``step`` under ``root``, under another name until it is complete.
 
     Raises:
         UserError: if it cannot be written (a full disk, say); nothing of it is left then.
@@ -113,14 +115,42 @@ def found(root: Path) -> list[Path]:
 
 
 def prune(root: Path, keep_last: int, best: int | None) -> None:
-    """Removes all but the newest ``keep_last`` checkpoints and that of step ``best``."""
+    """Removes all but the newest ``keep_last`` checkpoints and that of step ``best``.
+
+    The best one, if it is older, is only exported, and loses its optimizer state.
+    """
     for folder in found(root)[:-keep_last]:
-        if folder.name != f"step-{best or 0:08d}":
+        if folder.name == f"step-{best or 0:08d}":
+            _drop_optimizer(folder)
+        else:
             shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
 
 
+def finish(root: Path) -> None:
+    """Removes the optimizer states of a finished run, the newest checkpoint's last."""
+    for folder in found(root):
+        _drop_optimizer(folder)
+
+
+def is_finished(root: Path) -> bool:
+    """Returns whether the newest checkpoint under ``root`` is that of a finished run, without optimizer state."""
+    for newest in found(root)[-1:]:
+        with suppress(OSError, ValueError):
+            state = read_json(newest / STATE)
+            return not mismatch(Contents, state) and state["files"].keys() == {MODEL, OBJECTIVE}
+    return False
+
+
+def _drop_optimizer(folder: Path) -> None:
+    with suppress(OSError, ValueError, TypeError, KeyError):  # damaged, and left as it is
+        state = read_json(folder / STATE)
+        if state["files"].pop(OPTIMIZER, None):
+            write_json(folder / STATE, state)
+        (folder / OPTIMIZER).unlink(missing_ok=True)
+
+
 def verify(folder: Path) -> dict[str, Any]:
-    """The state of the checkpoint in ``folder``, after a look at every byte of it.
+    """Checks every byte of the checkpoint in ``folder``; returns its state.
 
     Raises:
         UserError: if a file is missing, too short or changed; it names the checkpoint before.
@@ -129,7 +159,8 @@ def verify(folder: Path) -> dict[str, Any]:
         state = read_json(folder / STATE)
         if found_fault := mismatch(Contents, state):
             raise ValueError(" ".join(found_fault))
-        if f"step-{state['step']:08d}" != folder.name or state["files"].keys() != {MODEL, OBJECTIVE, OPTIMIZER}:
+        files = {MODEL, OBJECTIVE, OPTIMIZER}
+        if f"step-{state['step']:08d}" != folder.name or state["files"].keys() | {OPTIMIZER} != files:
             raise ValueError("it is of another checkpoint")
         fault = next(
             (
@@ -146,15 +177,21 @@ def verify(folder: Path) -> dict[str, Any]:
         fault = f"{Path(error.filename).name} is missing" if isinstance(error, OSError) else f"{STATE} is damaged"
     if fault is None:
         return state
+    raise UserError(f"Checkpoint {folder} is damaged ({fault}): {advice(folder)}.")
+
+
+def advice(folder: Path) -> str:
+    """Returns advice, for messages, on a checkpoint that a run cannot be resumed from."""
     before = [path.name for path in found(folder.parent) if path.name < folder.name]
-    advice = f"delete it to go on from {before[-1]}" if before else "delete it to start from the beginning"
-    raise UserError(f"Checkpoint {folder} is damaged ({fault}): {advice}.")
+    return f"delete it to go on from {before[-1]}" if before else "delete it to start from the beginning"
 
 
 def load(
     folder: Path, *, encoder: nn.Module, objective: nn.Module, optimizer: torch.optim.Optimizer
 ) -> dict[str, Any]:
-    """Puts the checkpoint in ``folder`` into the three; returns its state.
+    """Loads the checkpoint in ``folder`` into the three; returns its state.
+
+    That of a finished run has no optimizer state, and leaves ``optimizer`` as it is.
 
     Raises:
         UserError: if it is damaged, or of another model.
@@ -162,6 +199,8 @@ def load(
     state = verify(folder)
     load_part(folder / MODEL, encoder)
     load_part(folder / OBJECTIVE, objective)
+    if OPTIMIZER not in state["files"]:
+        return state
     path = folder / OPTIMIZER
     parameters = [
         (parameter, MOMENTS if "betas" in group else MOMENTUM)
@@ -189,7 +228,7 @@ def load(
 
 
 def load_part(path: Path, module: nn.Module) -> None:
-    """Puts the weights in ``path`` into ``module``, all of them.
+    """Loads all weights in ``path`` into ``module``.
 
     Raises:
         UserError: if names or shapes differ.
@@ -201,9 +240,9 @@ def load_part(path: Path, module: nn.Module) -> None:
 
 
 def load_matching(path: Path, module: nn.Module) -> list[str]:
-    """Puts those weights in ``path`` into ``module`` that have a parameter's name and shape there; their names.
+    """Loads those weights in ``path`` that have a parameter's name and shape in ``module``; returns their names.
 
-    Those of a sub-module with a ``MARK`` are taken from under an equal one alone.
+    Weights of a sub-module with a ``MARK`` are loaded only if the mark is the same.
 
     Raises:
         UserError: if the file cannot be read.

@@ -16,8 +16,9 @@ from pathlib import Path
 from data.display import printable
 from data.errors import UserError
 from experiments import signatures
-from experiments.children import BEGUN_HERE, terminations
+from experiments.interrupts import terminations
 from experiments.overrides import key_of, override
+from experiments.pool import BEGUN_HERE
 
 # Hydra's flags that commands take; --config-dir becomes hydra.searchpath=.
 FLAGS = {"--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m"}

@@ -1,4 +1,4 @@
-"""Equal bits from equal runs on a GPU: torch's deterministic kernels, for one run."""
+"""Deterministic kernels of torch, with which equal runs on a GPU give equal bits."""
 
 from __future__ import annotations
 

@@ -20,16 +20,16 @@ results: list[Path] = []  # of a sweep, which ends with one table of them all
 
 @compose.command("evaluate", EvaluationSettings)
 def main(config: dict[str, Any]) -> None:
-    from experiments import judging  # late: its imports take seconds, and mistakes are reported before
+    from experiments import evaluation  # late: its imports take seconds, and mistakes are reported before
 
     settings = EvaluationSettings.of(config)
     if settings.embed is not None:
-        judging.embed(settings)
+        evaluation.embed(settings)
     elif settings.ensemble is not None:
-        results.append(judging.combine(settings))
+        results.append(evaluation.combine(settings))
     else:
         several = HydraConfig.get().mode == RunMode.MULTIRUN
-        results.append(judging.judge(settings, several=several))
+        results.append(evaluation.evaluate_model(settings, several=several))
 
 
 if __name__ == "__main__":
@@ -37,6 +37,6 @@ if __name__ == "__main__":
         main()
     finally:  # if one of a sweep was refused, the others are compared nevertheless
         if len(results) > 1:
-            from experiments import judging
+            from experiments import evaluation
 
-            judging.compare(results)
+            evaluation.compare(results)

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,8 +37,8 @@ HOST, LOOPBACK = "127.0.0.1", "lo0" if sys.platform == "darwin" else "lo"
 READY = "ready"  # how many of the others have started
 
 
-def run(config: dict[str, Any]) -> None:
-    """Runs a checked ``config`` in as many processes as it asks for; this one is the first of them.
+def run(config: dict[str, Any]) -> Path:
+    """Runs a checked ``config`` in as many processes as it asks for; returns the run's folder.
 
     Raises:
         UserError: for what the user can mend.
@@ -49,8 +50,7 @@ def run(config: dict[str, Any]) -> None:
             raise UserError(
                 f"processes={settings.processes}: the launcher started {launched}. Leave processes= out."
             )
-        experiment.run(config | {"processes": launched})
-        return
+        return experiment.run(config | {"processes": launched})
     cores, on_cpu = torch.get_num_threads(), _on_cpu(settings)
     sizes = {task.batch_size for task in signatures.build(config["objective"], "objective").tasks.values()}
     count = settings.processes or (_fitting(sizes, cores) if on_cpu and settings.threads is None else 1)
@@ -63,10 +63,7 @@ def run(config: dict[str, Any]) -> None:
     if on_cpu:
         config["threads"] = settings.threads or max(1, cores // count)
     try:
-        if count == 1:
-            experiment.run(config)
-        else:
-            _run(config, count)
+        return experiment.run(config) if count == 1 else _run(config, count)
     finally:
         torch.set_num_threads(cores)  # a sweep's next job counts them again
 
@@ -89,7 +86,7 @@ def _fitting(sizes: set[int], cores: int) -> int:
     return max(counts, key=lambda count: (count * (cores // count), count))
 
 
-def _run(config: dict[str, Any], count: int) -> None:
+def _run(config: dict[str, Any], count: int) -> Path:
     # This process keeps the store where all of them meet; nothing listens beyond this machine.
     listening = socket.create_server((HOST, 0))
     port = listening.getsockname()[1]
@@ -114,7 +111,7 @@ def _run(config: dict[str, Any], count: int) -> None:
         while store.add(READY, 0) < count - 1:  # one that dies before they meet would be waited for
             others.join(0.1)
         with _set(environment | {"RANK": "0", "LOCAL_RANK": "0"}):
-            experiment.run(config)
+            return experiment.run(config)
     except multiprocessing.ProcessExitedException as ended:
         raise _end(ended, count) from ended
     except RuntimeError as error:  # what a collective raises when another process ends

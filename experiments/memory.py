@@ -1,4 +1,4 @@
-"""Memory of a training process: its peak, and what the C library keeps of it."""
+"""Memory of a training process: its peak, and the release of freed memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def peak_gib(device: torch.device) -> float:
-    """The most memory in use so far: the GPU's, else this process'."""
+    """Returns the peak memory so far, of the GPU or else of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**30
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,16 +1,68 @@
-"""The processes of a run: each step they agree on flags and average their gradients."""
+"""The processes of a run: device and precision, flags that they agree on, gradients that they average."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 
 import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.utils import InitProcessGroupKwargs, is_tensorboard_available, is_wandb_available
 from torch import Tensor, distributed, nn
 
+from data.errors import UserError
 from data.tokenising import cores
+from experiments.settings import Settings
 
 BUCKET = 16 * 2**20  # numbers that are averaged in one call
+
+
+def start_processes(settings: Settings) -> Accelerator:
+    """Joins the processes of the run and sets device, precision and trackers.
+
+    Raises:
+        UserError: if the machine lacks one of them.
+    """
+    available: dict[str, Callable[[], bool]] = {
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
+    if settings.device in available and not available[settings.device]():
+        raise UserError(f"device={settings.device}: there is none here. device=auto takes what there is.")
+    known = {"tensorboard": is_tensorboard_available, "wandb": is_wandb_available}
+    for tracker in settings.trackers:
+        if not known[tracker]():
+            raise UserError(f"trackers: {tracker} is not installed: pip install {tracker}.")
+    # A sweep runs in one process, and Accelerate keeps the first run's precision otherwise.
+    AcceleratorState._reset_state(reset_partial_state=not torch.distributed.is_initialized())
+    on_cpu = settings.device == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+    precision = settings.precision
+    if precision == "auto":
+        has_bf16 = (
+            not on_cpu and torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+        )
+        precision = "bf16" if has_bf16 else "fp32"
+    if precision == "fp16" and on_cpu:
+        raise UserError("precision=fp16 needs a GPU: bf16 and fp32 work on a CPU.")
+    mixed = "no" if precision == "fp32" else precision
+    accelerator = Accelerator(
+        cpu=on_cpu,
+        mixed_precision=mixed,
+        log_with=list(settings.trackers) or None,
+        project_dir="runs",  # some trackers want one now; the trainer sets the run's when they begin
+        # The others wait while the first process tokenises the corpus; if it ends, the launcher ends them.
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(days=7))],
+    )
+    if settings.threads is not None:  # after Accelerate, which chooses a number for several processes
+        torch.set_num_threads(settings.threads)
+    return accelerator
+
+
+def precision_of(accelerator: Accelerator) -> str:
+    """Returns "fp32", "bf16" or "fp16"."""
+    return "fp32" if accelerator.mixed_precision == "no" else accelerator.mixed_precision
 
 
 class Processes:
@@ -22,7 +74,7 @@ class Processes:
         self._hosts = distributed.new_group(backend="gloo") if count > 1 else None
 
     def any(self, flags: Sequence[bool]) -> list[bool]:
-        """For each of ``flags``, of the same number everywhere, whether it is set on any process."""
+        """Returns for each of ``flags``, as many on every process, whether it is set on any process."""
         if self._hosts is None:
             return list(flags)
         found = torch.tensor(flags, dtype=torch.uint8)
@@ -30,16 +82,16 @@ class Processes:
         return found.bool().tolist()
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
-        """Gives every process the first one's ``tensors``."""
+        """Copies the first process' ``tensors`` to every process."""
         if self.count > 1:
             for tensor in tensors:
                 distributed.broadcast(tensor, src=0)
 
     def average_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Makes the gradients of ``parameters`` their mean over processes, in few large calls.
+        """Replaces the gradients of ``parameters`` by their mean over processes, in few large calls.
 
-        ``parameters`` are the same everywhere: those that some process has a gradient for. Where one has none
-        it counts as zero.
+        ``parameters`` are the same everywhere: those that some process has a gradient for. A missing gradient
+        counts as zero.
         """
         if self.count == 1:
             return
@@ -68,7 +120,7 @@ def all_threads(count: int) -> Iterator[None]:
 
 
 def _buckets(gradients: list[Tensor]) -> Iterator[list[Tensor]]:
-    """``gradients`` in runs of about ``BUCKET`` numbers of one type."""
+    """Yields ``gradients`` in groups of about ``BUCKET`` numbers of one type."""
     bucket: list[Tensor] = []
     size = 0
     for gradient in gradients:

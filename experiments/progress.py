@@ -1,7 +1,8 @@
-"""What a run shows while it runs: a live display on a terminal, a plain line now and then elsewhere."""
+"""Progress of a run: a live display on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,18 +17,18 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from data.display import printable
+from data.display import duration, printable
 
-Update = Callable[[int, int | None, str], None]  # done, in all, what else to say
+Update = Callable[[int, int | None, str], None]  # done, total, further text
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
 
 class Display:
-    """Says lines and shows progress on one process; a display that is not ``shown`` does nothing.
+    """Prints lines and shows progress on one process; a display that is not ``shown`` does nothing.
 
     Args:
         shown: False on all processes but the first.
-        console: where to; None: standard output.
+        console: where to print; None: standard output.
     """
 
     def __init__(self, *, shown: bool = True, console: Console | None = None) -> None:
@@ -36,7 +37,7 @@ class Display:
         self._next_line = 0.0
 
     def fact(self, name: str, text: str) -> None:
-        """One line of the run's head."""
+        """Prints a named fact, a line of the run's head."""
         self.say(f"{name:<11} {text}")
 
     def say(self, text: str, style: str | None = None) -> None:
@@ -48,17 +49,27 @@ class Display:
 
     @contextmanager
     def bar(self, title: str, total: int | None, done: int = 0) -> Iterator[Update]:
-        """Shows a task while it lasts; yields what brings the display up to date."""
+        """Shows the progress of a task; yields a function that updates it.
+
+        Without a terminal, a task that has made no progress after ``PLAIN_SECONDS`` is announced by its title.
+        """
         if not self.console.is_terminal:
             self._next_line = time.monotonic() + PLAIN_SECONDS
+            announcement = threading.Timer(PLAIN_SECONDS, self.say, [f"{title} ..."])
+            announcement.daemon = True
+            announcement.start()
 
             def plain(done: int, total: int | None, text: str) -> None:
                 if time.monotonic() >= self._next_line or done == total:
+                    announcement.cancel()
                     self._next_line = time.monotonic() + PLAIN_SECONDS
                     of = f" of {total:,}" if total else ""
                     self.say(f"{title} {done:,}{of}  {text}".rstrip())
 
-            yield plain
+            try:
+                yield plain
+            finally:
+                announcement.cancel()
             return
         columns = (
             TextColumn("{task.description}", markup=False),
@@ -79,7 +90,12 @@ class Display:
 
 
 def summary(parts: Mapping[str, float], tokens_per_second: float, seconds_left: float) -> str:
-    """Loss parts, speed and time left, on one line."""
+    """Returns loss parts, speed and time left on one line."""
     losses = "  ".join(f"{name} {value:.3f}" for name, value in parts.items())
-    minutes, seconds = divmod(round(seconds_left), 60)
-    return f"{losses}  {tokens_per_second:,.0f} tokens/s  {minutes}:{seconds:02d} left"
+    return f"{losses}  {tokens_per_second:,.0f} tokens/s  {time_left(seconds_left)}"
+
+
+def time_left(seconds: float) -> str:
+    """Returns "1:15 left", in minutes and seconds, or "3.2 h left"."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d} left" if minutes < 90 else f"{duration(seconds)} left"

@@ -1,4 +1,4 @@
-"""A run's folder: its name, its lock, its facts, and the journals that a resumed run cuts and continues."""
+"""The run folder: its lock, its configuration and environment, and its journals."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import torch
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from data.errors import UserError
@@ -26,8 +27,8 @@ from encoders.base import Encoder
 from experiments.overrides import typed
 
 ROOT = Path(__file__).resolve().parents[1]
-LEARNS = "; learns "  # in an encoder's origin, after its start: which tasks it learns from made-up pairs
-# What a run puts into its folder before it has taken a step.
+LEARNS = "; learns "  # in an encoder's origin, before the tasks that it learns from synthetic pairs
+# Files that a run writes before its first step.
 FIRST_FILES = (
     "config.yaml", "environment.json", "quick.json", "metrics.jsonl", "timings.jsonl", "tokenizer", "trackers",
 )  # fmt: skip
@@ -35,16 +36,15 @@ PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "safet
 
 
 class RunFolder:
-    """An exclusively held run folder; ``close`` (or the end of the process) gives it free.
+    """A run folder, locked until ``close`` or the end of the process.
 
     Args:
         path: the folder; None: ``runs/<name>-<time>``, new.
         name: of the run.
-        resume: whether a run must be there already, or must not.
+        resume: whether the folder holds a run already; otherwise it must not.
 
     Raises:
-        UserError: if the folder cannot be written, is in use, has a link out of it, or holds a run where it must
-            not.
+        UserError: if the folder cannot be written, is in use, has a link out of it, or wrongly holds a run.
     """
 
     def __init__(self, path: Path | None, *, name: str, resume: bool = False) -> None:
@@ -75,7 +75,7 @@ class RunFolder:
             )
 
     def close(self) -> None:
-        """Gives the folder free, after taking back what this run made and wrote if it has not taken a step."""
+        """Unlocks the folder; a run that has not taken a step first removes what it wrote."""
         timings = self.path / "timings.jsonl"  # gets its first line after a step
         if "config.yaml" not in self._before and not (timings.exists() and timings.stat().st_size):
             for name in {*FIRST_FILES, ".lock"} - self._before:
@@ -100,7 +100,7 @@ class Journal:
 
     Args:
         path: of the file.
-        until: of an older file, the last step whose lines stay; None: no line stays.
+        until: last step whose lines are kept of an existing file; None: no line is kept.
     """
 
     def __init__(self, path: Path, until: int | None = None) -> None:
@@ -111,7 +111,7 @@ class Journal:
             file.writelines(kept)
 
     def add(self, entry: dict[str, Any]) -> None:
-        """Puts ``entry`` aside for ``flush``; a number that is not finite becomes null, for JSON has none."""
+        """Adds ``entry``, which ``flush`` writes; numbers that are not finite become null, as JSON has none."""
         finite = {
             key: None if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in entry.items()
@@ -119,7 +119,7 @@ class Journal:
         self._waiting.append(json.dumps(finite, allow_nan=False) + "\n")
 
     def flush(self) -> None:
-        """Writes what has been added since."""
+        """Writes the entries added since the last call."""
         with self.path.open("a", encoding="utf-8") as file:
             file.writelines(self._waiting)
             file.flush()
@@ -128,7 +128,7 @@ class Journal:
 
 
 def _up_to(step: int, path: Path) -> Iterator[str]:
-    """The lines of a journal up to those of ``step``; a half-written one is the last."""
+    """Yields the lines of a journal up to those of ``step``, or up to a half-written one."""
     for line in read_text(path, JOURNAL_BYTES).splitlines(keepends=True):
         try:
             if json.loads(line)["step"] <= step:
@@ -138,9 +138,10 @@ def _up_to(step: int, path: Path) -> Iterator[str]:
 
 
 def environment(device: torch.device, precision: str, processes: int) -> dict[str, Any]:
-    """What a result depends on besides the configuration: versions, commit, device, threads."""
+    """Returns what results depend on besides the configuration: overrides, versions, commit, device, threads."""
     return {
         "command": " ".join(sys.argv),
+        "overrides": overrides(),
         "commit": _commit(),
         "python": platform.python_version(),
         # (torch with its build, for the CPU or a version of CUDA.)
@@ -154,15 +155,20 @@ def environment(device: torch.device, precision: str, processes: int) -> dict[st
     }
 
 
+def overrides() -> list[str]:
+    """Returns the overrides of the run that Hydra composed, in a sweep those of its job; [] without Hydra."""
+    return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []
+
+
 def packing(encoder: Encoder, device: torch.device, precision: str) -> dict[str, Any]:
-    """Whether the encoder packs every batch into one sequence without padding, and the reason if it does not."""
+    """Returns whether the encoder packs every batch into one sequence without padding, and why not."""
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
     reason = encoder.padded_because(device, dtype, encoder.format.max_length)
     return {"packing": reason is None, "padded_because": reason}
 
 
 def _new(root: Path, name: str) -> Path:
-    """Makes and returns a folder of this name and time that was not there."""
+    """Creates a new folder of this name and time, and returns it."""
     root.mkdir(parents=True, exist_ok=True)
     stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
@@ -175,7 +181,7 @@ def _new(root: Path, name: str) -> Path:
 
 
 def _commit() -> str | None:
-    """The checkout's commit, with "-dirty" if files differ from it; None outside a repository."""
+    """Returns the checkout's commit, with "-dirty" if files differ from it; None outside a repository."""
     try:
         answer = subprocess.run(
             ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],

@@ -34,11 +34,11 @@ class Schedule(ABC):
     """Settings of a schedule.
 
     Attributes:
-        heeds_dev: whether dev accuracy is measured after each epoch and counts.
+        uses_dev_metric: whether the factor depends on dev accuracy, which is then computed after each epoch.
         stop: learning rate below which training ends.
     """
 
-    heeds_dev: ClassVar[bool] = False
+    uses_dev_metric: ClassVar[bool] = False
     stop = 0.0
 
     def __post_init__(self) -> None:
@@ -134,7 +134,7 @@ class Annealed(Schedule):
         ValueError: if a factor does not lie in (0, 1], or stop is negative.
     """
 
-    heeds_dev: ClassVar[bool] = True
+    uses_dev_metric: ClassVar[bool] = True
     decay: Factor = 0.99
     drop: Factor = 0.2
     stop: Weight = 1e-5

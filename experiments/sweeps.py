@@ -1,4 +1,4 @@
-"""Sweeps by any of Hydra's launchers: how each job ended comes back to the command, wherever the job ran."""
+"""Sweeps by any of Hydra's launchers, which return how each job ended."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hydra.core.global_hydra import GlobalHydra
 
 
 class Failure(NamedTuple):
-    """What a job returns that failed: its process, and the line that it told there."""
+    """Failure of a job: its process, and the line that it printed there."""
 
     process: int
     line: str
 
 
 class Swept(NamedTuple):
-    """A job of a sweep: what the command line said for it, and its failure."""
+    """A job of a sweep: its overrides, and its failure."""
 
     overrides: list[str]
     failure: Failure | None
@@ -30,7 +30,7 @@ class Swept(NamedTuple):
 def run_sweep(folder: Path, name: str, job: Callable[..., Failure | None], overrides: list[str]) -> list[Swept]:
     """Runs ``job`` for every value that ``overrides`` sweep over, by their hydra/launcher.
 
-    ``hydra.main`` does the same and drops what jobs return; a job in another process cannot tell otherwise.
+    ``hydra.main`` does the same but drops the return values, and a job in another process has no other way.
 
     Args:
         folder: of the configurations.
@@ -40,15 +40,15 @@ def run_sweep(folder: Path, name: str, job: Callable[..., Failure | None], overr
     search_path = create_config_search_path(str(folder))
     runner = Hydra.create_main_hydra2(task_name=name, config_search_path=search_path)
     try:
-        told = [*overrides, "hydra.mode=MULTIRUN"]  # as hydra.main does, so that jobs know
-        batches = runner.multirun(config_name=name, task_function=job, overrides=told)
+        multirun = [*overrides, "hydra.mode=MULTIRUN"]  # as hydra.main does, so that jobs know
+        batches = runner.multirun(config_name=name, task_function=job, overrides=multirun)
     finally:
         GlobalHydra.instance().clear()
     return [Swept(list(one.overrides or []), one.return_value) for batch in batches for one in batch]
 
 
 def told_elsewhere(done: Sequence[Swept]) -> list[str]:
-    """A line for each failure that another process has told, with what was asked of that job alone."""
+    """Returns a line for each failure in another process, with the overrides that only that job had."""
     shared = set.intersection(*(set(one.overrides) for one in done)) if done else set()
     lines = []
     for one in done:

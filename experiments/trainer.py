@@ -8,15 +8,11 @@ promise that this mean is the gradient of the global batch (``objectives.base.Lo
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -29,10 +25,11 @@ from data.loader import Batches
 from data.randomness import DROPOUT, generator
 from encoders.base import Encoder
 from experiments import checkpoint, memory
-from experiments.optimizer import Optimizer, start_of, tables_of
+from experiments.interrupts import noted_interrupts
+from experiments.optimizer import Optimizer, Start, start_of, tables_of
 from experiments.overrides import typed
 from experiments.processes import Processes
-from experiments.progress import Display, summary
+from experiments.progress import Display, summary, time_left
 from experiments.run_folder import Journal
 from experiments.schedules import Schedule
 from experiments.settings import Settings
@@ -43,15 +40,15 @@ PROJECT = "sentence-objectives"  # what trackers file the run under
 
 @dataclass
 class State:
-    """What a checkpoint's ``state.json`` keeps of the loop.
+    """Counters of the loop, which a checkpoint's ``state.json`` keeps.
 
     Attributes:
         step: optimiser steps done.
         tokens: tokens seen, over all processes.
-        seconds: spent in training.
-        best: {"step", "value"} of the best dev measurement so far, or None.
-        accuracy: the best dev accuracy after an epoch so far, where the schedule heeds it.
-        drops: epochs after which it was not exceeded.
+        seconds: time spent in training.
+        best: {"step", "value"} of the best dev metric so far, or None.
+        accuracy: best dev accuracy after an epoch so far, if the schedule uses it.
+        drops: epochs without improvement of that accuracy.
         scaler: state of the fp16 loss scaler.
     """
 
@@ -66,10 +63,13 @@ class State:
 
 @dataclass
 class Trainer:
-    """Trains ``encoder`` and the objective's parts for ``steps`` steps and keeps the books in ``folder``.
+    """Trains ``encoder`` and the objective's parts for ``steps`` steps; logs and checkpoints go to ``folder``.
 
-    ``train`` gives micro-batches by number, ``dev`` are this process' shares of the held-out batches. ``probe``
-    gives further scores of the encoder, asked for every ``probe_every`` steps, and before the first.
+    Attributes:
+        train: micro-batches by number.
+        dev: this process' share of the held-out batches.
+        start: kind of the initial weights, which chooses the peak learning rate; None: the encoder's.
+        probe: computes further scores of the encoder, before the first step and every ``probe_every`` steps.
     """
 
     accelerator: Accelerator
@@ -83,6 +83,7 @@ class Trainer:
     steps: int
     folder: Path
     display: Display
+    start: Start | None = None
     probe: Callable[[Encoder], dict[str, float]] | None = None
     probe_every: int | None = None
     state: State = field(default_factory=State)
@@ -92,7 +93,7 @@ class Trainer:
         self.encoder.to(device)
         self.objective.to(device)
         self.processes = Processes(self.accelerator.num_processes)
-        # All were built from one seed; this makes sure of it.
+        # All processes build the same weights from one seed; this guarantees it.
         self.parameters = [*self.encoder.parameters(), *self.objective.parameters()]
         # (A state_dict may hold copies, as that of layers in one buffer does.)
         buffers = [*self.encoder.buffers(), *self.objective.buffers()]
@@ -100,12 +101,11 @@ class Trainer:
         self.updates = self.accelerator.prepare_optimizer(
             self.optimizer.build(self.parameters, tables_of([self.encoder, self.objective]))
         )
-        self.rate, self.rate_key = self.optimizer.rate(start_of(self.encoder))
+        self.rate, self.rate_key = self.optimizer.rate(self.start or start_of(self.encoder))
         self.checkpoints = self.folder / "checkpoints"
         tenth = max(1, round(self.steps / 10))
         self.dev_every = self.settings.dev_every or tenth
         self.checkpoint_every = self.settings.checkpoint.every or tenth
-        self.dev_metrics: dict[str, float] = {}
         self.epoch_steps = max(1, self.train.batches_per_epoch // self.settings.accumulation)
 
     @property
@@ -123,28 +123,32 @@ class Trainer:
         return self.state.step >= self.steps or self.lr < self.schedule.stop
 
     @property
-    def way_on(self) -> str:
-        """What to type to go on with the run, "" where it has no checkpoint."""
+    def resume_hint(self) -> str:
+        """Returns the command that resumes the run, "" if it has no checkpoint."""
         if not checkpoint.found(self.checkpoints):
             return ""
         cache = f" {typed('cache', self.settings.cache)}" if self.settings.cache != Settings.cache else ""
         return f"Go on with: python experiments/run.py {typed('resume', self.folder)}{cache}"
 
     def resume(self) -> None:
-        """Goes back to the newest checkpoint in the run folder, if there is one.
+        """Loads the newest checkpoint in the run folder, if there is one.
 
         Raises:
-            UserError: if it is damaged.
+            UserError: if it is damaged, or has no optimizer state to go on with.
         """
-        there = checkpoint.found(self.checkpoints)
-        if not there:
+        found = checkpoint.found(self.checkpoints)
+        if not found:
             return
         saved = checkpoint.load(
-            there[-1], encoder=self.encoder, objective=self.objective, optimizer=self.updates.optimizer
+            found[-1], encoder=self.encoder, objective=self.objective, optimizer=self.updates.optimizer
         )
         if saved["step"] > self.steps:
-            raise UserError(f"Checkpoint {there[-1]} is beyond the run's {self.steps:,} steps: delete it.")
+            raise UserError(f"Checkpoint {found[-1]} is beyond the run's {self.steps:,} steps: delete it.")
         self.state = State(**{name: saved[name] for name in State.__dataclass_fields__ if name in saved})
+        if checkpoint.OPTIMIZER not in saved["files"] and not self.done:
+            raise UserError(
+                f"Checkpoint {found[-1]} has weights but no optimizer state: {checkpoint.advice(found[-1])}."
+            )
         if self.accelerator.scaler is not None and self.state.scaler is not None:
             self.accelerator.scaler.load_state_dict(self.state.scaler)
 
@@ -152,7 +156,7 @@ class Trainer:
         """Trains from ``state`` to the end.
 
         Raises:
-            KeyboardInterrupt: after a checkpoint, if the run was interrupted; the message says how to go on.
+            KeyboardInterrupt: after a checkpoint, if the run was interrupted; the message says how to resume it.
             UserError: if the loss, a held-out loss or the weights are not finite; nothing of that step is kept.
         """
         state, settings, accelerator = self.state, self.settings, self.accelerator
@@ -161,56 +165,46 @@ class Trainer:
         batches = self.train.iterate(*micro_batches, workers=settings.workers_for(accelerator.device.type))
         self.encoder.train()
         self.objective.train()
-        with self.display.bar("training", self.steps, state.step) as self._show, _interrupts() as interrupted:
+        with self.display.bar("training", self.steps, state.step) as self._show, noted_interrupts() as interrupted:
             if state.step == 0:
-                self._measure()
-                self._look_further()
+                self._evaluate()
+                self._probe()
             while not self.done:
                 lr = self.lr
                 self.optimizer.prepare(self.updates, lr, None if accelerator.scaler else state.step)
-                losses = []
-                for micro in range(settings.accumulation):
-                    batch = next(batches)
-                    torch.manual_seed(self._seed(state.step, micro))
-                    with accelerator.autocast():
-                        loss = self.objective.loss(self.encoder, batch.to(accelerator.device))
-                    accelerator.backward(loss.total / settings.accumulation)
-                    losses.append({"loss": loss.total.detach(), **loss.parts})
-                    self._tokens += batch.n_tokens
-                has_gradient = [parameter.grad is not None for parameter in self.parameters]
-                stop, *anywhere = self.processes.any([interrupted.is_set(), *has_gradient])
-                self.processes.average_gradients(list(compress(self.parameters, anywhere)))
+                losses = [self._micro_step(micro, next(batches)) for micro in range(settings.accumulation)]
+                used = [parameter.grad is not None for parameter in self.parameters]
+                stop, *used = self.processes.any([interrupted.is_set(), *used])
+                self.processes.average_gradients(list(compress(self.parameters, used)))
                 norm = accelerator.clip_grad_norm_(self.parameters, settings.gradient_norm)
                 self.updates.step()
                 self.updates.zero_grad()
                 self.objective.after_step()
                 state.step += 1
+
                 self._log(losses, lr, norm)
+                improved = self._evaluate_if_due()
+                self._probe_if_due()
+                self._checkpoint_if_due(now=improved or stop)
+                if stop and not self.done:
+                    raise KeyboardInterrupt(
+                        f"Stopped after step {state.step:,} of {self.steps:,}. {self.resume_hint}"
+                    )
 
-                epoch_ends = self.schedule.heeds_dev and state.step % self.epoch_steps == 0
-                last = state.step == self.steps
-                look = last or state.step % settings.log_every_for(accelerator.device.type) == 0
-                measure = last or epoch_ends or state.step % self.dev_every == 0
-                keep = last or stop or state.step % self.checkpoint_every == 0
-                if look or measure or keep:
-                    self._write_log()
-                if measure or keep:
-                    self._require_finite_weights()
-                if measure and self._measure():
-                    keep = True  # the best so far
-                if epoch_ends:
-                    self._heed()
-                    last = self.done
-                    keep = keep or last
-                if self.probe_every and (last or state.step % self.probe_every == 0):
-                    self._write_log()
-                    self._look_further()
-                if keep:
-                    self._checkpoint()
-                if stop and not last:
-                    raise KeyboardInterrupt(f"Stopped after step {state.step:,} of {self.steps:,}. {self.way_on}")
+    def _micro_step(self, micro: int, batch: Batch) -> dict[str, Tensor]:
+        """Adds the gradients of micro-batch ``micro`` of the step; returns its loss and the parts of it."""
+        torch.manual_seed(self._seed(self.state.step, micro))
+        with self.accelerator.autocast():
+            loss = self.objective.loss(self.encoder, batch.to(self.accelerator.device))
+        self.accelerator.backward(loss.total / self.settings.accumulation)
+        self._tokens += batch.n_tokens
+        return {"loss": loss.total.detach(), **loss.parts}
 
-    # Books
+    def _due(self, every: int) -> bool:
+        """Returns whether something that happens ``every`` so many steps, and after the last, happens now."""
+        return self.done or self.state.step % every == 0
+
+    # Logs
 
     def _open_journals(self) -> None:
         until = self.state.step if self.state.step else None
@@ -231,16 +225,21 @@ class Trainer:
             )
 
     def _log(self, losses: list[dict[str, Tensor]], lr: float, norm: Tensor) -> None:
-        """Puts the step's figures aside; they stay on the device until ``_write_log``."""
+        """Adds the step to the log, whose numbers stay on the device until ``_write_log``."""
         names = list(dict.fromkeys(name for parts in losses for name in parts))  # tasks take turns
         means = [torch.stack([parts[name].float() for parts in losses if name in parts]).mean() for name in names]
         figures = torch.stack([*means, norm.detach().float().to(means[0].device)])
         row = {"step": self.state.step, **dict.fromkeys(names), "lr": lr, "gradient_norm": None, "tokens": None}
         self._rows.append((row, figures, self._tokens))
         self._tokens = 0
+        if self._due(self.settings.log_every_for(self.accelerator.device.type)):
+            self._write_log()
+        elif not self._parts:  # nothing was shown yet
+            step_seconds = (time.perf_counter() - self._clock) / len(self._rows)
+            self._show(self.state.step, self.steps, time_left(step_seconds * (self.steps - self.state.step)))
 
     def _write_log(self) -> None:
-        """Brings what was put aside to the host, the one wait for the device, and writes it."""
+        """Writes the steps logged since the last call; waits for the device once."""
         if not self._rows:
             return
         sizes = [len(figures) for _, figures, _ in self._rows]
@@ -251,9 +250,9 @@ class Trainer:
             torch.distributed.all_reduce(tokens)
             torch.distributed.all_reduce(figures)  # only the loss differs, its mean is the global batch's
             figures /= processes
-        parted = figures.cpu().split(sizes)
+        values_of_rows = figures.cpu().split(sizes)
         memory.release()
-        for (row, *_), values, seen in zip(self._rows, parted, tokens.tolist(), strict=True):
+        for (row, *_), values, seen in zip(self._rows, values_of_rows, tokens.tolist(), strict=True):
             self.state.tokens += seen
             open_names = [name for name, value in row.items() if value is None and name != "tokens"]
             row.update(zip(open_names, values.tolist(), strict=True), tokens=self.state.tokens)
@@ -274,6 +273,7 @@ class Trainer:
         self._timings.add(
             {
                 "step": self.state.step,
+                "steps": self.steps,
                 "seconds": round(self.state.seconds, 3),
                 "tokens_per_second": round(speed, 1),
                 "memory_gib": round(memory.peak_gib(self.accelerator.device), 3),
@@ -281,7 +281,7 @@ class Trainer:
         )
         self._metrics.flush()
         self._timings.flush()
-        # Of several tasks each step has one's parts: what is shown is the latest of each.
+        # With several tasks a step has the parts of one of them; the latest value of each part is shown.
         self._parts |= {name: row[name] for row in rows for name in list(row)[1:-3]}
         if self.accelerator.trackers:
             self.accelerator.log({**self._parts, **rows[-1], "tokens_per_second": speed}, step=self.state.step)
@@ -289,67 +289,93 @@ class Trainer:
         self._show(self.state.step, self.steps, summary(self._parts, speed, left))
 
     def _require_finite_weights(self) -> None:
-        """Raises a UserError if the last update left weights that must not be saved.
+        """Raises a UserError if the weights must not be saved.
 
-        Their norm in float32 is infinite even for finite weights above about 1e19, whose products overflow.
+        The norm in float32 is infinite even for finite weights above about 1e19, whose products overflow.
         """
         norms = torch.nn.utils.get_total_norm([parameter.detach().float() for parameter in self.parameters])
         if not torch.isfinite(norms):
             raise self._diverged("The weights are not finite", self.state.step)
 
     def _diverged(self, what: str, step: int) -> UserError:
-        there = checkpoint.found(self.checkpoints)
-        kept = f" The last good checkpoint is {there[-1]}." if there else ""
+        found = checkpoint.found(self.checkpoints)
+        kept = f" The last good checkpoint is {found[-1]}." if found else ""
         return UserError(
             f"{what} at step {step}: a learning rate below {self.rate_key}={self.rate:g} or precision=fp32 may "
             f"help.{kept}"
         )
 
-    def _measure(self) -> bool:
-        """Puts the held-out losses into the journal; returns whether they are the best of this training so far."""
+    # Evaluation and checkpoints
+
+    def _evaluate_if_due(self) -> bool:
+        """Evaluates after every ``dev_every`` steps and, where the schedule uses the result, after every epoch.
+
+        Returns whether the metric is the best of this training so far.
+        """
+        epoch_ends = self.schedule.uses_dev_metric and self.state.step % self.epoch_steps == 0
+        if not (epoch_ends or self._due(self.dev_every)):
+            return False
+        improved = self._evaluate()
+        if epoch_ends:
+            self._update_plateau()
+        return improved
+
+    def _evaluate(self) -> bool:
+        """Logs the held-out losses; returns whether they are the best of this training so far."""
+        self._write_log()
+        self._require_finite_weights()
         with self.accelerator.autocast():
             self.dev_metrics = self.objective.dev_metrics(self.encoder, self._on_device(self.dev))
         for name, loss in self.dev_metrics.items():
             if not math.isfinite(loss):
                 raise self._diverged(f"{name} is {loss}", self.state.step)
+        self._log_scores(self.dev_metrics)
         wanted = self.settings.checkpoint
         value = self.dev_metrics[wanted.metric or f"dev_{self.objective.part_names[0]}"]
         best = self.state.best
-        better = best is None or (value < best["value"] if wanted.mode == "min" else value > best["value"])
-        if better and self.state.step:
+        improved = best is None or (value < best["value"] if wanted.mode == "min" else value > best["value"])
+        if improved and self.state.step:
             self.state.best = {"step": self.state.step, "value": value}
-        if self.accelerator.is_main_process:
-            self._metrics.add({"step": self.state.step, **self.dev_metrics})
-            self._metrics.flush()
-        if self.accelerator.trackers:
-            self.accelerator.log(self.dev_metrics, step=self.state.step)
-        self._clock = time.perf_counter()  # not training
-        return better
+        self._clock = time.perf_counter()  # evaluation is not training time
+        return improved
 
-    def _heed(self) -> None:
-        """Counts the epoch for the schedule if the tasks' mean dev accuracy (no accuracy: loss) got no better."""
-        found = [value for name, value in self.dev_metrics.items() if name.endswith("_accuracy")]
-        found = found or [-self.dev_metrics[f"dev_{self.objective.part_names[0]}"]]
-        accuracy = sum(found) / len(found)
+    def _update_plateau(self) -> None:
+        """Counts an epoch without improvement of the tasks' mean dev accuracy (of the loss if there is none)."""
+        accuracies = [value for name, value in self.dev_metrics.items() if name.endswith("_accuracy")]
+        accuracies = accuracies or [-self.dev_metrics[f"dev_{self.objective.part_names[0]}"]]
+        accuracy = sum(accuracies) / len(accuracies)
         if self.state.accuracy is None or accuracy > self.state.accuracy:
             self.state.accuracy = accuracy
         else:
             self.state.drops += 1
 
-    def _look_further(self) -> None:
-        """Puts the scores of ``probe`` into the journal."""
+    def _probe_if_due(self) -> None:
+        if self.probe_every and self._due(self.probe_every):
+            self._probe()
+
+    def _probe(self) -> None:
+        """Logs the scores of ``probe``."""
         if self.probe is None or not self.probe_every:
             return
+        self._write_log()
         if self.accelerator.is_main_process:
-            scores = self.probe(self.encoder)
+            self._log_scores(self.probe(self.encoder))
+        self.accelerator.wait_for_everyone()
+        self._clock = time.perf_counter()
+
+    def _log_scores(self, scores: dict[str, float]) -> None:
+        if self.accelerator.is_main_process:
             self._metrics.add({"step": self.state.step, **scores})
             self._metrics.flush()
-            if self.accelerator.trackers:
-                self.accelerator.log(scores, step=self.state.step)
-        self.accelerator.wait_for_everyone()
-        self._clock = time.perf_counter()  # not training
+        if self.accelerator.trackers:
+            self.accelerator.log(scores, step=self.state.step)
 
-    def _checkpoint(self) -> None:
+    def _checkpoint_if_due(self, now: bool) -> None:
+        """Writes a checkpoint ``now``, or after every ``checkpoint_every`` steps."""
+        if not (now or self._due(self.checkpoint_every)):
+            return
+        self._write_log()
+        self._require_finite_weights()
         scaler = self.accelerator.scaler
         self.state.scaler = None if scaler is None else scaler.state_dict()
         if self.accelerator.is_main_process:
@@ -374,24 +400,3 @@ class Trainer:
 
     def _on_device(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         return (batch.to(self.accelerator.device) for batch in batches)
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Turns the first SIGINT or SIGTERM into an event, so that a step is finished; the second one breaks off."""
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-        interrupted.set()
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield interrupted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

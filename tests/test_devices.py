@@ -11,7 +11,7 @@ import torch
 
 from data.batch import Tokens
 from encoders.transformer import Transformer
-from experiments import building, compose, experiment
+from experiments import building, compose, processes
 from experiments.progress import Display
 from experiments.settings import Settings
 from tests.elsewhere import DEVICE, Elsewhere, refuse_waits
@@ -77,7 +77,7 @@ def test_no_tensor_stays_behind_and_no_step_waits(
     config = compose.check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
     settings = Settings.of(config)
     shown = Display(shown=False)
-    parts = building.build(config, settings, experiment._accelerator(settings), shown, None)
+    parts = building.build(config, settings, processes.start_processes(settings), shown, None)
     here = parts.encoder.encode(SENTENCES)
     batches = [parts.batches("train", 1).batch(step) for step in range(3)]
     dev = parts.batches("dev", 1).fixed(1)

@@ -28,7 +28,7 @@ import objectives.declutr
 from data.batch import Batch
 from encoders.base import Encoder
 from encoders.kernels import PRECISIONS, float32_products
-from experiments import building, compose, experiment
+from experiments import building, compose, experiment, processes
 from experiments.optimizer import AdamW
 from experiments.progress import Display
 from experiments.settings import Settings
@@ -72,7 +72,7 @@ def built(objective: str, task: str | None, encoder: str, folder: Path) -> Built
     config = compose.check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
     settings = Settings.of(config)
     shown = Display(shown=False)
-    parts = building.build(config, settings, experiment._accelerator(settings), shown, None)
+    parts = building.build(config, settings, processes.start_processes(settings), shown, None)
     batches = [parts.batches("train", 1).batch(step) for step in range(3)]
     return Built(parts.encoder.train(), parts.objective.train(), batches)
 
@@ -206,7 +206,8 @@ def test_packed_rows_are_padded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found, error(found_gradient, gradient)) != (loss, 0.0)  # two ways, which round differently
 
 
-def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)  # finished runs are resumed here
     whole = tiny.run(tmp_path, f"device={DEVICE}", "checkpoint.every=4", "objective.memory_bank=8", "log_every=1")
     newest = whole / "checkpoints" / "step-00000008"
     shutil.copytree(whole, run := tmp_path / "resumed")

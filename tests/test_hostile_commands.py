@@ -15,10 +15,10 @@ import pytest
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import compose, experiment, side_by_side
-from experiments.children import Failure, Job
 from experiments.comparison.planning import plan
 from experiments.comparison.settings import read
 from experiments.overrides import override
+from experiments.pool import Failure, Job
 from experiments.reproduction import planning, settings, specification
 from experiments.settings import EvaluationSettings
 from tests.experiments import tiny

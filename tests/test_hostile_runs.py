@@ -31,6 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
+        patch.setattr(checkpoint, "finish", lambda root: None)  # else it cannot be resumed
         tiny.run(
             folder, "budget.steps=4", "checkpoint.every=2", "checkpoint.keep_last=9", f"run_dir={folder / 'run'}"
         )
@@ -95,7 +96,7 @@ def tensors(name: str, change: Callable[[dict[str, torch.Tensor]], object]) -> D
 BROKEN = ("config.yaml is broken",)
 WRITER = {"_target_": "data.files.write_json", "path": "victim", "value": "gone"}
 FOREIGN = (
-    "data.files.write_json", "experiments.children._begin", "os.system", "subprocess.Popen",
+    "data.files.write_json", "experiments.pool._begin", "os.system", "subprocess.Popen",
     "benchmarks.decoder.main", "tests.hostile.answer", "objectives.base.nn.Module",
     "experiments.run_folder.RunFolder", "objectives..declutr.Declutr",
 )  # fmt: skip

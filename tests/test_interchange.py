@@ -188,7 +188,8 @@ def try_pair(
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pictures, and the process' number of threads stays."""
+    """No pictures, finished runs can be resumed, and the process' number of threads stays."""
+    monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)
     monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WITHOUT = """
 import sys
 sys.modules |= dict.fromkeys(("datasets", "pyarrow", "numba"))  # importing one of them fails
-from experiments import compose, experiment, judging
+from experiments import compose, experiment, evaluation
 experiment.run(compose.check(sys.argv[1:]))
 """
 

@@ -16,14 +16,14 @@ STSB = "STSBenchmark"
 
 
 class SentEval:
-    """Judges on held-out text as ``quick.judge`` does; what is said here comes besides.
+    """Evaluates on held-out text as ``quick.judge`` does, and on SentEval.
 
     Args:
         data: SentEval's folder, with ``downstream`` and ``probing``.
         probing: the folder of the probing files, where it is not ``data/probing``.
         tasks: SentEval's names; None: all whose files are there.
         protocol: a name of ``protocols.PROTOCOLS``.
-        every: steps between two looks at STS-B's dev set; None: none.
+        every: steps between two evaluations on STS-B's dev set; None: none.
 
     Raises:
         UserError: if there is no such folder, task or protocol, or no file of a task, before anything is trained.
@@ -53,14 +53,14 @@ class SentEval:
         if every is not None:
             root = self.data / "downstream"
             if missing := absent(TASKS[STSB], root):
-                raise UserError(f"evaluation.every looks at STS-B's dev set, and {missing} is not there.")
+                raise UserError(f"evaluation.every evaluates on STS-B's dev set, and {missing} is not there.")
             self._dev = cast(Examples, TASKS[STSB].load(root)["dev"])
 
     def __call__(self, encoder: quick.Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
         """``quick.judge``."""
         return quick.judge(encoder, texts, seed=seed)
 
-    def look(self, encoder: quick.Encodes) -> dict[str, float]:
+    def dev_scores(self, encoder: quick.Encodes) -> dict[str, float]:
         """Spearman x 100 of plain cosine on STS-B's dev set (as Gao et al. 2021 choose checkpoints)."""
         first, second = encoder.encode(self._dev.first), encoder.encode(self._dev.second)
         return {"stsb_dev_cosine": 100 * cosine(first, second, self._dev.targets).correlation.spearman}

@@ -24,11 +24,11 @@ from data.errors import UnfitError, UserError, reason
 from data.files import atomic_write
 from data.tokenising import cores
 from experiments import side_by_side
-from experiments.children import Failure, Job
 from experiments.comparison.examples import Document, examples
 from experiments.comparison.planning import Planned, equality, folder_of, plan
 from experiments.comparison.settings import ComparisonSettings
-from experiments.judging import DOWNLOADED
+from experiments.evaluation import DOWNLOADED
+from experiments.pool import Failure, Job
 from experiments.progress import Display
 from experiments.run_folder import ROOT
 from experiments.side_by_side import results_folder, state
@@ -115,7 +115,7 @@ def _train(
                 tasks=wanted.tasks,
             )
             commands.append(evaluation)
-        jobs.append(Job(run.name, commands, side_by_side.log_of(folder)))
+        jobs.append(Job(run.name, commands, side_by_side.log_of(folder), folder=folder))
     return side_by_side.bring_to_end(jobs, at_once=wanted.jobs, threads=threads, display=display)
 
 

@@ -19,8 +19,8 @@ from analysis.senteval.tasks import TASKS, available
 from analysis.syntax import TREEBANK
 from data.errors import UserError
 from experiments import budget, compose, side_by_side
-from experiments.children import Failure, Job
-from experiments.judging import DOWNLOADED
+from experiments.evaluation import DOWNLOADED
+from experiments.pool import Failure, Job
 from experiments.progress import Display
 from experiments.reproduction import joining, judged, listing, maps, planning, tables
 from experiments.reproduction.judged import Judged
@@ -151,7 +151,8 @@ def _train_and_judge(work: Work) -> dict[str, Failure]:
         judging = (partial(work.evaluation, run) for run in alike if run.judged)
         weight = planning.core_seconds(alike, grid)
         commands = [partial(_making, work, first), *judging]
-        jobs.append(Job(name, commands, side_by_side.log_of(work.runs / name), weight, first.members))
+        folder = work.runs / name
+        jobs.append(Job(name, commands, side_by_side.log_of(folder), weight, first.members, folder))
     failed = side_by_side.bring_to_end(
         jobs, at_once=work.at_once, threads=work.wanted.threads, display=work.display
     )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from analysis import runs
 from data.errors import UserError
 from tests.analysis.runs_on_disk import START, TRAINED, write
+from tests.analysis.test_run_tables import text
 
 
 def test_a_finished_run_is_read(tmp_path: Path) -> None:
@@ -77,40 +76,3 @@ def test_no_folder_is_an_error(tmp_path: Path) -> None:
         UserError, match=r"There is no folder .*nowhere: name the folder that holds the run folders"
     ):
         runs.scan(tmp_path / "nowhere")
-
-
-def test_averages_get_columns(tmp_path: Path) -> None:
-    folder = write(tmp_path / "run")
-    (folder / "senteval.json").write_text(
-        json.dumps({"averages": {"probing (9 of 10)": 71.25, "sts_pearson_all": 1}})
-    )
-    shown = text(runs.scan(tmp_path))
-    assert "SentEval probing (9 of 10)" in shown and "71.2" in shown and "pearson" not in shown
-
-
-def test_averages_over_other_tasks_get_columns_of_their_own(tmp_path: Path) -> None:
-    label = "declutr_downstream (2 of 17)"
-    given = {"a": (["MR", "CR"], 71.25), "b": (["SST2", "TREC"], 82.5), "c": (["MR", "CR"], 60.5)}
-    for name, (tasks, value) in given.items():
-        results = {"averages": {label: value}, "averages_over": {label: {"tasks": tasks}}}
-        (write(tmp_path / name) / "senteval.json").write_text(json.dumps(results))
-    table = runs.table(runs.scan(tmp_path))
-    columns = {str(column.header): [*column.cells] for column in table.columns}
-    assert columns[f"SentEval {label} #1"] == ["71.2", "–", "60.5"]
-    assert columns[f"SentEval {label} #2"] == ["–", "82.5", "–"]
-    assert table.caption == f"{label} #1: MR, CR\n{label} #2: SST2, TREC"
-
-
-def test_negatives_are_shown_where_known(tmp_path: Path) -> None:
-    quick = json.loads((write(tmp_path / "a") / "quick.json").read_text())
-    (tmp_path / "a" / "quick.json").write_text(json.dumps(quick | {"facts": {"negatives per anchor": 1062}}))
-    assert "negatives" in text(runs.scan(tmp_path)) and "1,062" in text(runs.scan(tmp_path))
-    write(tmp_path / "b", finished=False)
-    assert [row["facts"] for row in runs.scan(tmp_path)] == [{"negatives per anchor": 1062}, {}]
-
-
-def text(rows: list[dict[str, object]]) -> str:
-    console = Console(width=300, record=True, quiet=False)
-    with console.capture() as capture:
-        console.print(runs.table(rows))
-    return capture.get()

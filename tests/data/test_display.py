@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from data.display import csv_cell, printable
+import pytest
+
+from data.display import csv_cell, duration, printable
 from data.errors import LONGEST, UserError
 
 
@@ -22,3 +24,14 @@ def test_csv_cell() -> None:
 def test_an_error_is_fit_for_a_terminal() -> None:
     assert str(UserError("a\x1b[31m\rb")) == r"a\x1b[31m\rb"
     assert len(str(UserError("a" * 10**6))) < LONGEST + 10
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (40, "40 s"), (300, "5 min"), (11_500, "3.2 h"), (180_000, "2.1 days"), (1e7, "116 days"),
+        (8215 * 86400, "22 years"), (2e8, "6.3 years"),
+    ],
+)  # fmt: skip
+def test_durations_have_one_unit(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

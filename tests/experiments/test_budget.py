@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.budget import Budget, about, flops_per_second
+from experiments.budget import Budget, flops_per_second
 
 SIZES: dict[str, Any] = {"min_span": 4, "max_span": 8, "documents": 2, "sentences": 4}
 COSTS = {"step_flops": 10.0, "step_tokens": 7.0, "steps_per_epoch": 50.0}
@@ -37,18 +37,3 @@ def test_refusals() -> None:
 
 def test_measured_speed_is_a_possible_one() -> None:
     assert 1e8 < flops_per_second(torch.device("cpu"), torch.float32, seconds=0.02) < 1e14
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (40, "40 s"),
-        (300, "5 min"),
-        (11_500, "3.2 h"),
-        (180_000, "2.1 days"),
-        (5e7, "1.6 years"),
-        (8215 * 86400, "22 years"),
-    ],
-)
-def test_about(seconds: float, text: str) -> None:
-    assert about(seconds) == text

@@ -1,4 +1,4 @@
-"""What a run is made of: loaders of several tasks, and a warm start of several encoders."""
+"""Components of a run: loaders of several tasks, warm starts of several encoders, and their learning rates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_tasks_see_the_same_text_in_another_order_and_with_other_random_numbers(
     all_of_it = Selection(np.arange(20), 0, 20, {})
     materials = dict.fromkeys("ab", Material(cast(Any, UNITS), all_of_it, all_of_it))
     encoder = SimpleNamespace(format=FORMAT)
-    batches = Parts(*cast(Any, (None, encoder, objective, None, materials))).batches("train", 1)
+    batches = Parts(*cast(Any, (None, encoder, objective, None, materials, "untrained", ""))).batches("train", 1)
     assert isinstance(batches, Turns)
     a, b = (
         sorted(rows(batches.batch(turn)) + rows(batches.batch(turn + 2))) for turn in (0, 1)
@@ -68,7 +68,9 @@ def test_encoders_beside_each_other_are_trained_on(tmp_path: Path, capsys: pytes
     first = train("first")
     capsys.readouterr()
     second = train("second", f"warm_start={first}", "encoder.hidden=9")
-    assert f"{first}: 2 encoders as they are there, whatever encoder.* says, heads.D." in capsys.readouterr().out
+    assert (
+        f"{first}: its 2 encoders, with their own sizes in place of encoder.*, heads.D." in capsys.readouterr().out
+    )
     encoder = encoders.load(second / "encoder")
     assert isinstance(encoder, Concatenated) and [member.dimension for member in encoder.members] == [12, 12]
     assert f"continued from {first / 'encoder'}" in encoder.origin
@@ -94,6 +96,25 @@ def gensen(folder: Path, *more: str) -> list[str]:
     given = ("objective.tasks=[fr]", "objective.word_size=4", "objective.synthetic_pairs=300", "budget.steps=2")
     common = [text for text in tiny.conssent(folder, objective="gensen") if "encoder=" not in text]
     return [*common, "encoder=gru", *given, *more]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_second_continuation_takes_the_rate_of_published_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def rate(name: str, *more: str) -> str:
+        common = [text for text in tiny.overrides(tmp_path) if not text.startswith("optimizer.lr")]
+        given = [*common, "budget.steps=1", *more, f"run_dir={tmp_path / name}"]
+        experiment.run(compose.check(given))
+        return next(line for line in capsys.readouterr().out.splitlines() if line.startswith("optimizer"))
+
+    assert rate("drawn").endswith("0.0005 (optimizer.lr_untrained: the weights are drawn at random)")
+    warm = [f"warm_start={tmp_path / name}" for name in ("drawn", "first")]
+    reason = f"{tmp_path / 'drawn'} began with random weights, and this is its first continuation"
+    assert rate("first", warm[0]).endswith(f"0.0005 (optimizer.lr_bundled: {reason})")
+    reason = f"{tmp_path / 'first'} was itself a continuation, and this is a further one"
+    assert rate("second", warm[1]).endswith(f"5e-05 (optimizer.lr_trained: {reason})")
+    assert rate("chosen", warm[1], "optimizer.lr=1e-3").endswith("0.001 (optimizer.lr)")
 
 
 @pytest.mark.usefixtures("quick")

@@ -157,11 +157,37 @@ def test_what_was_being_written_is_no_checkpoint_and_vanishes(tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000004"]
 
 
-def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
+def optimizers(root: Path) -> list[bool]:
+    """For each checkpoint whether it has optimizer state, and is whole."""
+    return [checkpoint.OPTIMIZER in checkpoint.verify(path)["files"] for path in checkpoint.found(root)]
+
+
+def test_the_newest_are_kept_and_of_the_best_the_weights(tmp_path: Path) -> None:
     for step in (1, 2, 3, 4):
         write(tmp_path, step, steps_taken=0)
     checkpoint.prune(tmp_path, keep_last=2, best=1)
     assert [path.name for path in checkpoint.found(tmp_path)] == [f"step-0000000{step}" for step in (1, 3, 4)]
+    assert optimizers(tmp_path) == [False, True, True] and not checkpoint.is_finished(tmp_path)
+    encoder, objective, optimizer = make()
+    best = checkpoint.found(tmp_path)[0]
+    state = checkpoint.load(best, encoder=encoder, objective=objective, optimizer=optimizer)
+    assert state["step"] == 1 and not optimizer.state and (objective.queue == 1.5).all()
+
+
+def test_a_finished_run_keeps_weights_only(tmp_path: Path) -> None:
+    assert not checkpoint.is_finished(tmp_path)
+    write(tmp_path, 1)
+    write(tmp_path, 2)
+    (tmp_path / "step-00000001" / checkpoint.STATE).write_text("[")  # left as it is
+    assert not checkpoint.is_finished(tmp_path)
+    checkpoint.finish(tmp_path)
+    assert checkpoint.is_finished(tmp_path)
+    assert {path.name for path in (tmp_path / "step-00000002").iterdir()} == {
+        checkpoint.MODEL, checkpoint.OBJECTIVE, checkpoint.STATE
+    }  # fmt: skip
+    state = tmp_path / "step-00000002" / checkpoint.STATE
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"files": {}}))
+    assert not checkpoint.is_finished(tmp_path)  # damaged
 
 
 def test_another_model_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ import pytest
 from analysis.senteval.tasks import TASKS
 from data.errors import UnfitError, UserError
 from experiments import compose, experiment, side_by_side
-from experiments.children import BEGUN_HERE, Failure, Job
 from experiments.comparison import command
 from experiments.comparison.examples import describe
 from experiments.comparison.planning import equality, plan
 from experiments.comparison.settings import TOKENS, read
 from experiments.overrides import override
+from experiments.pool import BEGUN_HERE, Failure, Job
 
 LINES = {
     "objectivs=[a]": "objectivs: no such key. Did you mean objectives?",

@@ -1,4 +1,4 @@
-"""The command ``evaluate.py``: results, tables, what people do wrong, embedding a file, judging after a run."""
+"""The command ``evaluate.py``: results, tables, what people do wrong, embedding a file, evaluation after a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from data.errors import UserError
 from encoders import BUNDLED, offline
-from experiments import compose, experiment, judging
+from experiments import compose, evaluation, experiment
 from experiments.settings import EvaluationSettings
 from tests.analysis.senteval import small_data
 from tests.experiments import tiny
@@ -91,14 +91,15 @@ def test_what_a_model_does_not_use_is_said(
     words = f"encoder.vectors={data / 'words.txt'}"
     asked = [words, f"data={data}", "tasks=[STS12]", f"cache={tmp_path / 'cache'}"]
     for given, said in (
-        (["model=random_vectors"], "not used    encoder.vectors: of model=bag_of_words alone"),
+        (["model=random_vectors"], "not used    encoder.vectors: only model=bag_of_words has it"),
         (
             ["model=bag_of_words", f"encoder.counts={data / 'words.txt'}"],
             "not used    encoder.counts: encoder.wei",
         ),
         (["model=bag_of_words"], ""),
     ):
-        judging.judge(EvaluationSettings.of(compose.check([*asked, *given], "evaluate", EvaluationSettings)))
+        config = compose.check([*asked, *given], "evaluate", EvaluationSettings)
+        evaluation.evaluate_model(EvaluationSettings.of(config))
         shown = capsys.readouterr().out
         assert said in shown and ("not used" in shown) == bool(said)
 
@@ -110,7 +111,7 @@ def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.
         settings = EvaluationSettings.of(
             compose.check([*overrides, f"cache={tmp_path / 'cache'}"], "evaluate", EvaluationSettings)
         )
-        (judging.combine if settings.ensemble else judging.judge)(settings)
+        (evaluation.combine if settings.ensemble else evaluation.evaluate_model)(settings)
 
     judge("model=random_vectors", f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", "out=a")
     shutil.copytree("a", "b")
@@ -130,7 +131,8 @@ def refusal(overrides: list[str]) -> str:
     """What the command says, without a process of its own."""
     with pytest.raises(UserError) as error:
         settings = EvaluationSettings.of(compose.check(overrides, "evaluate", EvaluationSettings))
-        (judging.embed if settings.embed else judging.combine if settings.ensemble else judging.judge)(settings)
+        other = evaluation.combine if settings.ensemble else evaluation.evaluate_model
+        (evaluation.embed if settings.embed else other)(settings)
     return str(error.value)
 
 
@@ -258,7 +260,7 @@ def test_a_run_is_refused_before_training_where_the_data_lack(data: Path, tmp_pa
         ([f"evaluation.data={data}", "evaluation.tasks=[CRR]"], "tasks: there is no task"),
         ([f"evaluation.data={tmp_path}"], "evaluation.data=<folder with downstream/ and probing/>"),
         ([f"evaluation.data={data / 'downstream'}"], f"did you mean evaluation.data={data}?"),
-        ([f"evaluation.data={other}", "evaluation.every=5"], "evaluation.every looks at STS-B's dev set"),
+        ([f"evaluation.data={other}", "evaluation.every=5"], "evaluation.every evaluates on STS-B's dev set"),
     ):
         tiny.corpus(tmp_path)
         config = compose.check([*tiny.overrides(tmp_path), "evaluation=senteval", *overrides])

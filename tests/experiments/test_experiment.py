@@ -1,4 +1,4 @@
-"""A run from text to a judged encoder; stopped, resumed, continued, on two processes."""
+"""A run from text to an evaluated encoder; stopped, resumed, continued, on two processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sentence_transformers import SentenceTransformer
 
 import encoders
 from data.errors import UserError
-from experiments import compose, experiment, trainer
+from experiments import checkpoint, compose, experiment, processes, trainer
 from objectives.declutr import Declutr
 from tests.encoders.models import minilm
 from tests.experiments import tiny
@@ -62,8 +62,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(folder: Path) -> Path:
-    """An uninterrupted run."""
-    return tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={folder / 'whole'}")
+    """An uninterrupted run, which can still be resumed."""
+    with patch.object(checkpoint, "finish"):
+        return tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={folder / 'whole'}")
 
 
 def command(*overrides: str) -> list[str]:
@@ -146,23 +147,47 @@ def test_interrupted_it_says_how_to_go_on_and_does(
     assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
 
 
-def test_interrupted_while_it_judges_it_says_how_to_go_on_and_does(
+def test_interrupted_while_it_evaluates_it_says_how_to_go_on_and_does(
     folder: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged = experiment._judged
+    score = experiment.Scorer.__call__
 
-    def interrupting(*arguments: object) -> object:
-        if arguments[-1] == "the trained encoder":
+    def interrupting(scorer: experiment.Scorer, name: str) -> dict[str, float | None]:
+        if name == "the trained encoder":
             raise KeyboardInterrupt
-        return judged(*arguments)  # type: ignore[arg-type]
+        return score(scorer, name)
 
-    run = folder / "judging"
+    run = folder / "evaluating"
     with monkeypatch.context() as patch:
-        patch.setattr(experiment, "_judged", interrupting)
-        with pytest.raises(KeyboardInterrupt, match=r"^Interrupted. Go on with: .* resume=.*/judging "):
+        patch.setattr(experiment.Scorer, "__call__", interrupting)
+        with pytest.raises(KeyboardInterrupt, match=r"^Interrupted. Go on with: .* resume=.*/evaluating "):
             tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
     experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
     assert json.loads((run / "quick.json").read_text()) == json.loads((whole / "quick.json").read_text())
+
+
+def test_a_finished_run_keeps_no_optimizer_state_and_says_so_when_resumed(
+    folder: Path, whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={folder / 'finished'}")
+    assert not [*run.rglob("optimizer.safetensors")]
+    assert [path.name for path in checkpoint.found(run / "checkpoints")][-1] == "step-00000024"
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"])) == run
+    assert capsys.readouterr().out.splitlines() == [
+        f"run         {run}",
+        f"The run is finished. A new one goes on from its encoder: warm_start={run} encoder=bundled",
+    ]
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    vectors = encoders.load(run / "encoder").encode(["bad bif"])
+    shutil.rmtree(run / "encoder")  # is exported again
+    experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
+    assert (encoders.load(run / "encoder").encode(["bad bif"]) == vectors).all()
+    shutil.rmtree(run / "checkpoints" / "step-00000024")
+    shutil.rmtree(run / "encoder")
+    with pytest.raises(UserError, match=r"step-0000002\d has weights but no optimizer state: delete it to "):
+        experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
 
 
 def test_a_half_written_checkpoint_is_refused(folder: Path, whole: Path) -> None:
@@ -220,7 +245,7 @@ def test_trackers_get_the_run_folder(folder: Path, tmp_path: Path, monkeypatch: 
         def log(self, values: dict[str, float], step: int | None) -> None:
             logged.append(values)
 
-    monkeypatch.setattr(experiment, "is_tensorboard_available", lambda: True)
+    monkeypatch.setattr(processes, "is_tensorboard_available", lambda: True)
     monkeypatch.setattr(tracking, "get_available_trackers", lambda: [tracking.LoggerType.TENSORBOARD])
     monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "tensorboard", Tracker)
     run = tiny.run(folder, "trackers=[tensorboard]", "budget.steps=2", f"run_dir={tmp_path / 'run'}")
@@ -272,7 +297,7 @@ def test_warm_start_takes_encoder_and_fitting_parts(folder: Path, capsys: pytest
     card = (second / "encoder" / "README.md").read_text()
     assert f"continued from {first / 'encoder'}" in card
     assert "| encoder | that of the folder it continues from |" in card and "encoder.vocab_size" not in card
-    assert "encoder as it is there, whatever encoder.* says of sizes and words" in capsys.readouterr().out
+    assert "its encoder, with its own sizes and words in place of encoder.*" in capsys.readouterr().out
     newest = first / "checkpoints" / "step-00000003" / "objective.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1])
     with pytest.raises(UserError, match=r"step-00000003 is damaged \(objective.safetensors has"):

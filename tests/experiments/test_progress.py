@@ -1,8 +1,9 @@
-"""What a run says on a terminal and without one."""
+"""The progress of a run on a terminal and without one."""
 
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -23,6 +24,19 @@ def test_plain_lines_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2 <= len(lines) < 10
 
 
+def test_a_task_without_progress_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0.05)
+    out = io.StringIO()
+    display = Display(console=Console(file=out))
+    with display.bar("training", 10) as update:
+        time.sleep(0.5)
+        update(1, 10, "")
+    with display.bar("short", 1) as update:
+        update(1, 1, "")
+    time.sleep(0.2)
+    assert out.getvalue().splitlines() == ["training ...", "training 1 of 10", "short 1 of 1"]
+
+
 def test_a_terminal_gets_a_bar() -> None:
     out = io.StringIO()
     with Display(console=Console(file=out, force_terminal=True, width=120)).bar("training", 10) as update:
@@ -40,3 +54,4 @@ def test_other_processes_say_nothing(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_summary() -> None:
     assert summary({"loss": 1.5, "mlm": 0.25}, 12_345.6, 75) == "loss 1.500  mlm 0.250  12,346 tokens/s  1:15 left"
+    assert summary({}, 5.0, 7e8).endswith("5 tokens/s  22 years left")

@@ -15,7 +15,7 @@ import encoders
 from data.errors import UserError
 from encoders.concatenated import Concatenated
 from experiments import compose, side_by_side
-from experiments.children import Failure
+from experiments.pool import Failure
 from experiments.reproduction import command, joining, judged, planning, settings, specification
 from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction

@@ -78,7 +78,7 @@ def test_constant() -> None:
 def test_annealed_by_hand() -> None:
     """Third epoch, dev accuracy failed once: 0.99 ^ 2 * 0.2, whatever the step."""
     schedule = Annealed()
-    assert schedule.heeds_dev and schedule.stop == 1e-5
+    assert schedule.uses_dev_metric and schedule.stop == 1e-5
     assert schedule.factor(0, 10, 64) == 1
     assert schedule.factor(5, 10, 64, epoch=2, drops=1) == pytest.approx(0.9801 * 0.2)
 

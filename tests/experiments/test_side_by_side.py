@@ -13,8 +13,6 @@ from analysis.senteval.evaluation import digest_files
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import side_by_side
-from experiments.children import Job, Working
-from experiments.progress import Display
 from experiments.side_by_side import complete, name_of, state
 from tests.analysis.senteval.made_up import record
 
@@ -127,24 +125,3 @@ def test_scores_of_other_files_are_none_of_these(tmp_path: Path) -> None:
     assert side_by_side.evaluation(
         tmp_path, data=first, protocol="default", passed=[], threads=1, tasks=tasks, probing=str(genuine)
     )
-
-
-def test_the_time_left_is_by_what_was_done_here(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now = [0.0]
-    monkeypatch.setattr(side_by_side.time, "monotonic", lambda: now[0])
-    work = [Working(Job("a run", [], Path("log")), share=0.2)]
-    with side_by_side.watched(Display()) as watch:
-        for seconds, share in ((0.0, 0.5), (30.0, 0.6), (60.0, 0.8)):  # half of it was there
-            now[0] = seconds
-            watch(work, share)
-    assert capsys.readouterr().out.splitlines() == [
-        " 60% of all  about 0:02:00 left in all  at work: a run 20%",
-        " 80% of all  about 0:00:40 left in all  at work: a run 20%",
-    ]
-    with side_by_side.watched(Display()) as watch:
-        for seconds in (90.0, 120.0):  # all of it was there
-            now[0] = seconds
-            watch(work, 1.0)
-    assert capsys.readouterr().out == 2 * "100% of all    at work: a run 20%\n"

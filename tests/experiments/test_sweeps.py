@@ -8,6 +8,7 @@ from pathlib import Path
 
 from experiments import compose
 from experiments.sweeps import Failure, Swept, told_elsewhere
+from tests.experiments import tiny
 from tests.experiments.test_command import command
 
 
@@ -35,3 +36,13 @@ def test_a_launcher_that_is_not_installed_is_told_so(tmp_path: Path) -> None:
         "hydra/launcher=nowhere: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and "
         "submitit, and docs/at-scale.md says where Ray's is from.\n"
     )
+
+
+def test_a_sweep_ends_with_its_runs_and_their_means(tmp_path: Path) -> None:
+    found = command(tmp_path, "-m", *tiny.overrides(tmp_path, "budget.steps=1", "seed=1,2"))
+    assert found.returncode == 0, found.stderr
+    listed, means = found.stdout.partition("2 runs")[2].split("mean ± ")
+    names = sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    assert len(names) == 2 and all(name in listed for name in names)
+    assert all("-weights-random-vocab_size-320-" in name for name in names)  # what is special about them
+    assert "declutr roberta-mini text teaching" in means

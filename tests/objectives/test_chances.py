@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments import building, compose, experiment
+from experiments import building, compose, processes
 from experiments.progress import Display
 from experiments.settings import Settings
 from objectives.conssent import ConsSent
@@ -26,7 +26,7 @@ def test_losses_are_those_of_an_encoder_that_sees_nothing(objective: str, task: 
     config = compose.check(overrides(objective, task, "gru", folder))
     settings = Settings.of(config)
     shown = Display(shown=False)
-    parts = building.build(config, settings, experiment._accelerator(settings), shown, None)
+    parts = building.build(config, settings, processes.start_processes(settings), shown, None)
     with torch.no_grad():
         for parameter in (*parts.encoder.parameters(), *parts.objective.parameters()):
             parameter.zero_()

@@ -1,4 +1,4 @@
-"""Child processes: in order, several at a time, failures told, interrupts passed on."""
+"""The pool of subprocesses: order, number at a time, failures, interrupts, progress."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from data.errors import UserError
-from experiments.children import Failure, Job, Working, last_line, run_jobs
+from experiments import pool
+from experiments.pool import Failure, Job, Working, last_line, run_jobs, trained_share
+from experiments.progress import Display
 
 
 def script(text: str) -> list[str]:
@@ -72,18 +75,30 @@ def test_as_many_run_at_once_as_are_asked_for(tmp_path: Path) -> None:
     assert most == [2]
 
 
-def test_threads_are_limited_and_progress_is_read_from_the_log(tmp_path: Path) -> None:
-    text = "import os, time; print('threads', os.environ['OMP_NUM_THREADS'])\n"
-    text += "print('training 1,500 of 6,000  loss', flush=True); time.sleep(1.5)"
+def test_threads_are_limited_and_progress_is_read_from_the_run_folder(tmp_path: Path) -> None:
+    timings = tmp_path / "timings.jsonl"
+    text = "import os, pathlib, time; print('threads', os.environ['OMP_NUM_THREADS'])\n"
+    text += f'pathlib.Path({str(timings)!r}).write_text(\'{{"step": 1500, "steps": 6000}}\\n\'); time.sleep(1.5)'
     seen: list[float] = []
     run_jobs(
-        [job(tmp_path, "one", text)],
+        [replace(job(tmp_path, "one", text), folder=tmp_path)],
         at_once=1,
         threads=3,
         watch=lambda at_work, share: seen.extend(one.share for one in at_work),
     )
     assert "threads 3" in (tmp_path / "logs" / "one.log").read_text()
     assert 0.25 in seen
+
+
+@pytest.mark.parametrize(
+    ("line", "share"),
+    [('{"step": 3, "steps": 4}', 0.75), ('{"step": 9, "steps": 4}', 1.0), ('{"step": 3}', 0.0), ('{"st', 0.0),
+     ("[]", 0.0), ('{"step": 3, "steps": 0}', 0.0), ("", 0.0)],
+)  # fmt: skip
+def test_the_share_of_a_training(tmp_path: Path, line: str, share: float) -> None:
+    assert trained_share(None) == trained_share(tmp_path) == 0.0
+    (tmp_path / "timings.jsonl").write_text(f'{{"step": 1, "steps": 4}}\n{line}\n' if line else "")
+    assert trained_share(tmp_path) == share
 
 
 def test_an_interrupt_reaches_the_children_once_and_waits_for_them(tmp_path: Path) -> None:
@@ -131,3 +146,24 @@ def test_a_job_waits_for_those_that_it_is_after_whether_they_end_well_or_not(tmp
     assert order[-1] == "last"
     assert sorted(order[:3]) == ["a", "b", "c"]
     assert set(failed) == {"b"}
+
+
+def test_the_time_left_is_by_what_was_done_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(pool.time, "monotonic", lambda: now[0])
+    work = [Working(Job("a run", [], Path("log")), share=0.2)]
+    with pool.watched(Display()) as watch:
+        for seconds, share in ((0.0, 0.5), (30.0, 0.6), (60.0, 0.8)):  # half of it was there
+            now[0] = seconds
+            watch(work, share)
+    assert capsys.readouterr().out.splitlines() == [
+        " 60% of all  about 0:02:00 left in all  running: a run 20%",
+        " 80% of all  about 0:00:40 left in all  running: a run 20%",
+    ]
+    with pool.watched(Display()) as watch:
+        for seconds in (90.0, 120.0):  # all of it was there
+            now[0] = seconds
+            watch(work, 1.0)
+    assert capsys.readouterr().out == 2 * "100% of all    running: a run 20%\n"

@@ -1,0 +1,207 @@
+"""Tables of runs, with what is special about each and with its scores; selection, order, means over seeds."""
+
+from __future__ import annotations
+
+import operator
+import re
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from analysis.runs import NAMED, is_number
+from data.display import printable
+from data.errors import UserError
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "=": operator.eq
+}  # fmt: skip
+AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # of senteval.json, those listed
+
+
+def fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what runs are sorted and selected by: names, amounts, scores, and the keys of the configuration."""
+    trained = row.get("trained") or {}
+    names = ("run", "state", *NAMED, "weights", "steps", "tokens", "loss")
+    return (
+        dict(_dotted(row.get("config") or {}))
+        | {name: row.get(name) for name in names}
+        | {
+            "recall@1": trained.get("recall@1"),
+            "recall@5": trained.get("recall@5"),
+            "probes": _probe_mean(trained),
+            "senteval": next(iter(_averages(row).values()), None),
+        }
+    )
+
+
+def select(rows: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
+    """Returns those of ``rows`` for which all conditions hold: "objective=declutr,loss<3".
+
+    Raises:
+        UserError: if a condition is not of this form, or no run has its key.
+    """
+    for condition in filter(None, where.split(",")):
+        parts = re.split("(<=|>=|!=|<|>|=)", condition, maxsplit=1)
+        if len(parts) != 3 or not all(parts):
+            raise UserError(f"where={where}: {condition} is not of the form key=value, key!=value or key<value.")
+        key, sign, value = parts
+        _require_key(rows, key, "where")
+        rows = [row for row in rows if _holds(fields(row).get(key), sign, value)]
+    return rows
+
+
+def _holds(found: Any, sign: str, value: str) -> bool:
+    number = _as_number(value)
+    if is_number(found) and number is not None:
+        return COMPARISONS[sign](found, number)
+    return sign in ("=", "!=") and COMPARISONS[sign](_as_text(found), value)
+
+
+def sort(rows: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
+    """Returns ``rows`` in order of a key of ``fields``, "-loss" from the highest; those without a value last.
+
+    Raises:
+        UserError: if no run has the key.
+    """
+    key = by.removeprefix("-")
+    _require_key(rows, key, "sort")
+    having = [row for row in rows if fields(row).get(key) is not None]
+
+    def place(row: Mapping[str, Any]) -> tuple[bool, float, str]:
+        value = fields(row)[key]
+        return (not is_number(value), value if is_number(value) else 0.0, _as_text(value))
+
+    return sorted(having, key=place, reverse=by != key) + [row for row in rows if fields(row).get(key) is None]
+
+
+def _require_key(rows: list[dict[str, Any]], key: str, option: str) -> None:
+    known = {name for row in rows for name in fields(row)}
+    if rows and key not in known:
+        close = get_close_matches(key, known, 1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise UserError(f"{option}={key}: no run has such a key.{hint}")
+
+
+def _dotted(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _as_text(value: Any) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def shared(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the overrides that all of several ``rows`` have, which are special about none."""
+    every = [row.get("special", []) for row in rows]
+    return [text for text in every[0] if all(text in other for other in every)] if len(every) > 1 else []
+
+
+def mean_table(rows: list[dict[str, Any]]) -> Table:
+    """Means and sample standard deviations over the finished runs that differ in nothing but their seed."""
+    everywhere = shared(rows)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["state"] == "finished":
+            names = [str(row.get(name)) for name in NAMED if name != "seed"]
+            changed = [text for text in row.get("special", ()) if text not in everywhere]
+            groups.setdefault(" ".join([*names, *changed]), []).append(row)
+    columns = ("loss", "recall@1", "recall@5", "probes", "senteval")
+    result = Table(title="mean ± standard deviation over seeds", title_justify="left", header_style="bold")
+    result.add_column("configuration", no_wrap=True)
+    for name in ("runs", *columns):
+        result.add_column(name, justify="right")
+    for name, group in groups.items():
+        found = ([value for row in group if is_number(value := fields(row)[column])] for column in columns)
+        result.add_row(_shown(name), str(len(group)), *(_mean(values) if values else "–" for values in found))
+    return result
+
+
+def _mean(values: Sequence[float]) -> str:
+    spread = f" ± {statistics.stdev(values):.3g}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.4g}{spread}"
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    """Table of ``rows`` for the terminal: amounts, negatives per anchor, loss, scores before and after."""
+    result = Table(title=f"{len(rows)} runs", title_justify="left", header_style="bold")
+    result.add_column("run", no_wrap=True, overflow="ignore")  # it is copied into resume= and warm_start=
+    result.add_column("weights")
+    for name in ("steps", "tokens", "negatives", "loss", "recall@1, %", "recall@5, %", "probes, %"):
+        result.add_column(name, justify="right")
+    # A label has the number of tasks of an average. Averages over other tasks are numbered, each with a column.
+    averages = sorted({key for row in rows for key in _averages(row)})
+    labels, notes = [label for label, _ in averages], []
+    for place, (label, tasks) in enumerate(averages):
+        if labels.count(label) > 1:
+            label = f"{label} #{labels[: place + 1].count(label)}"
+            notes.append(f"{label}: {', '.join(tasks)}")
+        result.add_column(_shown(f"SentEval {label}"), justify="right")
+    everywhere = shared(rows)
+    notes += [f"overrides of all runs: {' '.join(everywhere)}"] if everywhere else []
+    result.caption, result.caption_justify = "\n".join(escape(printable(note)) for note in notes) or None, "left"
+    result.add_column("state")
+    result.add_column("overrides")
+    for row in rows:
+        start, trained, found = row.get("start") or {}, row.get("trained") or {}, _averages(row)
+        result.add_row(
+            _shown(row["run"]),
+            _shown(row.get("weights") or "–"),
+            _number(row.get("steps"), ","),
+            _number(row.get("tokens"), ","),
+            _number((row.get("facts") or {}).get("negatives per anchor"), ","),
+            _number(row.get("loss"), ".3f"),
+            _change(start.get("recall@1"), trained.get("recall@1")),
+            _change(start.get("recall@5"), trained.get("recall@5")),
+            _change(_probe_mean(start), _probe_mean(trained)),
+            *(_number(found.get(key), ".1f") for key in averages),
+            row["state"]
+            if row["problem"] is None
+            else Text.assemble((row["state"], "red"), ": ", _shown(row["problem"])),
+            _shown(" ".join(text for text in row.get("special", ()) if text not in everywhere)),
+        )
+    return result
+
+
+def _averages(row: Mapping[str, Any]) -> dict[tuple[str, tuple[str, ...]], float]:
+    """Averages to list, by label and tasks."""
+    over = row.get("over") or {}
+    return {
+        (label, tuple(over.get(label, {}).get("tasks") or ())): value
+        for label, value in (row.get("senteval") or {}).items()
+        if label.split(" (")[0] in AVERAGES
+    }
+
+
+def _probe_mean(scores: dict[str, float | None]) -> float | None:
+    values = [value for name, value in scores.items() if name.startswith("probe_")]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def _number(value: Any, form: str) -> str:
+    return format(value, form) if is_number(value) else "–"
+
+
+def _shown(text: str) -> Text:
+    """Returns ``text`` from a run folder without rich's markup and with control characters made visible."""
+    return Text(printable(text))
+
+
+def _change(start: float | None, trained: float | None) -> str:
+    return "–" if trained is None else f"{_number(start, '.1f')} → {trained:.1f}"

@@ -1,0 +1,259 @@
+"""A pool of subprocesses: several commands at a time, with their progress, failures and interrupts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from data.errors import UnfitError, UserError
+from experiments.interrupts import terminations
+from experiments.progress import PLAIN_SECONDS, Display
+
+POLL_SECONDS = 0.5
+TAIL_BYTES = 4000
+# Set for subprocesses of the pool: a pair that cannot work then ends with a status of its own instead of 2.
+BEGUN_HERE = "SENTENCE_OBJECTIVES_BEGUN"
+# Exit statuses of Python and of this suite, with which the last line of the log is the reason.
+EXPLAINED = (1, UserError.status, UnfitError.status, 130)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Python commands that are run one after another.
+
+    Attributes:
+        name: of the job, for messages.
+        commands: return the arguments of Python (a script and its own) when their turn comes, or None if there is
+            nothing to do.
+        log: file for their output.
+        weight: share of the job in the time of all jobs.
+        after: names of the jobs that must have ended before it begins, successfully or not.
+        folder: run folder that the first command trains into, where its progress is read.
+    """
+
+    name: str
+    commands: Sequence[Callable[[], Sequence[str] | None]]
+    log: Path
+    weight: float = 1.0
+    after: Sequence[str] = ()
+    folder: Path | None = None
+
+
+@dataclass
+class Working:
+    """A running job.
+
+    Attributes:
+        process: its present subprocess.
+        place: number of its present command.
+        since: byte of the log where the output of this subprocess begins.
+        share: share of its training that is done.
+        begun: time when it began.
+    """
+
+    job: Job
+    process: subprocess.Popen[bytes] | None = None
+    place: int = -1
+    since: int = 0
+    share: float = 0.0
+    begun: float = field(default_factory=time.monotonic)
+
+
+class Failure(NamedTuple):
+    """Why a job failed, in a line, and the status of its process, which is negative where a signal ended it."""
+
+    line: str
+    status: int
+
+
+Watch = Callable[[Sequence[Working], float], None]  # running jobs, and the share of the work that is done
+
+
+def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -> dict[str, Failure]:
+    """Runs ``jobs``, ``at_once`` at the same time; a job whose command fails ends, the others go on.
+
+    An interrupt is passed on once, so that runs in training end with a checkpoint; a second one kills them.
+
+    Args:
+        jobs: in the order in which they begin, except those that wait for others.
+        at_once: number of subprocesses at a time.
+        threads: of each subprocess on a CPU.
+        watch: called every ``POLL_SECONDS``.
+
+    Returns:
+        The failures, by the job's name.
+
+    Raises:
+        KeyboardInterrupt: when all subprocesses have ended after an interrupt.
+    """
+    waiting = list(jobs)
+    at_work: list[Working] = []
+    failed: dict[str, Failure] = {}
+    whole = sum(job.weight for job in jobs) or 1.0
+    done = 0.0
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), BEGUN_HERE: "1"}
+    with terminations():
+        try:
+            while waiting or at_work:
+                while len(at_work) < at_once and (ready := _ready(waiting, at_work)) is not None:
+                    waiting.remove(ready)
+                    at_work.append(Working(ready))
+                for one in list(at_work):
+                    if not _advance(one, environment, failed):
+                        at_work.remove(one)
+                        done += one.job.weight
+                watch(at_work, (done + sum(one.job.weight * one.share for one in at_work)) / whole)
+                if at_work:
+                    time.sleep(POLL_SECONDS)
+        except BaseException:
+            _end([one.process for one in at_work if one.process is not None])
+            raise
+    return failed
+
+
+def _ready(waiting: Sequence[Job], at_work: Sequence[Working]) -> Job | None:
+    """Returns the first job that waits for no other."""
+    left = {job.name for job in waiting} | {one.job.name for one in at_work}
+    return next((job for job in waiting if left.isdisjoint(job.after)), None)
+
+
+def _advance(one: Working, environment: Mapping[str, str], failed: dict[str, Failure]) -> bool:
+    """Begins the next command of a job if the last one has ended; returns False when the job has ended."""
+    if one.process is not None:
+        one.share = max(one.share, trained_share(one.job.folder))
+        if (status := one.process.poll()) is None:
+            return True
+        one.process = None
+        if status != 0:
+            failed[one.job.name] = Failure(_why(status, last_line(one.job.log, one.since)), status)
+            return False
+    while one.place + 1 < len(one.job.commands):
+        one.place += 1
+        try:
+            arguments = one.job.commands[one.place]()
+        except UserError as error:
+            failed[one.job.name] = Failure(str(error), error.status)
+            return False
+        if arguments is not None:
+            one.since = one.job.log.stat().st_size if one.job.log.exists() else 0
+            one.process = _begin(arguments, one.job.log, environment)
+            return True
+    return False
+
+
+def _why(status: int, line: str) -> str:
+    """Returns why a subprocess ended with ``status``; a killed one leaves no reason in its last ``line``."""
+    if status in EXPLAINED and line:
+        return line
+    memory = " (out of memory?)" if status == -signal.SIGKILL else ""
+    ended = f"killed by signal {-status}{memory}" if status < 0 else f"ended with status {status}"
+    return f"{ended}; its last line: {line}" if line else ended
+
+
+def _begin(arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Starts a subprocess in its own process group, which no interrupt of the terminal reaches by itself."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            process_group=0,
+        )
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Interrupts the subprocesses and waits for them; kills them at a second interrupt."""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+        with suppress(KeyboardInterrupt):
+            for process in processes:
+                process.wait()
+            return
+
+
+def last_line(log: Path, since: int = 0) -> str:
+    """Returns the last line of a log, "" if it has none from byte ``since`` on."""
+    lines = [line.strip() for line in _tail(log, since).splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def trained_share(folder: Path | None) -> float:
+    """Returns the share of its steps that the run in ``folder`` has done, as its timings.jsonl has it."""
+    if folder is None or not (lines := _tail(folder / "timings.jsonl", 0).splitlines()):
+        return 0.0
+    with suppress(ValueError, KeyError, TypeError, ZeroDivisionError):  # half-written, or of version 0.1
+        last = json.loads(lines[-1])
+        return min(1.0, last["step"] / last["steps"])
+    return 0.0
+
+
+def _tail(log: Path, since: int) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(since, file.tell() - TAIL_BYTES))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+@contextmanager
+def watched(display: Display) -> Iterator[Watch]:
+    """Shows a line for each running job and the time left for all; without a terminal, a line now and then."""
+    from analysis.command import Clock  # late: it takes seconds
+
+    clock = Clock()
+    begun = False
+
+    def left(share: float) -> str:
+        nonlocal begun
+        if not begun:  # finished runs count at once
+            clock.restart(share)
+        begun, clock.share = True, share
+        return clock.left()
+
+    if not display.console.is_terminal:
+        due = [time.monotonic() + PLAIN_SECONDS]
+
+        def plain(at_work: Sequence[Working], share: float) -> None:
+            text = left(share)
+            if time.monotonic() >= due[0] and at_work:
+                due[0] = time.monotonic() + PLAIN_SECONDS
+                names = ", ".join(f"{one.job.name} {one.share:.0%}" for one in at_work)
+                display.say(f"{share:4.0%} of all  {text}  running: {names}")
+
+        yield plain
+        return
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[text]}")
+    with Progress(*columns, console=display.console, transient=True) as live:
+        whole = live.add_task("all runs", total=1.0, text="")
+        shown: dict[str, TaskID] = {}
+
+        def update(at_work: Sequence[Working], share: float) -> None:
+            live.update(whole, completed=share, text=left(share))
+            there = {one.job.name for one in at_work}
+            for name in [name for name in shown if name not in there]:
+                live.remove_task(shown.pop(name))
+            for one in at_work:
+                if one.job.name not in shown:
+                    shown[one.job.name] = live.add_task(one.job.name, total=1.0, text="")
+                text = f"{one.share:.0%}" if one.place == 0 else "SentEval"
+                live.update(shown[one.job.name], completed=one.share, text=text)
+
+        yield update

@@ -1,0 +1,118 @@
+"""Tables of runs: columns, what is special about a run, selection, order, means."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.console import Console
+
+from analysis import run_tables, runs
+from data.errors import UserError
+from tests.analysis.runs_on_disk import write
+
+
+def test_averages_get_columns(tmp_path: Path) -> None:
+    folder = write(tmp_path / "run")
+    (folder / "senteval.json").write_text(
+        json.dumps({"averages": {"probing (9 of 10)": 71.25, "sts_pearson_all": 1}})
+    )
+    shown = text(runs.scan(tmp_path))
+    assert "SentEval probing (9 of 10)" in shown and "71.2" in shown and "pearson" not in shown
+
+
+def test_averages_over_other_tasks_get_columns_of_their_own(tmp_path: Path) -> None:
+    label = "declutr_downstream (2 of 17)"
+    given = {"a": (["MR", "CR"], 71.25), "b": (["SST2", "TREC"], 82.5), "c": (["MR", "CR"], 60.5)}
+    for name, (tasks, value) in given.items():
+        results = {"averages": {label: value}, "averages_over": {label: {"tasks": tasks}}}
+        (write(tmp_path / name) / "senteval.json").write_text(json.dumps(results))
+    table = run_tables.table(runs.scan(tmp_path))
+    columns = {str(column.header): [*column.cells] for column in table.columns}
+    assert columns[f"SentEval {label} #1"] == ["71.2", "–", "60.5"]
+    assert columns[f"SentEval {label} #2"] == ["–", "82.5", "–"]
+    assert table.caption == f"{label} #1: MR, CR\n{label} #2: SST2, TREC"
+
+
+def test_negatives_are_shown_where_known(tmp_path: Path) -> None:
+    quick = json.loads((write(tmp_path / "a") / "quick.json").read_text())
+    (tmp_path / "a" / "quick.json").write_text(json.dumps(quick | {"facts": {"negatives per anchor": 1062}}))
+    assert "negatives" in text(runs.scan(tmp_path)) and "1,062" in text(runs.scan(tmp_path))
+    write(tmp_path / "b", finished=False)
+    assert [row["facts"] for row in runs.scan(tmp_path)] == [{"negatives per anchor": 1062}, {}]
+
+
+def varied(root: Path) -> list[dict[str, object]]:
+    """Four runs: two temperatures, the first with two seeds, and one that is not finished."""
+    for name, seed, temperature, average in (
+        ("a", 1, 0.1, 60.0), ("b", 2, 0.1, 64.0), ("c", 1, 0.5, 50.0), ("d", 1, 0.5, 0)
+    ):  # fmt: skip
+        folder = write(root / name, finished=bool(average))
+        config = yaml.safe_load((folder / "config.yaml").read_text())
+        config |= {"seed": seed, "objective": {"temperature": temperature}}
+        (folder / "config.yaml").write_text(yaml.safe_dump(config))
+        given = ["objective=declutr", f"seed={seed}", f"objective.temperature={temperature}", "device=cpu"]
+        (folder / "environment.json").write_text(json.dumps({"overrides": given}))
+        if average:
+            label = {"averages": {"declutr_downstream (2 of 17)": average}}
+            (folder / "senteval.json").write_text(json.dumps(label))
+    return runs.scan(root)
+
+
+def test_what_is_special_about_a_run_is_shown(tmp_path: Path) -> None:
+    rows = varied(tmp_path)
+    assert rows[0]["special"] == ["objective.temperature=0.1"]
+    assert "objective.temperature=0.1" in text(rows)
+    table = run_tables.table(runs.scan(tmp_path)[2:])
+    assert [*map(str, table.columns[-1].cells)] == ["", ""]  # both have it
+    assert table.caption == "overrides of all runs: objective.temperature=0.5"
+    (tmp_path / "a" / "environment.json").write_text(
+        json.dumps({"command": "experiments/run.py seed=1 optimizer=sgd run_dir=x"})
+    )
+    assert runs.read(tmp_path / "a")["special"] == ["optimizer=sgd"]  # as version 0.1 has it
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("", "abcd"), ("seed=2", "b"), ("objective.temperature>0.1", "cd"), ("state=finished,senteval<=60", "ac"),
+        ("seed!=1", "b"), ("objective=declutr", "abcd"), ("objective=gensen", ""), ("run<5", ""),
+    ],
+)  # fmt: skip
+def test_runs_are_selected(tmp_path: Path, where: str, expected: str) -> None:
+    assert "".join(str(row["run"]) for row in run_tables.select(varied(tmp_path), where)) == expected
+
+
+def test_runs_are_sorted(tmp_path: Path) -> None:
+    rows = varied(tmp_path)
+    orders = {"senteval": "cabd", "-senteval": "bacd", "-run": "dcba", "seed": "acdb"}
+    assert {by: "".join(str(row["run"]) for row in run_tables.sort(rows, by)) for by in orders} == orders
+
+
+def test_unknown_keys_and_conditions_are_one_line(tmp_path: Path) -> None:
+    rows = varied(tmp_path)
+    with pytest.raises(UserError, match=r"^sort=temperatur: no run has such a key\."):
+        run_tables.sort(rows, "temperatur")
+    with pytest.raises(UserError, match=r"^where=los: no run has such a key\. Did you mean loss\?$"):
+        run_tables.select(rows, "los<3")
+    with pytest.raises(UserError, match=r"^where=loss: loss is not of the form key=value"):
+        run_tables.select(rows, "loss")
+
+
+def test_means_are_over_runs_that_differ_in_their_seed(tmp_path: Path) -> None:
+    table = run_tables.mean_table(varied(tmp_path))
+    columns = {str(column.header): [*map(str, column.cells)] for column in table.columns}
+    assert columns["configuration"] == [
+        f"declutr roberta-base pydocs teaching objective.temperature={value}" for value in (0.1, 0.5)
+    ]
+    assert columns["runs"] == ["2", "1"]
+    assert columns["senteval"] == ["62 ± 2.83", "50"]
+
+
+def text(rows: list[dict[str, object]]) -> str:
+    console = Console(width=300, record=True, quiet=False)
+    with console.capture() as capture:
+        console.print(run_tables.table(rows))
+    return capture.get()

@@ -1,0 +1,29 @@
+"""Signals that end a command: noted for the end of a step, or turned into an interrupt."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from experiments.interrupts import noted_interrupts, terminations
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_noted_and_the_second_interrupts(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with noted_interrupts() as interrupted:
+        assert not interrupted.is_set()
+        os.kill(os.getpid(), number)
+        assert interrupted.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+    assert signal.getsignal(number) == before
+
+
+def test_a_request_to_terminate_is_an_interrupt() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), terminations():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == before
