@@ -18,7 +18,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from analysis.figures import style
-from analysis.figures.description import Figure, Mark, Point, in_order, is_number
+from analysis.figures.exhibits import Figure
+from analysis.figures.scores import Mark, Point, in_order, is_number
 
 LINE = 132  # characters of the note in one line of the head
 LETTERS = 12  # of an axis' label in an inch of a body's height, which its other parts share
