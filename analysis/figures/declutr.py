@@ -5,6 +5,7 @@ python experiments/reproduce.py figure=declutr/2a budget=teaching
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from analysis.figures.claims import about_equal, all_of, at_most, greater, rising
@@ -76,18 +77,21 @@ def figure_2(letter: str, **more: Any) -> Figure:
     )
 
 
-ANCHOR_GRIDS = {
-    "teaching": Grid(
-        {"model": [BUNDLED], "A": ANCHORS, "P": POSITIVES, "tau": TEMPERATURES[2:], "lr": [START_RATE],
-         "strategy": [BOTH_VIEWS]},
-        seeds=[1, 2, 3], flops=9.0e12, evaluation=120,
-    ),
-    "paper": Grid(
-        {"model": [SMALL, BASE], "A": ANCHORS, "P": POSITIVES, "tau": TEMPERATURES, "lr": RATES,
-         "strategy": [BOTH_VIEWS]},
-        without=TOO_LARGE, **PAPER,
-    ),
-}  # fmt: skip
+def grids(anchors: Sequence[Value], positives: Sequence[Value], strategies: Sequence[Value]) -> dict[str, Grid]:
+    """Returns the grids of a part of figure 2; ``positives`` are those at teaching size."""
+    return {
+        "teaching": Grid(
+            {"model": [BUNDLED], "A": anchors, "P": positives, "tau": TEMPERATURES[2:], "lr": [START_RATE],
+             "strategy": strategies},
+            seeds=[1, 2, 3], flops=9.0e12, evaluation=120,
+        ),
+        "paper": Grid(
+            {"model": [SMALL, BASE], "A": anchors, "P": POSITIVES, "tau": TEMPERATURES, "lr": RATES,
+             "strategy": strategies},
+            without=TOO_LARGE, **PAPER,
+        ),
+    }  # fmt: skip
+
 
 FIGURE_1C = Figure(
     id="declutr/1c",
@@ -113,7 +117,7 @@ FIGURE_2A = figure_2(
     x="anchor spans per document, A",
     ticks=["1", "2"],
     point={"group": "model", "x": "A"},
-    **ANCHOR_GRIDS,
+    **grids(ANCHORS, POSITIVES, [BOTH_VIEWS]),
     claims=[
         Claim(
             "a2_beats_a1",
@@ -137,7 +141,7 @@ FIGURE_2B = figure_2(
     x="positive spans per anchor, P",
     ticks=["1", "2", "4"],
     point={"group": "model", "x": "P"},
-    **ANCHOR_GRIDS,
+    **grids(ANCHORS, POSITIVES, [BOTH_VIEWS]),
     claims=[
         Claim(
             "p_minimal",
@@ -170,16 +174,7 @@ FIGURE_2C = figure_2(
     x="positives",
     ticks=["adjacent only", "subsumed only", "adjacent and subsumed"],
     point={"group": "model", "x": "strategy"},
-    teaching=Grid(
-        {"model": [BUNDLED], "A": ANCHORS[1:], "P": POSITIVES[:2], "tau": TEMPERATURES[2:], "lr": [START_RATE],
-         "strategy": STRATEGIES},
-        seeds=[1, 2, 3], flops=9.0e12, evaluation=120,  # as in figure 2a, with which it shares runs
-    ),
-    paper=Grid(
-        {"model": [SMALL, BASE], "A": ANCHORS[1:], "P": POSITIVES, "tau": TEMPERATURES, "lr": RATES,
-         "strategy": STRATEGIES},
-        without=TOO_LARGE, **PAPER,
-    ),
+    **grids(ANCHORS[1:], POSITIVES[:2], STRATEGIES),
     claims=[
         Claim(
             "both_views_best",
@@ -209,39 +204,31 @@ LOSSES = (
 )
 
 
-def figure_3(**more: Any) -> Figure:
-    """Returns figure 3 of either version of the paper."""
-    return Figure(
-        kind="line",
-        x="train set size, %, in one epoch",
-        panels=NAMES,
-        groups=[loss.label for loss in LOSSES],
-        ticks=[size.label for size in SIZES],
-        scale="linear",
-        colours={"MLM only": "mlm_only", "contrastive only": "contrastive_only", "MLM + contrastive": "declutr"},
-        point={"panel": "model", "group": "objective", "x": "size"},
-        tasks=DEV_TASKS,
-        teaching=Grid(
-            {"model": [BUNDLED], "objective": LOSSES, "size": SIZES[::3]},
-            # Nothing is stated of the shape of MLM only: its part of the hour goes to a third seed.
-            without=[{"objective": ["MLM only"], "size": ["10", "70"]}],
-            base=["budget.epochs=1"],
-            seeds=[1, 2, 3],
-            flops=9.7e12,
-            evaluation=120,
-        ),
-        paper=Grid({"model": [SMALL, BASE], "objective": LOSSES, "size": SIZES}, **PAPER),
-        departures=["At teaching size there is one encoder, bundled: capacity does not vary."],
-        **more,
-    )
-
-
 BOTH = "MLM + contrastive"
-FIGURE_3 = figure_3(
+FIGURE_3 = Figure(
     id="declutr/3",
     title="DeCLUTR, figure 3: objective, train set size and capacity",
+    kind="line",
+    x="train set size, %, in one epoch",
     y="averaged downstream score on dev, %",
+    panels=NAMES,
+    groups=[loss.label for loss in LOSSES],
+    ticks=[size.label for size in SIZES],
+    scale="linear",
+    colours={"MLM only": "mlm_only", "contrastive only": "contrastive_only", "MLM + contrastive": "declutr"},
+    point={"panel": "model", "group": "objective", "x": "size"},
     scores={"": "declutr_downstream_dev"},
+    tasks=DEV_TASKS,
+    teaching=Grid(
+        {"model": [BUNDLED], "objective": LOSSES, "size": SIZES[::3]},
+        # Nothing is stated of the shape of MLM only: its part of the hour goes to a third seed.
+        without=[{"objective": ["MLM only"], "size": ["10", "70"]}],
+        base=["budget.epochs=1"],
+        seeds=[1, 2, 3],
+        flops=9.7e12,
+        evaluation=120,
+    ),
+    paper=Grid({"model": [SMALL, BASE], "objective": LOSSES, "size": SIZES}, **PAPER),
     claims=[
         Claim(
             "both_objectives_best",
@@ -270,6 +257,7 @@ FIGURE_3 = figure_3(
             lambda scores: greater(scores(group=BOTH, x="100"), scores(group=BOTH, x="10")),
         ),
     ],
+    departures=["At teaching size there is one encoder, bundled: capacity does not vary."],
 )
 
 EXHIBITS = (FIGURE_1C, FIGURE_2A, FIGURE_2B, FIGURE_2C, FIGURE_3)

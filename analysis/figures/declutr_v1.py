@@ -8,32 +8,52 @@ show is not stated: dev, with SNLI, as in its other dev tables.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from analysis.figures import examples
-from analysis.figures.claims import about_equal, all_of, at_most, best, greater, rising
+from analysis.figures import declutr, examples
+from analysis.figures.claims import about_equal, all_of, at_most, best, greater
 from analysis.figures.declutr import (
     BASE,
     BOTH,
     BOTH_VIEWS,
     BUNDLED,
-    COLOURS,
     DEV_TASKS,
     DOWNSTREAM,
-    NAMES,
     PAPER,
     POSITIVES,
     SMALL,
     STRATEGIES,
     TOO_LARGE,
-    figure_3,
 )
 from analysis.figures.declutr_tables import PROBING, QUICK_PROBING, TABLE_2_ROWS, TABLE_4_ROWS, UNTRAINED
 from analysis.figures.exhibits import NLI, Figure, Grid, PrintedRows, Table, Value
 from analysis.figures.verdicts import Claim
 
 GAP = "objective.gap=${objective.max_length}"
-SCORES = dict[str, Any](scores={"": "declutr_downstream_with_snli_dev"}, tasks=DEV_TASKS)
+SCORES = dict[str, Any](
+    y="SentEval score on dev, %", scores={"": "declutr_downstream_with_snli_dev"}, tasks=DEV_TASKS
+)
+
+
+def first_version(figure: Figure, claims: Sequence[str | Claim], **changes: Any) -> Figure:
+    """Returns a figure of the final version as the first version has it.
+
+    Args:
+        figure: of the final version.
+        claims: ids of those of its claims that the first version makes too, and other claims.
+        changes: other fields.
+    """
+    final = {claim.id: replace(claim, id=f"v1_{claim.id}") for claim in figure.claims}
+    common = dict[str, Any](
+        id=figure.id.replace("declutr/", "declutr_v1/"),
+        title=figure.title.replace("DeCLUTR,", "DeCLUTR, first version,"),
+        base=[*figure.base, GAP],
+        claims=[final[claim] if isinstance(claim, str) else claim for claim in claims],
+    )
+    return replace(figure, **common | SCORES | changes)
+
 
 # No controls are stated for figure 2, and there are none here: runs with one anchor or two read as many documents,
 # and so those with two twice the spans, in batches of twice as many.
@@ -47,141 +67,46 @@ TEMPERATURES = (  # as printed; the final version has 5e-3, 1e-2, 5e-2
 )
 
 
-def figure_2(letter: str, **more: Any) -> Figure:
-    """Returns a part of figure 2: a distribution over the grid, by model."""
-    return Figure(
-        id=f"declutr_v1/2{letter}",
-        kind="distribution",
-        y="SentEval score on dev, %",
-        groups=NAMES,
-        colours=COLOURS,
-        base=["objective=declutr", GAP],
-        **SCORES,
-        **more,
-    )
+def grids(anchors: Sequence[Value], positives: Sequence[Value], strategies: Sequence[Value]) -> dict[str, Grid]:
+    """Returns the grids of a part of figure 2; ``positives`` are those at teaching size."""
+    return {
+        "teaching": Grid(
+            {"model": [BUNDLED], "A": anchors, "P": positives, "tau": TEMPERATURES[1:], "strategy": strategies},
+            seeds=[1, 2, 3],
+            flops=1.2e13,
+            evaluation=120,
+        ),
+        "paper": Grid(
+            {"model": [SMALL, BASE], "A": anchors, "P": POSITIVES, "tau": TEMPERATURES, "strategy": strategies},
+            without=TOO_LARGE,
+            **PAPER,
+        ),
+    }
 
 
-ANCHOR_GRIDS = {
-    "teaching": Grid(
-        {"model": [BUNDLED], "A": ANCHORS, "P": POSITIVES, "tau": TEMPERATURES[1:], "strategy": [BOTH_VIEWS]},
-        seeds=[1, 2, 3], flops=1.2e13, evaluation=120,
-    ),
-    "paper": Grid(
-        {"model": [SMALL, BASE], "A": ANCHORS, "P": POSITIVES, "tau": TEMPERATURES, "strategy": [BOTH_VIEWS]},
-        without=TOO_LARGE, **PAPER,
-    ),
-}  # fmt: skip
-
-FIGURE_2A = figure_2(
-    "a",
-    title="DeCLUTR, first version, figure 2a: anchors per document",
-    x="anchor spans per document, A",
-    ticks=["1", "2"],
-    point={"group": "model", "x": "A"},
-    **ANCHOR_GRIDS,
-    claims=[
-        Claim(
-            "v1_a2_beats_a1",
-            "several anchors per document have a large positive effect (that it is positive is checked)",
-            "5.2",
-            lambda scores: greater(scores(x="2"), scores(x="1")),
-        )
-    ],
+FIGURE_2A = first_version(declutr.FIGURE_2A, ["a2_beats_a1"], **grids(ANCHORS, POSITIVES, [BOTH_VIEWS]))
+FIGURE_2B = first_version(
+    declutr.FIGURE_2B, ["p_minimal", "p4_absent_base"], **grids(ANCHORS, POSITIVES, [BOTH_VIEWS])
+)
+FIGURE_2C = first_version(
+    declutr.FIGURE_2C,
+    ["both_views_best", "views_complementary"],
+    **grids(ANCHORS[1:], POSITIVES[:2], STRATEGIES),
 )
 
-# "Minimal" is the paper's word; that it means half a point or less is the suite's reading.
-FIGURE_2B = figure_2(
-    "b",
-    title="DeCLUTR, first version, figure 2b: positives per anchor",
-    x="positive spans per anchor, P",
-    ticks=["1", "2", "4"],
-    point={"group": "model", "x": "P"},
-    **ANCHOR_GRIDS,
-    claims=[
-        Claim(
-            "v1_p_minimal",
-            "several positives per anchor have minimal effect",
-            "5.2",
-            lambda scores: all_of(
-                about_equal(scores(x="2"), scores(x="1"), margin=0.5),
-                about_equal(scores(x="4"), scores(x="1"), margin=0.5),
-            ),
-        ),
-        Claim(
-            "v1_p4_absent_base",
-            "no P=4 for DeCLUTR-base",
-            "caption",
-            reason="a matter of their GPUs' memory; the paper's grid leaves it out here too",
-        ),
-    ],
-)
-
-# The caption's grid has no axis for the strategy; here it crosses P and temperature at A = 2.
-FIGURE_2C = figure_2(
-    "c",
-    title="DeCLUTR, first version, figure 2c: sampling strategy of positives",
-    x="positives",
-    ticks=["adjacent only", "subsumed only", "adjacent and subsumed"],
-    point={"group": "model", "x": "strategy"},
-    teaching=Grid(
-        {"model": [BUNDLED], "A": ANCHORS[1:], "P": POSITIVES[:2], "tau": TEMPERATURES[1:],
-         "strategy": STRATEGIES},
-        seeds=[1, 2, 3], flops=1.2e13, evaluation=120,  # as in figure 2a, with which it shares runs
-    ),
-    paper=Grid(
-        {"model": [SMALL, BASE], "A": ANCHORS[1:], "P": POSITIVES, "tau": TEMPERATURES, "strategy": STRATEGIES},
-        without=TOO_LARGE, **PAPER,
-    ),
-    claims=[
-        Claim(
-            "v1_both_views_best",
-            "allowing adjacent and subsumed positives beats allowing one kind only",
-            "5.2",
-            lambda scores: greater(
-                scores(x="adjacent and subsumed"), scores(x="adjacent only"), scores(x="subsumed only")
-            ),
-        ),
-        Claim(
-            "v1_views_complementary",
-            "the two kinds of view carry complementary information",
-            "5.2",
-            reason="the paper's reading of the previous statement; it has no comparison of its own",
-        ),
-    ],
-)  # fmt: skip
-
-# Printed values: table S6's, at 100 %.
-FIGURE_3 = figure_3(
-    id="declutr_v1/3",
-    title="DeCLUTR, first version, figure 3: objective, train set size and capacity",
-    y="average SentEval score on dev, %",
-    base=[GAP],
-    scores=SCORES["scores"],
-    printed_rows=PrintedRows(
-        "declutr_v1",
-        {model: {"panel": model, "group": BOTH, "x": "100"} for model in ("DeCLUTR-small", "DeCLUTR-base")},
-        split="dev",
-    ),
-    claims=[
-        Claim(
-            "v1_both_objectives_best",
-            "MLM and contrastive together beat either alone",
-            "5.3",
-            lambda scores: greater(scores(group=BOTH), scores(group="MLM only"), scores(group="contrastive only")),
-        ),
+# Printed values: table S6's, at 100 %. 90 is the place before 100 in the paper's grid, 70 at teaching size; where
+# both are there, the last must be above both.
+FIGURE_3 = first_version(
+    declutr.FIGURE_3,
+    [
+        "both_objectives_best",
         Claim(
             "v1_contrastive_peak",
             "with the contrastive loss only, the score peaks at 40% of the train set",
             "5.3",
             lambda scores: best(scores(group="contrastive only", x="40"), of=scores(group="contrastive only")),
         ),
-        Claim(
-            "v1_monotonic_with_mlm",
-            "with MLM beside the contrastive loss the score rises monotonically with train set size",
-            "5.3",
-            lambda scores: rising(scores(group=BOTH), margin=0.5),
-        ),
-        # 90 is the place before 100 in the paper's grid, 70 at teaching size; where both are there, above both.
+        "monotonic_with_mlm",
         Claim(
             "v1_scales_with_data",
             "quality can grow further with train set size",
@@ -197,6 +122,12 @@ FIGURE_3 = figure_3(
             ),
         ),
     ],
+    y="average SentEval score on dev, %",
+    printed_rows=PrintedRows(
+        "declutr_v1",
+        {model: {"panel": model, "group": BOTH, "x": "100"} for model in ("DeCLUTR-small", "DeCLUTR-base")},
+        split="dev",
+    ),
 )
 
 # Figure S1a: a projection head between pooler and loss, dropped after training. Stated: none, linear, non-linear;
@@ -220,7 +151,6 @@ FIGURE_S1A = Figure(
     title="DeCLUTR, first version, figure S1a: projection head",
     kind="line",
     x="output dimension of the head",
-    y="SentEval score on dev, %",
     groups=["none", "linear", "non-linear"],
     ticks=WIDTHS,
     colours=dict.fromkeys(["none", "linear", "non-linear"], "declutr"),
@@ -286,7 +216,6 @@ FIGURE_S1B = Figure(
     title="DeCLUTR, first version, figure S1b: memory bank",
     kind="line",
     x="queue size",
-    y="SentEval score on dev, %",
     groups=[tau.label for tau in TAUS],
     ticks=[queue.label for queue in QUEUES],
     legend="temperature",

@@ -118,6 +118,7 @@ class Exhibit:
         title: of the picture or table.
         teaching, paper: the runs at both sizes; None where nothing is trained.
         base: overrides of all runs.
+        point: the axes of the grid that give a point's panel, group and x; in a table, rows are groups.
         scores: panel to what it shows on SentEval: a rule of analysis.senteval.averages, or <task>.<metric>. Of a
             table: what its claims are about.
         quick: panel to a score of the quick evaluation, where there is no SentEval data.
@@ -133,6 +134,7 @@ class Exhibit:
     teaching: Grid | None = None
     paper: Grid | None = None
     base: Overrides = ()
+    point: Mapping[str, str] = field(default_factory=lambda: {"group": ROW})
     scores: Mapping[str, str] = field(default_factory=dict)
     quick: Mapping[str, str] = field(default_factory=lambda: {"": "recall@1"})
     tasks: Sequence[str] | None = None
@@ -150,11 +152,6 @@ class Exhibit:
     def grids(self) -> dict[str, Grid]:
         """Its grids by size."""
         return {size: grid for size in ("teaching", "paper") if (grid := getattr(self, size)) is not None}
-
-    @property
-    def place(self) -> Mapping[str, str]:
-        """Which axis of the grid gives a point's panel, group and x."""
-        return {}
 
     def values(self, axis: str | None = None) -> Iterator[Value]:
         """Yields all values of ``axis`` (None: of each axis) in any grid, then those that they join, each once."""
@@ -177,7 +174,6 @@ class Figure(Exhibit):
         x, y: labels of the axes; y states which average and split.
         panels, groups, ticks: names in order; groups are the legend's entries, ticks the places on the x axis. In
             "bars", groups stand on the x axis and ticks are the bars in each.
-        point: which axis of the grid gives a point's panel, group and x.
         printed: values that the paper prints, drawn as open marks.
         printed_rows: rows of the paper's tables from which these are taken.
         legend: title of the legend ("temperature").
@@ -192,18 +188,12 @@ class Figure(Exhibit):
     panels: Sequence[str] = ("",)
     groups: Sequence[str] = ()
     ticks: Sequence[str] = ()
-    point: Mapping[str, str] = field(default_factory=dict)
     printed: Sequence[Mark] = ()
     printed_rows: PrintedRows | None = None
     legend: str = ""
     scale: Literal["even", "linear"] = "even"
     colours: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def place(self) -> Mapping[str, str]:
-        """Which axis of the grid gives a point's panel, group and x."""
-        return self.point
 
     def over(self, points: Sequence[Point]) -> Scores:
         """Returns ``points`` as scores on which its claims can be evaluated."""
@@ -238,11 +228,6 @@ class Table(Exhibit):
     examples: Callable[[Mapping[str, Any], Any], str] | None = None
     printed: str = ""
     note: str = ""
-
-    @property
-    def place(self) -> Mapping[str, str]:
-        """The axis of rows is the group of a point."""
-        return {"group": ROW}
 
     def over(self, points: Sequence[Point]) -> Scores:
         """Returns ``points`` as scores on which its claims can be evaluated."""

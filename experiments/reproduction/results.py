@@ -158,7 +158,7 @@ def _remarked(verdict: Verdict, remarks: Mapping[tuple[str, str], str]) -> Verdi
 
 
 def _point(exhibit: Exhibit, found: Found, run: Run, panel: str, score: float) -> Point:
-    axes = exhibit.place
+    axes = exhibit.point
     place = {key: run.labels.get(axis, "") for key, axis in axes.items()}
     varied = [axis for axis in run.labels if len({other.labels.get(axis) for other in found.facts}) > 1]
     others = [f"{axis}={run.labels[axis]}" for axis in varied if axis not in axes.values()]
