@@ -1,6 +1,6 @@
-"""Plans and verdicts are those that version 0.1 printed: ``fixtures/figures.json`` holds them.
+"""Plans and verdicts of all figures and tables stay as ``fixtures/figures.json`` has them.
 
-Rows of one seed at teaching size stand there in full, all rows of both sizes as a digest. Run names are left out,
+It has rows of one seed at teaching size in full, and a digest of all rows of both sizes. Run names are left out,
 as their digits may change; which rows share a run is kept.
 """
 
