@@ -1,6 +1,8 @@
 """Figures and tables of a paper as objects: the grid of runs, which scores fill it, what is printed and claimed.
 
-Each paper has a module of this package with one object per figure and table; analysis.figures.catalogue lists all.
+Each paper has a module of this package, or two where it has many tables, with one object for each figure and
+table, listed in its ``EXHIBITS``; analysis.figures.catalogue has all. To add a figure, add an object there: the grid, the
+scores, the labels of the picture, and the claims as functions of analysis.figures.claims.
 """
 
 from __future__ import annotations
@@ -161,8 +163,11 @@ class Exhibit:
         yield from {id(value): value for value in [*chosen, *joined]}.values()
 
     def over(self, points: Sequence[Point]) -> Scores:
-        """Returns ``points`` as scores on which its claims can be evaluated."""
-        raise NotImplementedError
+        """Returns ``points`` as scores on which its claims can be evaluated; groups are rows."""
+        rows = [value.label for value in self.values(ROW)]
+        if self.ensemble is not None:
+            rows.append(self.ensemble.group)
+        return Scores(points, tuple(self.scores), rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +184,8 @@ class Figure(Exhibit):
         legend: title of the legend ("temperature").
         scale: of the x axis: ticks "even"ly spaced, or "linear" in their numbers.
         colours: group to the objective whose colour it has, where the group's name does not give it.
-        settings: of kind "density": see analysis.figures.span_lengths; of kind "map": labelled_maps.
+        settings: of kind "density": those of analysis.figures.span_lengths.sampler; of kind "map": "sample", the
+            number of sentences of each set, its "seed", and "senteval", task to the names of its classes.
     """
 
     kind: Kind
@@ -228,10 +234,3 @@ class Table(Exhibit):
     examples: Callable[[Mapping[str, Any], Any], str] | None = None
     printed: str = ""
     note: str = ""
-
-    def over(self, points: Sequence[Point]) -> Scores:
-        """Returns ``points`` as scores on which its claims can be evaluated."""
-        rows = [value.label for value in self.values(ROW)]
-        if self.ensemble is not None:
-            rows.append(self.ensemble.group)
-        return Scores(points, tuple(self.scores), rows)

@@ -6,6 +6,7 @@ as their digits may change; which rows share a run is kept.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import math
@@ -23,6 +24,7 @@ from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "fixtures" / "figures.json").read_text())
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 # Seeds, standard deviation, difference between neighbours, and probability that a place has no scores.
 MADE_UP = {"clear": (3, 0.2, 1.0, 0.0), "contrary": (3, 0.2, -1.0, 0.0), "noisy": (5, 0.5, 0.3, 0.2)}
 
@@ -107,7 +109,21 @@ def test_verdicts(name: str) -> None:
         assert json.loads(json.dumps(found)) == GOLDEN["verdicts"][name][kind]
 
 
+@pytest.mark.parametrize("path", sorted(FIGURES.glob("*-*.csv")), ids=lambda path: path.stem)
+def test_verdicts_on_the_scores_of_the_docs(path: Path) -> None:
+    exhibit = catalogue.EXHIBITS[path.stem.replace("-", "/", 1)]
+    with path.open(encoding="utf-8", newline="") as file:
+        ours = [row for row in csv.DictReader(file) if row.pop("source") == "ours"]
+    points = [
+        Point(**row | {"seed": int(row["seed"]), "score": float(row["score"])})  # type: ignore[arg-type]
+        for row in ours
+    ]
+    found = [summary(verdict) for verdict in decide(exhibit.claims, exhibit.over(points))]
+    assert json.loads(json.dumps(found)) == GOLDEN["docs"][exhibit.id]
+
+
 def test_every_figure_is_there() -> None:
     assert {*GOLDEN["plans"]} | {*GOLDEN["verdicts"]} <= {*catalogue.names()}
+    assert len(GOLDEN["docs"]) == 7
     assert len(catalogue.names()) == 39
     assert sum(isinstance(exhibit, Figure) for exhibit in catalogue.EXHIBITS.values()) == 15
