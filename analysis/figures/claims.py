@@ -11,13 +11,13 @@ compared with every place.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from statistics import fmean, stdev
 
-from analysis.figures.scores import AXES, NoScoresError, Point, Selection
+from analysis.figures.scores import AXES, NoScoresError, Point, Scores, Selection
 from analysis.figures.verdicts import (
     LEAST,
     Asked,
@@ -29,6 +29,8 @@ from analysis.figures.verdicts import (
     t_interval,
     welch,
 )
+
+Check = Callable[[Scores], Evidence]
 
 
 def greater(
@@ -131,6 +133,11 @@ def all_of(*parts: Evidence) -> Evidence:
     """Claims all of ``parts``."""
     findings = (replace(one, tests=one.tests * len(parts)) for part in parts for one in part.findings)
     return Evidence(tuple(findings), tuple(side for part in parts for side in part.sides))
+
+
+def above(panel: str, rows: str | Sequence[str], others: str | Sequence[str], each: str = "") -> Check:
+    """Returns the claim that ``rows`` are ``greater`` than ``others`` on the scores of ``panel``."""
+    return lambda scores: greater(scores(panel=panel, group=rows), scores(panel=panel, group=others), each=each)
 
 
 def _compared(left: Selection, rights: Sequence[Selection], asked: Asked, each: str) -> Evidence:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from analysis.figures import examples
-from analysis.figures.claims import about_equal, all_of, at_most, greater
+from analysis.figures.claims import Check, about_equal, above, all_of, at_most, greater
 from analysis.figures.conssent import NO_ENSEMBLE, PAPER, TASKS
 from analysis.figures.declutr_tables import PROBING
 from analysis.figures.exhibits import NLI, VECTORS, Ensemble, Grid, Table, Value
-from analysis.figures.scores import Scores
 from analysis.figures.verdicts import Claim, Evidence
 
 TABLE_1 = Table(
@@ -99,14 +98,6 @@ INFERSENT_DEPARTURE = (
     "InferSent learns from nli=, its words included, and reads nothing of the corpus; its word vectors, and "
     "those of the untrained LSTM, are initialised at random (published: fixed GloVe)."
 )
-
-
-Check = Callable[[Scores], Evidence]
-
-
-def above(panel: str, rows: str | Sequence[str], others: str | Sequence[str], each: str = "") -> Check:
-    """Claims that ``rows`` are above ``others`` on the scores of ``panel``."""
-    return lambda scores: greater(scores(panel=panel, group=rows), scores(panel=panel, group=others), each=each)
 
 
 def above_each(panel: str, row: str, others: Sequence[str]) -> Check:

@@ -5,15 +5,13 @@ python experiments/reproduce.py figure=declutr/table2 budget=teaching vectors=<f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from analysis.figures import examples
-from analysis.figures.claims import about_equal, all_of, at_most, greater
+from analysis.figures.claims import Check, about_equal, above, all_of, at_most
 from analysis.figures.declutr import DISTILROBERTA, DOWNSTREAM, PAPER, ROBERTA
 from analysis.figures.exhibits import VECTORS, Grid, Table, Value
-from analysis.figures.scores import Scores
-from analysis.figures.verdicts import Claim, Evidence
+from analysis.figures.verdicts import Claim
 
 PROBING = (
     "Length", "WordContent", "Depth", "TopConstituents", "BigramShift", "Tense", "SubjNumber", "ObjNumber",
@@ -71,14 +69,7 @@ TABLE_2_ROWS = dict[str, Any](
 )
 
 
-def above_start(size: str) -> Callable[[Scores], Evidence]:
-    """Claims that a trained encoder is above its start on average."""
-    return lambda scores: greater(
-        scores(panel="downstream", group=f"DeCLUTR{size}"), scores(panel="downstream", group=f"Transformer{size}")
-    )
-
-
-def near_start(size: str) -> Callable[[Scores], Evidence]:
+def near_start(size: str) -> Check:
     """Claims that a trained encoder is within a point of its start on average over probing tasks."""
     return lambda scores: about_equal(
         scores(panel="probing", group=f"DeCLUTR{size}"),
@@ -95,7 +86,7 @@ TABLE_2 = Table(
     tasks=DOWNSTREAM,
     scores={"downstream": "declutr_downstream"},
     claims=[
-        Claim(id, text, "5.1", above_start(size))
+        Claim(id, text, "5.1", above("downstream", f"DeCLUTR{size}", f"Transformer{size}"))
         for id, text, size in (
             (
                 "above_start",
@@ -210,13 +201,7 @@ TABLE_4 = Table(
             "pooling token embeddings via averaging outperforms pooling via the CLS token",
             "appendix A",
             lambda scores: all_of(
-                *(
-                    greater(
-                        scores(panel="downstream", group=f"{model}-mean"),
-                        scores(panel="downstream", group=f"{model}-CLS"),
-                    )
-                    for model in ("NSP", "SOP", "MLM")
-                )
+                *(above("downstream", f"{name}-mean", f"{name}-CLS")(scores) for name in ("NSP", "SOP", "MLM"))
             ),
         ),
         Claim(
@@ -239,7 +224,7 @@ TABLE_4 = Table(
     ],
     departures=[
         "The paper evaluates published BERT (NSP), ALBERT (SOP) and RoBERTa (neither). At teaching size the rows "
-        "are small transformers trained here, over as many tokens; MLM alone reads spans of long documents, in "
+        "are small transformers trained here, over as many tokens; MLM only reads spans of long documents, in "
         "smaller batches and so in more updates, NSP and SOP pairs of segments.",
         "At teaching size probing, half of the printed table, is not evaluated (tasks=[Length, ..] does), nor "
         "are the larger downstream tasks.",

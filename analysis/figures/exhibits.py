@@ -1,8 +1,8 @@
 """Figures and tables of a paper as objects: the grid of runs, which scores fill it, what is printed and claimed.
 
 Each paper has a module of this package, or two where it has many tables, with one object for each figure and
-table, listed in its ``EXHIBITS``; analysis.figures.catalogue has all. To add a figure, add an object there: the grid, the
-scores, the labels of the picture, and the claims as functions of analysis.figures.claims.
+table, listed in its ``EXHIBITS``; analysis.figures.catalogue has all. To add a figure, add an object there: the
+grid, the scores, the labels of the picture, and the claims as functions of analysis.figures.claims.
 """
 
 from __future__ import annotations

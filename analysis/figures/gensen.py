@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.figures.claims import all_of, greater
-from analysis.figures.conssent_tables import TRANSFER, Check, above
+from analysis.figures.claims import Check, above, all_of, greater
+from analysis.figures.conssent_tables import TRANSFER
 from analysis.figures.exhibits import Figure, Grid, Table, Value
 from analysis.figures.verdicts import Claim
 
@@ -105,7 +105,7 @@ SIZES = ("teaching", "paper")
 # Table 2. As in the paper (section 9) every row but the first joins two encoders, each of which may be in several
 # rows. Without SentEval's data every encoder is a row, as only.row="[+STN,'+STN +Fr +De, one encoder']" has it
 # where the data is there; the paper's claims are of the joined ones only. A task without data learns from
-# generated pairs, which the row's name then says. At teaching size encoders are narrow, decoders know 3,000 words,
+# generated pairs, as the row's name then tells. At teaching size encoders are narrow, decoders know 3,000 words,
 # not 30,000, whose scores would take most of the compute, and every second update is of inference, not every
 # eleventh, which leaves it too few to learn from in so short a run; word vectors to begin with
 # (encoder.vectors=<file>) and budget.flops=2e13 let it learn on real pairs.

@@ -35,7 +35,7 @@ def draw(
         figure: what is drawn.
         points: its scores. In a density figure, lengths; they are sampled where there are none.
         folder: of the files.
-        note: which runs the scores are of (sizes, weights, tokens, protocol, data); stands in picture and text.
+        note: which runs the scores are of (sizes, weights, tokens, protocol, data); shown in picture and text.
         maps: of a figure of kind "map": they are drawn, their scores join ``points``, and <name>-places.csv is
             written as well.
         by: names scores that stand in for the paper's.

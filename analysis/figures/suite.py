@@ -6,7 +6,7 @@ python experiments/reproduce.py figure=suite/objectives budget=teaching budget.t
 
 from __future__ import annotations
 
-from analysis.figures.claims import at_most, greater
+from analysis.figures.claims import above, at_most
 from analysis.figures.declutr import DOWNSTREAM
 from analysis.figures.declutr_tables import UNTRAINED
 from analysis.figures.exhibits import Grid, Table, Value
@@ -57,18 +57,14 @@ OBJECTIVES = Table(
             "above_start",
             "average downstream performance is above that of the transformer that training begins with (DeCLUTR)",
             "5.1",
-            lambda scores: greater(
-                scores(panel="downstream", group="DeCLUTR"), scores(panel="downstream", group="the start")
-            ),
+            above("downstream", "DeCLUTR", "the start"),
         ),
         Claim(
             "contrastive_helps",
             "masked language modelling with the contrastive loss improves performance over masked language "
             "modelling alone (DeCLUTR)",
             "5.3",
-            lambda scores: greater(
-                scores(panel="downstream", group="DeCLUTR"), scores(panel="downstream", group="MLM only")
-            ),
+            above("downstream", "DeCLUTR", "MLM only"),
         ),
         Claim(
             "sentence_losses_no_better",
@@ -85,26 +81,20 @@ OBJECTIVES = Table(
             "quick_thoughts",
             "DeCLUTR is above QuickThoughts (on the tasks that both print DeCLUTR-base is, DeCLUTR-small is not)",
             "table 2",
-            lambda scores: greater(
-                scores(panel="downstream", group="DeCLUTR"), scores(panel="downstream", group="QuickThoughts")
-            ),
+            above("downstream", "DeCLUTR", "QuickThoughts"),
         ),
         Claim(
             "simcse_on_sts",
             "SimCSE is above DeCLUTR on semantic textual similarity (Gao et al. 2021; setting all, of five of "
             "their seven tasks)",
             "table 5 there",
-            lambda scores: greater(
-                scores(panel="STS12-16 (all)", group="SimCSE"), scores(panel="STS12-16 (all)", group="DeCLUTR")
-            ),
+            above("STS12-16 (all)", "SimCSE", "DeCLUTR"),
         ),
         Claim(
             "tsdae_above_mlm",
             "TSDAE outperforms masked language modelling (Wang et al. 2021, on tasks that are not these)",
             "abstract there",
-            lambda scores: greater(
-                scores(panel="downstream", group="TSDAE"), scores(panel="downstream", group="MLM only")
-            ),
+            above("downstream", "TSDAE", "MLM only"),
         ),
     ],
     departures=[

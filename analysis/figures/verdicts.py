@@ -72,7 +72,7 @@ class Finding:
 
     @property
     def outcome(self) -> Outcome:
-        """The verdict on this difference alone."""
+        """The verdict on this single difference."""
         if self.seeds < LEAST:
             return "undecided at this size"
         if self.asked.refuted(*self.interval(ERROR / self.tests)):

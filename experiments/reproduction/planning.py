@@ -223,7 +223,7 @@ def _lacking(overrides: Sequence[str], wanted: Reproduction) -> str | None:
 
 
 def _files(wanted: Reproduction) -> dict[str, str]:
-    """What the command line names, as it stands in an override."""
+    """The files that the command line names, each as part of an override."""
     given = {VECTORS: wanted.vectors, NLI: wanted.nli}
     return {file: quoted(value) for file, value in given.items() if value is not None}
 

@@ -176,7 +176,7 @@ def _point(exhibit: Exhibit, found: Found, run: Run, panel: str, score: float) -
 class _Measured(NamedTuple):
     """A metric as some results have it: the tasks that an average is ``over`` (None: it is a single task's).
 
-    ``whole``: whether it is what its name says; ``comparable``: whether it is of SentEval's own data.
+    ``whole``: whether it is over all tasks of its name; ``comparable``: whether it is of SentEval's own data.
     """
 
     over: set[str] | None

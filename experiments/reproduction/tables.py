@@ -26,7 +26,7 @@ QUICK_COLUMNS = ("recall@1", "recall@5", "probe_length", "probe_word_content", "
 
 
 def row_of(run: Run, found: Found) -> str:
-    """Returns the name of a run's row, which tells what was learned from generated text."""
+    """Returns the name of a run's row, with the tasks learned from generated text."""
     tasks = synthetic(found.facts[run])
     return f"{run.labels[ROW]} (synthetic {tasks})" if tasks else run.labels[ROW]
 

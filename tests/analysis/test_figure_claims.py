@@ -161,7 +161,7 @@ def test_a_margin_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("gain", "outcome"), [(0.5, "held"), (2.0, "not held"), (-0.5, "not held"), (1.0, "undecided at this size")]
 )
-def test_a_difference_may_be_larger_than_the_paper_says(gain: float, outcome: str) -> None:
+def test_a_difference_may_be_larger_than_in_the_paper(gain: float, outcome: str) -> None:
     points = [
         p._replace(score=50 + (p.x == "2") * gain + (p.seed - 2) / 100 * (p.x == "2"))
         for p in curve([0, 0], seeds=5)

@@ -61,7 +61,7 @@ def test_a_view_that_is_never_sampled_has_no_row(source: Text, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("name", "times"), [("declutr/table5", 2), ("declutr_v1/table_s2", 1)])
-def test_anchors_lie_as_far_apart_as_that_version_of_the_paper_says(source: Text, name: str, times: int) -> None:
+def test_anchors_lie_as_far_apart_as_in_that_version_of_the_paper(source: Text, name: str, times: int) -> None:
     """Spans of at most 64 words from documents of 300."""
     table = catalogue.EXHIBITS[name]
     assert isinstance(table, Table) and table.examples is examples.spans

@@ -1,4 +1,4 @@
-"""Reproduced figures: files of each kind, drawn without a warning; the CSV back; what the text says; colours."""
+"""Reproduced figures: files of each kind, drawn without a warning; CSV and text; colours."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_files_text_and_csv(tmp_path: Path) -> None:
     assert "5 seeds; asked: above 0\n" in text
 
 
-def test_too_few_seeds_decide_nothing_and_are_told(tmp_path: Path) -> None:
+def test_too_few_seeds_decide_nothing_and_are_reported(tmp_path: Path) -> None:
     for seeds, words in ((1, "1 seed"), (2, "2 seeds")):
         text = draw((described()), scores(seeds=seeds), tmp_path, NOTE)[3].read_text()
         assert "- **undecided at this size** (section 5.2): two beat one" in text

@@ -68,7 +68,7 @@ def test_a_run_has_its_part_of_the_compute_and_what_two_values_decide_together()
     assert "objective.c=7" not in plan(small(), wanted(), check=flat)[-1].overrides
 
 
-def test_what_the_user_says_of_compute_is_scaled_as_the_figure_needs_it() -> None:
+def test_compute_that_the_user_gives_is_scaled_as_the_figure_needs_it() -> None:
     passed = ["budget.documents=4", "budget.epochs=3", "budget.flops=2e12"]
     runs = plan(small(), wanted(), passed, flat)
     assert {"budget.documents=8", "budget.epochs=6", "budget.flops=2e+12"} <= {*runs[0].overrides}
@@ -115,15 +115,15 @@ def test_parts_of_a_figure_are_its_own_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("only", "told"),
+    ("only", "message"),
     [
         ({"C": ["1"]}, r"only\.C: paper/1 has no such axis\. It has A, B\."),
         ({"A": ["1", "3"]}, r"only\.A must be of 1 \| 2\. Got 3 instead\."),
         ({"A": []}, r"only\.A must be of 1 \| 2\. Got none instead\."),
     ],
 )
-def test_parts_that_a_figure_has_not(only: dict[str, Any], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_parts_that_a_figure_does_not_have(only: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         plan(small(), wanted(only=only), check=flat)
 
 
@@ -288,13 +288,13 @@ def test_refusals_are_a_line_each(arguments: list[str], line: str) -> None:
     assert len(str(refusal.value).splitlines()) == 1
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     with pytest.raises(UserError) as refusal:
         settings.read(["figur=1", "jobs=none", "run_dir=x"])
     assert len(str(refusal.value).splitlines()) == 3
 
 
-def test_an_unknown_figure_is_told_with_the_nearest_one() -> None:
+def test_an_unknown_figure_is_reported_with_the_nearest_one() -> None:
     with pytest.raises(UserError, match=r"figure=declutr/2d: no such figure or table\. Did you mean declutr/2"):
         catalogue.find("declutr/2d")
 

@@ -113,7 +113,7 @@ def test_where_no_run_ends_there_is_one_line_and_no_picture(
     assert not (figure / "out").exists()
 
 
-def test_a_stop_says_that_the_same_command_goes_on(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_of_a_stop_names_the_way_to_continue(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(jobs: object, **settings: object) -> dict[str, Failure]:
         raise KeyboardInterrupt
 
@@ -185,7 +185,7 @@ def test_the_treebank_is_for_tables_of_trees(figure: Path) -> None:
 
 
 def test_an_ensemble_is_of_the_best_on_the_figures_tasks(figure: Path) -> None:
-    """Whatever else its candidates were judged on, and whichever were the best before."""
+    """Whatever else its candidates were evaluated on, and whichever were the best before."""
     wanted = Ensemble("both", "task", ["D", "R"])
     given = replace(FIGURE, tasks=["TREC", "SST2"], ensemble=wanted)
 
@@ -239,10 +239,10 @@ def test_a_run_that_is_evaluated_with_several_poolings_is_one_job(
 
 
 @pytest.mark.slow
-def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_told(
+def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_reported(
     figure: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # One of three cannot be trained: it is told, and the figure is drawn of the others.
+    # One of three cannot be trained: it is reported, and the figure is drawn of the others.
     assert reproduce(figure, "grid=paper", "jobs=2") == 1
     shown = capsys.readouterr().out
     bad = next(run for run in planned(figure, grid="paper") if run.labels["tau"] == "long")

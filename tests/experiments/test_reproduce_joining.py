@@ -79,7 +79,7 @@ def test_two_that_are_the_same_are_one() -> None:
     assert (run.labels, run.members, run.evaluated) == ({"row": "ab"}, (), True)
 
 
-def test_each_is_a_row_where_nothing_can_judge_them_together() -> None:
+def test_each_is_a_row_where_they_cannot_be_evaluated_together() -> None:
     runs = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat, joined=False)
     assert shown(runs) == [("a", 1, True), ("b", 1, True), ("c", 1, True)]
 
@@ -96,7 +96,7 @@ def test_a_row_waits_for_the_files_of_all_that_it_joins() -> None:
 
 
 @pytest.mark.parametrize(("size", "widths"), [("paper", (750, 1024, 1500)), ("teaching", (128, 192, 256))])
-def test_gensens_rows_join_what_its_section_9_says(size: Any, widths: tuple[int, int, int]) -> None:
+def test_gensens_rows_join_as_in_its_section_9(size: Any, widths: tuple[int, int, int]) -> None:
     """Tasks, units a direction, directions and layers of both encoders."""
     small, large, forward = widths
     given = ["corpus.path=.", "objective.parse.gold=.", "objective.nli.path=."] if size == "paper" else []
@@ -152,7 +152,7 @@ def run_folder(folder: Path, name: str, scale: float = 1.0, **shape: Any) -> Pat
     return path
 
 
-def test_joined_encoders_are_a_folder_that_is_judged_as_a_runs_is(tmp_path: Path) -> None:
+def test_joined_encoders_are_a_folder_that_is_evaluated_as_a_runs_is(tmp_path: Path) -> None:
     members = [run_folder(tmp_path, "one"), run_folder(tmp_path, "two", hidden=3)]
     folder = tmp_path / "both"
     joining.join(folder, members)
@@ -183,7 +183,7 @@ def test_joined_encoders_are_a_folder_that_is_judged_as_a_runs_is(tmp_path: Path
     assert not np.array_equal(encoders.load(folder / "encoder").encode(texts), expected)
 
 
-def test_what_cannot_be_joined_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_joined_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a line of its own: the other runs go on."""
     member = run_folder(tmp_path, "one")
 
@@ -195,7 +195,7 @@ def test_what_cannot_be_joined_is_told(tmp_path: Path, monkeypatch: pytest.Monke
         joining.join(tmp_path / "both", [member, run_folder(tmp_path, "two")])
 
 
-def test_an_encoder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_encoder_is_reported(tmp_path: Path) -> None:
     member = run_folder(tmp_path, "one")
     (tmp_path / "two").mkdir()
     with pytest.raises(UserError, match=r"^It joins the encoder of two, which is not finished\.$"):
@@ -203,7 +203,7 @@ def test_an_encoder_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "both").exists()
 
 
-def test_what_was_made_up_for_one_encoder_is_told_of_both(tmp_path: Path) -> None:
+def test_what_one_encoder_learned_from_synthetic_text_is_reported_of_both(tmp_path: Path) -> None:
     a, b, ab, c, bc = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat)
     for run, synthetic in ((a, "fr, de"), (b, "de, nli"), (c, "")):
         finished(tmp_path, run, 10.0, synthetic=synthetic)
@@ -246,7 +246,7 @@ def reproduce(folder: Path, *more: str) -> int:
     return command.reproduce(*settings.read(asked))
 
 
-def test_a_row_whose_encoder_failed_is_told(
+def test_a_row_whose_encoder_failed_is_reported(
     figure: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(jobs: list[Any], **_: Any) -> dict[str, Failure]:
@@ -259,15 +259,15 @@ def test_a_row_whose_encoder_failed_is_told(
     monkeypatch.setattr(side_by_side, "run_jobs", broken)
     with pytest.raises(UserError, match="None of the 1 encoders is there: there is nothing to tabulate"):
         reproduce(figure, "data=sentences.txt")
-    told = capsys.readouterr().out
-    assert "2 in runs: 2 missing" in told
-    assert "joined      1 of two or more of these" in told
-    assert told.count(": it broke") == 1
-    assert told.count("a part is missing") == 1
+    shown_text = capsys.readouterr().out
+    assert "2 in runs: 2 missing" in shown_text
+    assert "joined      1 of two or more of these" in shown_text
+    assert shown_text.count(": it broke") == 1
+    assert shown_text.count("a part is missing") == 1
 
 
 @pytest.mark.slow
-def test_encoders_are_trained_joined_and_judged(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_encoders_are_trained_joined_and_evaluated(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert reproduce(figure, "data=sentences.txt", "jobs=2") == 0
     [joined] = (figure / "runs").glob("joined-*")
     text = (figure / "out" / "some-fig.md").read_text()

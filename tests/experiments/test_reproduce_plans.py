@@ -47,7 +47,7 @@ def test_conssents_tables_and_figures_share_their_runs(task: str, k: int, row: s
     assert one.name == other.name
 
 
-def test_the_language_model_is_trained_as_its_preset_says() -> None:
+def test_the_language_model_is_trained_as_its_preset() -> None:
     [run] = plan(
         only("conssent/table2", "paper", row=["LangMod"]), Reproduction(figure="conssent/table2", budget="paper")
     )

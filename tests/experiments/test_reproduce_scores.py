@@ -137,7 +137,7 @@ def test_an_average_is_over_the_tasks_that_all_have(tmp_path: Path, planned: lis
 
 
 def test_runs_without_a_score_are_not_behind_a_picture(tmp_path: Path, planned: list[Run]) -> None:
-    """One is judged on both tasks, one on the first of them, one for another figure, one not at all."""
+    """One is evaluated on both tasks, one on the first of them, one for another figure, one not at all."""
     given = [{"TREC": record(80.0), "SST2": record(80.0)}, {"TREC": record(80.0)}, {"SST5": record(80.0)}, None]
     for run, tasks in zip(planned, given, strict=False):
         finished(tmp_path, run, 1.0, tasks)
@@ -324,7 +324,7 @@ def test_other_evaluations_are_this_checkouts(tmp_path: Path, monkeypatch: pytes
     assert str(refused.value).startswith("analysis.quora: ") and "another one" not in str(refused.value)
 
 
-def test_what_is_printed_of_one_model_says_of_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_for_one_model_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], **options: object) -> CompletedProcess[str]:
         return CompletedProcess(command, 0, "**a query**", "")
 
