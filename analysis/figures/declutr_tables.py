@@ -224,8 +224,8 @@ TABLE_4 = Table(
     ],
     departures=[
         "The paper evaluates published BERT (NSP), ALBERT (SOP) and RoBERTa (neither). At teaching size the rows "
-        "are small transformers trained here, over as many tokens; MLM only reads spans of long documents, in "
-        "smaller batches and so in more updates, NSP and SOP pairs of segments.",
+        "are small transformers trained here, over as many tokens; the rows MLM read spans of long documents, "
+        "in smaller batches and so in more updates, NSP and SOP pairs of segments.",
         "At teaching size probing, half of the printed table, is not evaluated (tasks=[Length, ..] does), nor "
         "are the larger downstream tasks.",
         "At the paper's size each row is one published model, without seeds: rows stand beside the printed ones, "

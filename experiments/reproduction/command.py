@@ -91,7 +91,7 @@ def _announce(work: Work) -> None:
     display, exhibit = work.display, work.exhibit
     display.fact("figure" if isinstance(exhibit, Figure) else "table", f"{exhibit.id}: {exhibit.title}")
     for line in exhibit.departures:
-        display.warn(f"not here     {line}")
+        display.warn(f"departure   {line}")
     if not work.planned:
         display.fact("runs", "none is needed")
         return

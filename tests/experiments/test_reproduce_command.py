@@ -80,7 +80,7 @@ def test_a_dry_run_lists_runs_time_and_state_and_does_nothing(
     assert first.name in shown
     assert second.name in shown
     assert "2 in runs: 2 missing" in shown
-    assert "not here     The rest of it." in shown
+    assert "departure   The rest of it." in shown
     assert "quick evaluation on held-out text" in shown
     assert not (figure / "runs").exists()
     assert not (figure / "out").exists()
