@@ -108,8 +108,8 @@ OBJECTIVES = Table(
         "same checkpoint.",
         "SimCSE and TSDAE as published take [CLS], which from a start that never learned from [CLS] would not be "
         "equal terms.",
-        "The rows DeCLUTR and MLM only are trained on documents of 4 * max_span tokens and more; TSDAE, SimCSE and "
-        "QuickThoughts on single sentences of 3 to 64 words, each once.",
+        "The rows DeCLUTR and MLM only are trained on documents of 4 * max_span tokens and more; TSDAE, SimCSE "
+        "and QuickThoughts on single sentences of 3 to 64 words, each once.",
     ],
 )  # fmt: skip
 
