@@ -22,7 +22,7 @@ from experiments import signatures
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NO_TEXTS = ("null", "true", "false", "nan", "inf", "infinity")  # words that Hydra reads as something else
 NO_FORM = "not of the form key=value."
-NO_CHOICES = ("figure", "hydra")  # folders of CONFIGS whose YAMLs are no choice of a run
+NO_CHOICES = ("hydra",)  # folders of CONFIGS whose YAMLs are no choice of a run
 
 
 def compose(overrides: list[str], name: str) -> DictConfig:
@@ -156,7 +156,9 @@ def _explain(text: str, error: Exception, groups: set[str], keys: set[str], plac
             else f"{text}: {first_line(error)}"
         )
     if key == "experiment":
-        if value in options("figure"):
+        from analysis.figures import catalogue  # late: few need it
+
+        if value in catalogue.names():
             return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
         names = options(key, places)
         return f"{text}: no such experiment.{guess(value, names)} There are {', '.join(names)}."

@@ -1,4 +1,4 @@
-"""Trains what a paper's figure or table needs, judges and draws it: ``python experiments/reproduce.py --help``."""
+"""Trains, evaluates and draws a paper's figure or table: ``python experiments/reproduce.py --help``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main() -> int:
 
 def _run(given: list[str]) -> int:
     wanted, passed = settings.read(given)
-    # Late: what it imports takes seconds, and mistakes are told before.
+    # Imported late, as it takes seconds: mistakes are reported before.
     from experiments.reproduction import command
 
     return command.reproduce(wanted, passed)

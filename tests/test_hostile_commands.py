@@ -19,7 +19,7 @@ from experiments.comparison.planning import plan
 from experiments.comparison.settings import read
 from experiments.overrides import override
 from experiments.pool import Failure, Job
-from experiments.reproduction import planning, settings, specification
+from experiments.reproduction import planning, settings
 from experiments.settings import EvaluationSettings
 from tests.experiments import tiny
 from tests.experiments.test_compare import in_this_process
@@ -299,12 +299,12 @@ def test_damaged_runs_are_missing_from_a_figure(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(side_by_side, "run_jobs", not_begun)
     passed = [text for text in tiny.overrides(tmp_path) if text.startswith(("corpus", "cache", "device"))]
     asked = ["figure=some/fig", "runs=runs", *passed]
-    planned = planning.plan(specification.read("some/fig"), *settings.read(asked))
+    planned = planning.plan(FIGURE, *settings.read(asked))
     for run, text in zip(planned, ("names: 3\n", BOMB), strict=True):
         (tmp_path / "runs" / run.name / "encoder").mkdir(parents=True)
         (tmp_path / "runs" / run.name / "config.yaml").write_text(text)
     found = unchanged(tmp_path, "experiments.reproduce", *asked)
-    assert found.refused("None of the 2 runs is finished and judged"), found
+    assert found.refused("None of the 2 runs is finished and evaluated"), found
     assert found.output.count("delete it, and the same command trains it again.") == 2
 
 

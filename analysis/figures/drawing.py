@@ -1,4 +1,4 @@
-"""The pictures of reproduced figures whose points are scores: lines, distributions and bars; printed marks."""
+"""Pictures of reproduced figures of scores: lines, distributions and bars, with printed values as marks."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from analysis.figures import style
-from analysis.figures.description import Figure, Mark, Point, in_order, is_number
+from analysis.figures.exhibits import Figure
+from analysis.figures.scores import Mark, Point, in_order, is_number
 
 LINE = 132  # characters of the note in one line of the head
-LETTERS = 12  # of an axis' label in an inch of a body's height, which its other parts share
-PANEL, TALL = 2.5, 3.5  # heights in inches: of one of several panels, of one alone
+LETTERS = 12  # of an axis label in an inch of height
+PANEL, TALL = 2.5, 3.5  # heights in inches of one of several panels, and of a single one
 MOST_ACROSS = 3
-BOXED = 4  # scores from which on a box is drawn
+BOXED = 4  # the fewest scores for a box
 KEYS = {
     "line": "Filled: mean; bar: ± 1 standard deviation over seeds and settings; small dots: single scores.",
     "distribution": "Dots: single scores; box: quartiles and median, whiskers to 1.5 times the box; dotted: mean.",
-    "bars": "Bar: mean, not from 0 on; whisker: ± 1 standard deviation over seeds and settings; dots: scores.",
+    "bars": "Bar: mean (the axis does not start at 0); whisker: ± 1 standard deviation; dots: single scores.",
 }
 PRINTED_KEY = "Open: printed in the paper{apart}."
 
 
 @dataclass(frozen=True)
 class Series:
-    """How a group looks everywhere in a figure."""
+    """Colour, marker and dash of a group everywhere in a figure."""
 
     hue: str
     marker: str
@@ -43,12 +44,12 @@ class Series:
 
 
 def looks(figure: Figure, groups: Sequence[str]) -> dict[str, Series]:
-    """A look for each group: its objective's colour, grey beside such, and a ramp where none is of an objective.
+    """Returns a look for each group: its objective's colour, else grey, or a ramp if no group has an objective.
 
-    Of several groups in one colour the later ones are paler and dashed; each group has a marker of its own.
+    Of several groups of one colour the later ones are paler and dashed; each group has its own marker.
     """
     objectives = [group for group in groups if figure.colours.get(group, _plain(group)) in style.OBJECTIVES]
-    # What is no objective must not be taken for one.
+    # A group without an objective must not look like one with it.
     free = iter([style.OTHER] * len(groups) if objectives else style.ramp(len(groups)))
     found: dict[str, Series] = {}
     used: list[str] = []
@@ -63,12 +64,12 @@ def looks(figure: Figure, groups: Sequence[str]) -> dict[str, Series]:
 
 
 def _plain(group: str) -> str:
-    """ "ConsSent-D" as the name of its objective, "conssent_d"."""
+    """Returns the name of a group's objective: "conssent_d" of "ConsSent-D"."""
     return group.lower().replace("-", "_").replace(" ", "_")
 
 
 def framed(figure: Figure, note: str, height: float, keys: Sequence[str] = ()) -> tuple[Picture, SubFigure]:
-    """A picture whose head has the title and ``note``, and the body below it, ``height`` inches tall."""
+    """Returns a picture with title and ``note`` in its head, and the body below, ``height`` inches tall."""
     lines = wrap(note, LINE) + wrap(" ".join(keys), LINE)
     head_height = 0.36 + 0.135 * len(lines)
     picture = Picture(figsize=(style.WIDTH, head_height + height))
@@ -87,7 +88,7 @@ def framed(figure: Figure, note: str, height: float, keys: Sequence[str] = ()) -
 
 
 def picture(figure: Figure, points: Sequence[Point], note: str) -> Picture:
-    """The picture of ``points`` for the kinds "line", "distribution" and "bars"; within ``style.look()``.
+    """Draws ``points`` for the kinds "line", "distribution" and "bars"; within ``style.look()``.
 
     Where the printed values lie far from ours they have a strip of their own above, with a scale of its own.
     """
@@ -138,7 +139,7 @@ def picture(figure: Figure, points: Sequence[Point], note: str) -> Picture:
 
 
 class _Places:
-    """Where on the x axis a group's score at a tick stands."""
+    """Positions on the x axis by group and tick."""
 
     def __init__(self, figure: Figure, groups: Sequence[str], ticks: Sequence[str]) -> None:
         self.groups, self.ticks = list(groups), list(ticks)
@@ -146,7 +147,7 @@ class _Places:
         self.at = {x: float(x) if linear else float(i) for i, x in enumerate(ticks)}
         self.linear = linear and figure.kind != "bars"
         self.step = min(np.diff(sorted(self.at.values())), default=1.0)
-        # So that the spreads of lines stand beside each other.
+        # Error bars of several lines do not overlap.
         self.width = self.step * min(0.05, (0.15 if linear else 0.3) / max(1, len(groups)))
 
     def __call__(self, group: str, x: str) -> float:
@@ -160,7 +161,7 @@ class _Places:
 
 
 class _Beside(_Places):
-    """Groups side by side at each tick."""
+    """Positions of groups side by side at each tick."""
 
     def __init__(self, figure: Figure, groups: Sequence[str], ticks: Sequence[str]) -> None:
         super().__init__(figure, groups, ticks)
@@ -168,7 +169,7 @@ class _Beside(_Places):
 
 
 class _Clusters(_Places):
-    """A cluster of bars a group, in it a bar a tick; a group without ticks is one bar."""
+    """Positions of clusters of bars, one for each group, with a bar for each tick; without ticks one bar."""
 
     def __init__(self, figure: Figure, groups: Sequence[str], ticks: Sequence[str]) -> None:
         super().__init__(figure, groups, ticks)
@@ -240,7 +241,7 @@ def _distributions(axes: Axes, points: Sequence[Point], places: _Places, series:
             mean = fmean(scores)
             reach = 0.375 * width
             axes.plot([place - reach, place + reach], [mean, mean], color=look.hue, linewidth=1, linestyle=":")
-            # Golden-ratio steps spread any number of dots evenly, the same in every drawing.
+            # Golden-ratio steps spread any number of dots evenly and reproducibly.
             spread = (np.arange(1, len(scores) + 1) * 0.618034) % 1 - 0.5 if len(scores) > 1 else np.zeros(1)
             axes.plot(
                 place + 0.5 * width * spread,
@@ -299,7 +300,7 @@ def _printed(axes: Axes, marks: Sequence[Mark], places: _Places, series: dict[st
 
 
 def _limits(axes: Axes, scores: Sequence[float], ticks: int = 5, from_below: bool = False) -> None:
-    """Room around ``scores``; never so close that a tenth of a point fills the panel."""
+    """Leaves room around ``scores``, so that a tenth of a point never fills the panel."""
     if not scores:
         return
     low, high = min(scores), max(scores)
@@ -309,7 +310,7 @@ def _limits(axes: Axes, scores: Sequence[float], ticks: int = 5, from_below: boo
 
 
 def _extent(points: Sequence[Point], kind: str) -> list[float]:
-    """All scores and, where it is drawn, the ends of their spread."""
+    """Returns all scores and, where they are drawn, the ends of their error bars."""
     found = [point.score for point in points]
     if kind != "distribution":
         for group in {point.group for point in points}:
@@ -320,7 +321,7 @@ def _extent(points: Sequence[Point], kind: str) -> list[float]:
 
 
 def _far(figure: Figure, points: Sequence[Point], panel: str) -> bool:
-    """Whether marks on the scale of ours would press ours together."""
+    """Returns whether printed marks on the same scale would squeeze our scores."""
     ours = [point.score for point in points if point.panel == panel]
     marks = [mark.score for mark in figure.printed if mark.panel == panel]
     if not ours or not marks:

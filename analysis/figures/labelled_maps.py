@@ -1,8 +1,9 @@
-"""GenSen's figure 1: t-SNE maps of labelled sentences by analysis.projection_map, one a data set and model."""
+"""GenSen's figure 1: t-SNE maps of labelled sentences by analysis.projection_map, one for each set and model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +11,14 @@ from matplotlib.figure import Figure as Picture
 
 from analysis import projection_map
 from analysis.figures import drawing, style
-from analysis.figures.description import Figure, Point, in_order
+from analysis.figures.exhibits import Figure
+from analysis.figures.scores import Point, in_order
 from analysis.projection_map import Agreement, Labelled
+from analysis.senteval.examples import Examples
+from analysis.senteval.tasks import Task, absent, find, roots
+from data.errors import UserError
 
-# The groups of a map's scores: how often a label is named by the nearest neighbours there, and by guessing.
+# Groups of a map's scores: how often the nearest neighbours have a sentence's label, there and at chance level.
 IN_MAP, IN_VECTORS, GUESSING = "in the map", "in the vectors", "by guessing"
 SIDE = 2.35  # inches
 
@@ -36,7 +41,7 @@ class LabelledMap(NamedTuple):
 def labelled_map(
     panel: str, data: Labelled, vectors: np.ndarray, *, seed: int = 0, run: str = "", model: str = ""
 ) -> LabelledMap:
-    """The map of ``vectors`` of shape (n, D); ``seed`` is t-SNE's.
+    """Returns the map of ``vectors`` of shape (n, D); ``seed`` is t-SNE's.
 
     Raises:
         UserError: if there are too few sentences for t-SNE's perplexity.
@@ -46,7 +51,7 @@ def labelled_map(
 
 
 def agreements(maps: Sequence[LabelledMap]) -> list[Point]:
-    """Each map's scores as points of the groups above, "<model>, in the map" where models are named."""
+    """Returns each map's scores as points of the groups above, "<model>, in the map" where models are named."""
     return [
         Point(one.panel, f"{one.model}, {group}".removeprefix(", "), "", one.seed, score, run=one.run)
         for one in maps
@@ -55,7 +60,7 @@ def agreements(maps: Sequence[LabelledMap]) -> list[Point]:
 
 
 def picture(figure: Figure, maps: Sequence[LabelledMap], note: str) -> Picture:
-    """The first map of each panel by each model; within ``style.look()``."""
+    """Draws the first map of each panel by each model; within ``style.look()``."""
     panels = in_order(figure.panels, (one.panel for one in maps))
     models = in_order(figure.groups, (one.model for one in maps))
     drawn = [
@@ -82,3 +87,41 @@ def picture(figure: Figure, maps: Sequence[LabelledMap], note: str) -> Picture:
             color=style.MUTED,
         )
     return whole
+
+
+def require(data: Path, senteval: Mapping[str, Sequence[str]]) -> None:
+    """Refuses ``data`` in which ``labelled_sets`` would find nothing, before anything is trained.
+
+    Raises:
+        UserError: stating what it may be.
+    """
+    if not (_files(data) or _tasks(data, senteval)):
+        tasks = f", and no {' or '.join(senteval)} of SentEval" if senteval else ""
+        raise UserError(f"data={data} has no labelled sentences: no .tsv or .tsv.gz (label, tab, text){tasks}.")
+
+
+def labelled_sets(data: Path, senteval: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Labelled]]:
+    """Yields sets of labelled sentences by name: tasks of a SentEval folder, and files.
+
+    Args:
+        data: a folder, or one file (label, tab, text).
+        senteval: task to the names of its classes.
+    """
+    for task in _tasks(data, senteval):
+        parts = [part for part in task.load(roots(data)[task.group]).values() if isinstance(part, Examples)]
+        classes = senteval[task.name]
+        texts = {
+            text: classes[int(kind)] for part in parts for text, kind in zip(part.first, part.targets, strict=True)
+        }
+        yield task.name, Labelled(list(texts), list(texts.values()))
+    for file in _files(data):
+        yield file.name.split(".")[0], projection_map.read(file)
+
+
+def _files(data: Path) -> list[Path]:
+    return sorted([*data.glob("*.tsv"), *data.glob("*.tsv.gz")]) if data.is_dir() else [data]
+
+
+def _tasks(data: Path, senteval: Mapping[str, Sequence[str]]) -> list[Task]:
+    tasks = find(senteval) if senteval and data.is_dir() else []
+    return [task for task in tasks if absent(task, roots(data)[task.group]) is None]

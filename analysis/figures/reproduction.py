@@ -1,4 +1,4 @@
-"""A paper's figure from our own scores: picture, data, and whether each statement about it holds."""
+"""A paper's figure from our own scores: picture, data, and whether each of its claims holds."""
 
 from __future__ import annotations
 
@@ -8,28 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.figures import drawing, labelled_maps, span_lengths, style
-from analysis.figures.description import AXES, Figure, Mark, Point, Statement, figure_from
-from analysis.figures.labelled_maps import LabelledMap, labelled_map
-from analysis.figures.verdicts import LEAST, Finding, Verdict, judge
+from analysis.figures.exhibits import Figure
+from analysis.figures.labelled_maps import LabelledMap
+from analysis.figures.scores import AXES, Point
+from analysis.figures.verdicts import LEAST, Finding, Verdict, decide
 from analysis.senteval.rendering import escape_markdown
 from data.display import csv_cell
 from data.errors import UserError
 from data.files import atomic_write
 
-__all__ = [
-    "Figure",
-    "LabelledMap",
-    "Mark",
-    "Point",
-    "Statement",
-    "draw",
-    "figure_from",
-    "judge",
-    "labelled_map",
-    "verdict_lines",
-]
-
-MOST_FINDINGS = 8  # shown of a statement
+MOST_FINDINGS = 8  # shown of a claim
+_NEEDED = {"density": "lengths", "map": "maps"}  # what a kind of figure is drawn from, if not scores
 
 
 def draw(
@@ -42,11 +31,17 @@ def draw(
 ) -> list[Path]:
     """Writes ``figure`` of ``points`` into ``folder``: <name>.pdf, .png, .csv and .md, in this order.
 
-    The CSV has the points and the printed values; the Markdown has the picture and, for each of the paper's
-    statements, whether ours bears it out. ``note`` says what the scores are of (sizes, weights, tokens,
-    protocol, data) and stands in picture and text; ``by`` names scores that stand in for the paper's. Of kind
-    "map", ``maps`` are drawn, their scores join ``points``, and <name>-places.csv is written too. Of kind
-    "density", lengths are sampled by the figure's settings where ``points`` has none.
+    Args:
+        figure: what is drawn.
+        points: its scores. In a density figure, lengths; they are sampled where there are none.
+        folder: of the files.
+        note: which runs the scores are of (sizes, weights, tokens, protocol, data); shown in picture and text.
+        maps: of a figure of kind "map": they are drawn, their scores join ``points``, and <name>-places.csv is
+            written as well.
+        by: names scores that stand in for the paper's.
+
+    Returns:
+        The paths. The CSV has the points and the printed values; the Markdown has the picture and the verdicts.
 
     Raises:
         UserError: in one line, if there is nothing to draw.
@@ -57,7 +52,8 @@ def draw(
     elif figure.kind == "map":
         points += labelled_maps.agreements(maps)
     if not points or (figure.kind == "map" and not maps):
-        raise UserError(f"There is nothing to draw for figure {figure.id}: it has no {_WHAT[figure.kind]} yet.")
+        needed = _NEEDED.get(figure.kind, "scores")
+        raise UserError(f"There is nothing to draw for figure {figure.id}: it has no {needed} yet.")
     with style.look():
         if figure.kind == "density":
             picture = span_lengths.picture(figure, points, note)
@@ -69,14 +65,11 @@ def draw(
     paths += [folder / f"{figure.name}.csv", folder / f"{figure.name}.md"]
     _write_points(paths[2], figure, points)
     with atomic_write(paths[3]) as file:
-        file.write(_text(figure, judge(figure, points), note, by))
+        file.write(_text(figure, decide(figure.claims, figure.over(points)), note, by))
     if maps:
         paths.append(folder / f"{figure.name}-places.csv")
         _write_places(paths[4], maps)
     return paths
-
-
-_WHAT = {"line": "scores", "distribution": "scores", "bars": "scores", "density": "lengths", "map": "maps"}
 
 
 def _write_points(path: Path, figure: Figure, points: Sequence[Point]) -> None:
@@ -106,24 +99,25 @@ def _text(figure: Figure, verdicts: Sequence[Verdict], note: str, by: str) -> st
 
 
 def verdict_lines(verdicts: Sequence[Verdict], unit: str = "points", by: str = "") -> list[str]:
-    """A section of Markdown, by line: each of the paper's statements with its outcome; none without statements.
+    """Returns a section of Markdown, by line: each of the paper's claims with its outcome; none without claims.
 
-    ``unit`` is the findings', ``by`` as ``draw`` takes it.
+    Args:
+        verdicts: of the claims.
+        unit: of the findings.
+        by: as in ``draw``.
     """
     if not verdicts:
         return []
-    lines = ["## What the paper states, and what ours shows", ""]
+    lines = ["## What the paper states, and what these runs show", ""]
     if by:
-        lines += [escape_markdown(f"Here by {by}, in place of the paper's scores:"), ""]
+        lines += [escape_markdown(f"Decided by {by} instead of the paper's scores:"), ""]
     for verdict in verdicts:
-        says = escape_markdown(verdict.statement.says)
-        section = escape_markdown(verdict.statement.section)
+        text, section = escape_markdown(verdict.claim.text), escape_markdown(verdict.claim.section)
         where = f"section {section}" if section[:1].isdigit() else section
-        lines.append(f"- **{verdict.outcome}** ({where}): {says}")
+        lines.append(f"- **{verdict.outcome}** ({where}): {text}")
         if verdict.outcome == "undecided at this size" and verdict.seeds < LEAST:
-            lines.append(
-                f"  - of {verdict.seeds} seed{'s' * (verdict.seeds != 1)}: fewer than {LEAST} decide nothing"
-            )
+            seeds = f"{verdict.seeds} seed{'s' * (verdict.seeds != 1)}"
+            lines.append(f"  - {seeds}: at least {LEAST} are needed")
         if verdict.remark:
             lines.append(f"  - {escape_markdown(verdict.remark)}")
         shown = _nearest(verdict.findings)
@@ -133,26 +127,26 @@ def verdict_lines(verdicts: Sequence[Verdict], unit: str = "points", by: str = "
     return [
         *lines,
         "",
-        "Differences have 95 % t-intervals over seeds, of means over settings, as runs of one seed share its "
-        "start and data order; they are paired where both sides have the same seeds and settings. Fewer than "
+        f"Differences have 95 % t-intervals over seeds, of means over settings, as runs of one seed share their "
+        f"start and data order. They are paired where both sides have the same seeds and settings. Fewer than "
         f"{LEAST} seeds decide nothing (seeds=[{','.join(map(str, range(1, LEAST + 1)))}] trains the missing "
-        "ones). What is asked of a difference stands behind it: above 0, its sign alone. "
-        "A statement of several differences holds if each does; that one is contrary counts by a wider "
-        "interval (Bonferroni). The words say whether these runs, at their sizes, agree with the paper; where "
-        "they do not, that is no word on the paper's own runs.",
+        f"ones). What a claim asks of a difference follows it: above 0 asks for its sign only. A claim of "
+        f"several differences holds if each of them does; a single one refutes it by a wider interval "
+        f"(Bonferroni). The verdicts tell whether these runs, at their sizes, agree with the paper, not whether "
+        f"the paper's own runs are right.",
         "",
     ]
 
 
 def _nearest(findings: Sequence[Finding]) -> list[Finding]:
-    """All findings, or of many those whose intervals begin lowest, as they stand."""
+    """All findings, or of many those whose intervals begin lowest, in their order."""
     lowest = sorted(findings, key=lambda found: (found.low, found.value))[:MOST_FINDINGS]
     return [found for found in findings if found in lowest]
 
 
 def _finding(found: Finding, unit: str) -> str:
     unit = "%" if found.share else unit
-    value, low, high = ((f"{number:.0f}" if found.share else f"{number:+.2f}") for number in found[1:4])
+    value, low, high = (f"{x:.0f}" if found.share else f"{x:+.2f}" for x in (found.value, found.low, found.high))
     between = f"[{low}, {high}]" if math.isfinite(found.low) else "no interval"
     of = found.of.replace("seeds", "seed") if found.n == 1 else found.of
-    return f"{escape_markdown(found.what)}: {value} {unit} {between}, {found.n} {of}; asked: {found.asked}"
+    return f"{escape_markdown(found.what)}: {value} {unit} {between}, {found.n} {of}; asked: {found.asked.text}"

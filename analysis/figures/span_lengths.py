@@ -1,4 +1,4 @@
-"""DeCLUTR's figure 1C: lengths of sampled anchors and positives over the beta densities they are drawn from.
+"""DeCLUTR's figure 1C: lengths of sampled anchors and positives over their beta densities.
 
     density of a length l:  Beta(a, b) at (l - lmin) / (lmax - lmin),  divided by lmax - lmin
 
@@ -17,7 +17,8 @@ from matplotlib.figure import Figure as Picture
 from scipy.special import beta as beta_function
 
 from analysis.figures import drawing, style
-from analysis.figures.description import Figure, Point
+from analysis.figures.exhibits import Figure
+from analysis.figures.scores import Point
 from data.errors import UserError
 from data.randomness import JUDGED_SPLIT, generator
 from data.views.spans import SpanSampler
@@ -28,10 +29,10 @@ ANCHOR, POSITIVE = "anchor", "positive"
 
 
 def sampler(settings: Mapping[str, Any]) -> SpanSampler:
-    """The sampler of a figure's ``settings``: SpanSampler's keys; its defaults are the paper's.
+    """Returns the sampler of a figure's ``settings``: SpanSampler's keys, with the paper's values as defaults.
 
     Raises:
-        UserError: if a key is not known, or asks for lengths that follow no single density.
+        UserError: if a key is unknown, or its lengths would follow no single density.
     """
     known = [key.name for key in fields(SpanSampler) if key.name != "strategy"] + ["documents", "seed"]
     if unknown := [key for key in settings if key not in known]:
@@ -42,7 +43,7 @@ def sampler(settings: Mapping[str, Any]) -> SpanSampler:
 
 
 def lengths(settings: Mapping[str, Any]) -> list[Point]:
-    """Lengths in tokens of the spans of ``documents`` documents by ``seed``; a point's seed is its document."""
+    """Samples lengths in tokens of the spans of ``documents`` documents; a point's seed is its document."""
     spans = sampler(settings)
     rng = generator(JUDGED_SPLIT, int(settings.get("seed", 0)))
     found = []
@@ -54,13 +55,13 @@ def lengths(settings: Mapping[str, Any]) -> list[Point]:
 
 
 def density(x: np.ndarray, low: float, high: float, a: float, b: float) -> np.ndarray:
-    """Beta(a, b)'s density stretched over low .. high, at ``x`` of shape (n,) inside."""
+    """Returns the density of Beta(a, b) stretched over low .. high, at ``x`` of shape (n,) inside."""
     share = (x - low) / (high - low)
     return share ** (a - 1) * (1 - share) ** (b - 1) / beta_function(a, b) / (high - low)
 
 
 def picture(figure: Figure, points: Sequence[Point], note: str) -> Picture:
-    """Histograms of the lengths under their densities; within ``style.look()``."""
+    """Draws histograms of the lengths under their densities; within ``style.look()``."""
     spans = sampler(figure.settings)
     low, high = spans.min_length, spans.max_length
     whole, body = drawing.framed(

@@ -1,4 +1,4 @@
-"""The one look of all pictures: colours, sizes, fonts, and saving as PDF, PNG and the numbers in them."""
+"""Look of all pictures: colours, sizes, fonts; saves them as PDF and PNG, and their numbers as CSV."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 from data.files import atomic_write
 
-# One fixed colour an objective, so that it is recognised across pictures. The hues are Okabe & Ito's (2008) and,
-# as eight are not enough, darker and paler ones; a test holds how far apart red-green blindness leaves them.
+# One fixed colour for each objective, so that it is recognised across pictures. The hues are Okabe & Ito's (2008)
+# and, as eight are not enough, darker and paler ones; a test checks that they differ under red-green blindness.
 OBJECTIVES = {
     "declutr": "#0072B2",
     "contrastive_only": "#56B4E9",
@@ -33,7 +33,7 @@ OBJECTIVES = {
     "quick_thoughts": "#009E73",
     "nli": "#4A2C12",
     "language_model": "#BBBFC7",
-    # ConsSent's single tasks: told apart from each other and conssent_mt, with which alone they share pictures.
+    # ConsSent's single tasks: they differ from each other and conssent_mt, the only ones in their pictures.
     "conssent_d": "#5A4FCF",
     "conssent_p": "#CC6677",
     "conssent_i": "#117733",
@@ -42,9 +42,9 @@ OBJECTIVES = {
     "conssent_c": "#44AA99",
 }
 OTHER = "#4D4D4D"  # an objective that has no colour of its own yet
-# For pictures in which no objective is drawn (the notebooks' documents and curves).
+# For pictures without objectives (the notebooks' documents and curves).
 SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#4D4D4D")
-MARKERS = "os^Dv<>phP*"  # beside colours, so that a picture can be read in grey
+MARKERS = "os^Dv<>phP*"  # so that a picture can be read in grey
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
 INK = "#1F2430"
 MUTED = "#6B7280"
@@ -55,7 +55,7 @@ WIDTH = 7.2  # inches: a page's two columns
 DPI = 200
 
 _LOOK: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so that a picture is the same everywhere
+    "font.family": "DejaVu Sans",  # comes with matplotlib: pictures are the same everywhere
     "font.size": 8,
     "text.color": INK,
     "text.parse_math": False,  # a dollar sign in a label is one
@@ -87,35 +87,35 @@ _LOOK: dict[Any, Any] = {
     "legend.fontsize": 7.5,
     "figure.constrained_layout.use": True,
     "figure.constrained_layout.w_pad": 0.07,
-    "pdf.fonttype": 42,  # text stays text
+    "pdf.fonttype": 42,  # embeds fonts, so that text can be selected
     "path.simplify_threshold": 0.2,
 }
 
 
 def look() -> AbstractContextManager[None]:
-    """Within it figures get the suite's look: ``with look(): figure = Figure(...)``."""
+    """Gives figures made within it the suite's look: ``with look(): figure = Figure(...)``."""
     return matplotlib.rc_context(_LOOK)
 
 
 def colour(objective: str | None) -> str:
-    """The colour of ``objective`` in every picture."""
+    """Returns the colour of ``objective`` in every picture."""
     return OBJECTIVES.get(objective or "", OTHER)
 
 
 def lighter(hue: str, share: float = 0.35) -> str:
-    """``hue`` mixed with ``share`` of white: the second of two of one colour."""
+    """Returns ``hue`` mixed with ``share`` of white."""
     red, green, blue = (value + (1 - value) * share for value in to_rgb(hue))
     return to_hex((red, green, blue))
 
 
 def ramp(count: int) -> list[str]:
-    """``count`` colours for ordered values, from dark to light in grey too (cividis: Nunez et al. 2018)."""
+    """Returns ``count`` colours for ordered values, dark to light also in grey (cividis: Nunez et al. 2018)."""
     colours = matplotlib.colormaps["cividis"](np.linspace(0.05, 0.85, count))
     return [to_hex(colour) for colour in colours]
 
 
 def save_pictures(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Writes ``name``.pdf and ``name``.png; neither carries the time of its making."""
+    """Writes ``name``.pdf and ``name``.png, without a timestamp."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.{kind}" for kind in ("pdf", "png")]
     with look():
@@ -130,7 +130,7 @@ def save_pictures(figure: Figure, folder: Path, name: str) -> list[Path]:
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Writes ``name``.pdf, ``name``.png and ``name``.csv (panel, series, x, y of every labelled line).
 
-    A panel goes by its axes' label, a series by its line's; lines without a label are decoration.
+    Panels are named by the labels of their axes, series by those of their lines; unlabelled lines are left out.
     """
     paths = [*save_pictures(figure, folder, name), folder / f"{name}.csv"]
     with atomic_write(paths[2]) as file:

@@ -1,4 +1,4 @@
-"""The picture of one run: its losses, what they cost, and what they did to the encoder."""
+"""Picture of one run: its losses, its speed, and the encoder's scores before and after."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SMALL = {
     "stsb_dev_cosine": "STS-B dev, ρ of cosine",
 }
 PARTS_A_ROW = 3
-MOST_PARTS = 6  # beyond, an accuracy has no panel of its own beside its loss
+MOST_PARTS = 6  # with more, accuracies have no panels
 HEAD, LOSS_ROW, SMALL_ROW = 0.5, 2.25, 1.3  # heights in inches
 LINE = 96  # characters below the title
 
@@ -46,8 +46,8 @@ Scores = Mapping[str, float | None]
 def draw(run_folder: Path) -> list[Path]:
     """Draws ``run_folder`` into its ``figures``: training.pdf, training.png, training.csv.
 
-    Every part of the loss has a panel (single steps faint, their running mean strong, held-out text as
-    points), of many parts an accuracy none beside its loss; then learning rate, gradient norm and speed, and the
+    Every part of the loss has a panel (single steps faint, their running mean strong, held-out text as points); if
+    there are many parts, accuracies have none. Below are learning rate, gradient norm and speed, and beside them
     quick scores and geometry before and after. Panels without data are left out.
 
     Raises:
@@ -66,7 +66,7 @@ def draw(run_folder: Path) -> list[Path]:
 
 
 def smooth(values: np.ndarray, width: int) -> np.ndarray:
-    """Running mean of ``values`` (n,) over ``width`` steps around each, cut off at both ends."""
+    """Returns the running mean of ``values`` (n,) over ``width`` steps around each, cut off at both ends."""
     centre, reach = np.arange(len(values)), width // 2
     low, high = np.maximum(centre - reach, 0), np.minimum(centre + reach + 1, len(values))
     sums = np.concatenate([[0.0], np.cumsum(values)])
@@ -74,7 +74,7 @@ def smooth(values: np.ndarray, width: int) -> np.ndarray:
 
 
 def _picture(run: dict[str, Any], lines: list[dict[str, Any]], timings: list[dict[str, Any]]) -> Figure:
-    """A head; loss parts beside quick scores; small panels beside the geometry of the vectors."""
+    """Draws a head, loss parts beside quick scores, and small panels beside the geometry of the vectors."""
     training = [line for line in lines if "loss" in line]
     names = dict.fromkeys(name for line in training for name in line if name not in NOT_A_LOSS)
     accuracies = {f"{name}_accuracy" for name in names}
@@ -94,7 +94,7 @@ def _picture(run: dict[str, Any], lines: list[dict[str, Any]], timings: list[dic
     figure = Figure(figsize=(style.WIDTH, sum(heights)))
     head, *bands = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     _head(head, run, training[-1], timings)
-    # Without scores the left half is the whole.
+    # Without scores the left half takes the whole width.
     halves = [tuple(band.subfigures(1, 2, width_ratios=(2.2, 1))) if scores else (band, band) for band in bands]
 
     across = min(len(parts), PARTS_A_ROW)
@@ -120,7 +120,7 @@ def _picture(run: dict[str, Any], lines: list[dict[str, Any]], timings: list[dic
 
 
 def _points(lines: Sequence[dict[str, Any]], name: str) -> Points:
-    """Steps and values of ``name``, each of shape (n,), where it is there and finite."""
+    """Returns steps and values of ``name``, each of shape (n,), where it is there and finite."""
     found = [(line["step"], line[name]) for line in lines if line.get(name) is not None and "step" in line]
     points = np.array(found, dtype=np.float64).reshape(-1, 2)
     points = points[np.isfinite(points[:, 1])]
@@ -128,7 +128,7 @@ def _points(lines: Sequence[dict[str, Any]], name: str) -> Points:
 
 
 def _present(sources: dict[str, list[dict[str, Any]]]) -> dict[str, Points]:
-    """The points of each named value in the lines given for it, where there are any."""
+    """Returns the points of each named value in its lines, where there are any."""
     found = {name: _points(lines, name) for name, lines in sources.items()}
     return {name: points for name, points in found.items() if len(points[0])}
 
@@ -157,7 +157,7 @@ def _loss(axes: Axes, part: str, training: Points, held_out: Points, colour: str
             fontsize=7.5,
             fontweight="normal",
         )
-    # Single steps beyond the bulk may leave the panel; the mean and the held-out points never do.
+    # Outlying steps may leave the panel; the mean and the held-out points never do.
     values = np.concatenate([np.quantile(training[1], [0.005, 0.995]), axes.lines[1].get_ydata(), held_out[1]])
     low, high = float(values.min()), float(values.max())
     margin = 0.06 * (high - low) or 0.5
@@ -176,20 +176,20 @@ def _curve(axes: Axes, name: str, points: Points) -> None:
 def _curve_and_mean(axes: Axes, points: Points, colour: str, noisy: bool = True) -> None:
     steps, values = points
     marker = "." if len(steps) == 1 else None
-    # A long run's single steps go into the PDF as an image: as curves they would make it megabytes.
+    # Single steps of a long run go into the PDF as an image, as curves would take megabytes.
     axes.plot(steps, values, color=colour, alpha=0.25, linewidth=0.6, label="step", rasterized=len(steps) > 5000)
     mean = smooth(values, round(SMOOTHING * len(values)) if noisy else 1)
     axes.plot(steps, mean, color=colour, marker=marker, label="running mean")
 
 
 def _scores(axes: Axes, names: list[str], start: Scores, trained: Scores, colour: str) -> None:
-    """One row a score: open circle before, full one after, a stroke at what guessing gives."""
+    """Draws a row for each score: open circle before, full one after, a stroke at chance level."""
     axes.set_label("quick scores")
     axes.set_title("quick scores, %")
     after = {SCORES[name]: value for name in names if (value := trained[name]) is not None}
     before = {SCORES[name]: value for name in names if (value := start.get(name)) is not None}
     guess = {SCORES[name]: value for name in names if (value := chance(name, trained)) is not None}
-    # The strings are matplotlib's categories, and stand in the CSV.
+    # The strings are matplotlib's categories and go into the CSV.
     axes.plot(list(after.values()), list(after), "o", color=colour, markersize=6.5, zorder=3, label="trained")
     axes.plot(
         list(before.values()),
@@ -227,7 +227,7 @@ def _scores(axes: Axes, names: list[str], start: Scores, trained: Scores, colour
 
 
 def _geometry(axes: Axes, start: Scores, trained: Scores, colour: str) -> None:
-    """The plane of Wang & Isola (2020, figure 3): better is down and to the left."""
+    """Draws the plane of Wang & Isola (2020, figure 3): better is down and to the left."""
     axes.set_label("geometry")
     axes.set_xlabel("alignment")
     axes.set_ylabel("uniformity")
@@ -247,7 +247,7 @@ def _head(head: SubFigure, run: dict[str, Any], last: dict[str, Any], timings: l
     if task := (run.get("facts") or {}).get("task"):
         names[0] += f" {task}"
     weights = run.get("weights")
-    if weights == "random":  # after a fallback the model is not the one of the name
+    if weights == "random":  # after a fallback it is not the named model
         weights = run.get("origin") or weights
     facts = [f"{last['step']:,} steps"]
     if last.get("tokens"):
@@ -270,7 +270,7 @@ def _steps(axes: Axes, last: int) -> None:
 
 
 def _short(value: float) -> str:
-    """4e-5, 0.5, 8k, 3.1M."""
+    """Returns a number in few characters: 4e-5, 0.5, 8k, 3.1M."""
     for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{sign}"

@@ -1,4 +1,4 @@
-"""Encoders of finished runs side by side, in a folder that is judged as a run's is (rows of GenSen's table 2)."""
+"""Joins encoders of finished runs side by side, in a folder like a run's (rows of GenSen's table 2)."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from experiments import side_by_side
 
 
 def join(folder: Path, members: Sequence[Path]) -> None:
-    """Writes the encoders of the runs ``members`` into ``folder`` as one, where these very ones are not there yet.
+    """Writes the encoders of the runs ``members`` into ``folder`` as one, unless it is there already.
 
-    ``config.yaml``, which is written last, says of which runs it is, with a digest of each one's weights. What was
-    judged of other weights goes.
+    ``config.yaml``, which is written last, names the runs with a digest of each one's weights. Scores of other
+    weights are removed.
 
     Raises:
         UserError: if a run is not finished, its encoder cannot be opened, or ``folder`` cannot be written.
     """
     if unfinished := [member.name for member in members if side_by_side.state(member) != "finished"]:
         raise UserError(f"It joins the encoder of {unfinished[0]}, which is not finished.")
-    lock = side_by_side.log_of(folder).with_suffix(".lock")  # two tables may join the same at the same time
+    lock = side_by_side.log_of(folder).with_suffix(".lock")  # two commands may join the same runs
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
@@ -50,9 +50,9 @@ def _join(folder: Path, members: Sequence[Path]) -> None:
     encoder.save(folder / EXPORT)
     first = _config(members[0])
     names = {key: (first.get("names") or {}).get(key) for key in ("objective", "corpus", "budget")}
-    told = {"names": names | {"encoder": "concatenated", "origin": encoder.origin}, "seed": first.get("seed")}
+    head = {"names": names | {"encoder": "concatenated", "origin": encoder.origin}, "seed": first.get("seed")}
     with atomic_write(folder / "config.yaml") as file:
-        yaml.safe_dump(told | {"weights": encoder.weights, "joins": joins}, file, sort_keys=False)
+        yaml.safe_dump(head | {"weights": encoder.weights, "joins": joins}, file, sort_keys=False)
 
 
 def _config(folder: Path) -> dict[str, Any]:

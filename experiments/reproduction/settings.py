@@ -1,4 +1,4 @@
-"""The keys of ``reproduce.yaml``: types, limits, and what a command line says of them."""
+"""The keys of ``reproduce.yaml``: types, ranges, and how a command line is read."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from analysis.figures import catalogue
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from analysis.syntax import TREEBANK
 from data.errors import UserError
-from data.ranges import SEED, THREADS, require_range
+from data.ranges import Seed, Threads
+from data.schema import require
 from data.sources.inference import Inference
 from experiments import arguments
 from experiments.overrides import CONFIGS
 
 FILE = CONFIGS / "reproduce.yaml"
 Size = Literal["teaching", "paper"]
-OURS = {  # what the command sets for each run, and how it is asked for
+RESERVED = {  # keys that the command sets for each run, and what to write instead
     "seed": "seeds=[..] gives all of them",
     "run_dir": "runs=<folder> is for all of them",
-    "resume": "those that are begun go on by themselves",
-    "evaluation": "data=<SentEval folder> judges them",
+    "resume": "begun runs continue by themselves",
+    "evaluation": "data=<SentEval folder> evaluates them",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """What ``reproduce.py`` is asked for; ``configs/reproduce.yaml`` says what each key means."""
+    """Keys of ``reproduce.py``; ``configs/reproduce.yaml`` explains each."""
 
     figure: str | None = None
     list: bool = False
@@ -36,27 +38,24 @@ class Reproduction:
     budget: Size = "teaching"
     grid: Size | None = None
     only: Mapping[str, Sequence[str | float] | str | float] = field(default_factory=dict)
-    seeds: tuple[int, ...] | None = None
+    seeds: tuple[Seed, ...] | None = None
     data: str | None = None
     probing: str | None = None
     tasks: tuple[str, ...] | None = None
     protocol: str | None = None
     vectors: str | None = None
     nli: Annotated[Mapping[str, Any], Inference] | None = None
-    jobs: int | None = None
-    threads: int = 1
+    jobs: Threads | None = None
+    threads: Threads = 1
     runs: str = "runs/reproduced"
     out: str = "outputs"
 
     def __post_init__(self) -> None:
+        require(type(self), vars(self))
         if self.figure is None and not self.list:
             raise ValueError("figure is not set: figure=<paper>/<name>; list=true names all.")
-        for name, value in (("jobs", self.jobs), ("threads", self.threads)):
-            require_range(name, value, 1, THREADS)
         if self.seeds is not None and not self.seeds:
             raise ValueError("seeds must be one or more. Got [] instead.")
-        for seed in self.seeds or ():
-            require_range("seeds", seed, 0, SEED)
         if self.protocol is not None and self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
         if self.tasks is not None:
@@ -66,20 +65,23 @@ class Reproduction:
             if path is not None and not Path(path).exists():
                 raise ValueError(f"{name}={path}: there is no such file or folder.")
         if self.nli is not None:
-            Inference(**self.nli)  # refuses what is not there before anything is trained
+            Inference(**self.nli)  # refuses missing files before anything is trained
 
 
 def read(given: Sequence[str]) -> tuple[Reproduction, list[str]]:
-    """What is asked for, and the overrides for the runs.
+    """Returns what is asked for, and the overrides for the runs.
 
     Raises:
         UserError: with one line for each fault.
     """
-    values, passed = arguments.read(given, Reproduction, FILE, OURS, lists=("seeds", "tasks"))
+    values, passed = arguments.read(given, Reproduction, FILE, RESERVED, lists=("seeds", "tasks"))
     try:
-        return Reproduction(**{key: _frozen(value) for key, value in values.items()}), passed
+        wanted = Reproduction(**{key: _frozen(value) for key, value in values.items()})
     except ValueError as error:
         raise UserError(str(error)) from None
+    if wanted.figure is not None:
+        catalogue.find(wanted.figure)
+    return wanted, passed
 
 
 def _frozen(value: Any) -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from analysis.figures.exhibits import ROW, Exhibit, Table
 from analysis.senteval.printed import Cell, Key, read_table
 from analysis.senteval.rendering import Grid, Row, as_csv, as_markdown, escape_markdown, score_cell
 from analysis.senteval.results import Results
@@ -16,38 +17,33 @@ from analysis.senteval.spreads import merged
 from analysis.senteval.tables import comparison
 from data.errors import UserError
 from data.files import atomic_write
-from experiments.reproduction import examples
-from experiments.reproduction.judged import Judged, made_up
+from experiments import compose, signatures
 from experiments.reproduction.planning import Run
-from experiments.reproduction.specification import Specification, Table
+from experiments.reproduction.results import Found, synthetic
 from experiments.run_folder import ROOT
 
-ROW = "row"
 QUICK_COLUMNS = ("recall@1", "recall@5", "probe_length", "probe_word_content", "probe_bigram_shift")
 
 
-def row_of(specification: Specification, run: Run, judged: Judged) -> str:
-    """The name of the row that ``run`` gives, which says what was learned from synthetic text."""
-    name, synthetic = run.labels[specification.point.get(ROW, ROW)], made_up(judged.facts[run])
-    return f"{name} (synthetic {synthetic})" if synthetic else name
+def row_of(run: Run, found: Found) -> str:
+    """Returns the name of a run's row, with the tasks learned from generated text."""
+    tasks = synthetic(found.facts[run])
+    return f"{run.labels[ROW]} (synthetic {tasks})" if tasks else run.labels[ROW]
 
 
-def senteval_table(
-    specification: Specification, judged: Judged, ensembles: Mapping[int, Results]
-) -> tuple[Grid, list[str]]:
-    """Our rows, mean and standard deviation over seeds, above the paper's, and what must be said of them."""
-    table = _table(specification)
-    results = [_named(one, row_of(specification, run, judged)) for run, one in judged.senteval.items()]
-    if ensembles and specification.ensemble:
-        results += [_named(one, specification.ensemble["group"]) for one in ensembles.values()]
+def senteval_table(table: Table, found: Found) -> tuple[Grid, list[str]]:
+    """Returns our rows, mean and standard deviation over seeds, above the paper's, and notes on them."""
+    results = [_named(one, row_of(run, found)) for run, one in found.senteval.items()]
+    if table.ensemble:
+        results += [_named(one, table.ensemble.group) for one in found.ensembles.values()]
     try:
-        grid = comparison(results, (table.paper,), table.split, tasks=table.tasks, mean=True)
+        grid = comparison(results, (table.printed_paper,), table.split, tasks=table.columns, mean=True)
         if any(task for task, _ in grid.columns):
             return grid, []
-        note = "The printed rows are left out: no task of the table was judged on SentEval's own data."
+        note = "The printed rows are left out: no task of the table was evaluated on SentEval's own data."
     except UserError as error:
         note = f"The printed rows are left out. {error}"
-    return comparison(results, (), table.split, tasks=table.tasks, mean=True), [note]
+    return comparison(results, (), table.split, tasks=table.columns, mean=True), [note]
 
 
 def _named(results: Results, name: str) -> Results:
@@ -56,35 +52,35 @@ def _named(results: Results, name: str) -> Results:
     )
 
 
-def quick_table(specification: Specification, judged: Judged) -> Grid:
-    """Our rows by the quick judgement, which stands beside nothing printed."""
+def quick_table(table: Table, found: Found) -> Grid:
+    """Returns our rows by the quick evaluation, which is not comparable with printed ones."""
     rows = []
-    for run, scores in judged.quick.items():
+    for run, scores in found.quick.items():
         known = {name: value for name in QUICK_COLUMNS if (value := scores.get(name)) is not None}
         cells: dict[Key, Cell] = {("", name): score_cell(value) for name, value in known.items()}
-        rows.append(Row(row_of(specification, run, judged), cells, protocol="quick"))
+        rows.append(Row(row_of(run, found), cells, protocol="quick"))
     columns: list[Key] = [("", name) for name in QUICK_COLUMNS if any(("", name) in row.cells for row in rows)]
     notes = [
-        "Percentages on held-out text, the quick judgement: there is no SentEval data here (data=<folder>), and "
-        "none of the paper's scores may stand beside."
+        "Percentages on held-out text by the quick evaluation, as there is no SentEval data here (data=<folder>); "
+        "they are not comparable with the paper's scores."
     ]
-    if unjudged := {run.labels[specification.point.get(ROW, ROW)] for run in judged.facts if run.pooling}:
+    if others := {run.labels[ROW] for run in found.facts if run.pooling}:
         notes.append(
-            f"Judged by SentEval alone, as it is not their encoder's own pooling: {', '.join(sorted(unjudged))}."
+            f"Evaluated on SentEval only, as it is not their encoder's own pooling: {', '.join(sorted(others))}."
         )
-    return merged(Grid(specification.title, columns, rows, [], notes))
+    return merged(Grid(table.title, columns, rows, [], notes))
 
 
 def printed_grid(table: Table, ours: Sequence[Row] = ()) -> Grid:
-    """The rows of a printed table that holds no SentEval scores, below ``ours``."""
+    """Returns the rows of a printed table that has no SentEval scores, below ``ours``."""
     rows = read_table(table.printed)
     names = [name for name in rows[0] if name not in ("group", "line", next(iter(rows[0])))]
     below = []
     for row in rows:
         cells: dict[Key, Cell] = {("", name): _text_cell(row[name]) for name in names if row[name]}
-        below.append(Row(row[next(iter(row))], cells, table.paper))
+        below.append(Row(row[next(iter(row))], cells, table.printed_paper))
     columns: list[Key] = [("", name) for name in names]
-    # All as printed rows: of sizes none is best.
+    # All as printed rows: no size is the best.
     return Grid(table.title, columns, [], [*ours, *below], [table.note] if table.note else [])
 
 
@@ -96,54 +92,44 @@ def _text_cell(text: str) -> Cell:
 
 
 def size_rows(table: Table) -> list[Row]:
-    """Parameters and dimension of encoders, from their shapes; no weights are made.
-
-    ``table.settings`` has by row {encoder: its YAML's name, vocab_size: .., positions: ..}; without sizes it is a
-    bundled one, whose own count.
-    """
+    """Returns parameters and dimension of the encoders of ``table.sizes``; no weights are made."""
     import torch
     from transformers import AutoConfig, AutoModelForMaskedLM
 
     from encoders.offline import CHECKPOINTS
-    from experiments import compose
 
     rows = []
-    for name, given in table.settings.items():
-        encoder = compose.check([f"encoder={given['encoder']}"])["encoder"]
-        if "vocab_size" in given:
-            sizes = {"vocab_size": given["vocab_size"], "max_position_embeddings": given["positions"]}
-            config = AutoConfig.for_model(**encoder["shape"], **sizes, type_vocab_size=1)
-        else:
+    for name, given in table.sizes.items():
+        encoder = compose.check([f"encoder={given if isinstance(given, str) else given[0]}"])["encoder"]
+        if isinstance(given, str):  # a bundled one
             config = AutoConfig.from_pretrained(CHECKPOINTS / encoder["name"])
+        else:
+            sizes: dict[str, Any] = {"vocab_size": given[1], "max_position_embeddings": given[2]}
+            config = AutoConfig.for_model(**encoder["shape"], **sizes, type_vocab_size=1)
         with torch.device("meta"):
             model = AutoModelForMaskedLM.from_config(config)
         count = sum(parameter.numel() for parameter in model.parameters())
-        dimension = config.hidden_size
-        rows.append(
-            Row(
-                name,
-                {
-                    ("", "parameters"): Cell(count / 1e6, f"{count / 1e6:.1f}M"),
-                    ("", "embedding_dim"): Cell(dimension, str(dimension)),
-                },
-            )
-        )
+        cells: dict[Key, Cell] = {
+            ("", "parameters"): Cell(count / 1e6, f"{count / 1e6:.1f}M"),
+            ("", "embedding_dim"): Cell(config.hidden_size, str(config.hidden_size)),
+        }
+        rows.append(Row(name, cells))
     return rows
 
 
 def command_text(table: Table, models: Mapping[str, Path], data: str) -> str:
-    """What the evaluation ``table.command`` prints of ``models`` (by row), as Markdown.
+    """Returns what the evaluation ``table.command`` prints of ``models`` (by row), as Markdown.
 
     Raises:
-        UserError: with its own line, where it refuses.
+        UserError: with the evaluation's own line, where it fails.
     """
     module, *arguments = [part.replace("{data}", data) for part in table.command]
-    alone = module in ("analysis.neighbours", "analysis.projection_map")  # of one model
+    single = module in ("analysis.neighbours", "analysis.projection_map")  # of one model
     parts = []
-    for names in [[name] for name in models] if alone else [[*models]]:
+    for names in [[name] for name in models] if single else [[*models]]:
         folders = [str(models[name]) for name in names]
         found = subprocess.run(
-            # -P: of this checkout, whatever lies in the current folder or is installed.
+            # -P: from this checkout, not from the current folder.
             [sys.executable, "-P", "-m", module, *folders, *arguments, "--format", "md"],
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
@@ -151,29 +137,29 @@ def command_text(table: Table, models: Mapping[str, Path], data: str) -> str:
             check=False,
         )
         if found.returncode:
-            lines = found.stderr.strip().splitlines() or ["it said nothing"]
+            lines = found.stderr.strip().splitlines() or ["it failed without a message"]
             raise UserError(f"{module}: {lines[-1]}")
-        parts += [f"## {escape_markdown(names[0])}"] * alone + [found.stdout.strip()]
+        parts += [f"## {escape_markdown(names[0])}"] * single + [found.stdout.strip()]
     text = "\n\n".join(parts)
-    for name, folder in models.items():  # a row goes by the paper's name, not by its folder's
+    for name, folder in models.items():  # rows are named as in the paper, not as their folders
         text = text.replace(escape_markdown(folder.name), escape_markdown(name))
     return text
 
 
-def write(specification: Specification, content: Grid | str, folder: Path, notes: Sequence[str]) -> list[Path]:
-    """Writes ``<name>.md`` with ``notes`` below, and of a grid ``<name>.csv``; gives their paths.
+def write(exhibit: Exhibit, content: Grid | str, folder: Path, notes: Sequence[str]) -> list[Path]:
+    """Writes ``<name>.md`` with ``notes`` below, and of a grid ``<name>.csv``; returns their paths.
 
     Raises:
         UserError: if ``folder`` cannot be written.
     """
     body = as_markdown(content) if isinstance(content, Grid) else content
-    paths = [folder / f"{specification.name}.md"]
+    paths = [folder / f"{exhibit.name}.md"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(paths[0]) as file:
-            file.write("\n\n".join([f"# {specification.title}", body, *notes]) + "\n")
+            file.write("\n\n".join([f"# {exhibit.title}", body, *notes]) + "\n")
         if isinstance(content, Grid):
-            paths.append(folder / f"{specification.name}.csv")
+            paths.append(folder / f"{exhibit.name}.csv")
             with atomic_write(paths[1]) as file:
                 file.write(as_csv(content) + "\n")
     except OSError as error:
@@ -181,17 +167,9 @@ def write(specification: Specification, content: Grid | str, folder: Path, notes
     return paths
 
 
-def untrained(table: Table, config: Callable[[], Mapping[str, Any]]) -> Grid | str:
-    """A table for which nothing is trained; ``config`` gives a run's, whose corpus examples are drawn from."""
-    if table.kind == "sizes":
-        return printed_grid(table, size_rows(table))
-    if table.kind == "spans":
-        return examples.spans(config(), table.settings)
-    if table.kind == "sequences":
-        return examples.sequences(config(), table.settings)
-    return printed_grid(table)
-
-
-def _table(specification: Specification) -> Table:
-    assert specification.table is not None
-    return specification.table
+def untrained(table: Table, passed: Sequence[str]) -> Grid | str:
+    """Returns a table for which nothing is trained; examples are from the corpus that ``passed`` names."""
+    if table.examples is not None:
+        config = compose.check([*table.base, *passed])
+        return table.examples(config, signatures.build(config["corpus"], "corpus"))
+    return printed_grid(table, size_rows(table) if table.sizes else ())

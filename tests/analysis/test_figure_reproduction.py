@@ -1,4 +1,4 @@
-"""Reproduced figures: files of each kind, drawn without a warning; the CSV back; what the text says; colours."""
+"""Reproduced figures: files of each kind, drawn without a warning; CSV and text; colours."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from analysis.figures import drawing, labelled_maps, span_lengths, style
-from analysis.figures.reproduction import Point, draw, figure_from, labelled_map
+from analysis.figures.claims import greater
+from analysis.figures.exhibits import Figure
+from analysis.figures.labelled_maps import labelled_map
+from analysis.figures.reproduction import draw
+from analysis.figures.scores import Mark, Point
+from analysis.figures.verdicts import Claim
 from analysis.projection_map import Labelled
 from data.errors import UserError
 
 NOTE = "teaching size: 2 seeds, weights: random, pydocs, 10,000 tokens_a_run"
-GREATER = {"kind": "greater", "left": {"x": "2"}, "right": {"x": "1"}}
 
 
 @pytest.fixture(autouse=True)
@@ -29,22 +33,23 @@ def no_warnings() -> Iterator[None]:
         yield
 
 
-def described(**more: Any) -> dict[str, Any]:
-    statements = [
-        {"id": "a", "says": "two beat one", "section": "5.2", "check": GREATER},
-        {"id": "b", "says": "no P=4", "section": "caption", "check": None, "reason": "it says what was run"},
+def described(**more: Any) -> Figure:
+    claims = [
+        Claim("a", "two beat one", "5.2", lambda scores: greater(scores(x="2"), scores(x="1"))),
+        Claim("b", "no P=4", "caption", reason="it states what was run"),
     ]
-    return {
+    known = {
         "id": "declutr/2a",
         "title": "Figure 2a",
         "kind": "distribution",
         "x": "A",
         "y": "average (%)",
         "groups": ["small", "base"],
-        "ticks": [1, 2],
+        "ticks": ["1", "2"],
         "colours": {"small": "declutr", "base": "declutr"},
-        "statements": statements,
-    } | more
+        "claims": claims,
+    }
+    return Figure(**known | more)
 
 
 def scores(panels: tuple[str, ...] = ("",), seeds: int = 5) -> list[Point]:
@@ -77,8 +82,8 @@ def names(paths: list[Path]) -> list[str]:
 
 
 def test_files_text_and_csv(tmp_path: Path) -> None:
-    printed = [{"group": "base", "x": 2, "score": 57.5}]
-    paths = draw(figure_from(described(printed=printed)), scores(), tmp_path / "new", NOTE)
+    printed = [Mark("", "base", "2", 57.5)]
+    paths = draw((described(printed=printed)), scores(), tmp_path / "new", NOTE)
     assert names(paths) == [f"declutr-2a.{kind}" for kind in ("pdf", "png", "csv", "md")]
     assert sorted(tmp_path.glob("new/*")) == sorted(paths)
     assert paths[0].read_bytes().startswith(b"%PDF") and paths[1].read_bytes().startswith(b"\x89PNG")
@@ -87,21 +92,21 @@ def test_files_text_and_csv(tmp_path: Path) -> None:
     text = paths[3].read_text()
     assert "![Figure 2a](declutr-2a.png)" in text and NOTE.replace("_", r"\_") in text
     assert "- **held** (section 5.2): two beat one\n  - 2 − 1: +3.0" in text and "5 seeds" in text
-    assert "- **not computed here** (caption): no P=4\n  - it says what was run" in text
+    assert "- **not computed here** (caption): no P=4\n  - it states what was run" in text
     assert "5 seeds; asked: above 0\n" in text
 
 
-def test_too_few_seeds_decide_nothing_and_are_told(tmp_path: Path) -> None:
-    for seeds, words in ((1, "of 1 seed"), (2, "of 2 seeds")):
-        text = draw(figure_from(described()), scores(seeds=seeds), tmp_path, NOTE)[3].read_text()
+def test_too_few_seeds_decide_nothing_and_are_reported(tmp_path: Path) -> None:
+    for seeds, words in ((1, "1 seed"), (2, "2 seeds")):
+        text = draw((described()), scores(seeds=seeds), tmp_path, NOTE)[3].read_text()
         assert "- **undecided at this size** (section 5.2): two beat one" in text
-        assert f"\n  - {words}: fewer than 3 decide nothing\n" in text
-    text = draw(figure_from(described()), scores(seeds=3), tmp_path, NOTE)[3].read_text()
-    assert "- **held** (section 5.2): two beat one" in text and "  - of 3" not in text
+        assert f"\n  - {words}: at least 3 are needed\n" in text
+    text = draw((described()), scores(seeds=3), tmp_path, NOTE)[3].read_text()
+    assert "- **held** (section 5.2): two beat one" in text and "are needed" not in text
 
 
 def test_the_same_scores_give_the_same_bytes(tmp_path: Path) -> None:
-    figure = figure_from(described())
+    figure = described()
     first, second = (draw(figure, scores(), tmp_path / name, NOTE) for name in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
@@ -112,10 +117,10 @@ def test_kinds_with_and_without_printed_values_far_off(tmp_path: Path, kind: str
     more = {
         "kind": kind,
         "panels": ["TREC", "MRPC"],
-        "printed": [{"panel": "MRPC", "group": "small", "x": 2, "score": mark}],
+        "printed": [Mark("MRPC", "small", "2", mark)],
     }
     points = [*scores(("TREC", "MRPC")), Point("TREC", "none", "", 1, 51.0), Point("TREC", "none", "", 2, 52.0)]
-    figure = figure_from(described(**more, legend="model"))
+    figure = described(**more, legend="model")
     with style.look():
         picture = drawing.picture(figure, points, NOTE)
     assert len(picture.get_axes()) == (2 if mark < 60 else 4)
@@ -125,13 +130,13 @@ def test_kinds_with_and_without_printed_values_far_off(tmp_path: Path, kind: str
 
 def test_one_score_alone_is_drawn(tmp_path: Path) -> None:
     for kind in ("line", "distribution", "bars"):
-        figure = figure_from(described(kind=kind, scale="linear", ticks=[1, 2, 50]))
+        figure = described(kind=kind, scale="linear", ticks=["1", "2", "50"])
         paths = draw(figure, [Point("", "small", "2", 1, 50.0)], tmp_path / kind, NOTE)
         assert len(paths) == 4 and all(path.stat().st_size for path in paths)
 
 
 def test_every_score_of_a_distribution_is_shown() -> None:
-    figure = figure_from(described())
+    figure = described()
     with style.look():
         [axes] = drawing.picture(figure, scores(), NOTE).get_axes()
     shown = [y for line in axes.lines if line.get_marker() in ("o", "s") for y in np.asarray(line.get_ydata())]
@@ -143,8 +148,8 @@ def test_every_score_of_a_distribution_is_shown() -> None:
 def test_a_long_label_of_an_axis_stays_beside_it(panels: int, mark: float) -> None:
     names = tuple(f"panel {number}" for number in range(panels))
     y = "SentEval score on dev, % [declutr_downstream_with_snli_dev (4 of 18)]"
-    printed = [{"panel": names[0], "group": "small", "x": "1", "score": mark}]
-    figure = figure_from(described(kind="line", y=y, panels=list(names), printed=printed))
+    printed = [Mark(names[0], "small", "1", mark)]
+    figure = described(kind="line", y=y, panels=list(names), printed=printed)
     with style.look():
         picture = drawing.picture(figure, scores(names), NOTE)
         FigureCanvasAgg(picture).draw()
@@ -158,10 +163,11 @@ def test_a_long_label_of_an_axis_stays_beside_it(panels: int, mark: float) -> No
 
 
 def test_density(tmp_path: Path) -> None:
-    check = {"kind": "greater", "left": {"group": "anchor"}, "right": {"group": "positive"}}
-    statement = {"id": "a", "says": "anchors are longer", "section": "3.2", "check": check}
-    more: dict[str, Any] = {"kind": "density", "groups": ["anchor", "positive"], "statements": [statement]}
-    figure = figure_from(described(**more, settings={"documents": 300, "min_length": 8, "max_length": 64}))
+    claim = Claim(
+        "a", "anchors are longer", "3.2", lambda scores: greater(scores(group="anchor"), scores(group="positive"))
+    )
+    more: dict[str, Any] = {"kind": "density", "groups": ["anchor", "positive"], "claims": [claim]}
+    figure = described(**more, settings={"documents": 300, "min_length": 8, "max_length": 64})
     paths = draw(figure, [], tmp_path, NOTE)
     points = read_points(paths[2])
     assert len(points) == 300 * (2 + 4) and {point.group for point in points} == {"anchor", "positive"}
@@ -182,7 +188,7 @@ def test_sampled_lengths_follow_their_density() -> None:
 
 
 def test_unknown_settings_of_a_density_are_refused(tmp_path: Path) -> None:
-    figure = figure_from(described(kind="density", settings={"strategy": "adjacent"}))
+    figure = described(kind="density", settings={"strategy": "adjacent"})
     with pytest.raises(UserError, match=r"^A density figure has no setting strategy; it has anchors, "):
         draw(figure, [], tmp_path, NOTE)
     assert not list(tmp_path.iterdir())
@@ -200,18 +206,10 @@ def test_map(tmp_path: Path) -> None:
         )
         for panel in ("SUBJ", "TREC", "DBpedia")
     ]
-    check = {"kind": "greater", "left": {"group": "in the map"}, "right": {"group": "by guessing"}}
-    statement = {"id": "a", "says": "clusters", "section": "5.2", "check": check}
-    figure = figure_from(
-        {
-            "id": "gensen/1",
-            "title": "t",
-            "kind": "map",
-            "x": "",
-            "y": "",
-            "statements": [statement],
-        }
+    claim = Claim(
+        "a", "clusters", "5.2", lambda scores: greater(scores(group="in the map"), scores(group="by guessing"))
     )
+    figure = Figure(id="gensen/1", title="t", kind="map", x="", y="", claims=[claim])
     paths = draw(figure, [], tmp_path, NOTE, maps)
     assert names(paths)[-1] == "gensen-1-places.csv"
     assert len(paths[4].read_text().splitlines()) == 1 + 3 * 93
@@ -228,7 +226,7 @@ def test_maps_of_several_models_stand_below_each_other(tmp_path: Path) -> None:
         for seed in (1, 2)
         for panel in ("TREC", "SUBJ")
     ]
-    figure = figure_from({"id": "a/1", "title": "t", "kind": "map", "x": "", "y": "", "panels": ["SUBJ", "TREC"]})
+    figure = Figure(id="a/1", title="t", kind="map", x="", y="", panels=["SUBJ", "TREC"])
     with style.look():
         titles = [axes.get_title(loc="left") for axes in labelled_maps.picture(figure, maps, NOTE).get_axes()]
     assert titles == [
@@ -245,17 +243,17 @@ def test_maps_of_several_models_stand_below_each_other(tmp_path: Path) -> None:
 def test_nothing_to_draw_is_said_and_nothing_written(tmp_path: Path) -> None:
     for kind, what in (("line", "scores"), ("map", "maps")):
         with pytest.raises(UserError, match=rf"nothing to draw for figure declutr/2a: it has no {what} yet\.$"):
-            draw(figure_from(described(kind=kind)), [], tmp_path, NOTE)
+            draw((described(kind=kind)), [], tmp_path, NOTE)
     assert not list(tmp_path.iterdir())
 
 
 def test_groups_look_different() -> None:
-    figure = figure_from(described(colours={"small": "declutr", "base": "declutr", "x": "mlm_only"}))
+    figure = described(colours={"small": "declutr", "base": "declutr", "x": "mlm_only"})
     looks = drawing.looks(figure, ["small", "base", "x", "ConsSent-D", "Ensemble"])
     assert looks["small"].hue == style.OBJECTIVES["declutr"] and looks["x"].hue == style.OBJECTIVES["mlm_only"]
     assert looks["ConsSent-D"].hue == style.OBJECTIVES["conssent_d"] and looks["Ensemble"].hue == style.OTHER
     assert looks["base"].hue == style.lighter(looks["small"].hue) and looks["base"].dash != looks["small"].dash
     assert len({look.marker for look in looks.values()}) == 5
-    ordered = drawing.looks(figure_from(described(colours={})), ["0.001", "0.01", "0.05"])
+    ordered = drawing.looks((described(colours={})), ["0.001", "0.01", "0.05"])
     brightness = [sum(style.to_rgb(look.hue)) for look in ordered.values()]
     assert brightness == sorted(brightness)

@@ -1,4 +1,4 @@
-"""Figures and tables as runs: planning, controls, the hour, and what a wrong command is told."""
+"""Planning of runs, their cost, and refusals of wrong commands."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
+from analysis.figures import catalogue
+from analysis.figures.exhibits import NLI, VECTORS, Exhibit, Figure, Grid, Table, Value
 from analysis.senteval.averages import RULES
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import compose
 from experiments.overrides import key_of
-from experiments.reproduction import planning, settings, specification
+from experiments.reproduction import planning, settings
 from experiments.reproduction.planning import core_seconds, plan
 from experiments.reproduction.settings import Reproduction
-from experiments.reproduction.specification import Grid, Specification, Value
 
 pytestmark = pytest.mark.usefixtures("in_a_small_folder")
 
-NAMES = specification.names()
-TRAINED = [name for name in NAMES if specification.read(name).grids]
+NAMES = catalogue.names()
+TRAINED = [name for name in NAMES if catalogue.EXHIBITS[name].grids]
 # What a table or figure at the paper's sizes needs besides.
 GIVEN = {"gensen": ["corpus.path=.", "objective.parse.gold=.", "objective.nli.path=."]}
 
@@ -32,22 +33,18 @@ def flat(overrides: list[str]) -> dict[str, Any]:
     return {key_of(text): text.partition("=")[2] for text in overrides} | {"names": names}
 
 
-def small(**changes: Any) -> Specification:
+A = (Value("1", ["objective.a=1"], documents=2, epochs=2), Value("2", ["objective.a=2"]))
+B = (
+    Value("x", ["objective.b=1"], by={"A": {"1": ["objective.c=7"]}}),
+    Value("y", ["objective.b=2"], share=0.5),
+)
+
+
+def small(teaching: Grid | None = None, paper: Grid | None = None, **changes: Any) -> Table:
     """Two axes of two values, two seeds."""
-    axes = {
-        "A": {"1": Value("1", ("objective.a=1",), documents=2, epochs=2), "2": Value("2", ("objective.a=2",))},
-        "B": {
-            "x": Value("x", ("objective.b=1",), {"A": {"1": ("objective.c=7",)}}),
-            "y": Value("y", ("objective.b=2",), share=0.5),
-        },
-    }
-    grid = Grid({"A": ("1", "2"), "B": ("x", "y")}, seeds=(1, 2), flops=1e12)
-    known: dict[str, Any] = {
-        "id": "paper/1", "figure": None, "table": None, "base": ("objective=declutr",), "axes": axes,
-        "grids": {"teaching": grid, "paper": grid}, "point": {}, "scores": specification.Scores(), "marks": None,
-        "ensemble": None, "cannot": (),
-    }  # fmt: skip
-    return Specification(**known | changes)
+    grid = teaching or Grid({"A": A, "B": B}, seeds=(1, 2), flops=1e12)
+    known = {"id": "paper/1", "title": "t", "base": ["objective=declutr"]} | changes
+    return Table(teaching=grid, paper=paper or grid, **known)
 
 
 def wanted(**keys: Any) -> Reproduction:
@@ -71,7 +68,7 @@ def test_a_run_has_its_part_of_the_compute_and_what_two_values_decide_together()
     assert "objective.c=7" not in plan(small(), wanted(), check=flat)[-1].overrides
 
 
-def test_what_the_user_says_of_compute_is_scaled_as_the_figure_needs_it() -> None:
+def test_compute_that_the_user_gives_is_scaled_as_the_figure_needs_it() -> None:
     passed = ["budget.documents=4", "budget.epochs=3", "budget.flops=2e12"]
     runs = plan(small(), wanted(), passed, flat)
     assert {"budget.documents=8", "budget.epochs=6", "budget.flops=2e+12"} <= {*runs[0].overrides}
@@ -83,9 +80,9 @@ def test_seeds_and_settings_that_are_added_leave_the_runs_that_are_there() -> No
     few = {run.name for run in plan(small(), wanted(), check=flat)}
     more = plan(small(), wanted(seeds=(1, 2, 3)), check=flat)
     assert few < {run.name for run in more}
-    grids = {"teaching": Grid({"A": ("2",), "B": ("x",)}, flops=1e12), "paper": small().grids["paper"]}
-    full = plan(small(grids=grids), wanted(grid="paper"), check=flat)
-    teaching = plan(small(grids=grids), wanted(), check=flat)
+    given = small(Grid({"A": A[1:], "B": B[:1]}, flops=1e12), small().paper)
+    full = plan(given, wanted(grid="paper"), check=flat)
+    teaching = plan(given, wanted(), check=flat)
     assert {run.name for run in teaching} < {run.name for run in full}
     assert len(full) == 4
 
@@ -98,13 +95,13 @@ def test_what_is_no_part_of_an_experiment_does_not_change_its_name() -> None:
 
 
 def test_settings_of_no_difference_are_one_run() -> None:
-    axes = dict(small().axes) | {"B": {"x": Value("x"), "y": Value("y")}}
-    assert len(plan(small(axes=axes), wanted(), check=flat)) == 2 * 2
+    grid = Grid({"A": A, "B": [Value("x"), Value("y")]}, seeds=(1, 2))
+    assert len(plan(small(grid), wanted(), check=flat)) == 2 * 2
 
 
 def test_left_out_combinations_are_not_run() -> None:
-    grid = Grid({"A": ("1", "2"), "B": ("x", "y")}, ({"A": ("1",), "B": ("x", "y")},), flops=1.0)
-    runs = plan(small(grids={"teaching": grid}), wanted(), check=flat)
+    grid = Grid({"A": A, "B": B}, without=({"A": ("1",), "B": ("x", "y")},), flops=1.0)
+    runs = plan(small(grid), wanted(), check=flat)
     assert [run.labels for run in runs] == [{"A": "2", "B": "x"}, {"A": "2", "B": "y"}]
 
 
@@ -118,23 +115,22 @@ def test_parts_of_a_figure_are_its_own_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("only", "told"),
+    ("only", "message"),
     [
         ({"C": ["1"]}, r"only\.C: paper/1 has no such axis\. It has A, B\."),
         ({"A": ["1", "3"]}, r"only\.A must be of 1 \| 2\. Got 3 instead\."),
         ({"A": []}, r"only\.A must be of 1 \| 2\. Got none instead\."),
     ],
 )
-def test_parts_that_a_figure_has_not(only: dict[str, Any], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_parts_that_a_figure_does_not_have(only: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         plan(small(), wanted(only=only), check=flat)
 
 
 def test_a_given_encoder_takes_the_place_of_the_figures() -> None:
-    model = {"large": Value("large", ("encoder=roberta-base", "weights=pretrained")), "two": Value("two")}
-    grid = Grid({"model": ("large", "two")}, base=("encoder.vocab_size=9", "corpus=lm1b", "corpus.fraction=0.1"))
-    given = small(axes={"model": model}, grids={"teaching": grid})
-    [run] = plan(given, wanted(), ["encoder=gru", "corpus=text"], flat)
+    models = [Value("large", ["encoder=roberta-base", "weights=pretrained"]), Value("two")]
+    grid = Grid({"model": models}, base=["encoder.vocab_size=9", "corpus=lm1b", "corpus.fraction=0.1"])
+    [run] = plan(small(grid), wanted(), ["encoder=gru", "corpus=text"], flat)
     assert run.labels == {"model": "gru"}
     assert run.overrides == ("objective=declutr", "budget=teaching", "encoder=gru", "corpus=text", "seed=1")
 
@@ -145,8 +141,7 @@ def test_what_the_figure_varies_is_its_own() -> None:
 
 
 def test_rows_that_need_a_file_wait_for_it(tmp_path: Path) -> None:
-    axes = {"row": {"bag": Value("bag", ("encoder.vectors={vectors}",)), "other": Value("other")}}
-    given = small(axes=axes, grids={"teaching": Grid({"row": ("bag", "other")})})
+    given = small(Grid({"row": [Value("bag", [f"encoder.vectors={VECTORS}"]), Value("other")]}))
     assert [run.labels["row"] for run in plan(given, wanted(), check=flat)] == ["other"]
     assert planning.left_out(given, wanted()) == ["bag: needs vectors=<file of word vectors>"]
     (tmp_path / "v.txt").touch()
@@ -161,9 +156,7 @@ def test_rows_that_need_a_file_wait_for_it(tmp_path: Path) -> None:
 
 
 def test_inference_is_learned_from_data_or_at_teaching_size_from_a_grammar(tmp_path: Path) -> None:
-    axes = {"row": {"NLI": Value("NLI", ("objective=nli", "objective.nli={nli}")), "other": Value("other")}}
-    grid = Grid({"row": ("NLI", "other")})
-    given = small(axes=axes, grids={"teaching": grid, "paper": grid})
+    given = small(Grid({"row": [Value("NLI", ["objective=nli", f"objective.nli={NLI}"]), Value("other")]}))
     made_up, _ = plan(given, wanted(), check=flat)
     assert "objective=nli" in made_up.overrides
     assert not any(text.startswith("objective.nli=") for text in made_up.overrides)
@@ -180,10 +173,10 @@ def test_inference_is_learned_from_data_or_at_teaching_size_from_a_grammar(tmp_p
         assert compose.check(["objective=nli", "encoder=bilstm_max", text])["objective"]["nli"] == data
 
 
-def test_a_run_that_is_judged_by_several_poolings_is_trained_once() -> None:
-    rows = {pooling: Value(pooling, ("encoder=bundled",), pooling=pooling) for pooling in ("cls", "mean")}
-    grid = Grid({"row": ("cls", "mean")}, seeds=(1, 2), flops=1e12)
-    given = small(axes={"row": rows}, grids={"teaching": grid}, base=("objective=nsp",))
+def test_a_run_that_is_evaluated_with_several_poolings_is_trained_once() -> None:
+    rows = [Value(pooling, ["encoder=bundled"], pooling=pooling) for pooling in ("cls", "mean")]
+    grid = Grid({"row": rows}, seeds=(1, 2), flops=1e12)
+    given = small(grid, base=["objective=nsp"])
     runs = plan(given, wanted())
     assert len({run.name for run in runs}) == 2
     own = compose.check(["objective=nsp", "encoder=bundled"])["encoder"]["pooling"]
@@ -195,8 +188,7 @@ def test_a_run_that_is_judged_by_several_poolings_is_trained_once() -> None:
 
 
 def test_a_length_that_the_user_gives_takes_the_place_of_the_grids() -> None:
-    grid = Grid({"A": ("2",)}, base=("budget.epochs=1", "encoder.layers=2"), flops=1e12)
-    given = small(grids={"teaching": grid})
+    given = small(Grid({"A": A[1:]}, base=["budget.epochs=1", "encoder.layers=2"], flops=1e12))
     [run] = plan(given, wanted(), check=flat)
     assert {"budget.epochs=1", "encoder.layers=2"} <= {*run.overrides}
     for text in ("budget.flops=2e12", "budget.steps=5", "budget.tokens=9"):
@@ -209,33 +201,30 @@ def test_a_length_that_the_user_gives_takes_the_place_of_the_grids() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_yaml_says_all_that_it_needs(name: str) -> None:
-    given = specification.read(name)
-    assert given.title
-    for size, grid in given.grids.items():
-        assert {*grid.axes} <= {*given.axes}
-        assert {axis for axis in given.point.values()} <= {*grid.axes}, size
+def test_its_parts_fit_each_other(name: str) -> None:
+    given: Exhibit = catalogue.EXHIBITS[name]
+    assert given.id == name and given.title
+    for grid in given.grids.values():
+        assert {*given.point.values()} <= {*grid.axes}
         for values in planning.combinations(given, grid):
             assert {other for value in values for other in value.by} <= {*grid.axes}
-    if given.figure is not None:
-        assert given.figure.id == name
-        labels = {key: {*given.axes[axis]} for key, axis in given.point.items()}
-        known = {"panel": given.figure.panels, "group": given.figure.groups, "x": given.figure.ticks}
-        for key, found in labels.items():
-            on_axis = {label for grid in given.grids.values() for label in grid.axes[given.point[key]]}
-            assert on_axis - {""} <= {*known[key]}, f"{key} of a point must have a place"
-            assert on_axis <= found
-    elif given.grids:
-        assert all(given.point.get("row", "row") in grid.axes for grid in given.grids.values())
-    if given.claims is not None:
-        assert given.table is not None
-        for metric in given.claims.scores.values():
-            assert metric in RULES or metric.partition(".")[0] in TASKS
+        labels = {axis: [value.label for value in values] for axis, values in grid.axes.items()}
+        assert all(len({*names}) == len(names) for names in labels.values())
+        for part in grid.without:
+            assert all({*names} & {*labels[axis]} for axis, names in part.items())
+        for value in (value for values in grid.axes.values() for value in values if value.joins):
+            assert len(value.joins) > 1 and not value.overrides and not any(part.joins for part in value.joins)
+        if isinstance(given, Figure):
+            known = {"panel": given.panels, "group": given.groups, "x": given.ticks}
+            for key, axis in given.point.items():
+                assert {*labels[axis]} - {""} <= {*known[key]}, f"{key} of a point must have a place"
+    for metric in given.scores.values():
+        assert metric in RULES or metric.partition(".")[0] in TASKS
 
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_at_teaching_size_it_takes_an_hour_of_two_cores(name: str) -> None:
-    given = specification.read(name)
+    given = catalogue.EXHIBITS[name]
     runs, seconds = planning.cost(given, Reproduction(figure=name))
     assert seconds <= 2 * 3600
     assert runs <= 60
@@ -252,7 +241,7 @@ def test_all_its_runs_can_be_composed(
         (tmp_path / file).write_text("not empty\n")
     keys: dict[str, Any] = {"figure": name, "budget": size, "vectors": "v.txt", "nli": {"path": "n.tsv"}}
     passed = GIVEN.get(name.split("/")[0], []) if size == "paper" else []
-    runs = plan(specification.read(name), Reproduction(**keys), passed)
+    runs = plan(catalogue.EXHIBITS[name], Reproduction(**keys), passed)
     assert len({(run.name, run.pooling) for run in runs}) == len(runs) > 0
 
 
@@ -268,7 +257,7 @@ def test_all_its_runs_can_be_composed(
     ],
 )
 def test_names_that_people_write(given: str, found: str) -> None:
-    assert specification.find(given) == found
+    assert catalogue.find(given).id == found
 
 
 @pytest.mark.parametrize(
@@ -299,15 +288,15 @@ def test_refusals_are_a_line_each(arguments: list[str], line: str) -> None:
     assert len(str(refusal.value).splitlines()) == 1
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     with pytest.raises(UserError) as refusal:
         settings.read(["figur=1", "jobs=none", "run_dir=x"])
     assert len(str(refusal.value).splitlines()) == 3
 
 
-def test_an_unknown_figure_is_told_with_the_nearest_one() -> None:
+def test_an_unknown_figure_is_reported_with_the_nearest_one() -> None:
     with pytest.raises(UserError, match=r"figure=declutr/2d: no such figure or table\. Did you mean declutr/2"):
-        specification.find("declutr/2d")
+        catalogue.find("declutr/2d")
 
 
 def test_other_keys_go_to_the_runs() -> None:

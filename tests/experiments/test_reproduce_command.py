@@ -1,4 +1,4 @@
-"""The whole way: runs trained, reused, resumed, judged and drawn; what fails is told and the rest goes on."""
+"""The whole command: runs trained, reused, resumed, evaluated and drawn; failures are reported."""
 
 from __future__ import annotations
 
@@ -12,44 +12,41 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analysis.figures.claims import greater
+from analysis.figures.exhibits import Ensemble, Figure, Grid, Value
+from analysis.figures.scores import Mark
+from analysis.figures.verdicts import Claim
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import side_by_side
 from experiments.pool import Failure, Job
 from experiments.progress import Display
-from experiments.reproduction import command, judged, planning, settings, specification
+from experiments.reproduction import command, planning, results, settings
 from experiments.reproduction.planning import Run
 from experiments.reproduction.work import Work
 from tests.experiments import tiny
 from tests.experiments.test_reproduce_scores import finished, record
 
-FIGURE = """
-# A figure of two runs, and of a third that cannot be trained.
-figure:
-  id: some/fig
-  title: "Two temperatures"
-  kind: line
-  x: tau
-  y: averaged score, %
-  groups: [bundled]
-  ticks: ["0.05", "0.5", "long"]
-  printed: [{group: bundled, x: "0.5", score: 50.0}]
-  statements:
-    - {id: a, says: "warmer is worse", section: "1", check: {kind: greater, left: {x: "0.05"}, right: {x: "0.5"}}}
-cannot: ["The rest of it."]
-base: [objective=contrastive_only]
-axes:
-  model: {bundled: [encoder=bundled]}
-  tau:
-    0.05: [objective.temperature=0.05]
-    0.5: [objective.temperature=0.5]
-    long: [budget.max_span=900]
-grids:
-  teaching: {axes: {model: [bundled], tau: [0.05, 0.5]}, seeds: [1], flops: 1.0e+8}
-  paper: {axes: {model: [bundled], tau: [0.05, 0.5, long]}, seeds: [1], flops: 1.0e+8}
-point: {group: model, x: tau}
-scores: {senteval: {"": declutr_downstream_dev}}
-"""
+TAUS = (Value("0.05", ["objective.temperature=0.05"]), Value("0.5", ["objective.temperature=0.5"]))
+BUNDLED = Value("bundled", ["encoder=bundled"])
+# Two runs, and a third one that cannot be trained.
+FIGURE = Figure(
+    id="some/fig",
+    title="Two temperatures",
+    kind="line",
+    x="tau",
+    y="averaged score, %",
+    groups=["bundled"],
+    ticks=["0.05", "0.5", "long"],
+    point={"group": "model", "x": "tau"},
+    printed=[Mark("", "bundled", "0.5", 50.0)],
+    claims=[Claim("a", "warmer is worse", "1", lambda scores: greater(scores(x="0.05"), scores(x="0.5")))],
+    departures=["The rest of it."],
+    base=["objective=contrastive_only"],
+    teaching=Grid({"model": [BUNDLED], "tau": TAUS}, flops=1.0e8),
+    paper=Grid({"model": [BUNDLED], "tau": [*TAUS, Value("long", ["budget.max_span=900"])]}, flops=1.0e8),
+    scores={"": "declutr_downstream_dev"},
+)
 
 
 @pytest.fixture
@@ -71,7 +68,7 @@ def planned(folder: Path, **keys: Any) -> list[planning.Run]:
     left_out = ("encoder=", "evaluation=", "budget.max_span=", "budget.steps=")
     passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
     asked = settings.Reproduction(figure="some/fig", **keys)
-    return planning.plan(specification.read("some/fig"), asked, [*passed, "budget.steps=6"])
+    return planning.plan(FIGURE, asked, [*passed, "budget.steps=6"])
 
 
 def test_a_dry_run_lists_runs_time_and_state_and_does_nothing(
@@ -83,8 +80,8 @@ def test_a_dry_run_lists_runs_time_and_state_and_does_nothing(
     assert first.name in shown
     assert second.name in shown
     assert "2 in runs: 2 missing" in shown
-    assert "not here     The rest of it." in shown
-    assert "quick judgement on held-out text" in shown
+    assert "departure   The rest of it." in shown
+    assert "quick evaluation on held-out text" in shown
     assert not (figure / "runs").exists()
     assert not (figure / "out").exists()
 
@@ -110,13 +107,13 @@ def test_where_no_run_ends_there_is_one_line_and_no_picture(
     monkeypatch.setattr(
         side_by_side, "run_jobs", lambda jobs, **_: {job.name: Failure("it broke", 1) for job in jobs}
     )
-    with pytest.raises(UserError, match="None of the 2 runs is finished and judged: there is nothing to draw"):
+    with pytest.raises(UserError, match="None of the 2 runs is finished and evaluated: there is nothing to draw"):
         reproduce(figure)
     assert capsys.readouterr().out.count(": it broke") == 2
     assert not (figure / "out").exists()
 
 
-def test_a_stop_says_that_the_same_command_goes_on(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_of_a_stop_names_the_way_to_continue(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(jobs: object, **settings: object) -> dict[str, Failure]:
         raise KeyboardInterrupt
 
@@ -130,7 +127,7 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     (figure / "senteval").mkdir()
     asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
     work = Work(
-        specification.read("some/fig"),
+        FIGURE,
         asked,
         ["device=cpu", "dev_batches=2"],
         [run],
@@ -165,7 +162,7 @@ def test_what_is_not_as_in_the_paper_stands_beside_the_picture(figure: Path) -> 
     assert "Not as in the paper: The rest of it." in (figure / "out" / "some-fig.md").read_text()
 
 
-def test_the_note_counts_the_runs_that_are_judged(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_note_counts_the_runs_that_are_evaluated(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = planned(figure)
     finished(figure / "runs", first, 50.0, {"TREC": record(80.0)})
     finished(figure / "runs", second, 50.0)
@@ -176,11 +173,11 @@ def test_the_note_counts_the_runs_that_are_judged(figure: Path, monkeypatch: pyt
     assert reproduce(figure, "data=senteval") == 1
     text = (figure / "out" / "some-fig.md").read_text()
     assert "1 runs at teaching sizes" in text
-    assert "1 of 2 runs are finished but not judged on all tasks." in text
+    assert "1 of 2 runs are finished but not evaluated on all tasks." in text
 
 
 def test_the_treebank_is_for_tables_of_trees(figure: Path) -> None:
-    assert settings.read(["figure=gensen/table5", "data=treebank"])[0].data == "treebank"
+    assert settings.read(["figure=some/fig", "data=treebank"])[0].data == "treebank"
     with pytest.raises(
         UserError, match=r"^data=treebank: some/fig is not of trees; data=<folder> names its data\.$"
     ):
@@ -188,12 +185,9 @@ def test_the_treebank_is_for_tables_of_trees(figure: Path) -> None:
 
 
 def test_an_ensemble_is_of_the_best_on_the_figures_tasks(figure: Path) -> None:
-    """Whatever else its candidates were judged on, and whichever were the best before."""
-    given = replace(
-        specification.read("some/fig"),
-        scores=specification.Scores(tasks=("TREC", "SST2")),
-        ensemble={"group": "both", "by": "task", "of": ["D", "R"]},
-    )
+    """Whatever else its candidates were evaluated on, and whichever were the best before."""
+    wanted = Ensemble("both", "task", ["D", "R"])
+    given = replace(FIGURE, tasks=["TREC", "SST2"], ensemble=wanted)
 
     def of(run: Run, **dev: float) -> None:
         shutil.rmtree(figure / "runs" / run.name, ignore_errors=True)
@@ -208,26 +202,26 @@ def test_an_ensemble_is_of_the_best_on_the_figures_tasks(figure: Path) -> None:
     work = Work(given, asked, [], runs, Path("senteval"), 1, Display())
 
     def members() -> list[str]:
-        result = command._ensembles(work, judged.collect(runs, Path("runs"), "default"))[1]
+        result = command._ensembles(work, wanted, results.collect(runs, Path("runs"), "default"))[1]
         assert [*result.tasks] == ["TREC"]
         return [member["name"] for member in result.model["members"]]
 
     of(runs[0], TREC=80.0, SST2=90.0, CR=99.0)
-    of(runs[1], TREC=81.0, CR=50.0)  # of another figure; its judgement was stopped before SST2
+    of(runs[1], TREC=81.0, CR=50.0)  # of another figure; its evaluation was stopped before SST2
     of(runs[2], TREC=70.0, SST2=70.0)
     assert members() == ["D2", "R1"]
     of(runs[0], TREC=82.0, SST2=90.0)
     assert members() == ["D1", "R1"]
 
 
-def test_a_run_that_is_judged_by_several_poolings_is_one_job(
+def test_a_run_that_is_evaluated_with_several_poolings_is_one_job(
     figure: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, _ = planned(figure)
     (figure / "senteval").mkdir()
     both = [own, replace(own, pooling="cls", flops=0.0)]
     asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
-    work = Work(specification.read("some/fig"), asked, [], both, Path("senteval"), 1, Display())
+    work = Work(FIGURE, asked, [], both, Path("senteval"), 1, Display())
     jobs: list[Job] = []
 
     def keep(given: list[Job], **settings: object) -> dict[str, Failure]:
@@ -235,20 +229,20 @@ def test_a_run_that_is_judged_by_several_poolings_is_one_job(
         return {}
 
     monkeypatch.setattr(side_by_side, "bring_to_end", keep)
-    assert command._train_and_judge(work) == {}
+    assert command._train_and_evaluate(work) == {}
     [job] = jobs
-    training, *judging = [arguments or [] for arguments in (command() for command in job.commands)]
+    training, *evaluations = [arguments or [] for arguments in (command() for command in job.commands)]
     assert training[0] == side_by_side.TRAIN
-    assert job.weight == planning.core_seconds(both, planning.grid_of(work.specification, asked))
-    outs = [{text for text in arguments if text.startswith(("out=", "pooling="))} for arguments in judging]
+    assert job.weight == planning.core_seconds(both, work.grid)
+    outs = [{text for text in arguments if text.startswith(("out=", "pooling="))} for arguments in evaluations]
     assert outs == [{f"out=runs/{own.name}"}, {f"out=runs/{own.name}/senteval-default-cls", "pooling=cls"}]
 
 
 @pytest.mark.slow
-def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_told(
+def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_reported(
     figure: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # One of three cannot be trained: it is told, and the figure is drawn of the others.
+    # One of three cannot be trained: it is reported, and the figure is drawn of the others.
     assert reproduce(figure, "grid=paper", "jobs=2") == 1
     shown = capsys.readouterr().out
     bad = next(run for run in planned(figure, grid="paper") if run.labels["tau"] == "long")
@@ -258,7 +252,7 @@ def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_told(
     text = (out / "some-fig.md").read_text()
     assert "1 of 3 runs are missing" in text
     assert "teaching sizes, not the paper's" in text
-    assert "quick judgement, not SentEval" in text
+    assert "quick evaluation, not SentEval" in text
     assert "Not as in the paper: The rest of it." in text
     points = list(csv.DictReader((out / "some-fig.csv").open()))
     assert [(point["source"], point["x"], point["run"]) for point in points] == [

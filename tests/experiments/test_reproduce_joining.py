@@ -1,9 +1,8 @@
-"""Rows that join encoders: what is planned, trained once, joined when it is there, judged and told."""
+"""Rows that join encoders: planning, training each once, joining, evaluation and reports."""
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,15 @@ import pytest
 import yaml
 
 import encoders
+from analysis.figures import catalogue
+from analysis.figures.exhibits import VECTORS, Grid, Table, Value
 from data.errors import UserError
 from encoders.concatenated import Concatenated
 from experiments import compose, side_by_side
 from experiments.pool import Failure
-from experiments.reproduction import command, joining, judged, planning, settings, specification
+from experiments.reproduction import command, joining, planning, results, settings
 from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction
-from experiments.reproduction.specification import Grid, Specification, Value
 from tests.encoders.bilstms import tiny as bilstm
 from tests.experiments import tiny
 from tests.experiments.test_reproduce import flat, small, wanted
@@ -27,22 +27,16 @@ from tests.experiments.test_reproduce_scores import finished, record
 
 pytestmark = pytest.mark.usefixtures("in_a_small_folder")
 
-ROWS = {
-    "a": Value("a", ("objective.a=1",)),
-    "b": Value("b", ("objective.b=1",)),
-    "c": Value("c", ("objective.c=1",)),
-    "ab": Value("ab", joins=("a", "b")),
-    "bc": Value("bc", joins=("b", "c")),
-}
 
-
-def table(*rows: str, **changes: Any) -> Specification:
-    grid = Grid({"row": rows}, seeds=(1, 2), flops=1e12, judged=10.0)
-    return small(axes={"row": ROWS}, grids={"teaching": grid, "paper": grid}, **changes)
+def table(*rows: str, b: str = "objective.b=1") -> Table:
+    """A table of rows "a", "b", "c" and such as join two of them."""
+    single = {"a": Value("a", ["objective.a=1"]), "b": Value("b", [b]), "c": Value("c", ["objective.c=1"])}
+    values = [single.get(row) or Value(row, joins=[single[part] for part in row]) for row in rows]
+    return small(Grid({"row": values}, seeds=(1, 2), flops=1e12, evaluation=10.0))
 
 
 def shown(runs: list[planning.Run]) -> list[tuple[str, int, bool]]:
-    return [(run.labels["row"], run.seed, run.judged) for run in runs]
+    return [(run.labels["row"], run.seed, run.evaluated) for run in runs]
 
 
 def test_what_several_rows_join_is_trained_once() -> None:
@@ -81,12 +75,11 @@ def test_what_a_row_joins_may_be_asked_for_by_itself() -> None:
 
 def test_two_that_are_the_same_are_one() -> None:
     """As encoders of different widths are with encoder=."""
-    rows = ROWS | {"b": Value("b", ROWS["a"].overrides)}
-    [run] = plan(replace(table("ab"), axes={"row": rows}), wanted(seeds=(1,)), check=flat)
-    assert (run.labels, run.members, run.judged) == ({"row": "ab"}, (), True)
+    [run] = plan(table("ab", b="objective.a=1"), wanted(seeds=(1,)), check=flat)
+    assert (run.labels, run.members, run.evaluated) == ({"row": "ab"}, (), True)
 
 
-def test_each_is_a_row_where_nothing_can_judge_them_together() -> None:
+def test_each_is_a_row_where_they_cannot_be_evaluated_together() -> None:
     runs = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat, joined=False)
     assert shown(runs) == [("a", 1, True), ("b", 1, True), ("c", 1, True)]
 
@@ -97,38 +90,18 @@ def test_what_is_set_by_a_joined_encoder_is_the_figures_own() -> None:
 
 
 def test_a_row_waits_for_the_files_of_all_that_it_joins() -> None:
-    rows = ROWS | {"b": Value("b", (f"encoder.vectors={planning.VECTORS}",))}
-    given = replace(table("ab", "c"), axes={"row": rows})
+    given = table("ab", "c", b=f"encoder.vectors={VECTORS}")
     assert shown(plan(given, wanted(seeds=(1,)), check=flat)) == [("c", 1, True)]
     assert planning.left_out(given, wanted()) == ["ab: needs vectors=<file of word vectors>"]
 
 
-@pytest.mark.parametrize(
-    ("joins", "line"),
-    [
-        ("{joins: [a, d]}", "some/fig.yaml: x joins d, which row does not train."),
-        ("{joins: [a, y]}", "some/fig.yaml: x joins y, which row does not train."),
-        ("{joins: [a]}", "some/fig.yaml: x must have joins alone, of two or more labels."),
-        ("{joins: [a, b], set: [seed=1]}", "some/fig.yaml: x must have joins alone, of two or more labels."),
-    ],
-)
-def test_joins_of_a_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joins: str, line: str) -> None:
-    (tmp_path / "some").mkdir()
-    values = f"{{a: [], b: [], x: {joins}, y: {{joins: [a, b]}}}}"
-    (tmp_path / "some" / "fig.yaml").write_text(f"table: {{title: t, paper: gensen}}\naxes: {{row: {values}}}\n")
-    monkeypatch.setattr(specification, "FOLDER", tmp_path)
-    with pytest.raises(UserError) as told:
-        specification.read("some/fig")
-    assert str(told.value).endswith(line)
-
-
 @pytest.mark.parametrize(("size", "widths"), [("paper", (750, 1024, 1500)), ("teaching", (128, 192, 256))])
-def test_gensens_rows_join_what_its_section_9_says(size: Any, widths: tuple[int, int, int]) -> None:
+def test_gensens_rows_join_as_in_its_section_9(size: Any, widths: tuple[int, int, int]) -> None:
     """Tasks, units a direction, directions and layers of both encoders."""
     small, large, forward = widths
     given = ["corpus.path=.", "objective.parse.gold=.", "objective.nli.path=."] if size == "paper" else []
     asked = Reproduction(figure="gensen/table2", budget=size, seeds=(1,))
-    runs = plan(specification.read("gensen/table2"), asked, given)
+    runs = plan(catalogue.EXHIBITS["gensen/table2"], asked, given)
     made = {}
     for run in runs:
         if not run.members:
@@ -136,7 +109,9 @@ def test_gensens_rows_join_what_its_section_9_says(size: Any, widths: tuple[int,
             encoder = config["encoder"]
             shape = encoder["hidden"], 2 if encoder["bidirectional"] else 1, encoder["layers"]
             made[run.name] = (frozenset(config["objective"]["tasks"]), *shape)
-    rows = {run.labels["row"]: [made[name] for name in run.members or (run.name,)] for run in runs if run.judged}
+    rows = {
+        run.labels["row"]: [made[name] for name in run.members or (run.name,)] for run in runs if run.evaluated
+    }
     translation = frozenset({"stn", "fr", "de"})
     inference, previous = translation | {"nli"}, translation | {"nli", "stp"}
     assert rows == {
@@ -155,8 +130,8 @@ def test_gensens_other_tables_are_of_the_same_runs(number: int) -> None:
     """Tables 3 and 5 join nothing (section 9)."""
 
     def names(table: str) -> dict[str, bool]:
-        runs = plan(specification.read(table), Reproduction(figure=table, seeds=(1,)))
-        assert all(run.members for run in runs if run.judged) == (table not in ("gensen/table2", *apart))
+        runs = plan(catalogue.EXHIBITS[table], Reproduction(figure=table, seeds=(1,)))
+        assert all(run.members for run in runs if run.evaluated) == (table not in ("gensen/table2", *apart))
         return {run.name: bool(run.members) for run in runs}
 
     apart = ("gensen/table3", "gensen/table5")
@@ -177,7 +152,7 @@ def run_folder(folder: Path, name: str, scale: float = 1.0, **shape: Any) -> Pat
     return path
 
 
-def test_joined_encoders_are_a_folder_that_is_judged_as_a_runs_is(tmp_path: Path) -> None:
+def test_joined_encoders_are_a_folder_that_is_evaluated_as_a_runs_is(tmp_path: Path) -> None:
     members = [run_folder(tmp_path, "one"), run_folder(tmp_path, "two", hidden=3)]
     folder = tmp_path / "both"
     joining.join(folder, members)
@@ -208,7 +183,7 @@ def test_joined_encoders_are_a_folder_that_is_judged_as_a_runs_is(tmp_path: Path
     assert not np.array_equal(encoders.load(folder / "encoder").encode(texts), expected)
 
 
-def test_what_cannot_be_joined_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_joined_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a line of its own: the other runs go on."""
     member = run_folder(tmp_path, "one")
 
@@ -220,7 +195,7 @@ def test_what_cannot_be_joined_is_told(tmp_path: Path, monkeypatch: pytest.Monke
         joining.join(tmp_path / "both", [member, run_folder(tmp_path, "two")])
 
 
-def test_an_encoder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_encoder_is_reported(tmp_path: Path) -> None:
     member = run_folder(tmp_path, "one")
     (tmp_path / "two").mkdir()
     with pytest.raises(UserError, match=r"^It joins the encoder of two, which is not finished\.$"):
@@ -228,40 +203,33 @@ def test_an_encoder_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "both").exists()
 
 
-def test_what_was_made_up_for_one_encoder_is_told_of_both(tmp_path: Path) -> None:
+def test_what_one_encoder_learned_from_synthetic_text_is_reported_of_both(tmp_path: Path) -> None:
     a, b, ab, c, bc = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat)
     for run, synthetic in ((a, "fr, de"), (b, "de, nli"), (c, "")):
         finished(tmp_path, run, 10.0, synthetic=synthetic)
     finished(tmp_path, ab, 0.0, {"TREC": record(80.0)})
-    found = judged.collect([a, b, ab, c, bc], tmp_path, "default")
+    found = results.collect([a, b, ab, c, bc], tmp_path, "default")
     assert [*found.facts] == [ab]
-    assert judged.made_up(found.facts[ab]) == "fr, de, nli"
+    assert results.synthetic(found.facts[ab]) == "fr, de, nli"
     assert found.quick == {}
     assert [*found.senteval] == [ab]
-    line = judged.sizes(found, "teaching", [*found.facts])
+    line = results.sizes(found, "teaching", [*found.facts])
     assert line.startswith("2 runs at teaching sizes")
 
 
 # The whole way
 
-FIGURE = """
-table:
-  title: "Joined"
-  paper: gensen
-  kind: command
-  command: [analysis.neighbours, "--sentences", "{data}", "--query", "a b"]
-  needs: "a file of sentences, one a line"
-base: [objective=contrastive_only]
-axes:
-  row:
-    warm: [objective.temperature=0.5]
-    cold: [objective.temperature=0.05]
-    both: {joins: [warm, cold]}
-grids:
-  teaching: {axes: {row: [both]}, seeds: [1], flops: 1.0e+8}
-point: {row: row}
-scores: {tasks: [TREC]}
-"""
+WARM, COLD = Value("warm", ["objective.temperature=0.5"]), Value("cold", ["objective.temperature=0.05"])
+FIGURE = Table(
+    id="some/fig",
+    title="Joined",
+    printed_paper="gensen",
+    command=["analysis.neighbours", "--sentences", "{data}", "--query", "a b"],
+    needs="a file of sentences, one a line",
+    base=["objective=contrastive_only"],
+    teaching=Grid({"row": [Value("both", joins=[WARM, COLD])]}, flops=1.0e8),
+    tasks=["TREC"],
+)
 
 
 @pytest.fixture
@@ -278,7 +246,7 @@ def reproduce(folder: Path, *more: str) -> int:
     return command.reproduce(*settings.read(asked))
 
 
-def test_a_row_whose_encoder_failed_is_told(
+def test_a_row_whose_encoder_failed_is_reported(
     figure: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(jobs: list[Any], **_: Any) -> dict[str, Failure]:
@@ -291,15 +259,15 @@ def test_a_row_whose_encoder_failed_is_told(
     monkeypatch.setattr(side_by_side, "run_jobs", broken)
     with pytest.raises(UserError, match="None of the 1 encoders is there: there is nothing to tabulate"):
         reproduce(figure, "data=sentences.txt")
-    told = capsys.readouterr().out
-    assert "2 in runs: 2 missing" in told
-    assert "joined      1 of two or more of these" in told
-    assert told.count(": it broke") == 1
-    assert told.count("a part is missing") == 1
+    shown_text = capsys.readouterr().out
+    assert "2 in runs: 2 missing" in shown_text
+    assert "joined      1 of two or more of these" in shown_text
+    assert shown_text.count(": it broke") == 1
+    assert shown_text.count("a part is missing") == 1
 
 
 @pytest.mark.slow
-def test_encoders_are_trained_joined_and_judged(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_encoders_are_trained_joined_and_evaluated(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert reproduce(figure, "data=sentences.txt", "jobs=2") == 0
     [joined] = (figure / "runs").glob("joined-*")
     text = (figure / "out" / "some-fig.md").read_text()

@@ -1,4 +1,4 @@
-"""What the papers' figures and tables train, as their YAMLs plan it."""
+"""Plans of the papers' figures and tables."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ from typing import Any
 
 import pytest
 
+from analysis.figures import catalogue
+from analysis.figures.exhibits import Exhibit
 from data.errors import UserError
 from experiments import compose, signatures
-from experiments.reproduction import specification
 from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction
-from experiments.reproduction.specification import Specification
 from tests.tiny import TinyEncoder
 
 pytestmark = pytest.mark.usefixtures("in_a_small_folder")
 
-TRAINED = [name for name in specification.names() if specification.read(name).grids]
+TRAINED = [name for name in catalogue.names() if catalogue.EXHIBITS[name].grids]
 
 
-def only(name: str, budget: Any, **axes: Any) -> Specification:
+def only(name: str, budget: Any, **axes: Any) -> Exhibit:
     """The figure or table with these values of these axes, and one seed."""
-    given = specification.read(name)
+    given = catalogue.EXHIBITS[name]
     grid = given.grids[budget]
-    chosen = {axis: tuple(map(str, values)) for axis, values in axes.items()}
-    return replace(given, grids={budget: replace(grid, axes={**grid.axes, **chosen}, seeds=(1,))})
+    chosen = {
+        axis: [value for value in grid.axes[axis] if value.label in map(str, labels)]
+        for axis, labels in axes.items()
+    }
+    changes: dict[str, Any] = {budget: replace(grid, axes={**grid.axes, **chosen}, seeds=(1,))}
+    return replace(given, **changes)
 
 
 @pytest.mark.parametrize(("task", "k", "row"), [("R", 2, "R(2)"), ("MT", 2, "MT(3)")])
@@ -43,7 +47,7 @@ def test_conssents_tables_and_figures_share_their_runs(task: str, k: int, row: s
     assert one.name == other.name
 
 
-def test_the_language_model_is_trained_as_its_preset_says() -> None:
+def test_the_language_model_is_trained_as_its_preset() -> None:
     [run] = plan(
         only("conssent/table2", "paper", row=["LangMod"]), Reproduction(figure="conssent/table2", budget="paper")
     )
@@ -69,7 +73,7 @@ MANY = ("conssent/fig2", "conssent/fig3")  # rows, which take long to compose
 )
 def test_all_values_of_the_paper_at_our_size(name: str) -> None:
     """``grid=paper`` has the paper's rows; their encoders stay small."""
-    given = specification.read(name)
+    given = catalogue.EXHIBITS[name]
     sizes = {}
     for grid in ("teaching", "paper"):
         runs = plan(given, Reproduction(figure=name, grid=grid, seeds=(1,)))
@@ -89,8 +93,8 @@ def test_every_run_of_figure_3_is_one_epoch(name: str) -> None:
     assert lengths == [(0.1, 1.0), (1.0, 1.0)] * 2
 
 
-def test_table_4_judges_one_run_by_each_pooling_after_equal_tokens() -> None:
-    given = specification.read("declutr/table4")
+def test_table_4_evaluates_one_run_with_each_pooling_after_equal_tokens() -> None:
+    given = catalogue.EXHIBITS["declutr/table4"]
     asked = Reproduction(figure="declutr/table4", seeds=(1,))
     runs = [run for run in plan(given, asked) if run.labels["row"] != "word vectors"]
     poolings: dict[str, list[str]] = {}
@@ -117,7 +121,7 @@ def test_transformers_learn_inference_as_sentence_bert_does() -> None:
 @pytest.mark.parametrize("name", ["declutr/3", "declutr_v1/s1a", "declutr/table2"])
 def test_a_papers_corpus_is_all_trained_on(name: str) -> None:
     """But for what the losses on held-out text need."""
-    given = specification.read(name)
+    given = catalogue.EXHIBITS[name]
     config = compose.check([*given.base, *given.grids["paper"].base, "objective=declutr"])
     assert config["names"]["corpus"] == "openwebtext"
     assert 0 < config["corpus"]["dev_fraction"] <= 1e-3
@@ -126,12 +130,14 @@ def test_a_papers_corpus_is_all_trained_on(name: str) -> None:
 @pytest.mark.parametrize(("size", "documents"), [("teaching", 16), ("teaching", 6), ("paper", 16)])
 def test_one_and_two_anchors_see_equal_spans_in_equal_effective_batches(size: Any, documents: int) -> None:
     """Section 5.2 of DeCLUTR, on the configurations that the runs are really given."""
-    given = specification.read("declutr/2a")
-    narrow = {"P": ("1", "4"), "tau": ("0.05",), "model": given.grids[size].axes["model"][:1]}
-    grid = replace(given.grids[size], axes={**given.grids[size].axes, **narrow}, without=(), seeds=(1,))
+    given = catalogue.EXHIBITS["declutr/2a"]
+    axes = given.grids[size].axes
+    narrow = {"P": [axes["P"][0], axes["P"][2]], "tau": axes["tau"][-1:], "model": axes["model"][:1]}
+    grid = replace(given.grids[size], axes={**axes, **narrow}, without=(), seeds=(1,))
+    changes: dict[str, Any] = {size: grid}
     asked = Reproduction(figure="declutr/2a", budget=size)
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for run in plan(replace(given, grids={size: grid}), asked, [f"budget.documents={documents}"]):
+    for run in plan(replace(given, **changes), asked, [f"budget.documents={documents}"]):
         config = compose.check(list(run.overrides))
         found.setdefault((run.labels["P"], run.labels["lr"]), {})[run.labels["A"]] = config
     for configs in found.values():
@@ -156,8 +162,8 @@ def test_one_and_two_anchors_see_equal_spans_in_equal_effective_batches(size: An
 @pytest.mark.parametrize("size", ["teaching", "paper"])
 def test_the_seven_objectives_are_optimised_alike(size: Any) -> None:
     """Each brings an optimiser of its own, which would decide the comparison."""
-    grid = specification.read("suite/objectives").grids[size]
-    rows = [row for row in grid.axes["row"] if row != "the start"]
+    grid = catalogue.EXHIBITS["suite/objectives"].grids[size]
+    rows = [row.label for row in grid.axes["row"] if row.label != "the start"]
     runs = plan(only("suite/objectives", size, row=rows), Reproduction(figure="suite/objectives", budget=size))
     configs = [compose.check(list(run.overrides)) for run in runs]
     assert len({config["names"]["objective"] for config in configs}) == len(rows) == 7

@@ -11,21 +11,18 @@ from typing import Any
 
 import pytest
 
-from analysis.figures import verdicts
-from analysis.figures.reproduction import Point, figure_from
+from analysis.figures import catalogue
+from analysis.figures.claims import greater
+from analysis.figures.exhibits import Figure, Grid, PrintedRows, Table, Value
+from analysis.figures.scores import Point
+from analysis.figures.verdicts import Claim, decide
 from analysis.senteval.rendering import as_markdown
 from data.errors import UserError
 from encoders import BUNDLED
 from encoders.offline import CHECKPOINTS
-from experiments.reproduction import judged, specification, tables
+from experiments.reproduction import results, tables
 from experiments.reproduction.planning import Run
-from experiments.reproduction.specification import Marks, Scores, Specification, Table
 from experiments.side_by_side import results_folder
-
-FIGURE = {
-    "id": "some/fig", "title": "t", "kind": "line", "x": "k", "y": "accuracy, %",
-    "panels": ["TREC"], "groups": ["D", "R"], "ticks": ["1", "2"],
-}  # fmt: skip
 
 
 def record(score: float, **changes: Any) -> dict[str, Any]:
@@ -58,7 +55,7 @@ def finished(
 @pytest.fixture
 def planned() -> list[Run]:
     return [
-        Run({"task": group, "k": x, "lr": lr}, seed, (), 1.0, f"{group}{x}{lr}{seed}")
+        Run({"task": group, "row": group, "k": x, "lr": lr}, seed, (), 1.0, f"{group}{x}{lr}{seed}")
         for group in "DR"
         for x in "12"
         for lr in ("low", "high")
@@ -66,29 +63,30 @@ def planned() -> list[Run]:
     ]
 
 
-def figure(**scores: Any) -> Specification:
-    return Specification(
-        "some/fig", figure_from(FIGURE), None, (), {}, {}, {"group": "task", "x": "k"}, Scores(**scores),
-        Marks("conssent", {"ConsSent-D(5)": {"group": "D", "x": "1"}}), None, (),
+def figure(panel: str = "TREC", metric: str = "TREC.test") -> Figure:
+    return Figure(
+        id="some/fig", title="t", kind="line", x="k", y="accuracy, %", panels=["TREC"], groups=["D", "R"],
+        ticks=["1", "2"], point={"group": "task", "x": "k"}, scores={panel: metric},
+        printed_rows=PrintedRows("conssent", {"ConsSent-D(5)": {"group": "D", "x": "1"}}),
     )  # fmt: skip
 
 
 def test_quick_scores_say_so_and_stand_beside_nothing_printed(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned[:3]:
         finished(tmp_path, run, 10.0 + run.seed)
-    found = judged.collect(planned, tmp_path, None)
+    found = results.collect(planned, tmp_path, None)
     assert [run.name for run in found.facts] == ["D1low1", "D1low2", "D1high1"]
-    shown, points, [note] = judged.shown(figure(senteval={"TREC": "TREC.test"}), found, {}, senteval=False)
-    assert shown.y == "recall@1 on held-out text, % (quick judgement, not SentEval)"
+    shown, points, [note] = results.quick_points(figure(), found)
+    assert shown.y == "recall@1 on held-out text, % (quick evaluation, not SentEval)"
     assert shown.printed == ()
     assert "there is no SentEval data here" in note
-    assert judged.stands_in(figure(), found, senteval=False) == shown.y
+    assert results.stands_in(figure(), found, senteval=False) == shown.y
     assert [(one.group, one.x, one.seed, one.score, one.setting, one.run) for one in points] == [
         ("D", "1", 1, 11.0, "lr=low", "D1low1"),
         ("D", "1", 2, 12.0, "lr=low", "D1low2"),
         ("D", "1", 1, 11.0, "lr=high", "D1high1"),
     ]
-    line = judged.sizes(found, "teaching", [*found.facts])
+    line = results.sizes(found, "teaching", [*found.facts])
     for part in (
         "3 runs at teaching sizes, not the paper's",
         "weights random, random with word vectors of glove.txt.gz",
@@ -102,24 +100,22 @@ def test_quick_scores_say_so_and_stand_beside_nothing_printed(tmp_path: Path, pl
 def test_complete_scores_of_whole_data_stand_beside_the_printed_ones(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned:
         finished(tmp_path, run, 1.0, {"TREC": record(80.0 + run.seed)})
-    found = judged.collect(planned, tmp_path, "default")
-    given = figure(senteval={"TREC": "TREC.test"})
-    shown, points, notes = judged.shown(given, found, {}, senteval=True)
+    found = results.collect(planned, tmp_path, "default")
+    points, marks, notes = results.senteval_points(figure(), found)
     assert len(points) == len(planned)
     assert {(one.panel, one.score) for one in points} == {("TREC", 81.0), ("TREC", 82.0)}
-    assert [(mark.panel, mark.group, mark.x, mark.score) for mark in shown.printed] == [("TREC", "D", "1", 91.2)]
-    assert shown.y == "accuracy, %"
+    assert [(mark.panel, mark.group, mark.x, mark.score) for mark in marks] == [("TREC", "D", "1", 91.2)]
     assert notes == ["Scores: TREC.test, SentEval, protocol default."]
 
 
 def test_scores_of_other_data_say_so_and_printed_ones_are_left_out(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned[:2]:
         finished(tmp_path, run, 1.0, {"TREC": record(80.0, n_train=100)})
-    found = judged.collect(planned, tmp_path, "default")
-    shown, _, notes = judged.shown(figure(senteval={"TREC": "TREC.test"}), found, {}, senteval=True)
-    assert shown.printed == ()
+    found = results.collect(planned, tmp_path, "default")
+    _, marks, notes = results.senteval_points(figure(), found)
+    assert marks == []
     assert notes[0] == "Scores: TREC.test (not comparable), SentEval, protocol default."
-    assert any("may not stand beside the printed values" in note for note in notes)
+    assert any("is not comparable with printed values" in note for note in notes)
 
 
 def test_an_average_is_over_the_tasks_that_all_have(tmp_path: Path, planned: list[Run]) -> None:
@@ -127,35 +123,34 @@ def test_an_average_is_over_the_tasks_that_all_have(tmp_path: Path, planned: lis
     cr = record(60.0, kind="nested", n_train=3775, n_test=3775)
     finished(tmp_path, first, 1.0, {"TREC": record(80.0), "CR": cr})
     finished(tmp_path, second, 1.0, {"TREC": record(90.0)})
-    found = judged.collect(planned, tmp_path, "default")
-    shown, points, notes = judged.shown(figure(senteval={"": "declutr_downstream"}), found, {}, senteval=True)
+    found = results.collect(planned, tmp_path, "default")
+    given = figure("", "declutr_downstream")
+    points, marks, notes = results.senteval_points(given, found)
     assert [one.score for one in points] == [80.0, 90.0]
     assert notes == [
         "Scores: declutr_downstream (1 of 17), SentEval, protocol default.",
-        "declutr_downstream (1 of 17) of printed rows is worked out from their cells over the same tasks.",
+        "declutr_downstream (1 of 17) of printed rows is computed from their cells over the same tasks.",
     ]
-    assert [mark.score for mark in shown.printed] == [91.2]  # ConsSent-D(5)'s TREC
-    by = judged.stands_in(figure(senteval={"": "declutr_downstream"}), found, senteval=True)
-    assert by == "declutr_downstream (1 of 17)"
-    assert not judged.stands_in(figure(senteval={"": "TREC.test"}), found, senteval=True)
+    assert [mark.score for mark in marks] == [91.2]  # ConsSent-D(5)'s TREC
+    assert results.stands_in(given, found, senteval=True) == "declutr_downstream (1 of 17)"
+    assert not results.stands_in(figure(), found, senteval=True)
 
 
 def test_runs_without_a_score_are_not_behind_a_picture(tmp_path: Path, planned: list[Run]) -> None:
-    """One is judged on both tasks, one on the first of them, one for another figure, one not at all."""
+    """One is evaluated on both tasks, one on the first of them, one for another figure, one not at all."""
     given = [{"TREC": record(80.0), "SST2": record(80.0)}, {"TREC": record(80.0)}, {"SST5": record(80.0)}, None]
     for run, tasks in zip(planned, given, strict=False):
         finished(tmp_path, run, 1.0, tasks)
-    found = judged.collect(planned, tmp_path, "default")
-    shown, lacking = judged.scored(found, ("TREC", "SST2", "CR"))
+    found = results.collect(planned, tmp_path, "default")
+    shown, lacking = results.scored(found, ("TREC", "SST2", "CR"))
     assert shown == planned[:2] and lacking == 3
-    assert judged.sizes(found, "teaching", shown).startswith("2 runs at")
-    assert judged.scored(found, ("SST5",)) == ([planned[2]], 3)
+    assert results.sizes(found, "teaching", shown).startswith("2 runs at")
+    assert results.scored(found, ("SST5",)) == ([planned[2]], 3)
 
 
 def test_a_gain_and_a_loss_are_no_small_differences() -> None:
     """Of figure S1a's heads one gains as much as the other loses: neither is marginal."""
-    described = specification.read("declutr_v1/s1a").figure
-    assert described is not None
+    described = catalogue.EXHIBITS["declutr_v1/s1a"]
 
     def outcome(difference: float) -> str:
         gains = (("none", "", 0.0), ("linear", "128", -difference), ("non-linear", "128", difference))
@@ -164,7 +159,7 @@ def test_a_gain_and_a_loss_are_no_small_differences() -> None:
             for group, x, gain in gains
             for seed in range(4)
         ]
-        found = {verdict.statement.id: verdict.outcome for verdict in verdicts.judge(described, points)}
+        found = {verdict.claim.id: verdict.outcome for verdict in decide(described.claims, described.over(points))}
         return found["proj_marginal"]
 
     assert outcome(0.1) == "held"
@@ -172,15 +167,15 @@ def test_a_gain_and_a_loss_are_no_small_differences() -> None:
 
 
 def outcomes(name: str, panel: str, scores: dict[str, float]) -> dict[str, str]:
-    """Of a table's statements, from a score a row that three seeds are close to."""
-    claims = specification.read(name).claims
-    assert claims is not None and panel in claims.scores
+    """Of a table's claims, from a score for each row that three seeds are close to."""
+    table = catalogue.EXHIBITS[name]
+    assert panel in table.scores
     points = [
         Point(panel, row, "", seed, score + 0.01 * (seed * len(row) % 3))
         for row, score in scores.items()
         for seed in (1, 2, 3)
     ]
-    return {verdict.statement.id: verdict.outcome for verdict in verdicts.judge(claims.described, points)}
+    return {verdict.claim.id: verdict.outcome for verdict in decide(table.claims, table.over(points))}
 
 
 def test_what_table_4_states_is_of_every_model() -> None:
@@ -207,16 +202,16 @@ def test_what_is_stated_of_the_seven_objectives() -> None:
     assert outcomes("suite/objectives", "STS12-16 (all)", sts)["simcse_on_sts"] == "held"
 
 
-def table(**changes: Any) -> Specification:
-    given = Table(title="ConsSent, table 2", paper="conssent", tasks=("TREC",))
-    return replace(figure(), figure=None, table=replace(given, **changes), point={"row": "task"})
+def table(**changes: Any) -> Table:
+    known = {"id": "some/table", "title": "ConsSent, table 2", "printed_paper": "conssent", "columns": ["TREC"]}
+    return Table(**known | changes)
 
 
 def test_a_table_has_a_row_of_means_for_each_label_above_the_papers(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned[:2]:
         finished(tmp_path, run, 1.0, {"TREC": record(80.0 + run.seed)})
-    found = judged.collect(planned, tmp_path, "default")
-    grid, notes = tables.senteval_table(table(), found, {})
+    found = results.collect(planned, tmp_path, "default")
+    grid, notes = tables.senteval_table(table(), found)
     assert [(row.name, row.cells["TREC", "test"].text) for row in grid.ours] == [("D", "81.50 ± 0.71")]
     assert "ConsSent-D(5)" in {row.name for row in grid.printed}
     assert notes == []
@@ -229,27 +224,28 @@ def test_a_table_of_other_data_shows_its_rows_alone(tmp_path: Path, planned: lis
     cr = record(70.0, kind="nested", n_train=3775, n_dev=3775, n_test=3775)
     tasks = {"TREC": record(80.0), "CR": cr, "Length": record(60.0, kind="split", n_train=100)}
     finished(tmp_path, planned[0], 1.0, tasks)
-    grid, notes = tables.senteval_table(table(tasks=("Length",)), judged.collect(planned, tmp_path, "default"), {})
+    grid, notes = tables.senteval_table(table(columns=["Length"]), results.collect(planned, tmp_path, "default"))
     assert ("Length", "test") in grid.columns and not grid.printed
-    assert notes == ["The printed rows are left out: no task of the table was judged on SentEval's own data."]
+    assert notes == ["The printed rows are left out: no task of the table was evaluated on SentEval's own data."]
 
 
-def test_what_the_paper_states_of_a_table_is_held_against_its_rows(tmp_path: Path) -> None:
+def test_claims_of_a_table_are_decided_on_its_rows(tmp_path: Path) -> None:
     rows = {"D": [80.0, 81.0, 82.5], "R": [84.0, 85.5, 86.0], "LangMod": [84.5, 85.0, 86.5]}
-    planned = [Run({"task": row}, seed, (), 1.0, f"{row}{seed}") for row in rows for seed in (1, 2, 3)]
+    planned = [Run({"row": row}, seed, (), 1.0, f"{row}{seed}") for row in rows for seed in (1, 2, 3)]
     for run in planned:
-        made_up = {"synthetic": "nli"} if run.labels["task"] == "LangMod" else {}
-        finished(tmp_path, run, 1.0, {"TREC": record(rows[run.labels["task"]][run.seed - 1])}, **made_up)
+        made_up = {"synthetic": "nli"} if run.labels["row"] == "LangMod" else {}
+        finished(tmp_path, run, 1.0, {"TREC": record(rows[run.labels["row"]][run.seed - 1])}, **made_up)
 
-    def statement(name: str, left: str, right: str) -> dict[str, Any]:
-        check = {"kind": "greater", "left": {"panel": "TREC", "group": left}, "right": {"group": right}}
-        return {"id": name, "says": name, "section": "5", "check": check}
+    def claim(name: str, left: str, right: str) -> Claim:
+        return Claim(
+            name, name, "5", lambda scores: greater(scores(panel="TREC", group=left), scores(group=right))
+        )
 
-    stated = [statement("r above d", "R", "D"), statement("d above r", "D", "R"), statement("all", "R", "LangMod")]
-    described = figure_from(FIGURE | {"groups": [*rows], "ticks": [], "statements": stated})
-    claimed = replace(table(), claims=specification.Claims(described, {"TREC": "TREC.test"}))
-    found = judged.collect(planned, tmp_path, "default")
-    text = "\n".join(judged.claimed(claimed, found, {}))
+    claims = [claim("r above d", "R", "D"), claim("d above r", "D", "R"), claim("all", "R", "LangMod")]
+    grid = Grid({"row": [Value(row) for row in rows]})
+    claimed = table(claims=claims, scores={"TREC": "TREC.test"}, teaching=grid)
+    found = results.collect(planned, tmp_path, "default")
+    text = "\n".join(results.claimed(claimed, found))
     assert re.findall(r"\*\*(.*?)\*\*.*: (.*)", text) == [
         ("held", "r above d"), ("not held", "d above r"), ("undecided at this size", "all")
     ]  # fmt: skip
@@ -257,69 +253,59 @@ def test_what_the_paper_states_of_a_table_is_held_against_its_rows(tmp_path: Pat
     assert "R − D: +4.00 points [+2.76, +5.24], 3 seeds" in text.replace("TREC: ", "")
     assert "here\n" not in text
     assert text.count("LangMod learned nli from synthetic pairs") == 1  # under the statement that it is part of
-    assert judged.claimed(table(), found, {}) == []
-    average = specification.Claims(described, {"TREC": "conssent_all"})
-    told = "\n".join(judged.claimed(replace(claimed, claims=average), found, {}))
-    assert told.count("TREC is conssent\\_all (1 of 20) here") == len(stated)
+    assert results.claimed(table(), found) == []
+    text = "\n".join(results.claimed(replace(claimed, scores={"TREC": "conssent_all"}), found))
+    assert text.count("TREC is conssent\\_all (1 of 20) here") == len(claims)
 
 
-@pytest.mark.parametrize("given", [{"of": []}, ["held"], {"scores": {"": "TREC.test"}, "of": [], "more": 1}])
-def test_statements_of_a_table_name_their_scores(monkeypatch: pytest.MonkeyPatch, given: Any) -> None:
-    values = {"table": {"title": "t", "paper": "conssent"}, "axes": {"row": {"D": []}}, "statements": given}
-    monkeypatch.setattr(specification, "_load", lambda name: values)
-    with pytest.raises(UserError, match="statements must have the keys scores and of"):
-        specification.read("some/table")
-
-
-def test_a_table_by_the_quick_judgement_has_no_printed_rows(tmp_path: Path, planned: list[Run]) -> None:
+def test_a_table_by_the_quick_evaluation_has_no_printed_rows(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned[:3]:
         finished(tmp_path, run, 10.0 + run.seed)
-    grid = tables.quick_table(table(), judged.collect(planned, tmp_path, None))
+    grid = tables.quick_table(table(), results.collect(planned, tmp_path, None))
     assert [row.name for row in grid.ours] == ["D"]
     assert grid.printed == []
-    assert "none of the paper's scores may stand beside" in as_markdown(grid)
+    assert "not comparable with the paper's scores" in as_markdown(grid)
 
 
 def test_rows_that_learned_from_made_up_text_say_so(tmp_path: Path, planned: list[Run]) -> None:
     first, last = planned[0], planned[-1]
     finished(tmp_path, first, 10.0, {"TREC": record(80.0)}, synthetic="nli")
     finished(tmp_path, last, 20.0, {"TREC": record(90.0)})
-    found = judged.collect(planned, tmp_path, "default")
-    for grid in (tables.quick_table(table(), found), tables.senteval_table(table(), found, {})[0]):
+    found = results.collect(planned, tmp_path, "default")
+    for grid in (tables.quick_table(table(), found), tables.senteval_table(table(), found)[0]):
         assert [row.name for row in grid.ours] == ["D (synthetic nli)", "R"]
-    assert "1 of the runs learned nli from synthetic pairs" in judged.sizes(found, "teaching", [*found.facts])
+    assert "1 of the runs learned nli from synthetic pairs" in results.sizes(found, "teaching", [*found.facts])
 
 
 def test_each_pooling_has_results_of_its_own(tmp_path: Path) -> None:
     rows = [
-        Run({"task": f"NSP-{name}"}, 1, (), 1.0, "nsp", pooling)
-        for name, pooling in (("CLS", "cls"), ("mean", ""))
+        Run({"row": f"NSP-{name}"}, 1, (), 1.0, "nsp", pooling) for name, pooling in (("CLS", "cls"), ("mean", ""))
     ]
     finished(tmp_path, rows[1], 10.0, {"TREC": record(80.0)})
     of_cls = results_folder(tmp_path / "nsp", "default", "cls")
     assert of_cls != results_folder(tmp_path / "nsp", "default")
     of_cls.mkdir()
     model = {"name": "nsp", "pooling": "cls"}
-    results = {
+    written = {
         "tasks": {"TREC": record(60.0)},
         "model": model,
         "protocol": "default",
         "data": {"downstream": "data/downstream"},
     }
-    (of_cls / "senteval.json").write_text(json.dumps(results))
-    found = judged.collect(rows, tmp_path, "default")
-    grid, _ = tables.senteval_table(table(), found, {})
+    (of_cls / "senteval.json").write_text(json.dumps(written))
+    found = results.collect(rows, tmp_path, "default")
+    grid, _ = tables.senteval_table(table(), found)
     assert {row.name: row.cells["TREC", "test"].value for row in grid.ours} == {"NSP-CLS": 60.0, "NSP-mean": 80.0}
     quick = tables.quick_table(table(), found)
     assert [row.name for row in quick.ours] == ["NSP-mean"]
     assert "not their encoder's own pooling: NSP-CLS." in as_markdown(quick)
-    assert judged.sizes(found, "teaching", judged.scored(found, None)[0]).startswith("1 runs at")
+    assert results.sizes(found, "teaching", results.scored(found, None)[0]).startswith("1 runs at")
 
 
 def test_tables_for_which_nothing_is_trained(tmp_path: Path) -> None:
-    sizes = specification.read("declutr/table1").table
-    assert sizes is not None
-    shown = as_markdown(tables.untrained(sizes, dict))  # type: ignore[arg-type]
+    sizes = catalogue.EXHIBITS["declutr/table1"]
+    assert isinstance(sizes, Table)
+    shown = as_markdown(tables.untrained(sizes, []))  # type: ignore[arg-type]
     assert "| DeCLUTR-small | 82.2M | 768 |" in shown
     card = (CHECKPOINTS / BUNDLED / "README.md").read_text(encoding="utf-8")
     count = int(re.findall(r"([\d,]+) parameters", card)[0].replace(",", ""))
@@ -332,20 +318,18 @@ def test_other_evaluations_are_this_checkouts(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "analysis").mkdir()
     (tmp_path / "analysis" / "__init__.py").write_text("raise SystemExit('another one')")
     monkeypatch.chdir(tmp_path)
-    asked = Table(title="t", paper="gensen", kind="command", command=("analysis.quora", "--data", "{data}"))
+    asked = table(command=["analysis.quora", "--data", "{data}"])
     with pytest.raises(UserError) as refused:
         tables.command_text(asked, {"row": Path("no-such-model")}, "no-such-folder")
     assert str(refused.value).startswith("analysis.quora: ") and "another one" not in str(refused.value)
 
 
-def test_what_is_printed_of_one_model_says_of_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_for_one_model_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], **options: object) -> CompletedProcess[str]:
         return CompletedProcess(command, 0, "**a query**", "")
 
     monkeypatch.setattr(tables.subprocess, "run", run)
-    asked = Table(
-        title="t", paper="gensen", kind="command", command=("analysis.neighbours", "--sentences", "{data}")
-    )
+    asked = table(command=["analysis.neighbours", "--sentences", "{data}"])
     models = {f"a_row, seed {seed}": Path(f"run-{seed}") for seed in (1, 2)}
     assert tables.command_text(asked, models, "sentences.txt").split("\n\n") == [
         r"## a\_row, seed 1", "**a query**", r"## a\_row, seed 2", "**a query**",

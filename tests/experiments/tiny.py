@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from analysis.figures import catalogue
+from analysis.figures.exhibits import Exhibit
 from experiments import compose, experiment
-from experiments.reproduction import command, specification
+from experiments.reproduction import command
 
 TOPICS = 8
 
@@ -92,11 +94,9 @@ def conssent(folder: Path, *more: str, objective: str = "conssent") -> list[str]
     ]
 
 
-def figure(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the YAML ``text`` the only figure, "some/fig", without SentEval's data, and works in ``folder``."""
-    (folder / "figures" / "some").mkdir(parents=True)
-    (folder / "figures" / "some" / "fig.yaml").write_text(text)
-    monkeypatch.setattr(specification, "FOLDER", folder / "figures")
+def figure(folder: Path, exhibit: Exhibit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes ``exhibit`` the only one that can be reproduced, without SentEval's data, and works in ``folder``."""
+    monkeypatch.setattr(catalogue, "EXHIBITS", {exhibit.id: exhibit})
     monkeypatch.setattr(command, "DOWNLOADED", "no such folder")
     monkeypatch.chdir(folder)
 

@@ -1,0 +1,286 @@
+"""From the run folders of a figure to its points: which scores, over which tasks, and the notes on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from analysis import runs
+from analysis.figures.exhibits import ROW, Exhibit, Figure, PrintedRows, Table
+from analysis.figures.reproduction import verdict_lines
+from analysis.figures.scores import Mark, Point
+from analysis.figures.verdicts import Verdict, decide
+from analysis.senteval.averages import RULES, Rule, Scores, average
+from analysis.senteval.printed import paper_rows
+from analysis.senteval.records import incomparable, measure
+from analysis.senteval.results import FILE, Results, read_results
+from experiments.reproduction.planning import Run
+from experiments.side_by_side import results_folder
+
+QUICK = "on held-out text, % (quick evaluation, not SentEval)"
+
+
+@dataclass
+class Found:
+    """Scores of the finished runs of a figure.
+
+    Attributes:
+        quick: scores of the quick evaluation, by run; only of runs evaluated with their encoder's own pooling.
+        senteval: results, by run; empty where SentEval is not evaluated.
+        facts: weights, steps, tokens and the like, by run.
+        trained: the same by the run's name, including runs that are only joined to others.
+        ensembles: results of the figure's ensemble, by seed.
+    """
+
+    quick: dict[Run, Mapping[str, Any]] = field(default_factory=dict)
+    senteval: dict[Run, Results] = field(default_factory=dict)
+    facts: dict[Run, Mapping[str, Any]] = field(default_factory=dict)
+    trained: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    ensembles: dict[int, Results] = field(default_factory=dict)
+
+
+def collect(planned: Sequence[Run], folder: Path, protocol: str | None) -> Found:
+    """Reads what there is of ``planned`` below ``folder``; SentEval results only where a protocol is named."""
+    found = Found()
+    for run in planned:
+        path = folder / run.name
+        row = runs.read(path)
+        if row["state"] != "finished":
+            continue
+        if run.members:
+            row["facts"] = _joined([found.trained[name] for name in run.members if name in found.trained])
+        else:
+            found.trained[run.name] = row
+        if not run.evaluated:
+            continue
+        found.facts[run] = row
+        if not run.pooling and not run.members:
+            found.quick[run] = row["trained"]
+        if protocol is not None and ((out := results_folder(path, protocol, run.pooling)) / FILE).exists():
+            found.senteval[run] = read_results(out)
+    return found
+
+
+def synthetic(row: Mapping[str, Any]) -> str:
+    """Returns the tasks that a run learned from generated sentences for lack of data: "fr, de"; mostly ""."""
+    return str((row.get("facts") or {}).get("synthetic", ""))
+
+
+def _joined(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The facts of an encoder that joins those of ``rows``."""
+    tasks = dict.fromkeys(task for row in rows if (found := synthetic(row)) for task in found.split(", "))
+    return {"synthetic": ", ".join(tasks)} if tasks else {}
+
+
+def quick_points(figure: Figure, found: Found) -> tuple[Figure, list[Point], list[str]]:
+    """Returns the figure by the quick evaluation, without printed values, its points and notes."""
+    metrics = list(dict.fromkeys(figure.quick.values()))
+    points = [
+        _point(figure, found, run, panel, value)
+        for run, scores in found.quick.items()
+        for panel, metric in figure.quick.items()
+        if (value := scores.get(metric)) is not None
+    ]
+    y = f"{metrics[0] if len(metrics) == 1 else 'score'} {QUICK}"
+    panels = tuple(figure.quick) if len(figure.quick) > 1 else figure.panels
+    note = f"Scores: {', '.join(metrics)} {QUICK}; there is no SentEval data here (data=<folder>)."
+    return replace(figure, y=y, printed=(), panels=panels), points, [note]
+
+
+def senteval_points(exhibit: Exhibit, found: Found) -> tuple[list[Point], list[Mark], list[str]]:
+    """Returns points of a figure or of a table's claims on SentEval, the printed marks beside them, and notes.
+
+    Printed values stand only beside comparable scores. The labels of averages that are not over all tasks give the
+    number of tasks.
+    """
+    points, marks, notes, labels = [], [], [], []
+    printed = exhibit.printed_rows if isinstance(exhibit, Figure) else None
+    for panel, metric in exhibit.scores.items():
+        score = _measured(metric, found)
+        labels.append(score.label)
+        for run, results in found.senteval.items():
+            if (value := _value(metric, results, score.over)) is not None:
+                points.append(_point(exhibit, found, run, panel, value))
+        for seed, results in found.ensembles.items():
+            if (value := _value(metric, results, score.over)) is not None and exhibit.ensemble:
+                points.append(Point(panel, exhibit.ensemble.group, "", seed, value))
+        if printed is None:
+            continue
+        beside = _marks(printed, panel, metric, score.over) if score.comparable else []
+        marks += beside
+        if beside and not score.whole:
+            notes.append(f"{score.label} of printed rows is computed from their cells over the same tasks.")
+        elif not beside:
+            why = (
+                "is not among the printed values" if score.comparable else "is not comparable with printed values"
+            )
+            notes.append(f"{score.label} {why}, which are left out.")
+    protocols = ", ".join(dict.fromkeys(one.protocol for one in found.senteval.values())) or "none"
+    notes.insert(0, f"Scores: {', '.join(dict.fromkeys(labels))}, SentEval, protocol {protocols}.")
+    return points, marks, notes
+
+
+def stands_in(figure: Figure, found: Found, *, senteval: bool) -> str:
+    """Returns the scores that decide claims where they are not wholly the paper's; "" where they are."""
+    if not senteval:
+        return f"{', '.join(dict.fromkeys(figure.quick.values()))} {QUICK}"
+    measured = [_measured(metric, found) for metric in figure.scores.values()]
+    return ", ".join(dict.fromkeys(one.label for one in measured if not one.whole))
+
+
+def claimed(table: Table, found: Found) -> list[str]:
+    """Returns verdicts on the claims of a table: lines of Markdown, or none."""
+    if not table.claims:
+        return []
+    points, _, notes = senteval_points(table, found)
+    averages = {panel: _measured(metric, found) for panel, metric in table.scores.items()}
+    remarks = {
+        ("panel", panel): f"{panel} is {one.label} here" for panel, one in averages.items() if not one.whole
+    }
+    for run, row in found.facts.items():
+        if tasks := synthetic(row):
+            row_name = run.labels[ROW]
+            remarks["group", row_name] = f"{row_name} learned {tasks} from synthetic pairs"
+    verdicts = [_remarked(verdict, remarks) for verdict in decide(table.claims, table.over(points))]
+    return [*verdict_lines(verdicts), *notes]
+
+
+def _remarked(verdict: Verdict, remarks: Mapping[tuple[str, str], str]) -> Verdict:
+    """``verdict`` with the remarks on the panels and then the groups that it rests on."""
+    chosen = [
+        (axis, name) for axis in ("panel", "group") for side in verdict.sides for name in side.get(axis) or ()
+    ]
+    more = [remarks[key] for key in dict.fromkeys(chosen) if key in remarks]
+    return replace(verdict, remark="; ".join(filter(None, [verdict.remark, *more])))
+
+
+def _point(exhibit: Exhibit, found: Found, run: Run, panel: str, score: float) -> Point:
+    axes = exhibit.point
+    place = {key: run.labels.get(axis, "") for key, axis in axes.items()}
+    varied = [axis for axis in run.labels if len({other.labels.get(axis) for other in found.facts}) > 1]
+    others = [f"{axis}={run.labels[axis]}" for axis in varied if axis not in axes.values()]
+    return Point(
+        panel=place.get("panel", panel),
+        group=place.get("group", ""),
+        x=place.get("x", ""),
+        seed=run.seed,
+        score=score,
+        setting=", ".join(others),
+        run=run.name,
+    )
+
+
+class _Measured(NamedTuple):
+    """A metric as some results have it: the tasks that an average is ``over`` (None: it is a single task's).
+
+    ``whole``: whether it is over all tasks of its name; ``comparable``: whether it is of SentEval's own data.
+    """
+
+    over: set[str] | None
+    label: str
+    whole: bool
+    comparable: bool
+
+
+def _measured(metric: str, found: Found) -> _Measured:
+    """An average is over the tasks that all results have."""
+    results = list(found.senteval.values())
+    rule = RULES.get(metric)
+    if rule is None:
+        task = metric.partition(".")[0]
+        apart = any(task in one.tasks and incomparable(task, one.tasks[task]) for one in results)
+        return _Measured(None, f"{metric} (not comparable)" if apart else metric, not apart, not apart)
+    tasks = {task for task in rule.tasks if all(_has(rule, task, one) for one in results)}
+    apart_tasks = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
+    mean = average(rule, _scores(results[0]), apart_tasks, tasks) if results and tasks else None
+    if mean is None:
+        return _Measured(tasks, f"{metric} (no task in common)", whole=False, comparable=False)
+    return _Measured(tasks, mean.label, mean.complete, not mean.apart)
+
+
+def _value(metric: str, results: Results, over: set[str] | None) -> float | None:
+    if over is None:
+        task, _, name = metric.partition(".")
+        return _scores(results)(task, name)
+    found = average(RULES[metric], _scores(results), (), over) if over else None
+    return None if found is None else found.value
+
+
+def _has(rule: Rule, task: str, results: Results) -> bool:
+    metrics = [group[task] for group in rule.groups if task in group]
+    return all(_scores(results)(task, metric) is not None for metric in metrics)
+
+
+def _scores(results: Results) -> Scores:
+    return lambda task, metric: measure(results.tasks[task], metric) if task in results.tasks else None
+
+
+def _marks(printed: PrintedRows, panel: str, metric: str, over: set[str] | None) -> list[Mark]:
+    """The paper's own values of this score: printed, or computed from printed ones ``over`` the same tasks."""
+    found = []
+    for row in paper_rows(printed.paper, printed.split):
+        place = printed.places.get(row.model)
+        if place is None:
+            continue
+        if metric in RULES:
+            cell = row.cells.get(("", metric)) if over == set(RULES[metric].tasks) else None
+            mean = average(RULES[metric], row.score, (), over)
+            value = cell.value if cell else mean.value if mean else None
+        else:
+            task, _, name = metric.partition(".")
+            value = row.score(task, name)
+        if value is not None:
+            found.append(Mark(place.get("panel", panel), place.get("group", ""), place.get("x", ""), value))
+    return found
+
+
+def scored(found: Found, tasks: Collection[str] | None) -> tuple[list[Run], int]:
+    """Returns the runs with a score on ``tasks`` (None: any), and the number of finished ones lacking some."""
+    scores = {
+        run: {name for name in one.tasks if tasks is None or name in tasks} for run, one in found.senteval.items()
+    }
+    every = {name for there in scores.values() for name in there}
+    whole = {run for run, there in scores.items() if there and there == every}
+    return [run for run, there in scores.items() if there], len({run.name for run in found.facts.keys() - whole})
+
+
+def sizes(found: Found, budget: str, shown: Sequence[Run]) -> str:
+    """Returns one line on the runs behind a picture or table: sizes, weights, tokens, negatives, seeds."""
+    names = dict.fromkeys(name for run in shown for name in run.members or (run.name,))
+    rows = [found.trained[name] for name in names if name in found.trained]
+    size = "the paper's sizes" if budget == "paper" else "teaching sizes, not the paper's"
+    facts = [row.get("facts") or {} for row in rows]
+    tasks = Counter(filter(None, map(synthetic, rows)))
+    return "; ".join(
+        [
+            f"{len(rows)} runs at {size}",
+            f"encoder {_known(row.get('encoder') for row in rows)}",
+            f"weights {_known(_start(row) for row in rows)}",
+            f"corpus {_known(row.get('corpus') for row in rows)}",
+            f"tokens {_known((row.get('tokens') for row in rows), ',')}",
+            f"negatives per anchor {_known(fact.get('negatives per anchor') for fact in facts)}",
+            f"seeds {_known(row.get('seed') for row in rows)}",
+            *(f"{count} of the runs learned {what} from synthetic pairs" for what, count in tasks.items()),
+        ]
+    )
+
+
+def _known(values: Iterable[Any], form: str = "") -> str:
+    """The different values in order, or of a ``form`` of numbers their range; a dash where none is known."""
+    known = sorted(
+        {value for value in values if isinstance(value, (int, float, str))},
+        key=lambda value: (isinstance(value, str), value),  # a run's files may have either
+    )
+    if not known or not form:
+        return ", ".join(map(str, known)) or "–"
+    low, high = min(known), max(known)
+    return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"
+
+
+def _start(row: Mapping[str, Any]) -> str | None:
+    """What a run's weights started from, and its word vectors where these come from a file."""
+    weights, vectors = row.get("weights"), row.get("vectors")
+    return f"{weights} with word vectors of {Path(vectors).name}" if vectors else weights

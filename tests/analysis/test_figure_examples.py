@@ -1,0 +1,75 @@
+"""Examples of what objectives sample: named correctly or left out, and text of the corpus as text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.figures import catalogue, examples
+from analysis.figures.exhibits import Table
+from data.errors import UserError
+from data.sources.text import Text
+from data.views.spans import Span
+from experiments import compose
+
+CONFIG: dict[str, Any] = {
+    "objective": {"min_length": 16, "max_length": 32, "anchor_beta": [4, 2], "positive_beta": [2, 4], "gap": None},
+    "sentences": {"split": False},
+}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Text:
+    """Documents of words with signs of Markdown."""
+    words = [f"<b{i}>" if i % 2 else f"*w|{i}*" for i in range(300)]
+    lines = [json.dumps({"text": " ".join(words[start:])}) for start in range(8)]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
+    return Text(path=str(tmp_path / "corpus.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("positive", "view"),
+    [
+        (Span(20, 30), "adjacent"),
+        (Span(0, 10), "adjacent"),
+        (Span(12, 18), "subsumed"),
+        (Span(10, 20), "subsumed"),
+        (Span(5, 25), "around"),
+        (Span(10, 25), "around"),
+        (Span(5, 15), "overlapping"),
+        (Span(15, 25), "overlapping"),
+    ],
+)
+def test_how_two_spans_lie(positive: Span, view: str) -> None:
+    assert examples.view_of(Span(10, 20), positive) == view
+
+
+def test_rows_are_what_they_are_called(source: Text) -> None:
+    shown = examples.spans(CONFIG, source)
+    assert [line.split(" | ")[0] for line in shown.splitlines()[2:5]] == [f"| {view}" for view in examples.VIEWS]
+    assert r"\<b" in shown and r"\*w\|" in shown
+    assert "<b" not in shown.replace(r"\<", "")
+
+
+def test_a_view_that_is_never_sampled_has_no_row(source: Text, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examples, "view_of", lambda anchor, positive: "adjacent")
+    shown = examples.spans(CONFIG, source)
+    assert [line.split(" | ")[0] for line in shown.splitlines()[2:] if line.startswith("| ")] == ["| adjacent"]
+
+
+@pytest.mark.parametrize(("name", "times"), [("declutr/table5", 2), ("declutr_v1/table_s2", 1)])
+def test_anchors_lie_as_far_apart_as_in_that_version_of_the_paper(source: Text, name: str, times: int) -> None:
+    """Spans of at most 64 words from documents of 300."""
+    table = catalogue.EXHIBITS[name]
+    assert isinstance(table, Table) and table.examples is examples.spans
+    shown = table.examples(compose.check([*table.base]), source)
+    assert "spans of 16 to 64 words here" in shown
+    assert f"Hard: of the anchor's document, {64 * times} words or more" in shown
+
+
+def test_an_objective_without_spans_is_refused(source: Text) -> None:
+    with pytest.raises(UserError, match=r"^objective must be one that samples spans"):
+        examples.spans({"objective": {"max_length": 64}}, source)
