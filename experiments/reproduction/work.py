@@ -14,6 +14,7 @@ from rich.table import Table as RichTable
 
 from analysis.figures import catalogue
 from analysis.figures.exhibits import Exhibit, Figure, Grid, Table
+from data.display import duration
 from data.tokenising import cores
 from experiments import budget, side_by_side
 from experiments.progress import Display

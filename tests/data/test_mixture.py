@@ -43,7 +43,10 @@ def counted(source: Mixture) -> dict[str, Counter[str]]:
 
 
 def test_each_corpus_is_held_out_as_by_itself(books: str, notes: str) -> None:
-    own = {"books": {"path": books, "group_field": "id"}, "notes": {"path": notes, "dev_fraction": 0.3}}
+    own: dict[str, dict[str, Any]] = {
+        "books": {"path": books, "group_field": "id"},
+        "notes": {"path": notes, "dev_fraction": 0.3},
+    }
     found = counted(Mixture(corpora=own, dev_fraction=0.1))
     expected = set()
     for source in (Text(path=books, group_field="id", dev_fraction=0.1), Text(path=notes, dev_fraction=0.3)):
