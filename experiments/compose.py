@@ -46,6 +46,7 @@ LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 LIGHT, HEAVY = ("corpus", "schedule", "budget", "evaluation"), ("optimizer", "objective", "encoder")  # to import
 Schema = type[EvaluationSettings]
 # What may differ when a run goes on; the cache is never that of its folder, which may come from a stranger.
+STEPS = "budget.steps"  # may differ, too, if the schedule is extendable
 RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "trackers")
 
 
@@ -351,8 +352,16 @@ def _resumed(folder: Path, values: Mapping[str, Any], overrides: list[str]) -> d
         raise UserError(f"resume={folder}: its files are damaged ({problem}).")
     if not (stored["names"] or {}).keys() >= {*NAMED}:
         raise broken
+    if STEPS in given:
+        if not signatures.locate(stored["schedule"]["_target_"], "schedule").extendable:
+            raise UserError(
+                f"{STEPS}: the learning rate of this run depends on its length. Only runs with schedule=wsd or "
+                "schedule=constant can be resumed with another one."
+            )
+        stored["budget"]["steps"] = values["budget"]["steps"]
+    kept = {key: values[key] for key in {*given, "cache"} - {STEPS}}
     # (A run of version 0.1 had one process.)
-    return {"processes": 1} | stored | {key: values[key] for key in {*given, "cache"}} | {"run_dir": str(folder)}
+    return {"processes": 1} | stored | kept | {"run_dir": str(folder)}
 
 
 def _started_from(folder: Path, encoder: Mapping[str, Any], name: str) -> str:
@@ -378,7 +387,7 @@ def _started_from(folder: Path, encoder: Mapping[str, Any], name: str) -> str:
 def _only_beside_resume(folder: Path, overrides: list[str]) -> set[str]:
     """The keys of ``overrides``, all of which may differ when the run in ``folder`` goes on."""
     given = {key for key in map(key_of, overrides) if not key.startswith("hydra")}
-    if refused := sorted(given - set(RESUME_KEYS)):
+    if refused := sorted(given - {*RESUME_KEYS, STEPS}):
         raise UserError(
             f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "
             f"{', '.join(RESUME_KEYS[1:])} may be given. {typed('warm_start', folder)} begins a changed one."

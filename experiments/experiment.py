@@ -113,6 +113,8 @@ def _run(
         _describe(folder, config, parts, trainer)
     if settings.resume is not None:
         trainer.resume()
+        if folder is not None:
+            folder.set_steps(config["budget"].get("steps"))
         display.say(f"Going on after step {trainer.state.step:,} of {plan.steps:,}.")
 
     # Train

@@ -22,7 +22,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from data.errors import UserError
-from data.files import JOURNAL_BYTES, atomic_write, read_text, refuse_links_out, write_json
+from data.files import JOURNAL_BYTES, atomic_write, read_text, read_yaml, refuse_links_out, write_json
 from encoders.base import Encoder
 from experiments.overrides import typed
 
@@ -91,6 +91,16 @@ class RunFolder:
     def describe(self, config: dict[str, Any], environment: dict[str, Any]) -> None:
         """Writes ``config.yaml`` and ``environment.json``."""
         write_json(self.path / "environment.json", environment)
+        self._write_config(config)
+
+    def set_steps(self, steps: int | None) -> None:
+        """Changes ``budget.steps`` in ``config.yaml``, if it differs."""
+        config = read_yaml(self.path / "config.yaml")
+        if config["budget"].get("steps") != steps:
+            config["budget"]["steps"] = steps
+            self._write_config(config)
+
+    def _write_config(self, config: dict[str, Any]) -> None:
         with atomic_write(self.path / "config.yaml") as file:
             OmegaConf.save(OmegaConf.create(config), file)
 

@@ -36,9 +36,12 @@ class Schedule(ABC):
     Attributes:
         uses_dev_metric: whether the factor depends on dev accuracy, which is then computed after each epoch.
         stop: learning rate below which training ends.
+        extendable: whether a run may be resumed with another number of steps, because the rate of the steps before
+            does not depend on it.
     """
 
     uses_dev_metric: ClassVar[bool] = False
+    extendable: ClassVar[bool] = False
     stop = 0.0
 
     def __post_init__(self) -> None:
@@ -97,14 +100,15 @@ class Linear(Schedule):
 class WarmupStableDecay(Schedule):
     """Linear warm-up, a plateau at the peak, linear decay to 0 (Hu et al. 2024, "MiniCPM", section 4).
 
-    The plateau does not depend on how long the run is to be, so that training can go on from any of its
-    checkpoints, longer than planned, or end with a decay of its own (``warm_start=`` with ``schedule.decay=1``).
+    The plateau does not depend on the length of the run, which can therefore be changed until the decay begins:
+    ``resume=<run> budget.steps=<number>``.
 
     Attributes:
         warm_up: steps in which the rate rises.
         decay: share of the steps, at the end, in which it falls.
     """
 
+    extendable: ClassVar[bool] = True
     warm_up: SizeOrZero = 500
     decay: Share = 0.2
 
@@ -116,6 +120,8 @@ class WarmupStableDecay(Schedule):
 @dataclass(frozen=True, kw_only=True)
 class Constant(Schedule):
     """The same learning rate throughout."""
+
+    extendable: ClassVar[bool] = True
 
     def factor(self, step: int, steps: int, examples: int, *, epoch: int = 0, drops: int = 0) -> float:
         return 1.0

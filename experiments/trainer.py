@@ -19,6 +19,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from analysis.runs import read_lines
 from data.batch import Batch
 from data.errors import UserError
 from data.loader import Batches
@@ -149,8 +150,24 @@ class Trainer:
             raise UserError(
                 f"Checkpoint {found[-1]} has weights but no optimizer state: {checkpoint.advice(found[-1])}."
             )
+        if self.schedule.extendable:
+            self._require_same_rate()
         if self.accelerator.scaler is not None and self.state.scaler is not None:
             self.accelerator.scaler.load_state_dict(self.state.scaler)
+
+    def _require_same_rate(self) -> None:
+        """Refuses a number of steps with which the last step would have had another learning rate."""
+        step = self.state.step
+        lines = read_lines(self.folder / "metrics.jsonl")
+        used = next((line["lr"] for line in lines if line["step"] == step and "lr" in line), None)
+        examples = self.objective.batch_size * self.settings.accumulation
+        rate = self.rate * self.schedule.factor(step - 1, self.steps, examples)
+        if used is not None and not math.isclose(rate, used, rel_tol=1e-6):
+            raise UserError(
+                f"budget.steps={self.steps}: step {step:,} was trained at a learning rate of {used:.3g}, and in a "
+                f"run of that length it would be {rate:.3g}. The length can be changed on the plateau only, and "
+                "its decay must lie ahead."
+            )
 
     def fit(self) -> None:
         """Trains from ``state`` to the end.

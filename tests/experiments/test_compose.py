@@ -220,8 +220,8 @@ def test_resume_takes_only_what_does_not_change_the_run(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("seed: 7\n")
     with pytest.raises(UserError, match=r"objective.task: a resumed run keeps its settings"):
         compose.check([f"resume={tmp_path}", "objective.task=C"])
-    with pytest.raises(UserError, match=r"budget.steps, seed: a resumed run keeps its settings"):
-        compose.check([f"resume={tmp_path}", "seed=3", "budget.steps=4", "threads=1"])
+    with pytest.raises(UserError, match=r"budget.tokens, seed: a resumed run keeps its settings"):
+        compose.check([f"resume={tmp_path}", "seed=3", "budget.tokens=4", "threads=1"])
 
 
 def test_configs_of_the_user(tmp_path: Path) -> None:

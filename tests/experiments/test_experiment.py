@@ -23,6 +23,7 @@ from sentence_transformers import SentenceTransformer
 
 import encoders
 from data.errors import UserError
+from data.files import read_yaml
 from experiments import checkpoint, compose, experiment, processes, trainer
 from objectives.declutr import Declutr
 from tests.encoders.models import minilm
@@ -164,6 +165,29 @@ def test_interrupted_while_it_evaluates_it_says_how_to_go_on_and_does(
             tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
     experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
     assert json.loads((run / "quick.json").read_text()) == json.loads((whole / "quick.json").read_text())
+
+
+def test_a_run_on_its_plateau_can_be_given_another_length(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plateau = ["schedule=wsd", "schedule.warm_up=2", "schedule.decay=0.25", "optimizer=muon", "optimizer.lr=1e-3"]
+    whole = tiny.run(folder, *plateau, "budget.steps=8", f"run_dir={folder / 'eight'}")
+    monkeypatch.setattr(checkpoint, "finish", lambda root: None)  # keeps the optimizer states
+    run = tiny.run(folder, *plateau, "budget.steps=40", f"run_dir={folder / 'forty'}", "checkpoint.every=5")
+    for number in range(10, 45, 5):
+        shutil.rmtree(run / "checkpoints" / f"step-{number:08d}", ignore_errors=True)
+    shutil.rmtree(run / "encoder")
+    resume = [f"resume={run}", f"cache={folder / 'cache'}"]
+    with pytest.raises(UserError, match=r"^budget.steps=5: step 5 was trained at a learning rate of 0.001"):
+        experiment.run(compose.check([*resume, "budget.steps=5"]))
+    experiment.run(compose.check([*resume, "budget.steps=8"]))
+    trained = [line for line in tiny.metrics(run) if "loss" in line]
+    assert trained == [line for line in tiny.metrics(whole) if "loss" in line] and len(trained) == 8
+    assert read_yaml(run / "config.yaml")["budget"]["steps"] == 8
+
+
+def test_the_length_of_other_runs_cannot_be_changed(folder: Path) -> None:
+    run = tiny.run(folder, "budget.steps=2", f"run_dir={folder / 'slanted'}")
+    with pytest.raises(UserError, match=r"^budget.steps: the learning rate of this run depends on its length\."):
+        compose.check([f"resume={run}", "budget.steps=4"])
 
 
 def test_a_finished_run_keeps_no_optimizer_state_and_says_so_when_resumed(
