@@ -24,10 +24,10 @@ OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"
 
 def run(command: Callable[[list[str]], int], file: Path) -> int:
     """Runs ``command`` and returns its status; ``--help`` shows ``file``, the commented YAML of its keys."""
-    if {"--help", "-h"} & {*sys.argv[1:]}:
-        print(file.read_text(encoding="utf-8").rstrip())
-        return 0
     with one_line_errors():
+        if {"--help", "-h"} & {*sys.argv[1:]}:
+            print(file.read_text(encoding="utf-8").rstrip())
+            return 0
         return command(sys.argv[1:])
 
 
