@@ -19,6 +19,10 @@ from analysis.senteval.tasks import available, roots
 from data.display import duration
 from data.errors import UserError
 from data.files import read_yaml, refuse_links_out
+from data.sources import reading
+from encoders.folder import BUNDLED
+from encoders.offline import CHECKPOINTS, bundled
+from experiments import signatures
 from experiments.compose import RESUME_KEYS
 from experiments.overrides import key_of, override
 from experiments.pool import Failure, Job, run_jobs, watched
@@ -27,15 +31,31 @@ from experiments.run_folder import LEARNS, ROOT
 
 TRAIN, EVALUATE = (str(ROOT / "experiments" / script) for script in ("run.py", "evaluate.py"))
 
+_file_digest = cache(reading.digest)
 _digest = cache(digest_files)  # all runs of a command are evaluated on the same files, some of them large
 State = Literal["finished", "begun", "missing", "broken"]
 
 
 def name_of(config: Mapping[str, Any]) -> str:
-    """Returns the name of a run's folder: what it trains, and a digest of the configuration."""
-    digest = hashlib.sha256(json.dumps(runs.comparable(config), sort_keys=True).encode()).hexdigest()[:10]
+    """Returns the name of a run's folder: what it trains, and a digest of all that decides what it computes.
+
+    That is the configuration, the version of the objective, and the bundled weights that training may start from.
+    """
+    version = signatures.locate(config["objective"]["_target_"], "objective").version
+    decisive = [runs.comparable(config), version, _bundled_weights(config["encoder"])]
+    digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:10]
     chosen = (config["names"][key] for key in ("objective", "encoder", "corpus"))
     return "-".join(map(str, (*chosen, config["seed"], digest)))
+
+
+def _bundled_weights(encoder: Mapping[str, Any]) -> str | None:
+    """Returns a digest of the bundled weights that ``encoder`` may start from; None if it cannot."""
+    name = encoder.get("name")
+    if name is None or encoder.get("path") is not None or encoder.get("weights") != "auto":
+        return None
+    folder = CHECKPOINTS / (name if name in bundled() else BUNDLED)
+    weights = folder / "model.safetensors"
+    return _file_digest(weights) if weights.is_file() else None
 
 
 def joined_name(members: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -129,10 +129,13 @@ class Objective(nn.Module, ABC):
     Attributes:
         batch_size: examples of one micro-batch over all processes.
         citation: BibTeX of the paper, for the cards of what is trained with it.
+        version: raised whenever the same configuration trains differently, so that finished runs of older code are
+            not taken for runs of this one by ``reproduce.py`` and ``compare.py``.
     """
 
     batch_size: int
     citation: str = ""
+    version: ClassVar[int] = 1
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,16 @@ import pytest
 from analysis.senteval.evaluation import digest_files
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
+from encoders.folder import BUNDLED
 from experiments import side_by_side
 from experiments.side_by_side import complete, name_of, state
+from objectives.declutr import Declutr
 from tests.analysis.senteval.made_up import record
 
 CONFIG = {
     "names": {"objective": "declutr", "encoder": "gru", "corpus": "text", "budget": "teaching"},
     "seed": 2, "budget": {"tokens": 5}, "device": "auto", "cache": "a",
+    "objective": {"_target_": "objectives.declutr.Declutr"}, "encoder": {"_target_": "encoders.gru.GRU"},
 }  # fmt: skip
 
 
@@ -28,6 +32,34 @@ def test_a_name_follows_from_what_is_trained_alone() -> None:
     assert name == name_of(CONFIG | {"device": "cpu", "cache": "b", "log_every": 3})
     changes: list[dict[str, Any]] = [{"seed": 3}, {"budget": {"tokens": 6}}, {"weights": "random"}]
     assert len({name, *(name_of(CONFIG | changed) for changed in changes)}) == 4
+
+
+def test_a_name_follows_from_the_version_of_the_objective(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = name_of(CONFIG)
+    monkeypatch.setattr(Declutr, "version", 2)
+    assert name_of(CONFIG) != name
+
+
+def test_a_name_follows_from_the_bundled_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def name(**encoder: Any) -> str:
+        return name_of(CONFIG | {"encoder": {"_target_": "encoders.transformer.Transformer", **encoder}})
+
+    starts: list[dict[str, Any]] = [
+        {"name": BUNDLED, "weights": "auto"},
+        {"name": "roberta-base", "weights": "auto"},  # falls back to them
+    ]
+    others: list[dict[str, Any]] = [
+        {"name": BUNDLED, "weights": "random"},
+        {"name": "roberta-base", "weights": "pretrained"},
+        {"name": None, "path": "folder", "weights": "auto"},
+    ]
+    before = [name(**encoder) for encoder in (*starts, *others)]
+    shutil.copytree(side_by_side.CHECKPOINTS / BUNDLED, tmp_path / BUNDLED)
+    with (tmp_path / BUNDLED / "model.safetensors").open("ab") as file:
+        file.write(b"!")
+    monkeypatch.setattr(side_by_side, "CHECKPOINTS", tmp_path)
+    after = [name(**encoder) for encoder in (*starts, *others)]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True, True, True]
 
 
 def test_the_state_of_a_run(tmp_path: Path) -> None:
