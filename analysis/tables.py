@@ -70,9 +70,11 @@ def card_scores(quick: Mapping[str, Scores]) -> dict[str, dict[str, str]]:
 
 
 def in_order(scores: Mapping[str, float | None]) -> list[str]:
+    """Returns names of scores as tables show them: percentages, held-out losses, measures of the vector space."""
     known = [name for name in _NAMES if name in scores]
+    percentages = [name for name in known if _higher_is_better(name)]
     losses = sorted(name for name in scores if name.startswith("dev_") and not name.endswith("_unigram"))
-    return known[:5] + losses + known[5:]
+    return percentages + losses + [name for name in known if name not in percentages]
 
 
 def label(name: str) -> str:

@@ -25,7 +25,7 @@ def slanted_triangular(step: int, total: int, *, cut: float, ratio: float) -> fl
 
 
 def linear(step: int, total: int, *, warm_up: float) -> float:
-    """Share of the peak learning rate: up from 0 over the first ``warm_up`` of the steps, then down to 0."""
+    """Share of the peak learning rate: up from 0 over the first ``warm_up`` of the steps, then down towards 0."""
     top = int(total * warm_up)
     return (step + 1) / (top + 1) if step < top else (total - step) / (total - top)
 
@@ -70,7 +70,7 @@ class SlantedTriangular(Schedule):
         total: what the triangle spans, the optimiser's "steps", or the "instances" that are seen in them.
 
     Raises:
-        ValueError: if cut lies not between 0 and 1, or ratio is below 1.
+        ValueError: if ``cut`` is not between 0 and 1, or ``ratio`` is below 1.
     """
 
     cut: Proportion = 0.1
@@ -87,7 +87,7 @@ class Linear(Schedule):
     """Linear warm-up, then linear decay to 0.
 
     Raises:
-        ValueError: if warm_up is negative, or 1 and more.
+        ValueError: if ``warm_up`` is negative, or 1 or more.
     """
 
     warm_up: Below1 = 0.1
@@ -137,7 +137,7 @@ class Annealed(Schedule):
         stop: learning rate below which training ends (InferSent's).
 
     Raises:
-        ValueError: if a factor does not lie in (0, 1], or stop is negative.
+        ValueError: if a factor is not in (0, 1], or ``stop`` is negative.
     """
 
     uses_dev_metric: ClassVar[bool] = True

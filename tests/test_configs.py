@@ -32,6 +32,7 @@ REQUIRED = {
     "experiment/simcse/bert_base": ["corpus.path=."],
     "experiment/tsdae/bert_base": ["corpus.path=."],
     "experiment/gensen/table2": ["corpus.path=.", "objective.parse.gold=.", "objective.nli.path=."],
+    "corpus/mixture": ["+corpus.corpora.docs={kind: pydocs}"],
     "corpus/nltk": ["corpus.corpus=brown"],
     "corpus/hub": ["corpus.dataset=some/texts"],
 }

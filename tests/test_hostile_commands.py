@@ -81,8 +81,8 @@ EVALUATE = {
     "data=x (1)": "data=x (1): such text must be quoted",
 }
 REPRODUCE = {
-    "seeds=[99999999999]": "seeds must be at most 4294967295. Got 99999999999 instead.",
-    "seeds=[-1]": "seeds must be at least 0. Got -1 instead.",
+    "seeds=[99999999999]": "seeds must be at most 4294967295. Got [99999999999] instead.",
+    "seeds=[-1]": "seeds must be at least 0. Got [-1] instead.",
     "seeds=[]": "seeds must be one or more. Got [] instead.",
     "jobs=1000000": "jobs must be at most 1024. Got 1000000 instead.",
     "threads=1000000": "threads must be at most 1024. Got 1000000 instead.",
@@ -96,7 +96,7 @@ REPRODUCE = {
     "only.tau=[x]": "only.tau must be of ",
 }
 COMPARE = {
-    "seeds=[99999999999]": "seeds must be at most 4294967295. Got 99999999999 instead.",
+    "seeds=[99999999999]": "seeds must be at most 4294967295. Got [99999999999] instead.",
     "jobs=1000000": "jobs must be at most 1024. Got 1000000 instead.",
     "threads=1000000": "threads must be at most 1024. Got 1000000 instead.",
     f"tokens={HUGE}": "tokens must be at most 1000000000000000.",

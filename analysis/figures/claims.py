@@ -2,10 +2,13 @@
 
     Claim("a2", "two anchors beat one", "5.2", lambda scores: greater(scores(x="2"), scores(x="1")))
 
-How intervals and outcomes are computed is described in analysis.figures.verdicts. With ``each="x"`` (or "group",
-"panel") a comparison is made at every name of that axis separately: of the right side where that names several,
-else of the left, and of both where the right does not name the axis. Scores whose x is "" are a level, which is
-compared with every place.
+How intervals and outcomes are computed is described in analysis.figures.verdicts. ``each="x"`` (or "group",
+"panel") compares at every place of that axis separately, so that a claim of one difference becomes one of several:
+
+    greater(scores(group="DeCLUTR"), scores(group="MLM"), each="x")      # at every x
+    greater(scores(x="3"), scores(x=["1", "2"]), each="x")               # above 1, and above 2
+
+Scores without a place on the x axis (x is "") are a level, which is compared with every place.
 """
 
 from __future__ import annotations
@@ -36,7 +39,11 @@ Check = Callable[[Scores], Evidence]
 def greater(
     left: Selection, *rights: Selection, margin: float = 0.0, most: float = math.inf, each: str = ""
 ) -> Evidence:
-    """Claims that ``left`` is above each of ``rights`` by more than ``margin`` points, and by at most ``most``."""
+    """Claims that ``left`` is above each of ``rights`` by more than ``margin`` points, and by at most ``most``.
+
+    A selection of several places or groups counts by its mean: to compare with each of them, pass one selection
+    for each (or ``each``, see the module).
+    """
     text = f"above {_points(margin)}" + (f", at most the paper's {most:g}" if most < math.inf else "")
     asked = Asked(
         text,
@@ -63,10 +70,16 @@ def about_equal(left: Selection, right: Selection, margin: float, each: str = ""
 
 
 def best(at: Selection, of: Selection) -> Evidence:
-    """Claims that ``at`` is above every other (group, x) of ``of``."""
+    """Claims that ``at`` is above every other (group, x) of ``of``; ``at`` must be of one group.
+
+    Raises:
+        ValueError: if ``at`` is of several groups, whose mean would be compared with single ones.
+    """
     if (panel := of.get("panel")) and at.get("panel") is None:
         at = Selection(at.scores, (("panel", panel), *at.chosen))
     chosen = {(point.group, point.x) for point in at.points}
+    if len({group for group, _ in chosen}) > 1:
+        raise ValueError(f"best takes one group, and {at} is of several: compare them by greater.")
     rest = dict.fromkeys((point.group, point.x) for point in of.points)
     others = [of.at(group=group, x=x) for group, x in rest if (group, x) not in chosen]
     if not others:

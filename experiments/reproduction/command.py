@@ -271,7 +271,7 @@ def _tabulate(work: Work, found: Found, notes: list[str]) -> list[Path]:
         work.display.say(text)
         return tables.write(table, text, out, notes)
     if work.senteval is None:
-        grid = tables.quick_table(table, found)
+        grid = tables.quick_grid(table, found)
     elif not found.senteval:
         raise UserError("None of the runs is evaluated on SentEval: there is nothing to tabulate.")
     else:

@@ -52,7 +52,7 @@ def _named(results: Results, name: str) -> Results:
     )
 
 
-def quick_table(table: Table, found: Found) -> Grid:
+def quick_grid(table: Table, found: Found) -> Grid:
     """Returns our rows by the quick evaluation, which is not comparable with printed ones."""
     rows = []
     for run, scores in found.quick.items():

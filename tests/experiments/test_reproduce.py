@@ -30,7 +30,8 @@ GIVEN = {"gensen": ["corpus.path=.", "objective.parse.gold=.", "objective.nli.pa
 def flat(overrides: list[str]) -> dict[str, Any]:
     """A stand-in for composing: the overrides themselves, the last of a key."""
     names = {"objective": "o", "encoder": "e", "corpus": "c"}
-    return {key_of(text): text.partition("=")[2] for text in overrides} | {"names": names}
+    components = {"objective": {"_target_": "objectives.declutr.Declutr"}, "encoder": {}}
+    return {key_of(text): text.partition("=")[2] for text in overrides} | components | {"names": names}
 
 
 A = (Value("1", ["objective.a=1"], documents=2, epochs=2), Value("2", ["objective.a=2"]))
@@ -271,7 +272,7 @@ def test_names_that_people_write(given: str, found: str) -> None:
             ["figure=declutr/2a", "evaluation.data=x"],
             "evaluation.data: the command sets it for each run; data=<SentEval",
         ),
-        (["figure=declutr/2a", "seeds=[-1]"], "seeds must be at least 0. Got -1 instead."),
+        (["figure=declutr/2a", "seeds=[-1]"], "seeds must be at least 0. Got [-1] instead."),
         (["figure=declutr/2a", "jobs=0"], "jobs must be at least 1. Got 0 instead."),
         (["figure=declutr/2a", "data=nowhere"], "data=nowhere: there is no such file or folder."),
         (["figure=declutr/2a", "nli={pth: x}"], "nli.pth: no such key. Did you mean nli.path?"),

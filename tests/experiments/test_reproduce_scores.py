@@ -261,7 +261,7 @@ def test_claims_of_a_table_are_decided_on_its_rows(tmp_path: Path) -> None:
 def test_a_table_by_the_quick_evaluation_has_no_printed_rows(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned[:3]:
         finished(tmp_path, run, 10.0 + run.seed)
-    grid = tables.quick_table(table(), results.collect(planned, tmp_path, None))
+    grid = tables.quick_grid(table(), results.collect(planned, tmp_path, None))
     assert [row.name for row in grid.ours] == ["D"]
     assert grid.printed == []
     assert "not comparable with the paper's scores" in as_markdown(grid)
@@ -272,7 +272,7 @@ def test_rows_that_learned_from_made_up_text_say_so(tmp_path: Path, planned: lis
     finished(tmp_path, first, 10.0, {"TREC": record(80.0)}, synthetic="nli")
     finished(tmp_path, last, 20.0, {"TREC": record(90.0)})
     found = results.collect(planned, tmp_path, "default")
-    for grid in (tables.quick_table(table(), found), tables.senteval_table(table(), found)[0]):
+    for grid in (tables.quick_grid(table(), found), tables.senteval_table(table(), found)[0]):
         assert [row.name for row in grid.ours] == ["D (synthetic nli)", "R"]
     assert "1 of the runs learned nli from synthetic pairs" in results.sizes(found, "teaching", [*found.facts])
 
@@ -296,7 +296,7 @@ def test_each_pooling_has_results_of_its_own(tmp_path: Path) -> None:
     found = results.collect(rows, tmp_path, "default")
     grid, _ = tables.senteval_table(table(), found)
     assert {row.name: row.cells["TREC", "test"].value for row in grid.ours} == {"NSP-CLS": 60.0, "NSP-mean": 80.0}
-    quick = tables.quick_table(table(), found)
+    quick = tables.quick_grid(table(), found)
     assert [row.name for row in quick.ours] == ["NSP-mean"]
     assert "not their encoder's own pooling: NSP-CLS." in as_markdown(quick)
     assert results.sizes(found, "teaching", results.scored(found, None)[0]).startswith("1 runs at")

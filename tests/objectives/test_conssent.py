@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from objectives.conssent import ConsSent, Parts, Single
 from tests.objectives.two_processes import Found, backward, check
 from tests.tiny import FORMAT, TinyEncoder, documents
 
-TASKS = ("D", "P", "I", "R", "C", "N")
+TASKS: tuple[Literal["D", "P", "I", "R", "C", "N"], ...] = ("D", "P", "I", "R", "C", "N")
 SINGLE, PAIRS = TASKS[:4], TASKS[4:]
 BATCH = 8
 
