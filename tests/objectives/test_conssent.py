@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +17,11 @@ from data.batch import Batch, Tokens
 from data.errors import UserError
 from data.loader import Loader
 from data.randomness import generator
-from objectives.conssent import ConsSent, Parts, Single
+from objectives.conssent import ConsSent, Parts, Single, TaskName
 from tests.objectives.two_processes import Found, backward, check
 from tests.tiny import FORMAT, TinyEncoder, documents
 
-TASKS: tuple[Literal["D", "P", "I", "R", "C", "N"], ...] = ("D", "P", "I", "R", "C", "N")
+TASKS: tuple[TaskName, ...] = ("D", "P", "I", "R", "C", "N")
 SINGLE, PAIRS = TASKS[:4], TASKS[4:]
 BATCH = 8
 
@@ -300,7 +300,7 @@ def test_it_is_learned(task: str) -> None:
 
 def gradients(rank: int, world: int) -> Found:
     """Of each task; rank takes contiguous rows."""
-    results = {}
+    results: Found = {}
     for task in TASKS:
         objective, encoder = build(task)
         units, share = documents(BATCH, 14), BATCH // world
