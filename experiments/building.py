@@ -221,12 +221,14 @@ def _start(settings: Settings, encoder: Encoder) -> tuple[Start, str]:
     before: dict[str, Any] = {}
     with suppress(OSError, ValueError):  # an export without its run
         before = read_yaml(Path(settings.warm_start) / "config.yaml")
+    if not before:
+        return "trained", f"the history of {settings.warm_start} is not known"
     names, chosen = before.get("names"), before.get("encoder")
     random = isinstance(names, dict) and names.get("weights") == "random"
     continued = before.get("warm_start") or (isinstance(chosen, dict) and chosen.get("path"))
     if random and not continued:
         return start, f"{settings.warm_start} began with random weights, and this is its first continuation"
-    return "trained", f"{settings.warm_start} was itself a continuation, and this is a further one"
+    return "trained", f"{settings.warm_start} did not begin with random weights, or was a continuation itself"
 
 
 def _concatenated(folder: str, count: int) -> Concatenated:

@@ -18,7 +18,7 @@ from analysis.runs import read_lines, special
 from analysis.tables import card_scores, quick_table
 from data.display import duration
 from data.errors import UserError
-from data.files import atomic_write, write_json
+from data.files import atomic_write, read_yaml, write_json
 from encoders.export import model_card
 from experiments import budget, building, checkpoint, signatures
 from experiments.building import Parts
@@ -73,6 +73,11 @@ def _run(
     display = Display(shown=accelerator.is_main_process)
     display.fact("run", str(path))
     if settings.resume and checkpoint.is_finished(path / "checkpoints") and (path / "encoder").is_dir():
+        if config["budget"].get("steps") != read_yaml(path / "config.yaml")["budget"].get("steps"):
+            raise UserError(
+                f"resume={path}: the run is finished, and its optimizer state is gone: it cannot be lengthened. "
+                f"A new one goes on from its encoder: {_warm_start(config, path)}"
+            )
         display.say(f"The run is finished. A new one goes on from its encoder: {_warm_start(config, path)}")
         return
 
@@ -250,8 +255,7 @@ def _describe(folder: RunFolder, config: dict[str, Any], parts: Parts, trainer: 
     about = environment(accelerator.device, precision, accelerator.num_processes)
     about |= packing(parts.encoder, accelerator.device, precision)
     config["optimizer"]["lr"] = trainer.rate
-    if commit := getattr(parts.source, "commit", None):  # of the hub, where a branch may move
-        config["corpus"]["revision"] = commit
+    config["corpus"] |= parts.source.pinned()
     parts.encoder.tokenizer.save_pretrained(folder.path / "tokenizer")
     folder.describe(config | {"names": config["names"] | parts.identity()}, about)
 

@@ -144,7 +144,10 @@ class Trainer:
             found[-1], encoder=self.encoder, objective=self.objective, optimizer=self.updates.optimizer
         )
         if saved["step"] > self.steps:
-            raise UserError(f"Checkpoint {found[-1]} is beyond the run's {self.steps:,} steps: delete it.")
+            raise UserError(
+                f"Checkpoint {found[-1]} is beyond the run's {self.steps:,} steps: budget.steps must be at least "
+                f"{saved['step']:,}, or the checkpoint must go."
+            )
         self.state = State(**{name: saved[name] for name in State.__dataclass_fields__ if name in saved})
         if checkpoint.OPTIMIZER not in saved["files"] and not self.done:
             raise UserError(

@@ -202,6 +202,8 @@ OPENED: list[tuple[str, Damage, tuple[str, ...]]] = [
      ("model.safetensors does not fit",)),
     ("optimizer name", tensors("optimizer.safetensors", lambda found: found.update(x=torch.zeros(1))),
      ("optimizer.safetensors does not fit", "'x'")),
+    ("optimizer steps", tensors("optimizer.safetensors", lambda found: found.update({"0.step": torch.ones(2)})),
+     ("optimizer.safetensors does not fit", "'0.step'")),
     # Links out of the folder.
     ("lock to itself", link(".lock", "config.yaml"), ("cannot be written (Too many levels of symbolic links)",)),
     ("checkpoints", link("checkpoints", "../elsewhere"), ("checkpoints is a link that leaves",)),
@@ -238,6 +240,13 @@ def test_damage_behind_a_good_configuration_is_found(
         experiment.run(compose.check(["resume=run"]))
     assert "\n" not in str(error.value) and all(part in str(error.value) for part in parts), error.value
     assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("key", ["schedule", "budget", "schedule._target_"])
+def test_a_damaged_run_is_not_lengthened(key: str, run: Path) -> None:
+    config(key, None)(run)
+    with pytest.raises(UserError, match=r"config.yaml is broken|schedule: _target_ must name|_target_ must name"):
+        compose.check([f"resume={run}", "budget.steps=9"])
 
 
 def test_a_link_inside_a_run_is_followed_and_the_run_goes_on(

@@ -83,11 +83,12 @@ def span_chart(spans: Sequence[Span], length: int) -> dict[str, Any]:
             windows[-1][1] = max(high, windows[-1][1])
         else:
             windows.append([low, high])
-    scale = (100 - BREAK * (len(windows) - 1)) / sum(high - low for low, high in windows)
+    gap = min(BREAK, 40 / max(1, len(windows) - 1))
+    scale = (100 - gap * (len(windows) - 1)) / sum(high - low for low, high in windows)
     offsets, place = [], 0.0
     for low, high in windows:
         offsets.append(place)
-        place += (high - low) * scale + BREAK
+        place += (high - low) * scale + gap
 
     def across(token: int) -> float:
         window = max(number for number, (low, _) in enumerate(windows) if low <= token)

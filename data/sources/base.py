@@ -74,6 +74,10 @@ class Source(ABC):
     def describe(self) -> dict[str, Any]:
         """What a model card says of the corpus: name, where it is from, licence (None where unknown)."""
 
+    def pinned(self) -> dict[str, Any]:
+        """Returns the settings under which a later run reads the same text, where they are not those given."""
+        return {}
+
     @property
     def total(self) -> int | None:
         """Number of documents where it is known beforehand, for a progress display."""
@@ -116,6 +120,11 @@ def split_hash(group: str | None, text: str) -> int:
 def order_hash(text: str) -> int:
     """The 64 bits that decide which fractions a document belongs to; independent of ``split_hash``."""
     return _hash64(text, b"fraction")
+
+
+def weight_hash(text: str) -> int:
+    """Returns the 64 bits that decide how often a document of a mixture is repeated; independent of the others."""
+    return _hash64(text, b"weight")
 
 
 def threshold(share: float) -> int:

@@ -171,6 +171,9 @@ class Hub(Source):
         """The commit behind ``revision``: what is really read."""
         return self.rows.commit
 
+    def pinned(self) -> dict[str, Any]:
+        return {"revision": self.commit}  # a branch may move
+
     def documents(self) -> Iterator[Document]:
         group: str | None = None
         rows: list[str] = []

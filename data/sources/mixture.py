@@ -16,10 +16,10 @@ from data.sources.base import (
     Source,
     fingerprint,
     normalise,
-    order_hash,
     part_of,
     split_hash,
     threshold,
+    weight_hash,
 )
 from data.sources.hub import Hub
 from data.sources.nltk_corpus import NltkCorpus
@@ -36,8 +36,8 @@ class Mixture(Source):
 
     Each corpus is held out as it is by itself, with ``dev_fraction`` as its default. A training document stands in
     an epoch as many times as the weight of its corpus says: 1 by default; 2.5 is twice, and half of them a third
-    time; 0.5 is half of them (as ``fraction`` thins a corpus: smaller weights lie within larger ones). What stands
-    twice is also stored twice. Held-out documents stand once.
+    time; 0.5 is half of them (smaller weights lie within larger ones). What stands twice is also stored twice.
+    Held-out documents stand once.
 
     Args:
         corpora: by a name of your choice, the settings of each: ``kind`` ("text", the default, "hub", "nltk" or
@@ -64,6 +64,7 @@ class Mixture(Source):
             raise UserError(
                 "corpus.corpora names no corpus: corpus.corpora.books.path=books.jsonl.gz adds one called books."
             )
+        self.corpora = corpora
         self.sources: dict[str, tuple[Source, float]] = {
             name: _source(f"corpus.corpora.{name}", settings or {}, dev_fraction)
             for name, settings in corpora.items()
@@ -74,12 +75,16 @@ class Mixture(Source):
             for document in source.documents():
                 text = normalise(document.text)
                 part = part_of(document.part, split_hash(document.group, text), source.dev_fraction)
-                times = 1 if part == "dev" else _times(order_hash(text), weight)
+                times = 1 if part == "dev" else _times(text, weight)
                 yield from [Document(document.text, document.group, part)] * times
 
     def identity(self) -> Iterator[str]:
         for source, weight in self.sources.values():
             yield f"{source.name} {weight} {source.dev_fraction} {fingerprint(*source.identity())}"
+
+    def pinned(self) -> dict[str, Any]:
+        found = {name: source.pinned() for name, (source, _) in self.sources.items()}
+        return {"corpora": {name: dict(settings or {}) | found[name] for name, settings in self.corpora.items()}}
 
     def describe(self) -> dict[str, Any]:
         parts = [
@@ -93,7 +98,7 @@ def _source(key: str, settings: Mapping[str, Any], dev_fraction: float) -> tuple
     """Builds one corpus and reads its weight; faults are prefixed with the corpus' own ``key``."""
     own = dict(settings)
     kind, weight = own.pop("kind", "text"), own.pop("weight", 1.0)
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise UserError(f"{key}.kind must be one of {', '.join(KINDS)}. Got {kind!r} instead.")
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= HEAVIEST:
         raise UserError(f"{key}.weight must be a number above 0 and at most {HEAVIEST:g}. Got {weight!r} instead.")
@@ -116,6 +121,6 @@ def _source(key: str, settings: Mapping[str, Any], dev_fraction: float) -> tuple
         raise UserError(str(error).replace("corpus.", f"{key}.")) from None
 
 
-def _times(order: int, weight: float) -> int:
-    """How many times a document with these 64 bits stands in an epoch."""
-    return math.floor(weight) + (order < threshold(weight % 1))
+def _times(text: str, weight: float) -> int:
+    """Returns how many times a training document stands in an epoch."""
+    return math.floor(weight) + (weight_hash(text) < threshold(weight % 1))

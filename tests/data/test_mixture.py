@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from data.errors import UserError
-from data.sources.base import normalise, order_hash, part_of, split_hash, threshold
+from data.sources.base import normalise, order_hash, part_of, split_hash, threshold, weight_hash
+from data.sources.hub import Hub
 from data.sources.mixture import Mixture
 from data.sources.pydocs import Pydocs
 from data.sources.text import Text
@@ -67,11 +68,22 @@ def test_weight_is_the_times_a_training_document_stands(books: str, notes: str, 
     whole = int(weight)
     assert set(times.values()) <= {whole, whole + 1} - {0}
     train = [f"note {n}" for n in range(COUNT) if f"note {n}" not in found["dev"]]
-    more = {text for text in train if order_hash(text) < threshold(weight - whole)}
+    more = {text for text in train if weight_hash(text) < threshold(weight - whole)}
     assert {text for text, count in times.items() if count == whole + 1} == more
     assert sum(times.values()) == pytest.approx(weight * len(train), abs=25)
     assert all(count == 1 for text, count in found["train"].items() if text.startswith("chapter"))
     assert set(found["dev"].values()) == {1}
+
+
+def test_fraction_leaves_the_proportions(books: str, notes: str) -> None:
+    mixed = Mixture(corpora={"books": {"path": books}, "notes": {"path": notes, "weight": 0.5}})
+    kept = Counter(
+        document.text.split()[0]
+        for document in mixed.documents()
+        if document.part == "train" and order_hash(normalise(document.text)) < threshold(0.5)
+    )
+    assert kept["chapter"] == pytest.approx(0.5 * 0.95 * COUNT, abs=30)
+    assert kept["note"] == pytest.approx(0.25 * 0.95 * COUNT, abs=25)
 
 
 def test_kinds_and_defaults_of_a_corpus(notes: str) -> None:
@@ -92,6 +104,15 @@ def test_fingerprint_moves_with_weight_text_and_share(books: str, notes: str) ->
     assert len({name(), name(weight=2), name(dev_fraction=0.2), name(path=books)}) == 4
 
 
+def test_hub_corpora_are_pinned(notes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hub, "commit", "abc")
+    mixed = Mixture(corpora={"news": {"kind": "hub", "dataset": "some/news"}, "notes": {"path": notes}})
+    assert mixed.pinned() == {
+        "corpora": {"news": {"kind": "hub", "dataset": "some/news", "revision": "abc"}, "notes": {"path": notes}}
+    }
+    assert Text(path=notes).pinned() == {}
+
+
 def test_card_names_corpora_and_weights(books: str, notes: str) -> None:
     described = Mixture(corpora={"a": {"path": books}, "b": {"path": notes, "weight": 2}}).describe()
     assert described["where"] == f"a ({books}); b ({notes}, weight 2)"
@@ -100,6 +121,7 @@ def test_card_names_corpora_and_weights(books: str, notes: str) -> None:
 @pytest.mark.parametrize(
     ("own", "message"),
     [
+        ({"kind": ["text"]}, ".kind must be one of text, hub, nltk, pydocs. Got ['text'] instead."),
         ({"kind": "txt"}, ".kind must be one of text, hub, nltk, pydocs. Got 'txt' instead."),
         ({"path": "x", "weight": 0}, ".weight must be a number above 0 and at most 100. Got 0 instead."),
         ({"path": "x", "weight": True}, ".weight must be a number above 0 and at most 100. Got True instead."),

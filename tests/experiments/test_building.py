@@ -112,7 +112,7 @@ def test_a_second_continuation_takes_the_rate_of_published_weights(
     warm = [f"warm_start={tmp_path / name}" for name in ("drawn", "first")]
     reason = f"{tmp_path / 'drawn'} began with random weights, and this is its first continuation"
     assert rate("first", warm[0]).endswith(f"0.0005 (optimizer.lr_bundled: {reason})")
-    reason = f"{tmp_path / 'first'} was itself a continuation, and this is a further one"
+    reason = f"{tmp_path / 'first'} did not begin with random weights, or was a continuation itself"
     assert rate("second", warm[1]).endswith(f"5e-05 (optimizer.lr_trained: {reason})")
     assert rate("chosen", warm[1], "optimizer.lr=1e-3").endswith("0.001 (optimizer.lr)")
 

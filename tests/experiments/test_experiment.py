@@ -198,6 +198,12 @@ def test_the_length_of_other_runs_cannot_be_changed(folder: Path) -> None:
         compose.check([f"resume={run}", "budget.steps=4"])
 
 
+def test_a_finished_run_cannot_be_lengthened(folder: Path) -> None:
+    run = tiny.run(folder, "schedule=constant", "budget.steps=2", f"run_dir={folder / 'constant'}")
+    with pytest.raises(UserError, match=rf"^resume={run}: the run is finished, and its optimizer state is gone"):
+        experiment.run(compose.check([f"resume={run}", "budget.steps=4", f"cache={folder / 'cache'}"]))
+
+
 def test_a_finished_run_keeps_no_optimizer_state_and_says_so_when_resumed(
     folder: Path, whole: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,11 @@ def test_text_between_distant_spans_is_left_out() -> None:
     assert lanes["a"][0] == 0 and lanes["b"][1] == pytest.approx(100)
 
 
+def test_many_distant_spans_fit_the_chart() -> None:
+    chart = charts.span_chart([Span(f"span {n}", 1000 * n, 1000 * n + 10, 0) for n in range(40)], 50_000)
+    assert all(left >= 0 and width > 0 and left + width <= 100.1 for _, left, width in chart["lanes"])
+
+
 def test_a_map_fits_and_keeps_its_shape() -> None:
     places = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 5.0]])
     points = charts.scatter(places, [0, 8, 3], 7)
