@@ -28,7 +28,7 @@ LEARNING_RATE = 1e-3
 BATCH = 128
 LEAST_STEPS = 50  # between two looks at dev: an epoch of 1,000 examples is 8
 LOOKS, PATIENCE = 30, 5  # most looks at dev; looks in a row without a rise that end it
-JUDGED = 2048  # rows at a time where nothing is learned
+EVALUATION_ROWS = 2048  # rows at a time where nothing is learned
 ROUNDS = 1000  # of L-BFGS at most
 
 
@@ -114,7 +114,7 @@ def logistic(train: Examples, dev: Examples, test: Examples) -> Fit:
     for l2 in L2:
         classifier.set_params(C=1.0 / (l2 * len(features)))  # scikit-learn weighs the sum of the losses
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # dev judges what was reached
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the score on dev decides
             classifier.fit(features, train.labels)
         score = accuracy(np.concatenate([classifier.predict(block) for block in scale.blocks(dev)]), dev.labels)
         if best is None or score > best.dev:
@@ -243,7 +243,7 @@ def _batches(count: int, generator: torch.Generator) -> Iterator[np.ndarray]:
 
 
 def _blocks(count: int) -> Iterator[np.ndarray]:
-    return (np.arange(start, min(start + JUDGED, count)) for start in range(0, count, JUDGED))
+    return (np.arange(start, min(start + EVALUATION_ROWS, count)) for start in range(0, count, EVALUATION_ROWS))
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ from analysis.opening import Named, device
 from analysis.senteval.features import Vectors, embed
 from analysis.senteval.reading import Line
 from analysis.senteval.rendering import FORMATS, Grid, rich_table
-from data.display import duration, printable
+from data.display import PLAIN_SECONDS, WITHOUT_POOLING, duration, printable
 from data.errors import UserError, reason
 from data.files import write_json
 from data.sources.reading import lines
@@ -31,11 +31,9 @@ from encoders.pooling import POOLINGS
 from encoders.random_vectors import RandomVectors
 from encoders.word_weights import Weighting
 
-FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "vectors"
 EARLY = 0.01  # of the work: before it the time left would be mostly that of the start
 DAY = 24 * 3600  # seconds
-PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 SHOWN_FORMATS = ("text", "md", "csv")
 MODEL = (
     "a run's folder, an encoder's folder, a name of encoders/checkpoints, a model of the hub, bag_of_words (with "
@@ -137,8 +135,8 @@ def opened(name: str, given: argparse.Namespace) -> Model:
         raise UserError("bag_of_words needs --word-vectors: a text file, a word and its numbers a line.")
     if name == "bag_of_words" and given.weighting != "none" and given.counts is None:
         raise UserError(f"--weighting {given.weighting} needs --counts: a text file, a sentence a line.")
-    pooling = None if name in FIXED else given.pooling
-    layers = None if name in FIXED else given.layers
+    pooling = None if name in WITHOUT_POOLING else given.pooling
+    layers = None if name in WITHOUT_POOLING else given.layers
     named = Named(name, pooling, given.word_vectors, given.lowercase, given.weighting, given.counts, layers)
     return Model(named.name, named.open(device(given.device)), given.cache)
 

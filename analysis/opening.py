@@ -16,7 +16,7 @@ from encoders.kernels import Precision
 from encoders.random_vectors import RandomVectors
 from encoders.word_weights import Weighting
 
-EXPORT = "encoder"  # a run folder's part that is judged
+EXPORT = "encoder"  # folder of the exported encoder in a run folder
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ _MAKERS: dict[str, Callable[[Part, np.random.Generator], Questions]] = {
 }
 
 
-def judge(
+def evaluate_probes(
     model: command.Model,
     asked: Mapping[str, Mapping[str, Questions]],
     *,
@@ -265,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             model = command.opened(name, given)
             device = command.device(given.device)
             with about(given.data):
-                scores = judge(model, asked, words=given.vectors, seed=given.seed, device=device)
+                scores = evaluate_probes(model, asked, words=given.vectors, seed=given.seed, device=device)
             results.append({"model": model.facts(), "probes": scores})
         command.show(table(results), given.format)
         settings = {"data": given.data, "seed": given.seed, "limit": given.limit}

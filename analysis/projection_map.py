@@ -31,7 +31,7 @@ from analysis.figures import style
 from analysis.quick import normalise
 from data.display import printable
 from data.errors import UserError, reason
-from data.randomness import JUDGED_SPLIT, generator
+from data.randomness import EVALUATED_SPLIT, generator
 
 SAMPLE = 2000
 PERPLEXITY = 30.0
@@ -86,7 +86,7 @@ def sample(data: Labelled, size: int, seed: int) -> Labelled:
     """``size`` sentences drawn by ``seed``, in the file's order; labels keep their shares, one each at least."""
     if size >= len(data.texts):
         return data
-    rng = generator(JUDGED_SPLIT, seed)
+    rng = generator(EVALUATED_SPLIT, seed)
     places: list[int] = []
     labels = np.array(data.labels)
     groups = [np.flatnonzero(labels == name) for name in data.names]

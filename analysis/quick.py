@@ -1,10 +1,10 @@
-"""Judges an encoder on nothing but held-out text: retrieval of a span's neighbour, geometry, three probing tasks.
+"""Evaluates an encoder on held-out text only: retrieval of a span's neighbour, geometry, three probing tasks.
 
 The same texts and seed give the same questions to every encoder, whatever its tokenizer: spans and
 sentences are made of white-space words, and only ``encode`` is called.
 
 - recall@k: for each anchor span its positive (a span close by, without overlap) among the positives of all
-  pairs, by cosine; a tie counts as a miss.
+  pairs, by cosine. Ties count as misses.
 - alignment, mean |a - p|^2, and uniformity, log mean exp(-2 |x - y|^2), of normalised vectors
   (Wang & Isola 2020, section 4): both are better when smaller, and they pull against each other.
 - sentence length, word content and bigram shift after Conneau et al. (2018, section 2), with a linear
@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from data.errors import UserError
-from data.randomness import JUDGED_PAIRS, JUDGED_SPLIT, PROBE, generator
+from data.randomness import EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, generator
 from data.sentences import split_sentences
 
 MAX_PAIRS = 400
@@ -43,14 +43,14 @@ PROBES = ("length", "word_content", "bigram_shift")
 
 
 class Encodes(Protocol):
-    """All that is asked of an encoder."""
+    """Anything that encodes sentences."""
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        """Vectors of shape (n, D) in the order given."""
+        """Returns the vectors of ``sentences``, of shape (n, D), in their order."""
 
 
 class Examples(NamedTuple):
-    """A probing task's sentences and their classes, of shape (n,)."""
+    """Sentences of a probing task, and their classes, of shape (n,)."""
 
     train: list[str]
     train_labels: np.ndarray
@@ -58,25 +58,24 @@ class Examples(NamedTuple):
     test_labels: np.ndarray
 
 
-def judge(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
-    """Scores of ``encoder`` on questions made from ``texts``, whole documents that it was not trained on.
+def evaluate(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
+    """Evaluates ``encoder`` on questions made from held-out text.
 
     Args:
         encoder: anything with ``encode``.
-        texts: held-out documents.
+        texts: whole documents that it was not trained on.
         seed: of the questions.
 
     Returns:
-        ``recall@1``, ``recall@5``, ``probe_length``, ``probe_word_content``, ``probe_bigram_shift`` in
-        percent, ``alignment``, ``uniformity``; beside them how many questions stand behind a figure:
-        ``n_pairs``, and ``n_probe_*`` (test sentences). A figure with too few of them is None;
-        ``missing`` says why.
+        ``recall@1``, ``recall@5``, ``probe_length``, ``probe_word_content`` and ``probe_bigram_shift`` in
+        percent, ``alignment``, ``uniformity``, and the number of questions behind them: ``n_pairs``, and
+        ``n_probe_*`` (test sentences). A score with too few questions is None; ``missing`` gives the reason.
 
     Raises:
-        UserError: where a vector is not finite.
+        UserError: if a vector is not finite.
     """
-    anchors, positives = draw_pairs(texts, generator(JUDGED_PAIRS, seed))
-    train, test = split_documents(texts, generator(JUDGED_SPLIT, seed))
+    anchors, positives = draw_pairs(texts, generator(EVALUATED_PAIRS, seed))
+    train, test = split_documents(texts, generator(EVALUATED_SPLIT, seed))
     sentences = split_sentences(train), split_sentences(test)
     probes = {
         name: make(*sentences, generator(PROBE, seed, key))
@@ -113,9 +112,10 @@ def judge(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, float |
 
 
 def chance(name: str, scores: Mapping[str, float | None]) -> float | None:
-    """What guessing scores in figure ``name``, of ``judge`` in percent; None where there is no such thing.
+    """Returns the chance level of score ``name``; None if it has none.
 
-    Of a held-out loss it is what one gets who knows frequencies alone (``<name>_unigram``).
+    That is the expected percentage of a random answer, and for a held-out loss (``dev_*``) the loss of predicting
+    from unigram frequencies only (``<name>_unigram``).
     """
     if name.startswith("dev_"):
         return scores.get(f"{name}_unigram")
@@ -127,7 +127,7 @@ def chance(name: str, scores: Mapping[str, float | None]) -> float | None:
 
 
 def missing(name: str, scores: Mapping[str, float | None]) -> str | None:
-    """Why ``judge``'s figure ``name`` is None, as a line for the reader; None where it is not."""
+    """Returns a line that says why score ``name`` is None; None if it is not."""
     if name not in scores or scores[name] is not None:
         return None
     if name.startswith("probe_"):
@@ -139,10 +139,10 @@ def missing(name: str, scores: Mapping[str, float | None]) -> str | None:
 
 
 def draw_pairs(texts: Sequence[str], rng: np.random.Generator) -> tuple[list[str], list[str]]:
-    """Up to MAX_PAIRS anchors and their positives: spans of SPAN_WORDS words with 0 to MAX_GAP words between.
+    """Draws up to MAX_PAIRS anchors and their positives: spans of SPAN_WORDS words, 0 to MAX_GAP words apart.
 
-    A document gives one pair, and where there are fewer documents than MAX_PAIRS a long one gives more,
-    each from its own stretch of at least STRETCH_WORDS words. Documents too short for a pair give none.
+    Each document gives one pair. If there are fewer documents than MAX_PAIRS, long ones give several, each from a
+    stretch of its own of at least STRETCH_WORDS words. Documents too short for a pair give none.
     """
     low, high = SPAN_WORDS
     documents = [words for words in (text.split() for text in texts) if len(words) >= 2 * high + MAX_GAP]
@@ -169,16 +169,16 @@ def draw_pairs(texts: Sequence[str], rng: np.random.Generator) -> tuple[list[str
 
 
 def normalise(vectors: np.ndarray) -> np.ndarray:
-    """``vectors`` of shape (n, D) at length 1; a zero vector stays zero."""
+    """Scales ``vectors``, of shape (n, D), to length 1; a zero vector stays zero."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(norms == 0, 1, norms)
 
 
 def recall(anchors: np.ndarray, positives: np.ndarray, k: int) -> float:
-    """Percentage of rows of ``anchors`` (n, D) whose row of ``positives`` (n, D) is among the k most similar."""
+    """Returns the percentage of ``anchors`` (n, D) whose row of ``positives`` (n, D) is among the k nearest."""
     similarities = anchors @ positives.T
     own = similarities.diagonal()[:, None]
-    # A tie within rounding counts against the encoder: one that maps all texts to one vector finds nothing.
+    # Ties within rounding count as misses, so that collapsed vectors score 0.
     nearer = (similarities >= own - 1e-9).sum(axis=1) - 1
     return 100.0 * float(np.mean(nearer < k))
 
@@ -199,7 +199,7 @@ def uniformity(vectors: np.ndarray) -> float:
 
 
 def split_documents(texts: Sequence[str], rng: np.random.Generator) -> tuple[list[str], list[str]]:
-    """Disjoint documents for training and testing a probe, each cut so that all have PROBE_WORDS words at most."""
+    """Splits documents for training and testing a probe, and cuts them to PROBE_WORDS words in all."""
     share = max(400, PROBE_WORDS // max(1, len(texts)))
     documents = []
     total = 0
@@ -282,7 +282,7 @@ def accuracy(train: np.ndarray, train_labels: np.ndarray, test: np.ndarray, test
 
 
 def _balance(train: list[list[str]], test: list[list[str]], rng: np.random.Generator) -> Examples:
-    """As many sentences of every class as the rarest has, up to the task's size, in random order."""
+    """Draws equally many random sentences of each class: as many as the rarest has, up to the task's size."""
 
     def draw(classes: list[list[str]], limit: int) -> tuple[list[str], np.ndarray]:
         distinct = [list(dict.fromkeys(sentences)) for sentences in classes]
@@ -294,7 +294,7 @@ def _balance(train: list[list[str]], test: list[list[str]], rng: np.random.Gener
 
 
 def _middling(sentences: list[str]) -> list[str]:
-    """Sentences that are neither fragments nor run-ons."""
+    """Returns the sentences whose number of words is within LENGTH_BINS."""
     return [sentence for sentence in sentences if LENGTH_BINS[0][0] <= len(sentence.split()) <= LENGTH_BINS[-1][1]]
 
 

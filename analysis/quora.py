@@ -7,7 +7,7 @@
 
 Subramanian et al. (2018), table 4 and section 10.6. A size n is the first n of a seeded permutation of the
 training pairs; without a dev file the last tenth of it is dev. Dev chooses L2 and the look at which the MLP is
-kept; the test pairs are judged once. Files: [pairs_]{train,dev,test}.tsv[.gz], with a header that names
+kept; test pairs are scored once. Files: [pairs_]{train,dev,test}.tsv[.gz], with a header that names
 is_duplicate, question1 and question2, or without one as label, question, question (the partition of Wang et al.
 2017). No quoting.
 
@@ -30,7 +30,7 @@ from analysis.classifying import Examples, Fit, Gathered, accuracy, compared, lo
 from analysis.senteval.printed import Cell, Key
 from analysis.senteval.rendering import Grid, Row
 from data.errors import UserError, about
-from data.randomness import JUDGED_SPLIT, generator
+from data.randomness import EVALUATED_SPLIT, generator
 
 SIZES = ("1000", "5000", "10000", "25000", "all")
 CLASSIFIERS = ("logistic", "mlp")
@@ -70,7 +70,7 @@ def read(folder: Path, seed: int) -> Parts:
         UserError: if a file is missing, or a line is not a label and two questions.
     """
     train = _read(_find(folder, "train"))
-    order = generator(JUDGED_SPLIT, seed).permutation(len(train.labels))
+    order = generator(EVALUATED_SPLIT, seed).permutation(len(train.labels))
     found = _find(folder, "dev", needed=False)
     if found is None:
         kept = len(order) - max(1, round(DEV_SHARE * len(order)))
@@ -96,7 +96,7 @@ def short(size: str) -> str:
     return f"{int(size) // 1000}k" if size != "all" and int(size) % 1000 == 0 else size
 
 
-def judge(
+def evaluate_duplicates(
     model: command.Model,
     parts: Parts,
     reached: Mapping[str, int],
@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in given.models:
             model = command.opened(name, given)
             with about(given.data):
-                scores = judge(
+                scores = evaluate_duplicates(
                     model,
                     parts,
                     reached,

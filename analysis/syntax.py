@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data.errors import UserError
-from data.randomness import JUDGED_SPLIT, generator
+from data.randomness import EVALUATED_SPLIT, generator
 from data.sources.reading import lines
 from data.sources.trees import PUNCTUATION, Tree, pruned, read_trees, words
 
@@ -144,7 +144,7 @@ def _treebank(seed: int) -> dict[str, Iterable[Tree]]:
             "NLTK's treebank is not installed: python -c \"import nltk; nltk.download('treebank')\", or let "
             "NLTK_DATA name the folder that has it."
         ) from None
-    order = generator(JUDGED_SPLIT, seed).permutation(len(files))
+    order = generator(EVALUATED_SPLIT, seed).permutation(len(files))
     ends = [round(len(files) * share) for share in (SHARES["train"], SHARES["train"] + SHARES["dev"], 1.0)]
     cuts = dict(zip(SHARES, zip([0, *ends], ends, strict=False), strict=True))
     return {

@@ -26,7 +26,7 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
     """The scores of quick.json as start | trained | change | chance | n.
 
     Args:
-        quick: scores by "start", "trained" and "chance": those of ``analysis.quick.judge`` and dev losses
+        quick: scores by "start", "trained" and "chance": those of ``analysis.quick.evaluate`` and dev losses
             (``dev_*``); any may be absent.
         title: what was trained on what.
         facts: what the scores depend on (weights, negatives per anchor, tokens seen); printed below them.
@@ -118,7 +118,7 @@ def _change(name: str, start: float | None, trained: float | None, count: float 
 
 
 def _count(name: str, scores: dict[str, float | None]) -> float | None:
-    """The number of questions behind a figure of ``judge``."""
+    """Returns the number of questions behind a score of ``quick.evaluate``."""
     if name.startswith("dev_"):
         return None
     return scores.get(f"n_{name}" if name.startswith("probe_") else "n_pairs")

@@ -62,7 +62,7 @@ class Similarity(NamedTuple):
     pairs: int
 
 
-class Judged(NamedTuple):
+class ModelScores(NamedTuple):
     """A model's name, where its words' vectors come from, and its result for each set."""
 
     name: str
@@ -99,8 +99,8 @@ def _read(path: Path) -> list[Pair]:
     return pairs
 
 
-def judge(lexicon: Lexicon, sets: Mapping[str, Sequence[Pair]]) -> dict[str, Similarity]:
-    """Each set's result for an encoder."""
+def evaluate_similarity(lexicon: Lexicon, sets: Mapping[str, Sequence[Pair]]) -> dict[str, Similarity]:
+    """Returns each set's result for an encoder."""
     words = dict.fromkeys(word for pairs in sets.values() for pair in pairs for word in (pair.first, pair.second))
     forms = {word: form for word in words if (form := lexicon.form(word)) is not None}
     known = list(dict.fromkeys(forms.values()))
@@ -132,20 +132,20 @@ def spearman(ours: np.ndarray, theirs: Sequence[float]) -> float | None:
     return float(spearmanr(ours, theirs).statistic)
 
 
-def table(judged: Sequence[Judged], *, apart: bool = False) -> Grid:
+def table(models: Sequence[ModelScores], *, apart: bool = False) -> Grid:
     """Our rows with the pairs that they are over, GenSen's table 3 below.
 
     Args:
-        judged: a row each.
+        models: a row each.
         apart: whether numbers of pairs have columns of their own, as a CSV wants them.
     """
-    names = list(dict.fromkeys(name for one in judged for name in one.scores))
+    names = list(dict.fromkeys(name for one in models for name in one.scores))
     columns: list[Key] = []
     for name in [*(name for name in names if name in COLUMNS.values()), QVEC, *names]:
         counts = [("", f"{name}.covered"), ("", f"{name}.pairs")] if apart and name != QVEC else []
         columns += [key for key in (("", name), *counts) if key not in columns]
     ours = []
-    for one in judged:
+    for one in models:
         cells: dict[Key, Cell] = {}
         for name, score in one.scores.items():
             share = f"({score.covered}/{score.pairs})"
@@ -171,9 +171,9 @@ def table(judged: Sequence[Judged], *, apart: bool = False) -> Grid:
         "sentence": "the vector of the sentence of that one word",
     }
     notes = [
-        f"{kind}: a word's vector is {said[kind]} ({', '.join(one.name for one in judged if one.kind == kind)})."
+        f"{kind}: a word's vector is {said[kind]} ({', '.join(one.name for one in models if one.kind == kind)})."
         for kind in KINDS
-        if any(one.kind == kind for one in judged)
+        if any(one.kind == kind for one in models)
     ]
     notes += [
         "Spearman's rho of the cosines (pairs covered / all): a pair with a word that the encoder does not know "
@@ -194,26 +194,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def work() -> None:
         sets = read_sets(given.data)
-        judged, records = [], []
+        models, records = [], []
         for name in given.models:
             model = command.opened(name, given)
             lexicon = Lexicon(model.encoder, model.rows, given.vectors)
-            one = Judged(model.name, lexicon.kind, judge(lexicon, sets))
-            judged.append(one)
+            one = ModelScores(model.name, lexicon.kind, evaluate_similarity(lexicon, sets))
+            models.append(one)
             records.append(_record(one, model.facts()))
-        command.show(table(judged, apart=given.format == "csv"), given.format)
+        command.show(table(models, apart=given.format == "csv"), given.format)
         command.write(given.out, {"wordsim": records, "data": str(given.data)})
 
     return command.finished(work)
 
 
-def _record(judged: Judged, model: dict[str, Any]) -> dict[str, Any]:
+def _record(model_scores: ModelScores, model: dict[str, Any]) -> dict[str, Any]:
     return {
         "model": model,
-        "vectors": judged.kind,
+        "vectors": model_scores.kind,
         "sets": {
             name: score._asdict() | {"skipped": score.pairs - score.covered}
-            for name, score in judged.scores.items()
+            for name, score in model_scores.scores.items()
         },
     }
 

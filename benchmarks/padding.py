@@ -2,7 +2,7 @@
 
     python benchmarks/padding.py [--sentences 64] [--rounds 5] [--precision bf16] [--device cpu|cuda]
 
-A step is forward, loss and backward of one objective over sentences of the texts in the box, with the bundled
+A step is forward, loss and backward of one objective over sentences of the bundled texts, with the bundled
 checkpoint. Rounds alternate, so that a drift of the machine's speed meets both, and ratios are taken round by
 round.
 """

@@ -1,8 +1,11 @@
-"""Text for people: untrusted text without control characters or spreadsheet formulas, and durations."""
+"""Text for people: untrusted text without control characters or spreadsheet formulas, durations, constants."""
 
 from __future__ import annotations
 
 import re
+
+PLAIN_SECONDS = 10.0  # between two lines of progress without a terminal
+WITHOUT_POOLING = ("bag_of_words", "random_vectors")  # names of models that have no pooling to choose
 
 # C0 and C1 controls, line separators, marks that turn the direction of writing, and lone surrogates.
 _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -94,7 +94,7 @@ def validated(cls: type, prefix: str | None = None) -> None:
 
 @functools.cache
 def _bounded(constructor: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a constructor's parameters that hold a range or a choice."""
+    """Returns the annotations of a constructor's parameters that hold a range or a choice."""
     hints = get_type_hints(constructor, include_extras=True)
     return {name: hint for name, hint in hints.items() if any(map(_limits, _parts(hint)))}
 
@@ -110,7 +110,7 @@ def _limits(part: Any) -> bool:
 
 
 def _bound(kind: Any, error: str, limits: Mapping[str, Any]) -> str:
-    """Says what the bound asks for that a value exceeds, or both bounds of a share."""
+    """Describes the bound that a value violates, or both bounds of a share."""
     if error == "greater_than" and limits["gt"] == 0:
         asked = "be a positive number"
     else:

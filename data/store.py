@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 FORMAT = "2"  # of the files below and of the normalisation; part of every fingerprint
 SENTENCE_FORMAT = "1"  # the same of what stores of sentences have besides
-HELD_OUT = 2000  # documents whose text is kept for judgement
-HELD_OUT_CHARACTERS = 1 << 26  # of all of them: books are cut, to the beginnings that a judgement needs
+HELD_OUT = 2000  # documents whose text is kept for evaluation
+HELD_OUT_CHARACTERS = 1 << 26  # of all of them: books are cut, to the beginnings that an evaluation needs
 PARTS: tuple[Part | None, ...] = (None, "train", "dev")  # codes of an entry's ``part``
 ENTRY = np.dtype([("end", "<i8"), ("split", "<u8"), ("order", "<u8"), ("part", "u1")])
 SENTENCE_ENTRY = np.dtype(ENTRY.descr + SENTENCE.descr)

@@ -69,7 +69,7 @@ def find(
     of ``name``.
 
     Raises:
-        UserError: if there is no such folder or model, weights in the box have another shape, or the hub is not
+        UserError: if there is no such folder or model, bundled weights have another shape, or the hub is not
             reachable and a random start is not wanted or not possible.
     """
     if path is not None:
@@ -82,7 +82,7 @@ def find(
         for key, value in (shape or {}).items():
             if key in known and known[key] != value:
                 raise UserError(
-                    f"encoder.shape.{key}={value}: the weights of {name} in the box have {known[key]}. "
+                    f"encoder.shape.{key}={value}: the bundled weights of {name} have {known[key]}. "
                     "weights=random draws new ones."
                 )
         return Source(CHECKPOINTS / name, "bundled", f"{name}, bundled")

@@ -299,7 +299,9 @@ class Transformer(Encoder):
             UserError: if ``folder`` exists and is not an encoder's, or the pooling is "pooler", which others lack.
         """
         if self.pooling == POOLER:
-            raise UserError("pooling=pooler is for judging alone: pool_by cls, say, before the encoder is saved.")
+            raise UserError(
+                "pooling=pooler is for evaluation only: pool_by cls, say, before the encoder is saved."
+            )
         folder = Path(folder)
         model, maps = (
             (self.model, self.dense)

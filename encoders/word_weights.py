@@ -8,9 +8,9 @@ A mean is linear, so both go into the word vectors, v'(w) = (I - u u^T) c(w) v(w
 is of all running words, those without a vector too; a word that the text has not is the rarest of all.
 
 SIF: Arora, Liang and Ma (2017), "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", algorithm 1. They
-take u from the sentences that are to be judged; here it is from the text that words are counted in, so that a
-sentence's vector does not hang on what it is judged with. TF-IDF: the smoothed form of scikit-learn; the frequency
-within the sentence is n_w / n, as the mean has it.
+take u from the sentences to be evaluated; here it is from the text that words are counted in, so that a
+sentence's vector does not depend on the others of its test set. TF-IDF: the smoothed form of scikit-learn; the
+frequency within the sentence is n_w / n, as the mean has it.
 """
 
 from __future__ import annotations

@@ -27,11 +27,12 @@ from analysis.senteval.protocols import PROTOCOLS, Protocol
 from analysis.senteval.rendering import rich_table
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.tables import comparison, task_table
+from data.display import PLAIN_SECONDS
 from data.errors import UserError
 from data.files import refuse_links_out
 from encoders.base import Encoder
 from encoders.random_vectors import RandomVectors
-from experiments.progress import PLAIN_SECONDS, Display
+from experiments.progress import Display
 from experiments.run_folder import ROOT
 from experiments.settings import EvaluationSettings, Settings
 

@@ -27,12 +27,8 @@ from experiments.settings import Settings
 
 MOST = 8  # processes by default: each takes about a GiB with a small encoder
 ENDING_SECONDS = 2.0  # until a process that closed its connections has an exit status
-LAUNCHERS = (
-    "WORLD_SIZE",
-    "PMI_SIZE",
-    "OMPI_COMM_WORLD_SIZE",
-    "MV2_COMM_WORLD_SIZE",
-)  # those that Accelerate reads
+# The variables that Accelerate reads.
+LAUNCHERS = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 HOST, LOOPBACK = "127.0.0.1", "lo0" if sys.platform == "darwin" else "lo"
 READY = "ready"  # how many of the others have started
 

@@ -15,7 +15,7 @@ from data.ranges import Below1, Positive, Weight
 from data.schema import require
 from encoders.base import Encoder
 
-Start = Literal["trained", "bundled", "untrained"]  # published weights, small ones trained here, just drawn
+Start = Literal["trained", "bundled", "untrained"]  # published weights, small ones trained here, random ones
 STARTS: tuple[Start, ...] = get_args(Start)
 
 
@@ -25,7 +25,7 @@ def tables_of(modules: Iterable[nn.Module]) -> list[torch.Tensor]:
 
 
 def start_of(encoder: Encoder) -> Start:
-    """How the weights of ``encoder`` begin."""
+    """Returns how the weights of ``encoder`` begin."""
     if encoder.untrained:
         return "untrained"
     return "trained" if encoder.weights == "pretrained" else "bundled"
@@ -82,7 +82,7 @@ class Optimizer(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(Optimizer):
-    """What Adam and AdamW share.
+    """Settings of Adam and AdamW.
 
     Attributes:
         betas, eps: as in Adam's paper.
@@ -112,8 +112,8 @@ class AdamW(Moments):
 
     Attributes:
         lr: None: that of the next three which fits the weights that training begins with.
-        lr_trained, lr_bundled, lr_untrained: of published weights, of those in the box and others that once began
-            at random here, and of weights that were just drawn.
+        lr_trained, lr_bundled, lr_untrained: of published weights, of bundled ones and others that once began at
+            random here, and of random weights.
         correct_bias: False leaves out Adam's bias correction, as DeCLUTR's published program does:
             p <- p - lr * m / (sqrt(v) + eps), m and v uncorrected.
     """

@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from data.display import PLAIN_SECONDS
 from data.errors import UnfitError, UserError
 from experiments.interrupts import terminations
-from experiments.progress import PLAIN_SECONDS, Display
+from experiments.progress import Display
 
 POLL_SECONDS = 0.5
 TAIL_BYTES = 4000

@@ -17,10 +17,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from data.display import duration, printable
+from data.display import PLAIN_SECONDS, duration, printable
 
 Update = Callable[[int, int | None, str], None]  # done, total, further text
-PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
 
 class Display:

@@ -11,16 +11,15 @@ from pydantic import Field
 
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
+from data.display import WITHOUT_POOLING
 from data.ranges import THREADS, WIDEST, Below1, Count, Positive, Seed, Size, SizeOrZero, Threads
 from data.schema import require
 from data.sentences import Sentences
 
 FOLDS = 1000  # of cross-validation: each trains a classifier
-GPU_WORKERS = (
-    4  # processes that prepare batches for each one that trains on a GPU; on a CPU they would take its cores
-)
+# Processes that prepare batches for each one that trains on a GPU; on a CPU they would take its cores.
+GPU_WORKERS = 4
 LOG_EVERY, GPU_LOG_EVERY = 10, 50  # steps; each write waits for the device
-FIXED = ("bag_of_words", "random_vectors")  # models with no pooling to choose
 BUNDLED = Path(__file__).resolve().parents[1] / "encoders" / "checkpoints"  # offline.CHECKPOINTS, without torch
 
 
@@ -100,7 +99,7 @@ def _meant(model: str) -> str | None:
     A name on the hub looks like a folder, so only the runs beside a folder are taken for close to it.
     """
     place = Path(model)
-    names = {*FIXED, *(folder.name for folder in BUNDLED.iterdir())}
+    names = {*WITHOUT_POOLING, *(folder.name for folder in BUNDLED.iterdir())}
     if not model or model in names or model.startswith("~") or place.is_dir():
         return None
     if len(place.parts) > 1:
@@ -151,7 +150,7 @@ class EvaluationSettings:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
         if self.dropout and not (self.hidden or PROTOCOLS[self.protocol].classifier.hidden):
             raise ValueError("dropout needs a hidden layer: hidden=<units>.")
-        if PROTOCOLS[self.protocol].poolings and (self.model in FIXED or self.pooling is not None):
+        if PROTOCOLS[self.protocol].poolings and (self.model in WITHOUT_POOLING or self.pooling is not None):
             raise ValueError(
                 f"protocol={self.protocol} chooses among poolings: pooling=, and models of one pooling, do not go "
                 "with it."
@@ -168,11 +167,11 @@ class EvaluationSettings:
                 f"encoder.weighting={self.encoder.weighting} needs encoder.counts=<text to count words in>, a "
                 "sentence a line."
             )
-        if self.pooling is not None and self.model in FIXED:
+        if self.pooling is not None and self.model in WITHOUT_POOLING:
             raise ValueError(f"pooling={self.pooling}: {self.model} has no other pooling than its own.")
-        if self.layers is not None and self.model in FIXED:
+        if self.layers is not None and self.model in WITHOUT_POOLING:
             raise ValueError(f"layers={self.layers}: {self.model} has no layers.")
-        if self.precision != "fp32" and self.model in FIXED:
+        if self.precision != "fp32" and self.model in WITHOUT_POOLING:
             raise ValueError(f"precision={self.precision}: {self.model} is computed in fp32 only.")
         if self.precision == "tf32" and self.device == "cpu":
             raise ValueError("precision=tf32 needs a CUDA GPU: use fp32 or bf16.")

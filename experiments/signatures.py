@@ -23,7 +23,8 @@ BASES = {
     "optimizer": "experiments.optimizer.Optimizer",
     "schedule": "experiments.schedules.Schedule",
 }
-EVALUATIONS = ("analysis.quick.judge", "analysis.senteval.along.SentEval")
+EVALUATIONS = ("analysis.quick.evaluate", "analysis.senteval.along.SentEval")
+RENAMED = {"analysis.quick.judge": "analysis.quick.evaluate"}  # names in run folders of version 0.1
 MISSING = "???"  # OmegaConf's sign for a value that the user must give
 
 
@@ -37,6 +38,7 @@ def locate(target: Any, component: str | None = None) -> Any:
         UserError: if there is no such class or function.
     """
     allowed = [component] if component else [*BASES, "evaluation"]
+    target = RENAMED.get(str(target), target)
     module, _, name = str(target).rpartition(".")
     why = "that is none of its components"
     if component:

@@ -12,8 +12,8 @@ So 2 n micro-batches are n of either encoder, and of 8 N and C have two each, th
 as the epochs of the six tasks by themselves have in all: where all have about the same sentences, D, P, I and R
 go through 3/4 of theirs in it, N and C through theirs 3/2 times.
 
-The encoders share no weight and no loss, but one learning rate: a schedule that heeds dev looks at the mean of the
-six dev accuracies, so that its drops are of both encoders, and both end together. Where micro-batches are
+The encoders share no weight and no loss, but one learning rate: a schedule that uses the dev metric uses the mean
+of the six dev accuracies, so it lowers the rate of both encoders, and both end together. Where micro-batches are
 accumulated a step joins several turns, and the gradient of both encoders is clipped as one. Which checkpoint is
 the best, D's dev loss decides, unless ``checkpoint.metric`` names another.
 """

@@ -104,8 +104,8 @@ class Decoder(nn.Module):
         states, wanted = self.states(vectors, targets)
         return output_loss(self.output, states, wanted, self.chunk), len(wanted)
 
-    def judged(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor, int]:
-        """``loss`` of held-out text, and between both how many of these tokens are likelier than any other."""
+    def loss_and_hits(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor, int]:
+        """Returns what ``loss`` returns and, between the two, the number of tokens predicted correctly."""
         states, wanted = self.states(vectors, targets)
         total, hits = (
             states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32)),

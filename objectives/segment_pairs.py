@@ -4,7 +4,7 @@
 
 Devlin et al. (2019), section 3.1; Lan et al. (2020), section 3.1. In families of transformers that have BERT's
 pooler, ``pooled`` is tanh(W' h_1 + b') of the first token's state: the pooler of the weights if they have it, else
-a new one. It belongs to the encoder and is exported with it, as encoders can be judged by it (pooling=pooler). Of
+a new one. It belongs to the encoder and is exported with it, so that it can be evaluated (pooling=pooler). Of
 other transformers ``pooled`` is that state itself, and of encoders without a [CLS] the sentence vector of A, a
 separator and B in one sequence.
 

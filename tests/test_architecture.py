@@ -1,4 +1,4 @@
-"""The rules of the house, read from the source: who imports whom, what nobody imports or calls, sizes, names."""
+"""Rules of the code base, read from the source: who imports whom, what nobody imports or calls, sizes, names."""
 
 from __future__ import annotations
 

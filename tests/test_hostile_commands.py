@@ -309,7 +309,7 @@ def test_damaged_runs_are_missing_from_a_figure(tmp_path: Path, monkeypatch: pyt
 
 
 def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trained, taken up again and judged by commands that Hydra reads as they are meant."""
+    """Trained, resumed and evaluated by commands that Hydra reads as they are meant."""
     folder = tmp_path / ODD
     folder.mkdir()
     tiny.figure(tmp_path, FIGURE, monkeypatch)
@@ -332,10 +332,10 @@ def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.Mon
     shutil.rmtree(run / "encoder")
     begun = training(run, [], ["device=cpu"])
     assert begun is not None and compose.check(begun[1:])["resume"] == str(run)
-    judged = side_by_side.evaluation(
+    evaluated = side_by_side.evaluation(
         run, data=folder / "data", protocol="default", passed=[], threads=1, tasks=["TREC"], probing=str(folder)
     )
-    assert judged is not None
-    values = compose.check(judged[1:], "evaluate", EvaluationSettings)
+    assert evaluated is not None
+    values = compose.check(evaluated[1:], "evaluate", EvaluationSettings)
     assert (values["model"], values["out"], values["data"]) == (str(run), str(run), str(folder / "data"))
     assert (values["probing"], values["tasks"]) == (str(folder), ["TREC"])

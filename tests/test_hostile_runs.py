@@ -117,7 +117,7 @@ RESUMED: list[tuple[str, Damage, tuple[str, ...]]] = [
     ("none", config("schedule._target_", ...), ("schedule: _target_ must name", "Got None")),
     ("nested", config("objective.projection", WRITER), ("objective.projection", "no such key")),
     ("args", config("optimizer._args_", [1]), ("optimizer._args_: no such key",)),
-    ("call", config("evaluation", {"_target_": "analysis.quick.judge", "_partial_": False, "encoder": 1}),
+    ("call", config("evaluation", {"_target_": "analysis.quick.evaluate", "_partial_": False, "encoder": 1}),
      ("evaluation.encoder: no such key",)),
     ("object", config("encoder.device", "cpu"), ("encoder.device cannot be set",)),
     ("function", config("encoder.texts", "os.listdir"), ("encoder.texts",)),

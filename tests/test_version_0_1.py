@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 import encoders
-from analysis import runs
+from analysis import quick, runs
 from analysis.senteval.results import read_results
 from data.errors import UserError
-from experiments import compose, experiment
+from experiments import compose, experiment, signatures
 from tests.hostile import answer
 from tests.support import suite_data
 
@@ -105,5 +105,10 @@ def test_results_open(folders: Path) -> None:
     results = read_results(folders / "transformer")
     assert results.tasks.keys() == {"TREC", "MRPC", "STS16", "Length"}
     assert results.tasks["TREC"]["test"] == 39.4
-    quick = json.loads((folders / "transformer" / "quick.json").read_text())
-    assert quick["start"].keys() == quick["trained"].keys()
+    scores = json.loads((folders / "transformer" / "quick.json").read_text())
+    assert scores["start"].keys() == scores["trained"].keys()
+
+
+def test_the_quick_evaluation_is_found_by_its_former_name() -> None:
+    config = yaml.safe_load((FIXTURES / "folders" / "transformer" / "config.yaml").read_text())
+    assert signatures.build(config["evaluation"], "evaluation") is quick.evaluate

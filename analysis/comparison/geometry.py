@@ -11,7 +11,7 @@ from analysis.neighbours import Neighbour, neighbours, same
 from analysis.projection_map import PERPLEXITY, Agreement, placed
 from analysis.quick import LENGTH_BINS, Encodes, normalise
 from data.errors import UserError
-from data.randomness import JUDGED_SPLIT, generator
+from data.randomness import EVALUATED_SPLIT, generator
 from data.sentences import splitter
 
 SENTENCES, SEARCHED = 500, 2000  # on the map; candidates for neighbours, those on the map included
@@ -69,7 +69,7 @@ def sample(texts: Sequence[str], queries: Sequence[str] | None = None, *, size: 
     Raises:
         UserError: if fewer than two documents have a sentence of WORDS words.
     """
-    rng = generator(JUDGED_SPLIT, size)
+    rng = generator(EVALUATED_SPLIT, size)
     split = splitter(lambda: texts)
     taken: set[str] = set()
     documents: list[tuple[str, list[str]]] = []

@@ -276,7 +276,7 @@ TABLE_S6 = table(
 )
 
 # Table S5: inference is trained in Sentence-BERT's form, as in experiment/sentence_bert/allnli.yaml: from nli=, or
-# at teaching size from generated pairs where that is not given (the row's name then tells). Before: one step at
+# at teaching size from generated pairs where that is not given (shown in the row's name). Before: one step at
 # a learning rate that moves nothing.
 SENTENCE_BERT = (
     "objective=nli", "objective.features=sentence_bert", f"objective.nli={NLI}",

@@ -11,7 +11,7 @@ import numpy as np
 
 from analysis.senteval.rendering import escape_markdown
 from data.errors import UserError
-from data.randomness import JUDGED_SPLIT, generator
+from data.randomness import EVALUATED_SPLIT, generator
 from data.sentences import split_sentences
 from data.sources.base import Source
 from data.views.spans import Span, SpanSampler
@@ -36,7 +36,7 @@ def spans(config: Mapping[str, Any], source: Source) -> str:
     objective = config["objective"]
     if "anchor_beta" not in objective:
         raise UserError("objective must be one that samples spans, such as declutr.")
-    rng = generator(JUDGED_SPLIT, SEED)
+    rng = generator(EVALUATED_SPLIT, SEED)
     sampler = SpanSampler(
         anchors=2,
         positives=1,
@@ -93,7 +93,7 @@ def sequences(config: Mapping[str, Any], source: Source) -> str:
     # Late, as it imports torch: names of figures are checked first.
     from data.views.perturbations import Noise, delete, insert, part_at_random, permute, replace, split_in_two
 
-    rng = generator(JUDGED_SPLIT, SEED)
+    rng = generator(EVALUATED_SPLIT, SEED)
     low, high = SENTENCE_WORDS
     texts = list(islice(source.texts(), READ))
     divided = split_sentences(texts) if config["sentences"]["split"] else texts

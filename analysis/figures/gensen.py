@@ -105,7 +105,7 @@ SIZES = ("teaching", "paper")
 # Table 2. As in the paper (section 9) every row but the first joins two encoders, each of which may be in several
 # rows. Without SentEval's data every encoder is a row, as only.row="[+STN,'+STN +Fr +De, one encoder']" has it
 # where the data is there; the paper's claims are of the joined ones only. A task without data learns from
-# generated pairs, as the row's name then tells. At teaching size encoders are narrow, decoders know 3,000 words,
+# generated pairs, as shown in the row's name. At teaching size encoders are narrow, decoders know 3,000 words,
 # not 30,000, whose scores would take most of the compute, and every second update is of inference, not every
 # eleventh, which leaves it too few to learn from in so short a run; word vectors to begin with
 # (encoder.vectors=<file>) and budget.flops=2e13 let it learn on real pairs.

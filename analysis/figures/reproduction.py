@@ -132,7 +132,7 @@ def verdict_lines(verdicts: Sequence[Verdict], unit: str = "points", by: str = "
         f"{LEAST} seeds decide nothing (seeds=[{','.join(map(str, range(1, LEAST + 1)))}] trains the missing "
         f"ones). What a claim asks of a difference follows it: above 0 asks for its sign only. A claim of "
         f"several differences holds if each of them does; a single one refutes it by a wider interval "
-        f"(Bonferroni). The verdicts tell whether these runs, at their sizes, agree with the paper, not whether "
+        f"(Bonferroni). The verdicts show whether these runs, at their sizes, agree with the paper, not whether "
         f"the paper's own runs are right.",
         "",
     ]

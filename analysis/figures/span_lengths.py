@@ -20,7 +20,7 @@ from analysis.figures import drawing, style
 from analysis.figures.exhibits import Figure
 from analysis.figures.scores import Point
 from data.errors import UserError
-from data.randomness import JUDGED_SPLIT, generator
+from data.randomness import EVALUATED_SPLIT, generator
 from data.views.spans import SpanSampler
 
 DOCUMENTS = 2000
@@ -45,7 +45,7 @@ def sampler(settings: Mapping[str, Any]) -> SpanSampler:
 def lengths(settings: Mapping[str, Any]) -> list[Point]:
     """Samples lengths in tokens of the spans of ``documents`` documents; a point's seed is its document."""
     spans = sampler(settings)
-    rng = generator(JUDGED_SPLIT, int(settings.get("seed", 0)))
+    rng = generator(EVALUATED_SPLIT, int(settings.get("seed", 0)))
     found = []
     for document in range(int(settings.get("documents", DOCUMENTS))):
         anchors, positives = spans.draw(2 * spans.min_tokens, rng)

@@ -16,7 +16,7 @@ STSB = "STSBenchmark"
 
 
 class SentEval:
-    """Evaluates on held-out text as ``quick.judge`` does, and on SentEval.
+    """Evaluates on held-out text as ``quick.evaluate`` does, and on SentEval.
 
     Args:
         data: SentEval's folder, with ``downstream`` and ``probing``.
@@ -57,8 +57,8 @@ class SentEval:
             self._dev = cast(Examples, TASKS[STSB].load(root)["dev"])
 
     def __call__(self, encoder: quick.Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
-        """``quick.judge``."""
-        return quick.judge(encoder, texts, seed=seed)
+        """``quick.evaluate``."""
+        return quick.evaluate(encoder, texts, seed=seed)
 
     def dev_scores(self, encoder: quick.Encodes) -> dict[str, float]:
         """Spearman x 100 of plain cosine on STS-B's dev set (as Gao et al. 2021 choose checkpoints)."""

@@ -118,7 +118,7 @@ class SequenceTask(GenSenTask):
             if self.training:
                 loss, number = decoder.loss(vectors, targets)
             else:
-                loss, hits, number = decoder.judged(vectors, targets)
+                loss, hits, number = decoder.loss_and_hits(vectors, targets)
                 _, means[f"{part}_accuracy"], counts[f"{part}_accuracy"] = global_mean(hits, number)
                 if self.surprisals:
                     wanted = targets.ids[:, 1:][targets.mask[:, 1:]]

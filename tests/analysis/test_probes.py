@@ -12,7 +12,7 @@ import pytest
 
 from analysis import classifying, probes
 from analysis.command import Model
-from analysis.probes import LENGTH_BINS, PROBES, Questions, guesses, judge, main, questions, table
+from analysis.probes import LENGTH_BINS, PROBES, Questions, evaluate_probes, guesses, main, questions, table
 from analysis.syntax import Sentence, read_parts
 from encoders.random_vectors import RandomVectors
 from tests.analysis.made_up import bag, refusal, tree_folder
@@ -132,7 +132,7 @@ def test_a_bag_of_words_holds_words_and_only_a_perceptron_finds_them(
         for seed, (name, count) in enumerate((("train", 1200), ("dev", 200), ("test", 300)))
     }
     asked = {"content": questions("content", parts, 0), "passive": questions("passive", parts, 0)}
-    found = judge(model, asked)
+    found = evaluate_probes(model, asked)
     content = found["content"]
     assert content["words"] == "table" and content["n_test"] == len(asked["content"]["test"].labels)
     assert content["logistic"]["test"] < 60 and content["mlp"]["test"] > 70
@@ -151,7 +151,7 @@ def test_features_are_the_sentence_and_its_words(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(probes, "logistic", fit)
     monkeypatch.setattr(probes, "perceptron", fit)
-    judge(model, {"order": dict.fromkeys(("train", "dev", "test"), part)})
+    evaluate_probes(model, {"order": dict.fromkeys(("train", "dev", "test"), part)})
     a, b, capital, c = model.rows(["a", "b", "B", "C"])
     expected = [[*(a + b) / 2, *c, *np.zeros(8)], [*(b + capital) / 2, *b, *a]]
     for rows in seen:

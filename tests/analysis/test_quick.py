@@ -1,4 +1,4 @@
-"""The quick judgement against naive loops, hand-solved cases, and encoders that know one thing each."""
+"""The quick evaluation against naive loops, hand-solved cases, and encoders that know one thing each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from analysis import quick
 from data.errors import UserError
-from data.randomness import JUDGED_PAIRS, JUDGED_SPLIT, PROBE, generator
+from data.randomness import EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, generator
 from data.sentences import split_sentences
 
 Vectors = Callable[[str], Sequence[float] | np.ndarray]
@@ -66,7 +66,7 @@ def bag(sentence: str) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def scores(texts: list[str]) -> dict[str, float | None]:
-    return quick.judge(Knows(bag), texts, seed=3)
+    return quick.evaluate(Knows(bag), texts, seed=3)
 
 
 def test_each_kind_of_question_has_random_numbers_of_its_own(
@@ -74,8 +74,8 @@ def test_each_kind_of_question_has_random_numbers_of_its_own(
 ) -> None:
     keys = []
     monkeypatch.setattr(quick, "generator", lambda *key: keys.append(key) or generator(*key))  # type: ignore[func-returns-value]
-    quick.judge(Knows(bag), texts[:3], seed=0)
-    assert keys == [(JUDGED_PAIRS, 0), (JUDGED_SPLIT, 0), *((PROBE, 0, number) for number in range(3))]
+    quick.evaluate(Knows(bag), texts[:3], seed=0)
+    assert keys == [(EVALUATED_PAIRS, 0), (EVALUATED_SPLIT, 0), *((PROBE, 0, number) for number in range(3))]
 
 
 def value(scores: dict[str, float | None], name: str) -> float:
@@ -210,11 +210,11 @@ def test_an_encoder_that_counts_knows_lengths(texts: list[str]) -> None:
     def vector(sentence: str) -> np.ndarray:
         return ((bins[:, 0] <= len(sentence.split())) & (len(sentence.split()) <= bins[:, 1])).astype(float)
 
-    assert quick.judge(Knows(vector), texts, seed=3)["probe_length"] == 100
+    assert quick.evaluate(Knows(vector), texts, seed=3)["probe_length"] == 100
 
 
 def test_a_constant_encoder_scores_chance(texts: list[str]) -> None:
-    scores = quick.judge(Knows(lambda _: [1.0, 2.0]), texts, seed=3)
+    scores = quick.evaluate(Knows(lambda _: [1.0, 2.0]), texts, seed=3)
     assert scores["recall@5"] == 0 and scores["alignment"] == 0 and scores["uniformity"] == pytest.approx(0)
     for name in quick.PROBES:
         assert scores[f"probe_{name}"] == pytest.approx(quick.chance(f"probe_{name}", scores))
@@ -225,15 +225,17 @@ def test_same_questions_to_every_encoder_and_others_with_another_seed(texts: lis
         return [sentence.count(letter) for letter in "abdfgk"]
 
     first, second, third = Knows(letters), Knows(lambda _: [1.0]), Knows(letters)
-    a, _, c = (quick.judge(encoder, texts, seed=seed) for encoder, seed in ((first, 1), (second, 1), (third, 2)))
+    a, _, c = (
+        quick.evaluate(encoder, texts, seed=seed) for encoder, seed in ((first, 1), (second, 1), (third, 2))
+    )
     assert first.asked == second.asked != third.asked
     assert len(set(first.asked)) == len(first.asked)
-    assert a == quick.judge(Knows(letters), texts, seed=1) != c
+    assert a == quick.evaluate(Knows(letters), texts, seed=1) != c
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_too_little_text_gives_no_figure_but_a_reason(count: int) -> None:
-    scores = quick.judge(Knows(bag), documents(count, sentences=12), seed=1)
+    scores = quick.evaluate(Knows(bag), documents(count, sentences=12), seed=1)
     for name in ("recall@1", "recall@5", "alignment", "uniformity", *(f"probe_{probe}" for probe in quick.PROBES)):
         assert scores[name] is None
     assert (
@@ -246,7 +248,7 @@ def test_too_little_text_gives_no_figure_but_a_reason(count: int) -> None:
 
 def test_vectors_that_are_not_finite_are_refused(texts: list[str]) -> None:
     with pytest.raises(UserError, match=r"not finite: its training diverged\. Try a smaller optimizer\.lr\."):
-        quick.judge(Knows(lambda sentence: [float("nan")]), texts, seed=1)
+        quick.evaluate(Knows(lambda sentence: [float("nan")]), texts, seed=1)
 
 
 def test_chance_by_hand() -> None:

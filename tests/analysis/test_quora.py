@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from analysis import quora
-from analysis.quora import f1, judge, main, read, short, sizes
+from analysis.quora import evaluate_duplicates, f1, main, read, short, sizes
 from tests.analysis.made_up import NOUNS, bag, refusal, vector_file
 from tests.support import suite_data
 
@@ -110,7 +110,7 @@ def test_a_size_is_the_first_of_the_permutation(tmp_path: Path, monkeypatch: pyt
         return quora.Fit(50.0, np.ones(len(test.labels), np.int64), {"l2": 1.0})
 
     monkeypatch.setattr(quora, "logistic", logistic)
-    found = judge(model, parts, {"20": 20, "all": 108}, classifiers=["logistic"])
+    found = evaluate_duplicates(model, parts, {"20": 20, "all": 108}, classifiers=["logistic"])
     u, v = model.rows(parts.train.first[:20]), model.rows(parts.train.second[:20])
     np.testing.assert_allclose(seen[20], np.hstack([u, v, np.abs(u - v), u * v]), atol=1e-6)
     np.testing.assert_array_equal(seen[20], seen[108][:20])

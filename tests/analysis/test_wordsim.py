@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from analysis import wordsim
 from analysis.command import stream
 from analysis.word_vectors import Lexicon
-from analysis.wordsim import Judged, Pair, Similarity, cosine, judge, main, read_sets, spearman, table
+from analysis.wordsim import (
+    ModelScores,
+    Pair,
+    Similarity,
+    cosine,
+    evaluate_similarity,
+    main,
+    read_sets,
+    spearman,
+    table,
+)
 from data.errors import UserError
 from encoders.bag_of_words import BagOfWords
 from encoders.bilstm_max import BiLSTMMax
@@ -57,12 +67,12 @@ def test_unknown_words_are_left_out_and_counted(words: BagOfWords, monkeypatch: 
     monkeypatch.setattr(wordsim, "LEAST_PAIRS", 4)
     pairs = [Pair("Sun", "moon", 9), Pair("sun", "car", 1), Pair("sun", "mars", 5), Pair("moon", "car", 4)]
     pairs += [Pair("rome", "sun", 0), Pair("Rome", "sun", 0.5)]
-    found = judge(Lexicon(words, words.encode), {"made": pairs, "none": pairs[2:3]})
+    found = evaluate_similarity(Lexicon(words, words.encode), {"made": pairs, "none": pairs[2:3]})
     # "Sun" is looked up in lower case, "Rome" as it is written, "rome" and "mars" are unknown.
     assert found["made"][1:] == (4, 6) and found["made"].spearman == pytest.approx(1.0)
     assert found["none"] == Similarity(None, 0, 1)
     monkeypatch.undo()
-    assert judge(Lexicon(words, words.encode), {"made": pairs})["made"] == Similarity(None, 4, 6)  # too few
+    assert evaluate_similarity(Lexicon(words, words.encode), {"made": pairs})["made"] == Similarity(None, 4, 6)
 
 
 def test_a_bag_has_the_same_words_in_its_table_and_as_sentences(words: BagOfWords) -> None:
@@ -161,7 +171,7 @@ def test_models_that_cannot_be_opened_are_told(tmp_path: Path, capsys: pytest.Ca
 
 def test_the_papers_rows_stand_below_and_qvec_is_named_as_missing() -> None:
     scores = {"RG-65": Similarity(0.876, 20, 65), "OWN": Similarity(None, 1, 4)}
-    grid = table([Judged("a", "table", scores)])
+    grid = table([ModelScores("a", "table", scores)])
     assert [name for _, name in grid.columns] == ["RG-65", "QVEC", "OWN"]
     assert {name: cell.text for (_, name), cell in grid.ours[0].cells.items()} == {
         "RG-65": "0.88 (20/65)",
@@ -205,7 +215,7 @@ def test_command_writes_table_and_record(
 @pytest.mark.slow
 def test_real_vectors_on_the_real_sets() -> None:
     words = BagOfWords(vectors=str(suite_data("embeddings/glove.100d.10k.txt.gz")))
-    found = judge(Lexicon(words, words.encode), read_sets(suite_data("wordsim")))
+    found = evaluate_similarity(Lexicon(words, words.encode), read_sets(suite_data("wordsim")))
     assert len(found) == 13
     for name, rho, covered, pairs in (  # as the folder's README counts them
         ("WS-353-ALL", 0.547, 273, 353),

@@ -235,8 +235,8 @@ def accuracy(shown: np.ndarray, pairs: list[Pair]) -> float:
     """The mean of both classes', of a classifier that is shown some numbers of each pair."""
     classes = np.array([pair.follows for pair in pairs])
     half = len(pairs) // 2
-    judge = LogisticRegression(class_weight="balanced", max_iter=500)
-    model = make_pipeline(PolynomialFeatures(3), StandardScaler(), judge).fit(shown[:half], classes[:half])
+    classifier = LogisticRegression(class_weight="balanced", max_iter=500)
+    model = make_pipeline(PolynomialFeatures(3), StandardScaler(), classifier).fit(shown[:half], classes[:half])
     return float(balanced_accuracy_score(classes[half:], model.predict(shown[half:])))
 
 

@@ -1,4 +1,4 @@
-"""A run's encoder in the box: half precision, its card, what is too large."""
+"""A run's encoder, bundled: half precision, its card, what is too large."""
 
 from __future__ import annotations
 

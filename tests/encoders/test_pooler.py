@@ -24,7 +24,7 @@ def theirs(folder: Path, encoder: Transformer, sentence: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
-def test_a_new_pooler_is_exported_and_judged_by(family: str, tmp_path: Path) -> None:
+def test_a_new_pooler_is_exported_and_used_by_evaluation(family: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     encoder = tiny(family, pooling="cls")
     assert encoder.poolings == ("mean", "cls", "max", "last")
@@ -46,7 +46,7 @@ def test_a_new_pooler_is_exported_and_judged_by(family: str, tmp_path: Path) -> 
     vector = again.encode([SENTENCES[0]])[0]
     np.testing.assert_allclose(vector, theirs(tmp_path / "encoder", again, SENTENCES[0]), atol=1e-5)
     np.testing.assert_allclose(encoders.load(tmp_path / "encoder").encode(SENTENCES), before, atol=1e-6)
-    with pytest.raises(UserError, match="pooling=pooler is for judging alone"):
+    with pytest.raises(UserError, match="pooling=pooler is for evaluation only"):
         again.save(tmp_path / "other")
 
 
@@ -54,10 +54,10 @@ def test_the_pooler_of_published_weights_is_read_where_it_is_asked_for() -> None
     encoder = encoders.load(minilm())
     assert isinstance(encoder, Transformer) and "pooler" in encoder.poolings
     assert not any("pooler" in name for name in encoder.state_dict())
-    judged = encoders.load(minilm(), pooling="pooler")
-    assert isinstance(judged, Transformer) and judged.normalize
-    vector = theirs(minilm(), judged, SENTENCES[0])
-    np.testing.assert_allclose(judged.encode([SENTENCES[0]])[0], vector / np.linalg.norm(vector), atol=1e-5)
+    pooled = encoders.load(minilm(), pooling="pooler")
+    assert isinstance(pooled, Transformer) and pooled.normalize
+    vector = theirs(minilm(), pooled, SENTENCES[0])
+    np.testing.assert_allclose(pooled.encode([SENTENCES[0]])[0], vector / np.linalg.norm(vector), atol=1e-5)
 
 
 def test_a_family_without_one_gives_the_first_state(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ def test_a_sweep_goes_on_after_models_that_cannot_be_opened(data: Path, tmp_path
     told = found.stderr.strip().splitlines()
     assert len(told) == 2 and told[0] == "There is no encoder's folder nowhere/at/all."
     assert told[1].startswith("broken cannot be opened as an encoder: ")
-    judged = sorted(path.parent.name for path in (tmp_path / "evaluations").glob("*/senteval.json"))
-    assert judged == ["bag_of_words_words-default", "random_vectors-default"]
+    evaluated = sorted(path.parent.name for path in (tmp_path / "evaluations").glob("*/senteval.json"))
+    assert evaluated == ["bag_of_words_words-default", "random_vectors-default"]
     assert "random_vectors" in found.stdout.split("│ bag_of_words, words")[-1]  # both in one table
 
 
@@ -107,15 +107,15 @@ def test_what_a_model_does_not_use_is_said(
 def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    def judge(*overrides: str) -> None:
+    def evaluate(*overrides: str) -> None:
         settings = EvaluationSettings.of(
             compose.check([*overrides, f"cache={tmp_path / 'cache'}"], "evaluate", EvaluationSettings)
         )
         (evaluation.combine if settings.ensemble else evaluation.evaluate_model)(settings)
 
-    judge("model=random_vectors", f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", "out=a")
+    evaluate("model=random_vectors", f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", "out=a")
     shutil.copytree("a", "b")
-    judge("ensemble=[a,b]", "out=both")
+    evaluate("ensemble=[a,b]", "out=both")
     alone, both = (json.loads((tmp_path / name / "senteval.json").read_text()) for name in ("a", "both"))
     assert both["model"]["name"] == "ensemble of 2" and both["protocol"] == "prototyping"
     assert [*both["tasks"]] == ["CR", "STS12"] and both["tasks"]["CR"]["weights"] == [0.5, 0.5]
@@ -123,7 +123,7 @@ def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.
     reached = {name: value for name, value in alone["averages"].items() if "_dev" not in name}
     assert {name: value for name, value in both["averages"].items() if "_dev" not in name} == reached
     assert (tmp_path / "both" / "predictions" / "CR.npz").is_file()
-    judge("ensemble=[a,b]", "tasks=STS12", "out=one")
+    evaluate("ensemble=[a,b]", "tasks=STS12", "out=one")
     assert [*json.loads((tmp_path / "one" / "senteval.json").read_text())["tasks"]] == ["STS12"]
 
 
@@ -241,7 +241,7 @@ def test_a_file_is_embedded(data: Path, tmp_path: Path) -> None:
     assert vectors.shape == (3, 384) and vectors.dtype == np.float32
 
 
-def test_a_run_is_judged_when_it_is_trained(data: Path, tmp_path: Path) -> None:
+def test_a_run_is_evaluated_when_it_is_trained(data: Path, tmp_path: Path) -> None:
     chosen = ["evaluation=senteval", f"evaluation.data={data}", "evaluation.tasks=[CR,STS12]"]
     chosen += ["evaluation.protocol=prototyping", "evaluation.every=2", "budget.steps=4"]
     run = tiny.run(tmp_path, *chosen, f"run_dir={tmp_path / 'run'}")

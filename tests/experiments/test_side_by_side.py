@@ -1,4 +1,4 @@
-"""Runs beside each other: what names them, how far they are, and what is judged already."""
+"""Runs beside each other: what names them, how far they are, and what is evaluated already."""
 
 from __future__ import annotations
 
@@ -108,17 +108,17 @@ def files(root: Path, task: str, text: str = "a") -> str:
     return digest_files(TASKS[task], root)
 
 
-def judged(out: Path, digests: Mapping[str, str]) -> None:
+def evaluated(out: Path, digests: Mapping[str, str]) -> None:
     """Results of tasks on files of these digests."""
     tasks = {task: record(task, files=digest) for task, digest in digests.items()}
     (out / "senteval.json").write_text(json.dumps({"tasks": tasks, "model": {"name": "a"}, "protocol": "default"}))
 
 
-def test_what_is_judged_is_not_judged_again(tmp_path: Path) -> None:
+def test_what_is_evaluated_is_not_evaluated_again(tmp_path: Path) -> None:
     data = tmp_path / "data"
     digest = files(data / "downstream", "TREC")
     assert not complete(tmp_path, data, ["TREC"])
-    judged(tmp_path, {"TREC": digest})
+    evaluated(tmp_path, {"TREC": digest})
     assert complete(tmp_path, data, ["TREC"])
     assert complete(tmp_path, data, ["TREC", "CR"])  # whose files are not there
     assert complete(tmp_path, data, None)
@@ -144,11 +144,11 @@ def test_scores_of_other_files_are_none_of_these(tmp_path: Path) -> None:
     first, second, rebuilt, genuine = (tmp_path / name for name in ("a", "b", "rebuilt", "genuine"))
     tasks = ["TREC", "Length"]
     digests = {"TREC": files(first / "downstream", "TREC")}
-    judged(tmp_path, digests)
+    evaluated(tmp_path, digests)
     assert complete(tmp_path, first, tasks)
     digests["Length"] = files(rebuilt, "Length")
     assert not complete(tmp_path, first, tasks, str(rebuilt))  # which was not named before
-    judged(tmp_path, digests)
+    evaluated(tmp_path, digests)
     assert complete(tmp_path, first, tasks, str(rebuilt))
     files(genuine, "Length", "b")
     assert not complete(tmp_path, first, tasks, str(genuine))

@@ -75,10 +75,10 @@ def test_value_and_gradient_are_those_of_the_loop(hidden: int | None, chunk: int
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 100])
-def test_held_out_text_is_judged_by_loss_and_accuracy(chunk: int) -> None:
+def test_held_out_text_is_scored_by_loss_and_accuracy(chunk: int) -> None:
     decoder, sentences = tiny(chunk=chunk), vectors()
     torch.nn.init.normal_(decoder.output.weight)
-    total, hits, count = decoder.judged(sentences, padded(ROWS))
+    total, hits, count = decoder.loss_and_hits(sentences, padded(ROWS))
     expected, number = decoder.loss(sentences, padded(ROWS))
     torch.testing.assert_close(total, expected, rtol=1e-12, atol=0)
     written = 0

@@ -88,7 +88,7 @@ def test_a_transformer_is_classified_by_its_first_token(family: str) -> None:
     torch.testing.assert_close(loss.parts["nsp"], expected.detach())
 
 
-def test_what_nsp_trained_can_be_judged_by_its_pooler(tmp_path: Path) -> None:
+def test_what_nsp_trained_can_be_evaluated_by_its_pooler(tmp_path: Path) -> None:
     encoder = tiny("bert")
     NSP().build(encoder)
     encoder.save(tmp_path / "encoder")
