@@ -73,7 +73,9 @@ def fake_check(overrides: list[str]) -> dict[str, Any]:
     if values["encoder"] == "none":
         raise UserError("encoder=none: no such encoder.")
     values = {"corpus": "pydocs"} | values
-    return values | {"names": {key: values[key] for key in ("objective", "encoder", "corpus")}, "seed": 1}
+    names = {key: values[key] for key in ("objective", "encoder", "corpus")}
+    objective = {"_target_": "objectives.declutr.Declutr"}
+    return values | {"names": names, "objective": objective, "encoder": {}, "seed": 1}
 
 
 def test_every_pair_and_seed_under_one_budget() -> None:

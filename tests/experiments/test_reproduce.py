@@ -30,8 +30,9 @@ GIVEN = {"gensen": ["corpus.path=.", "objective.parse.gold=.", "objective.nli.pa
 def flat(overrides: list[str]) -> dict[str, Any]:
     """A stand-in for composing: the overrides themselves, the last of a key."""
     names = {"objective": "o", "encoder": "e", "corpus": "c"}
-    components = {"objective": {"_target_": "objectives.declutr.Declutr"}, "encoder": {}}
-    return {key_of(text): text.partition("=")[2] for text in overrides} | components | {"names": names}
+    values: dict[str, Any] = {key_of(text): text.partition("=")[2] for text in overrides}
+    objective = {"_target_": "objectives.declutr.Declutr", "chosen": values.get("objective")}
+    return values | {"objective": objective, "encoder": {"chosen": values.get("encoder")}, "names": names}
 
 
 A = (Value("1", ["objective.a=1"], documents=2, epochs=2), Value("2", ["objective.a=2"]))
