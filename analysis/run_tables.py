@@ -45,12 +45,13 @@ def select(rows: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
     Raises:
         UserError: if a condition is not of this form, or no run has its key.
     """
+    every = rows
     for condition in filter(None, where.split(",")):
         parts = re.split("(<=|>=|!=|<|>|=)", condition, maxsplit=1)
         if len(parts) != 3 or not all(parts):
             raise UserError(f"where={where}: {condition} is not of the form key=value, key!=value or key<value.")
         key, sign, value = parts
-        _require_key(rows, key, "where")
+        _require_key(every, key, "where")
         rows = [row for row in rows if _holds(fields(row).get(key), sign, value)]
     return rows
 

@@ -14,7 +14,7 @@ from yaml import YAMLError
 
 from data.errors import UserError
 from experiments import signatures
-from experiments.command_line import one_line_errors
+from experiments.command_line import HELP, one_line_errors, split
 from experiments.compose import COMPONENTS
 from experiments.overrides import key_of
 from experiments.settings import Settings
@@ -23,12 +23,16 @@ OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"
 
 
 def run(command: Callable[[list[str]], int], file: Path) -> int:
-    """Runs ``command`` and returns its status; ``--help`` shows ``file``, the commented YAML of its keys."""
+    """Runs ``command`` and returns its status; ``--help`` shows its keys and their comments in ``file``."""
     with one_line_errors():
-        if {"--help", "-h"} & {*sys.argv[1:]}:
-            print(file.read_text(encoding="utf-8").rstrip())
+        switches = [str(key) for key, value in OmegaConf.load(file).items() if isinstance(value, bool)]
+        flags, given = split(sys.argv[1:], HELP, switches)
+        if flags:
+            from experiments.help import described  # late: seldom needed
+
+            print(described([], file.stem))
             return 0
-        return command(sys.argv[1:])
+        return command(given)
 
 
 def read(

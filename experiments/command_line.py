@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,14 +25,22 @@ FLAGS = {"--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r"
 FLAGS |= {"--info", "-i", "--shell-completion", "-sc"}
 VALUED = {"--cfg", "-c", "--package", "-p", "--config-dir", "-cd"}
 INFORMING = {"--hydra-help", "--version", "--info", "-i", "--shell-completion", "-sc"}  # no job is run
+HELP = frozenset({"--help", "-h"})
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 ALONE_SECONDS = 5.0
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
-def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def split(
+    arguments: Sequence[str], flags_taken: Collection[str] = FLAGS | VALUED, switches: Collection[str] = ()
+) -> tuple[list[str], list[str]]:
     """Parts a command line, in any order, into flags with their values and overrides.
+
+    Args:
+        arguments: of the command line.
+        flags_taken: by the command, of those that Hydra has.
+        switches: keys that are true or false, which a flag without a value may be meant for.
 
     Raises:
         UserError: with a line for each flag that does not exist.
@@ -44,6 +52,8 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         flag, equals, value = text.partition("=")
         if not text.startswith("-"):
             overrides.append(text)
+        elif flag in FLAGS | VALUED and flag not in flags_taken:
+            found.append(f"{flag}: only run.py and evaluate.py take this flag.")
         elif flag in VALUED:
             if not equals and not rest:
                 found.append(f"{flag} needs a value.")
@@ -63,8 +73,10 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
                 equals, value = "=", rest.popleft()
             if equals:
                 found.append(f"{flag} {value}: write {shlex.quote(f'{key}={value}')}.")
+            elif key in switches:
+                found.append(f"{flag}: write {key}=true.")
             else:
-                near = signatures.nearest(flag, FLAGS | VALUED) if flag.startswith("--") else None
+                near = signatures.nearest(flag, flags_taken) if flag.startswith("--") else None
                 found.append(f"{flag}: no such flag." + (f" Did you mean {near}?" if near else ""))
     if found:
         raise UserError(*found)
@@ -109,9 +121,13 @@ def one_line_errors() -> Iterator[None]:
             "gives the same gradient; budget.documents= and budget.max_span= make smaller batches. device=cpu "
             "needs no GPU."
         )
-    except BrokenPipeError:  # who read the output, as head does, has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise Ended(128 + signal.SIGPIPE) from None
+    except BrokenPipeError:
+        try:
+            print(flush=True)
+        except BrokenPipeError:  # who read the output, as head does, has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise Ended(128 + signal.SIGPIPE) from None
+        raise  # the pipe of another process
     except OSError as error:
         if error.filename is None and error.errno not in UNWRITABLE:
             raise

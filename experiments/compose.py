@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from data.errors import UserError
 from data.files import read_json, read_yaml
 from experiments import signatures
-from experiments.command_line import INFORMING, Ended, one_line_errors, split
+from experiments.command_line import HELP, INFORMING, Ended, one_line_errors, split
 from experiments.overrides import (
     CONFIGS,
     choice_of,
@@ -51,8 +51,8 @@ RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "
 
 
 def command(
-    name: str = "run", schema: Schema | None = None
-) -> Callable[[Callable[[dict[str, Any]], None]], Callable[[], None]]:
+    name: str = "run", schema: Schema | None = None, report: Callable[[list[Any]], None] | None = None
+) -> Callable[[Callable[[dict[str, Any]], Any]], Callable[[], None]]:
     """Makes a Hydra command of a function, which gets the resolved configuration as a plain dictionary.
 
     In a sweep, an error that the user can mend ends one job only: the others still run, and the status is 2 at the
@@ -61,38 +61,53 @@ def command(
     Args:
         name: of its YAML in ``configs``.
         schema: the dataclass of its keys, with a method ``of``; None: those of a training run.
+        report: ends a sweep; it gets what the jobs returned that did not fail, if there are several.
     """
 
-    def decorate(task: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+    def decorate(task: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+        returned: list[Any] = []  # by the jobs of a sweep
+
         @functools.wraps(task)
-        def job(config: DictConfig) -> Failure | None:
+        def job(config: DictConfig) -> Any:
             hydra_config = HydraConfig.get()
             overrides = list(hydra_config.overrides.task)
             try:
                 with one_line_errors():
-                    task(_checked(config, dict(hydra_config.runtime.choices), overrides, schema))
+                    value = task(_checked(config, dict(hydra_config.runtime.choices), overrides, schema))
             except Ended as end:
                 if end.code != UserError.status or hydra_config.mode != RunMode.MULTIRUN:
                     raise
                 return Failure(os.getpid(), end.line)
-            return None
+            returned.append(value)
+            return value
 
         def main() -> None:
             with one_line_errors():
                 flags, overrides = split(sys.argv[1:])
-                if {"--help", "-h"} & {*flags}:
+                if HELP & {*flags}:
                     print(_help(overrides, name))
                     return
-                multirun = bool({"--multirun", "-m"} & {*flags}) or "hydra.mode=MULTIRUN" in overrides
+                multirun = bool({"--multirun", "-m"} & {*flags}) or any(
+                    key_of(text) == "hydra.mode" and text.endswith("=MULTIRUN") for text in overrides
+                )
                 values: dict[str, Any] = {}
                 if multirun:
                     check_all(_jobs(overrides), name, schema)
                 elif not {*flags} & INFORMING:
-                    values = check(overrides, name, schema, present=True)
+                    config = _composed(overrides, name, schema)
+                    values = _checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=True)
+                    # The user's own YAML may say so, too.
+                    multirun = config.hydra.mode == RunMode.MULTIRUN and not {"--cfg", "-c"} & {*flags}
             if multirun:
-                done = run_sweep(CONFIGS, name, job, overrides)
-                for line in told_elsewhere(done):
-                    print(line, file=sys.stderr)
+                done = []
+                try:
+                    done = run_sweep(CONFIGS, name, job, overrides)
+                    returned[:] = [one.value for one in done if one.failure is None]  # of all processes
+                    for line in told_elsewhere(done):
+                        print(line, file=sys.stderr)
+                finally:  # if the sweep was interrupted, there are those before
+                    if report is not None and len(returned) > 1:
+                        report(returned)
                 if any(one.failure for one in done):
                     sys.exit(2)
                 return
@@ -133,11 +148,15 @@ def check(
     Raises:
         UserError: with one line for each fault.
     """
+    config = _composed(overrides, name, schema)
+    return _checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=present)
+
+
+def _composed(overrides: list[str], name: str, schema: Schema | None) -> DictConfig:
     try:
-        config = compose(overrides, name)
+        return compose(overrides, name)
     except (HydraException, OmegaConfBaseException):
         raise UserError(*_refused(overrides, name, schema)) from None
-    return _checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=present)
 
 
 def _refused(overrides: list[str], name: str, schema: Schema | None) -> Iterator[str]:

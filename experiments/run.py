@@ -11,21 +11,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments import compose
 
-folders: list[Path] = []  # of the runs of a sweep, which ends with one table
+
+def report(folders: list[Path]) -> None:
+    from experiments import runs  # late, as below
+
+    runs.show_sweep(folders)
 
 
-@compose.command()
-def main(config: dict[str, Any]) -> None:
+@compose.command(report=report)
+def main(config: dict[str, Any]) -> Path:
     from experiments import launch  # late: its imports take seconds, and mistakes are reported before
 
-    folders.append(launch.run(config))
+    return launch.run(config)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    finally:  # if one run of a sweep failed, the others are listed
-        if len(folders) > 1:
-            from experiments import runs
-
-            runs.show_sweep(folders)
+    main()

@@ -9,7 +9,7 @@ probes (their mean) and senteval (the average over its tasks). sort=-KEY begins 
 
 from __future__ import annotations
 
-import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -21,20 +21,27 @@ from rich.table import Table
 
 from analysis import run_tables, runs
 from data.errors import UserError
-from experiments import compose
+from experiments import signatures
+from experiments.command_line import HELP, one_line_errors, split
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, usage=argparse.SUPPRESS, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("given", nargs="*", help=argparse.SUPPRESS)
-    with compose.one_line_errors():
+    with one_line_errors():
+        flags, given = split(sys.argv[1:], HELP)
+        if flags:
+            print((__doc__ or "").rstrip())
+            return
         options = {"folder": "runs", "sort": "", "where": ""}
-        for text in parser.parse_args().given:
+        for text in given:
             key, equals, value = text.partition("=")
-            named = bool(equals) and key in options
-            options[key if named else "folder"] = value if named else text
+            if equals and key in options:
+                options[key] = value
+            elif equals and not Path(text).exists():
+                near = signatures.nearest(key, [*options, *runs.NAMED])
+                meant = f"{near}={value}" if near in options else f"where={text}"
+                raise UserError(f"{text}: no such option or folder. Did you mean {shlex.quote(meant)}?")
+            else:
+                options["folder"] = text
         if not options["folder"]:
             raise UserError("folder must not be empty: name the folder that holds the run folders (runs, say).")
         rows = run_tables.select(runs.scan(Path(options["folder"])), options["where"])

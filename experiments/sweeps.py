@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hydra import version
 from hydra._internal.hydra import Hydra
@@ -21,13 +21,14 @@ class Failure(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """A job of a sweep: its overrides, and its failure."""
+    """A job of a sweep: its overrides, and its failure or what it returned."""
 
     overrides: list[str]
     failure: Failure | None
+    value: Any = None
 
 
-def run_sweep(folder: Path, name: str, job: Callable[..., Failure | None], overrides: list[str]) -> list[Swept]:
+def run_sweep(folder: Path, name: str, job: Callable[..., Any], overrides: list[str]) -> list[Swept]:
     """Runs ``job`` for every value that ``overrides`` sweep over, by their hydra/launcher.
 
     ``hydra.main`` does the same but drops the return values, and a job in another process has no other way.
@@ -44,7 +45,11 @@ def run_sweep(folder: Path, name: str, job: Callable[..., Failure | None], overr
         batches = runner.multirun(config_name=name, task_function=job, overrides=multirun)
     finally:
         GlobalHydra.instance().clear()
-    return [Swept(list(one.overrides or []), one.return_value) for batch in batches for one in batch]
+    return [_swept(list(one.overrides or []), one.return_value) for batch in batches for one in batch]
+
+
+def _swept(overrides: list[str], value: Any) -> Swept:
+    return Swept(overrides, value, None) if isinstance(value, Failure) else Swept(overrides, None, value)
 
 
 def told_elsewhere(done: Sequence[Swept]) -> list[str]:

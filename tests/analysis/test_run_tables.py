@@ -85,6 +85,13 @@ def test_runs_are_selected(tmp_path: Path, where: str, expected: str) -> None:
     assert "".join(str(row["run"]) for row in run_tables.select(varied(tmp_path), where)) == expected
 
 
+def test_a_condition_may_name_a_key_that_only_other_runs_have(tmp_path: Path) -> None:
+    for name, own in (("a", {"k": 2}), ("b", {"temperature": 0.1})):
+        config = yaml.safe_load((write(tmp_path / name) / "config.yaml").read_text())
+        (tmp_path / name / "config.yaml").write_text(yaml.safe_dump(config | {"objective": own}))
+    assert run_tables.select(runs.scan(tmp_path), "run=a,objective.temperature=0.1") == []
+
+
 def test_runs_are_sorted(tmp_path: Path) -> None:
     rows = varied(tmp_path)
     orders = {"senteval": "cabd", "-senteval": "bacd", "-run": "dcba", "seed": "acdb"}

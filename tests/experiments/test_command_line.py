@@ -42,6 +42,17 @@ def test_a_wrong_flag_is_one_line(arguments: list[str], line: str) -> None:
     assert str(error.value).startswith(line) and "\n" not in str(error.value)
 
 
+def test_a_command_may_take_few_flags() -> None:
+    def split(*arguments: str) -> object:
+        return command_line.split(arguments, command_line.HELP, ["dry_run"])
+
+    assert split("seeds=3", "-h") == (["-h"], ["seeds=3"])
+    with pytest.raises(UserError, match=r"^--dry-run: write dry_run=true\.\n-x: no such flag\.$"):
+        split("--dry-run", "jobs=2", "-x")
+    with pytest.raises(UserError, match=r"^--config-dir: only run.py and evaluate.py take this flag\.$"):
+        split("--config-dir", "nowhere")
+
+
 @pytest.mark.parametrize(
     ("error", "status", "line"),
     [
@@ -91,9 +102,15 @@ def test_other_errors_keep_their_traceback() -> None:
         raise RuntimeError("shapes differ")
 
 
-@pytest.mark.parametrize("name", ["run", "evaluate", "compare", "reproduce"])
+@pytest.mark.parametrize("name", ["run", "run -u", "evaluate", "compare", "reproduce", "runs"])
 def test_help_into_a_closed_pipe_ends_quietly(name: str, tmp_path: Path) -> None:
+    name, *unbuffered = name.split()
     file = ROOT / "experiments" / f"{name}.py"
-    command = f"{shlex.quote(sys.executable)} {shlex.quote(str(file))} --help | true"
+    command = f"{shlex.join([sys.executable, *unbuffered, str(file)])} --help | true; exit ${{PIPESTATUS[0]}}"
     found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
-    assert found.stderr == ""
+    assert (found.stderr, found.returncode) == ("", 141)
+
+
+def test_a_broken_pipe_between_processes_keeps_its_traceback() -> None:
+    with pytest.raises(BrokenPipeError), command_line.one_line_errors():
+        raise BrokenPipeError

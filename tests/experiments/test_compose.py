@@ -238,6 +238,22 @@ def test_configs_of_the_user(tmp_path: Path) -> None:
         compose.check([*(text for text in given if "experiment" not in text), "+experiment=mien"])
 
 
+@pytest.mark.parametrize(
+    "given", ["+experiment=both --config-dir conf", "++hydra.mode=MULTIRUN seed=7,8", "-m seed=7,8"]
+)
+def test_the_composed_mode_decides_whether_to_sweep(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {seed: '7,8'}}}\n"
+    (tmp_path / "conf" / "experiment").mkdir(parents=True)
+    (tmp_path / "conf" / "experiment" / "both.yaml").write_text(own)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["run.py", *given.split()])
+    seeds: list[int] = []
+    compose.command(report=seeds.extend)(lambda config: config["seed"])()
+    assert seeds == [7, 8]
+
+
 @pytest.mark.parametrize("path", ["it's.txt", "a (1).txt", "[a b", "{a", "a;b", "a#b", "é.txt", "a=b"])
 def test_a_path_is_cured_in_a_sweep_too(path: str) -> None:
     with pytest.raises(

@@ -1,0 +1,48 @@
+"""The command that lists runs: its options, and what is no option."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import runs
+from tests.analysis.runs_on_disk import write
+
+
+def test_a_folder_is_listed_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "abc":
+        write(tmp_path / "k=1" / name)
+    monkeypatch.setattr(sys, "argv", ["runs.py", str(tmp_path / "k=1"), "sort=-run", "where=run!=b"])
+    runs.main()
+    shown = capsys.readouterr().out
+    assert "2 runs" in shown and shown.index("│ c ") < shown.index("│ a ") and "│ b " not in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ("sortt=loss", "sortt=loss: no such option or folder. Did you mean sort=loss?"),
+        ("wher=seed=1", "wher=seed=1: no such option or folder. Did you mean where=seed=1?"),
+        ("encoder=gru", "encoder=gru: no such option or folder. Did you mean where=encoder=gru?"),
+        ("--sort loss", "--sort loss: write sort=loss."),
+        ("nowhere", "There is no folder nowhere: name the folder that holds the run folders (runs, say)."),
+    ],
+)
+def test_a_mistake_is_one_line(
+    given: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["runs.py", *given.split()])
+    with pytest.raises(SystemExit) as end:
+        runs.main()
+    assert (end.value.code, capsys.readouterr().err) == (2, f"{line}\n")
+
+
+def test_help_is_its_description(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["runs.py", "-h"])
+    runs.main()
+    assert capsys.readouterr().out.startswith("Lists the runs under a folder")
