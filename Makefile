@@ -53,9 +53,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# All but word_coverage.py, which has to be told its files; senteval.py reads senteval/ or $SUITE_DATA/senteval.
+# All but word_coverage.py, which needs files, and same_bits.py, which compares two checkouts; senteval.py reads senteval/ or
+# $SUITE_DATA/senteval.
 bench: $(STAMP)
-	@status=0; for script in $(filter-out %/word_coverage.py,$(wildcard benchmarks/[a-z]*.py)); do \
+	@status=0; for script in $(filter-out %/word_coverage.py %/same_bits.py,$(wildcard benchmarks/[a-z]*.py)); do \
 		echo "== $$script"; $(BIN)/python $$script || status=1; \
 	done; exit $$status
 
