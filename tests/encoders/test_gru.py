@@ -208,7 +208,9 @@ def test_encoders_side_by_side_pool_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [BiLSTMMax, GRU, LSTM])
-def test_every_recurrent_encoder_can_be_evaluated_by_the_mean_of_its_states(kind: type[Any], tmp_path: Path) -> None:
+def test_every_recurrent_encoder_can_be_evaluated_by_the_mean_of_its_states(
+    kind: type[Any], tmp_path: Path
+) -> None:
     encoder = kind(hidden=3, word_size=3, min_count=1, texts=texts)
     encoder.save(tmp_path / "encoder")
     chosen = encoders.load(tmp_path / "encoder", pooling="mean")
