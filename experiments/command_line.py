@@ -78,6 +78,8 @@ def split(
             else:
                 near = signatures.nearest(flag, flags_taken) if flag.startswith("--") else None
                 found.append(f"{flag}: no such flag." + (f" Did you mean {near}?" if near else ""))
+    if {"--cfg", "-c"} & {*flags} and {"--multirun", "-m"} & {*flags}:
+        found.append("--cfg shows one configuration: leave out -m.")
     if found:
         raise UserError(*found)
     return flags, overrides

@@ -15,28 +15,27 @@ from hydra.types import RunMode
 from experiments import compose
 from experiments.settings import EvaluationSettings
 
-results: list[Path] = []  # of a sweep, which ends with one table of them all
+
+def report(results: list[Path | None]) -> None:
+    """Compares the results of a sweep in one table."""
+    from experiments import evaluation  # late, as below
+
+    if len(paths := [path for path in results if path is not None]) > 1:
+        evaluation.compare(paths)
 
 
-@compose.command("evaluate", EvaluationSettings)
-def main(config: dict[str, Any]) -> None:
+@compose.command("evaluate", EvaluationSettings, report=report)
+def main(config: dict[str, Any]) -> Path | None:
     from experiments import evaluation  # late: its imports take seconds, and mistakes are reported before
 
     settings = EvaluationSettings.of(config)
     if settings.embed is not None:
         evaluation.embed(settings)
-    elif settings.ensemble is not None:
-        results.append(evaluation.combine(settings))
-    else:
-        several = HydraConfig.get().mode == RunMode.MULTIRUN
-        results.append(evaluation.evaluate_model(settings, several=several))
+        return None
+    if settings.ensemble is not None:
+        return evaluation.combine(settings)
+    return evaluation.evaluate_model(settings, several=HydraConfig.get().mode == RunMode.MULTIRUN)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    finally:  # if one of a sweep was refused, the others are compared nevertheless
-        if len(results) > 1:
-            from experiments import evaluation
-
-            evaluation.compare(results)
+    main()

@@ -13,6 +13,7 @@ from experiments import compose
 
 
 def report(folders: list[Path]) -> None:
+    """Lists the runs of a sweep, and their means over seeds."""
     from experiments import runs  # late, as below
 
     runs.show_sweep(folders)

@@ -32,6 +32,7 @@ def test_flags_and_overrides_in_any_order() -> None:
         (["--multirn", "seed=1,2"], "--multirn: no such flag. Did you mean --multirun?"),
         (["-x"], "-x: no such flag."),
         (["seed=1", "--cfg"], "--cfg needs a value."),
+        (["-m", "--cfg", "job", "seed=1,2"], "--cfg shows one configuration: leave out -m."),
         (["--config-dir", "nowhere"], "--config-dir nowhere: there is no such folder."),
         (["--config-dir", ".", "hydra.searchpath=[a]"], "--config-dir and hydra.searchpath= exclude each other"),
     ],
