@@ -371,9 +371,9 @@ def _resumed(folder: Path, values: Mapping[str, Any], overrides: list[str]) -> d
         raise UserError(f"resume={folder}: its files are damaged ({problem}).")
     if not (stored["names"] or {}).keys() >= {*NAMED}:
         raise broken
-    if not all(isinstance(stored[key], dict) for key in ("schedule", "budget")):
-        raise broken
     if STEPS in given:
+        if not all(isinstance(stored[key], dict) for key in ("schedule", "budget")):
+            raise broken
         if not signatures.locate(stored["schedule"].get("_target_"), "schedule").extendable:
             raise UserError(
                 f"{STEPS}: the learning rate of this run depends on its length. Only runs with schedule=wsd or "
