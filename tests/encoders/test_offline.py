@@ -216,7 +216,9 @@ def test_the_box_comes_before_the_hub(tmp_path: Path, monkeypatch: pytest.Monkey
     original.save(tmp_path / BUNDLED)
     encoder = Transformer(name=BUNDLED, shape=shape())
     assert (encoder.weights, encoder.origin) == ("bundled", f"{BUNDLED}, bundled")
-    with pytest.raises(UserError, match=rf"encoder.shape.hidden_size=64: the bundled weights of {BUNDLED} have 32\. "):
+    with pytest.raises(
+        UserError, match=rf"encoder.shape.hidden_size=64: the bundled weights of {BUNDLED} have 32\. "
+    ):
         Transformer(name=BUNDLED, shape=shape(hidden_size=64))
     stand_in = _small_hub_model()
     assert stand_in.weights == "bundled" and stand_in.fallback is not None
