@@ -24,6 +24,7 @@ from experiments.pool import BEGUN_HERE
 FLAGS = {"--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m"}
 FLAGS |= {"--info", "-i", "--shell-completion", "-sc"}
 VALUED = {"--cfg", "-c", "--package", "-p", "--config-dir", "-cd"}
+NEVER = {"--config-name", "-cn", "--config-path", "-cp", "--config"}  # of Hydra, or like them
 INFORMING = {"--hydra-help", "--version", "--info", "-i", "--shell-completion", "-sc"}  # no job is run
 HELP = frozenset({"--help", "-h"})
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
@@ -71,7 +72,7 @@ def split(
             key = flag.lstrip("-").replace("-", "_")
             if not equals and rest and not rest[0].startswith("-") and "=" not in rest[0]:
                 equals, value = "=", rest.popleft()
-            if equals:
+            if equals and flag not in NEVER:
                 found.append(f"{flag} {value}: write {shlex.quote(f'{key}={value}')}.")
             elif key in switches:
                 found.append(f"{flag}: write {key}=true.")

@@ -17,6 +17,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from data.errors import UserError
 from experiments import signatures
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
@@ -30,12 +31,17 @@ def compose(overrides: list[str], name: str) -> DictConfig:
 
     Raises:
         HydraException, OmegaConfBaseException: if Hydra refuses them.
+        UserError: naming file and line, if a YAML of the user's own cannot be read.
     """
     with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
         try:
             return hydra.compose(name, overrides, return_hydra_config=True)
         except ValueError as error:  # of Hydra's own, where a group is null
             raise HydraException(first_line(error)) from None
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            where = f"{mark.name}, line {mark.line + 1}" if mark else name
+            raise UserError(f"{where}: not YAML ({error.problem}).") from None
 
 
 def ours(config: DictConfig) -> DictConfig:

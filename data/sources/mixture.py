@@ -54,7 +54,7 @@ class Mixture(Source):
     def __init__(
         self,
         *,
-        corpora: Mapping[str, Mapping[str, Any]],
+        corpora: Mapping[str, Any],
         fraction: Factor = 1.0,
         dev_fraction: Below1 = 0.05,
         lowercase: bool = False,
@@ -62,12 +62,12 @@ class Mixture(Source):
         super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
         if not corpora:
             raise UserError(
-                "corpus.corpora names no corpus: corpus.corpora.books.path=books.jsonl.gz adds one called books."
+                "corpus.corpora names no corpus: '+corpus.corpora.books={path: books.jsonl.gz}' adds one called "
+                "books."
             )
         self.corpora = corpora
         self.sources: dict[str, tuple[Source, float]] = {
-            name: _source(f"corpus.corpora.{name}", settings or {}, dev_fraction)
-            for name, settings in corpora.items()
+            name: _source(f"corpus.corpora.{name}", settings, dev_fraction) for name, settings in corpora.items()
         }
 
     def documents(self) -> Iterator[Document]:
@@ -94,8 +94,10 @@ class Mixture(Source):
         return {"name": self.name, "where": "; ".join(parts), "licence": None}
 
 
-def _source(key: str, settings: Mapping[str, Any], dev_fraction: float) -> tuple[Source, float]:
+def _source(key: str, settings: Any, dev_fraction: float) -> tuple[Source, float]:
     """Builds one corpus and reads its weight; faults are prefixed with the corpus' own ``key``."""
+    if not isinstance(settings, Mapping):
+        raise UserError(f"{key} must be a mapping, as {{path: books.jsonl.gz}}. Got {settings!r} instead.")
     own = dict(settings)
     kind, weight = own.pop("kind", "text"), own.pop("weight", 1.0)
     if not isinstance(kind, str) or kind not in KINDS:

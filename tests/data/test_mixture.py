@@ -121,6 +121,7 @@ def test_card_names_corpora_and_weights(books: str, notes: str) -> None:
 @pytest.mark.parametrize(
     ("own", "message"),
     [
+        ("books.txt", " must be a mapping, as {path: books.jsonl.gz}. Got 'books.txt' instead."),
         ({"kind": ["text"]}, ".kind must be one of text, hub, nltk, pydocs. Got ['text'] instead."),
         ({"kind": "txt"}, ".kind must be one of text, hub, nltk, pydocs. Got 'txt' instead."),
         ({"path": "x", "weight": 0}, ".weight must be a number above 0 and at most 100. Got 0 instead."),
@@ -136,7 +137,7 @@ def test_card_names_corpora_and_weights(books: str, notes: str) -> None:
         ),
     ],
 )
-def test_faults_name_the_corpus(own: dict[str, Any], message: str) -> None:
+def test_faults_name_the_corpus(own: Any, message: str) -> None:
     with pytest.raises(UserError) as caught:
         Mixture(corpora={"a": own})
     assert str(caught.value).startswith(f"corpus.corpora.a{message}")
@@ -144,6 +145,6 @@ def test_faults_name_the_corpus(own: dict[str, Any], message: str) -> None:
 
 def test_a_mixture_of_nothing_is_refused() -> None:
     with pytest.raises(
-        UserError, match=r"corpora names no corpus: corpus\.corpora\.books\.path=books\.jsonl\.gz adds one"
+        UserError, match=r"corpora names no corpus: '\+corpus\.corpora\.books=\{path: books\.jsonl\.gz\}' adds one"
     ):
         Mixture(corpora={})

@@ -31,6 +31,7 @@ def test_flags_and_overrides_in_any_order() -> None:
         (["--run-dir=a b"], "--run-dir a b: write 'run_dir=a b'."),
         (["--multirn", "seed=1,2"], "--multirn: no such flag. Did you mean --multirun?"),
         (["-x"], "-x: no such flag."),
+        (["--config-name", "mine"], "--config-name: no such flag. Did you mean --config-dir?"),
         (["seed=1", "--cfg"], "--cfg needs a value."),
         (["-m", "--cfg", "job", "seed=1,2"], "--cfg shows one configuration: leave out -m."),
         (["--config-dir", "nowhere"], "--config-dir nowhere: there is no such folder."),

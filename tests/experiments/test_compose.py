@@ -224,6 +224,15 @@ def test_resume_takes_only_what_does_not_change_the_run(tmp_path: Path) -> None:
         compose.check([f"resume={tmp_path}", "seed=3", "budget.tokens=4", "threads=1"])
 
 
+def test_a_broken_yaml_of_ones_own_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    path = tmp_path / "experiment" / "broken.yaml"
+    path.write_text("# @package _global_\nobjective:\n temperature 0.1\n  seed: [7\n")
+    _, given = command_line.split(["+experiment=broken", "--config-dir", str(tmp_path)])
+    with pytest.raises(UserError, match=rf"^{path}, line \d: not YAML \(.+\)\.$"):
+        compose.check(given)
+
+
 def test_configs_of_the_user(tmp_path: Path) -> None:
     folder = tmp_path / "my conf"
     (folder / "experiment").mkdir(parents=True)
