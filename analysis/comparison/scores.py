@@ -75,7 +75,7 @@ class Lead(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether the lead exceeds its interval."""
+        """True if the lead exceeds its interval."""
         if self.reach is None:
             return f"unknown: fewer than {LEAST} seeds"
         return CLEAR if self.lead > self.reach else "within the noise"

@@ -60,7 +60,7 @@ class Value:
 
     @property
     def trained(self) -> Sequence[Value]:
-        """What is trained for it: itself, or what it joins."""
+        """Returns the runs to train for it: itself, or those that it joins."""
         return self.joins or (self,)
 
 

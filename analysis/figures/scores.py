@@ -110,7 +110,7 @@ class Selection:
 
     @property
     def is_level(self) -> bool:
-        """Whether the scores belong to no place on the x axis, and so are compared with each of them."""
+        """True if the scores belong to no place on the x axis, and so are compared with each of them."""
         return all(not point.x for point in self.points)
 
     @property

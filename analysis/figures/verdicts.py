@@ -28,7 +28,7 @@ LEAST = 3  # seeds: two that happen to be equal are no evidence
 
 
 class Asked(NamedTuple):
-    """What a claim asks of a value: in words, and as tests of the ends of its interval."""
+    """Condition that a claim puts on a value: in words, and as tests of the ends of its interval."""
 
     text: str
     held: Callable[[float, float], bool]
@@ -98,7 +98,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper states of a figure or table, reworded, and the function that checks it on scores.
+    """Statement of a paper on a figure or table, reworded, and the function that checks it on scores.
 
     Attributes:
         id: a name, unique within the figure.

@@ -190,7 +190,7 @@ def _missing(work: Work, found: Found) -> list[str]:
 
 
 def _notes(work: Work, found: Found) -> list[str]:
-    """What a reader must know of the runs behind a picture or table."""
+    """Facts that a reader must know about the runs behind a picture or table."""
     exhibit, wanted = work.exhibit, work.wanted
     shown, lacking = [*found.facts], 0
     if work.senteval is not None:

@@ -281,6 +281,6 @@ def _known(values: Iterable[Any], form: str = "") -> str:
 
 
 def _start(row: Mapping[str, Any]) -> str | None:
-    """What a run's weights started from, and its word vectors where these come from a file."""
+    """Returns the start of a run's weights, and of its word vectors if they come from a file."""
     weights, vectors = row.get("weights"), row.get("vectors")
     return f"{weights} with word vectors of {Path(vectors).name}" if vectors else weights

@@ -35,7 +35,7 @@ def notes(tmp_path: Path) -> str:
 
 
 def counted(source: Mixture) -> dict[str, Counter[str]]:
-    """How often each text of a part is read."""
+    """Counts how often each text of a part is read."""
     found: dict[str, Counter[str]] = {"train": Counter(), "dev": Counter()}
     for document in source.documents():
         assert document.part is not None
