@@ -83,8 +83,8 @@ class Mixture(Source):
             yield f"{source.name} {weight} {source.dev_fraction} {fingerprint(*source.identity())}"
 
     def pinned(self) -> dict[str, Any]:
-        found = {name: source.pinned() for name, (source, _) in self.sources.items()}
-        return {"corpora": {name: dict(settings or {}) | found[name] for name, settings in self.corpora.items()}}
+        pins = {name: source.pinned() for name, (source, _) in self.sources.items()}
+        return {"corpora": {name: {**settings, **pins[name]} for name, settings in self.corpora.items()}}
 
     def describe(self) -> dict[str, Any]:
         parts = [

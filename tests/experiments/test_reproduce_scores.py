@@ -167,7 +167,7 @@ def test_a_gain_and_a_loss_are_no_small_differences() -> None:
 
 
 def outcomes(name: str, panel: str, scores: dict[str, float]) -> dict[str, str]:
-    """Of a table's claims, from a score for each row that three seeds are close to."""
+    """Verdicts on a table's claims, from a score for each row that three seeds are close to."""
     table = catalogue.EXHIBITS[name]
     assert panel in table.scores
     points = [

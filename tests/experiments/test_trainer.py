@@ -1,4 +1,4 @@
-"""What the trainer does before its first step; whole trainings are in test_experiment and test_plateau."""
+"""The trainer before its first step; whole trainings are in test_experiment and test_plateau."""
 
 from __future__ import annotations
 
