@@ -28,13 +28,14 @@ from data.batch import IGNORE, Batch, Tokens, to_device
 from data.grouping import length_chunks, length_groups
 from data.ranges import Positive, Proportion, Size, SizeOrZero, Weight
 from data.token_format import TokenFormat
+from data.views.masking import mask_tokens
 from data.views.spans import Placement, SpanSampler, Strategy
 from encoders.base import Encoder
 from objectives import masked_lm
 from objectives.base import Loss, Needs, Objective
 from objectives.functional import Reduction, at_least_float32, nt_xent
 from objectives.gather import gather_rows, global_mean
-from objectives.masked_lm import mask_tokens, masked_lm_sum
+from objectives.masked_lm import masked_lm_sum
 from objectives.memory_bank import MemoryBank
 from objectives.projection import Projection, ProjectionHead
 

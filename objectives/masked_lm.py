@@ -1,17 +1,15 @@
-"""Masked language modelling (Devlin et al. 2019, section 3.1): which tokens are hidden, and the loss on them."""
+"""Loss of masked language modelling (Devlin et al. 2019, section 3.1); ``data.views.masking`` masks the tokens."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from data.batch import IGNORE, to_device
-from data.token_format import TokenFormat
 from encoders.base import Encoder
 from objectives.functional import at_least_float32
 
@@ -26,29 +24,6 @@ CITATION = """@inproceedings{devlin-etal-2019-bert,
 SCORES_AT_ONCE = 10**8  # of all tokens for some positions, the peak of memory: 2,000 positions x 50,265
 GPU_SHARE = 1 / 32  # of a GPU's memory that scores may take in float32, where it has room for more of them
 SCORES_IN_CACHE = 2**19  # float32, that a CPU's core works through without its memory
-
-
-def mask_tokens(
-    content: np.ndarray, format: TokenFormat, probability: float, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Hides tokens for MLM.
-
-    Each non-special position is selected by Bernoulli(``probability``); of the selected, 80 % become the mask
-    token, 10 % a random token of the whole vocabulary, 10 % stay.
-
-    Args:
-        content: token ids of shape (n,), without the added special tokens.
-
-    Returns:
-        Ids with tokens hidden and labels (the original id, or ``IGNORE``), both of shape (n,), int64.
-    """
-    assert format.mask_id is not None, "refused earlier by the objective's needs"
-    content = content.astype(np.int64)  # stores keep small unsigned types, which cannot hold IGNORE
-    selected = (rng.random(len(content)) < probability) & ~np.isin(content, list(format.special_ids))
-    fate = rng.random(len(content))
-    random_ids = rng.integers(format.vocab_size, size=len(content))
-    hidden = np.where(fate < 0.8, format.mask_id, np.where(fate < 0.9, random_ids, content))
-    return np.where(selected, hidden, content), np.where(selected, content, IGNORE)
 
 
 def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:

@@ -32,12 +32,13 @@ from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
 from data.token_format import TokenFormat
+from data.views.masking import mask_tokens
 from data.views.segments import Pair, Place, RunningText
 from encoders.base import Encoder
 from objectives.base import Corpus, Loss, Material, Needs, Objective
 from objectives.functional import at_least_float32
 from objectives.gather import global_mean, sum_over_processes
-from objectives.masked_lm import mask_tokens, masked_lm_sum
+from objectives.masked_lm import masked_lm_sum
 
 PROBED = 500  # pairs drawn to know how long they are
 

@@ -1,19 +1,17 @@
-"""Masking frequencies and the loss at selected positions alone."""
+"""The loss at selected positions alone."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
 from data.batch import IGNORE
-from data.randomness import generator
 from objectives import masked_lm
-from objectives.masked_lm import cross_entropy_of_scores, mask_tokens, masked_lm_sum
-from tests.tiny import FORMAT, TinyEncoder
+from objectives.masked_lm import cross_entropy_of_scores, masked_lm_sum
+from tests.tiny import TinyEncoder
 
 
 @pytest.mark.parametrize(("gib", "scores"), [(8, 10**8), (128, 2**30)])
@@ -22,36 +20,6 @@ def test_a_large_gpu_keeps_more_scores(gib: int, scores: int, monkeypatch: pytes
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
     assert masked_lm._scores_at_once(torch.device("cuda")) == scores
     assert masked_lm._scores_at_once(torch.device("cpu")) == 10**8
-
-
-def test_frequencies() -> None:
-    content = generator(0).integers(5, 30, size=400_000)
-    hidden, labels = mask_tokens(content, FORMAT, 0.15, generator(1))
-    selected = labels != IGNORE
-    assert selected.mean() == pytest.approx(0.15, abs=0.003)
-    assert (labels[selected] == content[selected]).all() and (hidden[~selected] == content[~selected]).all()
-    kept, drawn = content[selected], hidden[selected]
-    assert (drawn == FORMAT.mask_id).mean() == pytest.approx(0.8 + 0.1 / 30, abs=0.006)
-    # a random token of the whole vocabulary is the original one in 1 of 30 cases
-    assert (drawn == kept).mean() == pytest.approx(0.1 + 0.1 / 30, abs=0.006)
-    others = drawn[(drawn != FORMAT.mask_id) & (drawn != kept)]
-    assert set(others) == set(range(30)) - {FORMAT.mask_id}
-
-
-def test_special_tokens_in_the_text_are_never_selected() -> None:
-    content = np.tile([0, 2, 3, 4, 7], 1000)
-    hidden, labels = mask_tokens(content, FORMAT, 0.9, generator(2))
-    special = content < 5
-    assert (labels[special] == IGNORE).all() and (hidden[special] == content[special]).all()
-    assert (labels[~special] == 7).mean() > 0.8
-
-
-def test_types_of_a_store_are_widened() -> None:
-    content = np.arange(5, 30, dtype=np.uint16)
-    hidden, labels = mask_tokens(content, FORMAT, 0.5, generator(3))
-    wide = mask_tokens(content.astype(np.int64), FORMAT, 0.5, generator(3))
-    assert np.array_equal(hidden, wide[0]) and np.array_equal(labels, wide[1])
-    assert labels.min() == IGNORE
 
 
 @pytest.mark.parametrize("scores_at_once", [100, 10**8])  # three rows of 30, and all

@@ -1,0 +1,232 @@
+"""Masked-language-model loss of encoders on held-out text, per token and per character.
+
+    loss = sum of -log p(token) over the masked tokens / their number                           in nats
+    bits per character = loss * tokens / characters / log 2           comparable between vocabularies
+
+    python -m analysis.masked_lm roberta-mini runs/<folder> --corpus 'books={path: b.jsonl.gz, group_field: id}'
+    python -m analysis.masked_lm <model> --corpus 'a={path: a.txt, dev_path: b.txt}' --corpus 'c={kind: pydocs}'
+
+A corpus is given as in ``corpus=mixture``. Its held-out documents are cut into passages of 128 words.
+Every encoder gets the same passages; encoders with the same tokenizer get the same masked tokens. The 95 %
+intervals are over documents, or over groups of them, such as books.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import yaml
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from torch.nn import functional as F
+
+from analysis import command
+from analysis.senteval.rendering import escape_markdown
+from data.batch import IGNORE, Tokens
+from data.display import csv_cell, printable
+from data.errors import UserError
+from data.randomness import MASKED_PASSAGES, generator
+from data.sources.base import normalise, part_of, split_hash
+from data.sources.mixture import Mixture
+from data.views.masking import mask_tokens
+from encoders.base import Encoder
+
+PASSAGE_WORDS = 128
+PASSAGES = 1000  # of a corpus, at most
+BATCH = 16  # passages in one forward pass
+NORMAL_95 = 1.96  # standard errors to either side of a mean
+
+
+class Passage(NamedTuple):
+    """Consecutive words of a held-out document; ``group`` is the document's (a book, say), or its number."""
+
+    text: str
+    group: str
+
+
+class MaskedLoss(NamedTuple):
+    """Loss over the masked tokens of passages.
+
+    Attributes:
+        loss, interval: mean in nats per masked token, and half of its 95 % interval.
+        bits_per_character, bits_interval: the same in bits per character of text.
+        masked: masked tokens.
+        groups: books or documents that the passages are from.
+    """
+
+    loss: float
+    interval: float
+    bits_per_character: float
+    bits_interval: float
+    masked: int
+    groups: int
+
+
+def passages(corpus: Mixture, limit: int = PASSAGES) -> list[Passage]:
+    """Returns at most ``limit`` passages of held-out documents, drawn at random but always the same.
+
+    Raises:
+        UserError: if the corpus cannot be read, or no held-out document has ``PASSAGE_WORDS`` words.
+    """
+    found = []
+    for number, document in enumerate(corpus.read()):
+        text = normalise(document.text)
+        if part_of(document.part, split_hash(document.group, text), corpus.dev_fraction) == "dev":
+            words = text.split(" ")
+            found += [
+                Passage(" ".join(words[start : start + PASSAGE_WORDS]), document.group or str(number))
+                for start in range(0, len(words) - PASSAGE_WORDS + 1, PASSAGE_WORDS)
+            ]
+    if not found:
+        raise UserError(f"No held-out document of {', '.join(corpus.corpora)} has {PASSAGE_WORDS} words.")
+    chosen = generator(MASKED_PASSAGES).permutation(len(found))[:limit]
+    return [found[place] for place in sorted(chosen)]
+
+
+@torch.inference_mode()
+def masked_loss(
+    encoder: Encoder,
+    texts: Sequence[Passage],
+    probability: float,
+    progress: Callable[[float], None] = lambda _: None,
+) -> MaskedLoss:
+    """Computes the loss of ``encoder``, which must have an MLM head, on passages.
+
+    Args:
+        encoder: in eval mode.
+        texts: the passages.
+        probability: of a token to be masked, in (0, 1].
+        progress: is called with the share that is done.
+    """
+    device = next(encoder.parameters()).device
+    sums = np.zeros((len(texts), 4))  # nats, masked tokens, tokens, characters
+    for start in range(0, len(texts), BATCH):
+        places = range(start, min(start + BATCH, len(texts)))
+        rows, labels = [], []
+        for place in places:
+            content = np.array(encoder.tokenizer.encode(texts[place].text, add_special_tokens=False))
+            content = content[: encoder.format.max_content]
+            sums[place, 2:] = len(content), len(encoder.tokenizer.decode(content))
+            masked, label = mask_tokens(content, encoder.format, probability, generator(MASKED_PASSAGES, 1, place))
+            rows.append(encoder.format.wrap(masked))
+            around = (np.full(len(ids), IGNORE) for ids in (encoder.format.prefix, encoder.format.suffix))
+            labels.append(np.concatenate([next(around), label, next(around)]))
+        tokens = Tokens.pad(rows, encoder.format.pad_id, labels=labels)
+        assert tokens.labels is not None
+        logits = encoder.token_logits(encoder(tokens.to(device)).states[(tokens.labels != IGNORE).to(device)])
+        wanted = tokens.labels[tokens.labels != IGNORE].to(device)
+        losses = F.cross_entropy(logits.float(), wanted, reduction="none").double().cpu().numpy()
+        counts = (tokens.labels != IGNORE).sum(dim=1).numpy()
+        owner = np.repeat(np.array(places), counts)
+        np.add.at(sums[:, 0], owner, losses)
+        sums[list(places), 1] = counts
+        progress((places[-1] + 1) / len(texts))
+    groups, owner = np.unique([one.group for one in texts], return_inverse=True)
+    by_group = np.zeros((len(groups), sums.shape[1]))
+    np.add.at(by_group, owner, sums)
+    nats, masked_tokens, all_tokens, characters = by_group.sum(axis=0)
+    loss = nats / masked_tokens
+    # The standard error of a ratio of sums, by linearisation.
+    error = math.sqrt(((by_group[:, 0] - loss * by_group[:, 1]) ** 2).sum()) / masked_tokens
+    bits = all_tokens / characters / math.log(2)
+    interval = NORMAL_95 * error
+    return MaskedLoss(loss, interval, loss * bits, interval * bits, int(masked_tokens), len(groups))
+
+
+def _corpora(given: Sequence[str]) -> Iterator[tuple[str, Mixture]]:
+    """Yields name and corpus of each NAME={...} on the command line."""
+    for text in given:
+        name, equals, settings = text.partition("=")
+        try:
+            value = yaml.safe_load(settings)
+        except yaml.YAMLError:
+            value = None
+        if not name or not equals or not isinstance(value, dict):
+            raise UserError(f"--corpus {text}: must be of the form 'books={{path: books.jsonl.gz}}'.")
+        yield name, Mixture(corpora={name: value}, dev_fraction=value.get("dev_fraction", 0.05))
+
+
+def _probability(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise ValueError
+    return value
+
+
+def as_markdown(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> str:
+    lines = [columns, [":--", ":--", *["--:"] * (len(columns) - 2)], *rows]
+    return "\n".join(f"| {' | '.join(map(escape_markdown, line))} |" for line in lines)
+
+
+def _as_text(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> Table:
+    shown = Table(header_style="bold")
+    for number, column in enumerate(columns):
+        shown.add_column(column, justify="left" if number < 2 else "right")
+    for row in rows:
+        shown.add_row(*map(escape, row))
+    return shown
+
+
+COLUMNS = ("model", "corpus", "loss, nats ↓", "bits per character ↓", "masked tokens", "groups")
+
+
+def _row(model: str, corpus: str, found: MaskedLoss) -> list[str]:
+    return [
+        printable(model),
+        printable(corpus),
+        f"{found.loss:.3f} ± {found.interval:.3f}",
+        f"{found.bits_per_character:.3f} ± {found.bits_interval:.3f}",
+        f"{found.masked:,}",
+        f"{found.groups:,}",
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = command.parser("analysis.masked_lm", __doc__, several=True)
+    parser.add_argument(
+        "--corpus", action="append", required=True, metavar="NAME={...}", help="held-out text; may be given again"
+    )
+    parser.add_argument(
+        "--probability", type=_probability, default=0.15, metavar="P", help="of a token to be masked (%(default)s)"
+    )
+    parser.add_argument(
+        "--passages", type=command.positive, default=PASSAGES, metavar="N", help="of a corpus (%(default)s)"
+    )
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        corpora = {name: passages(corpus, given.passages) for name, corpus in _corpora(given.corpus)}
+        rows: list[list[str]] = []
+        records: list[Mapping[str, Any]] = []
+        for name in given.models:
+            model = command.opened(name, given)
+            encoder = model.encoder
+            if not isinstance(encoder, Encoder) or not encoder.has_mlm_head:
+                raise UserError(f"{name} has no head for masked language modelling.")
+            for corpus, texts in corpora.items():
+                with command.bar(f"{model.name} on {corpus}") as progress:
+                    found = masked_loss(encoder, texts, given.probability, progress)
+                rows.append(_row(model.name, corpus, found))
+                records.append({"model": model.facts(), "corpus": corpus, **found._asdict()})
+        if given.format == "text":
+            Console(width=max(Console().width, 110)).print(_as_text(rows, COLUMNS))
+        elif given.format == "md":
+            print(as_markdown(rows, COLUMNS))
+        else:
+            csv.writer(sys.stdout, lineterminator="\n").writerows(
+                [list(map(csv_cell, line)) for line in (COLUMNS, *rows)]
+            )
+        command.write(given.out, {"masked_lm": records, "probability": given.probability})
+
+    return command.finished(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

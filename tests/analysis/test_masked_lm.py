@@ -1,0 +1,126 @@
+"""Held-out MLM loss: against a naive loop, the same passages for every encoder, intervals, formats, refusals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.masked_lm import PASSAGE_WORDS, MaskedLoss, Passage, main, masked_loss, passages
+from data.batch import IGNORE, Tokens
+from data.errors import UserError
+from data.randomness import MASKED_PASSAGES, generator
+from data.sources.mixture import Mixture
+from data.views.masking import mask_tokens
+from tests.tiny import FORMAT, TinyEncoder
+
+
+def letters(text: str, add_special_tokens: bool) -> list[int]:
+    assert not add_special_tokens
+    return [5 + ord(letter) - ord("a") for letter in text.replace(" ", "")]
+
+
+def tiny() -> TinyEncoder:
+    torch.manual_seed(3)
+    encoder = TinyEncoder().eval()
+    encoder.tokenizer = SimpleNamespace(encode=letters, decode=lambda ids: "xy" * len(ids))
+    return encoder
+
+
+TEXTS = [Passage("abcde fghij klmno pqrst", "one"), Passage("yxw", "one"), Passage("hello world", "two")] * 7
+
+
+@pytest.mark.parametrize("probability", [0.3, 1.0])
+def test_equals_a_loop_over_masked_tokens(probability: float) -> None:
+    encoder = tiny()
+    nats, tokens = {"one": [0.0, 0], "two": [0.0, 0]}, 0
+    with torch.no_grad():
+        for place, one in enumerate(TEXTS):
+            ids = np.array(letters(one.text, False))
+            tokens += len(ids)
+            masked, labels = mask_tokens(ids, FORMAT, probability, generator(MASKED_PASSAGES, 1, place))
+            states = encoder(Tokens.pad([FORMAT.wrap(masked)], FORMAT.pad_id)).states[0, 1:-1]
+            for state, label in zip(states, labels, strict=True):
+                if label != IGNORE:
+                    nats[one.group][0] -= encoder.token_logits(state).log_softmax(0)[label].item()
+                    nats[one.group][1] += 1
+    found = masked_loss(encoder, TEXTS, probability)
+    whole, count = (sum(part) for part in zip(*nats.values(), strict=True))
+    loss = whole / count
+    error = math.sqrt(sum((nat - loss * number) ** 2 for nat, number in nats.values())) / count
+    assert (found.masked, found.groups) == (count, 2)
+    assert found.loss == pytest.approx(loss, rel=1e-5)
+    assert found.interval == pytest.approx(1.96 * error, rel=1e-3)
+    # Two characters a token.
+    assert found.bits_per_character == pytest.approx(loss / 2 / math.log(2), rel=1e-5)
+    assert found.bits_interval == pytest.approx(found.interval / 2 / math.log(2))
+
+
+def test_uniform_predictions_cost_the_logarithm_of_the_vocabulary() -> None:
+    encoder = tiny()
+    torch.nn.init.zeros_(encoder.embedding.weight)
+    found = masked_loss(encoder, TEXTS, 0.5)
+    assert found.loss == pytest.approx(math.log(FORMAT.vocab_size))
+    assert found.interval == pytest.approx(0, abs=1e-6)
+
+
+def corpus(tmp_path: Path, documents: int) -> Mixture:
+    words = (f"w{number}" for number in range(10**6))
+    lines = [" ".join(next(words) for _ in range(PASSAGE_WORDS * 3 + 5)) for _ in range(documents)]
+    (tmp_path / "dev.txt").write_text("\n".join(lines) + "\ntoo short\n")
+    (tmp_path / "train.txt").write_text("never seen\n")
+    return Mixture(corpora={"a": {"path": str(tmp_path / "train.txt"), "dev_path": str(tmp_path / "dev.txt")}})
+
+
+def test_passages_are_whole_distinct_and_of_held_out_documents(tmp_path: Path) -> None:
+    found = passages(corpus(tmp_path, 4))
+    assert len(found) == 12 and len({one.group for one in found}) == 4
+    words = [word for one in found for word in one.text.split()]
+    assert len(words) == len(set(words)) == 12 * PASSAGE_WORDS
+    few = passages(corpus(tmp_path, 4), limit=5)
+    assert len(few) == 5 and {*few} < {*found} and few == passages(corpus(tmp_path, 4), limit=5)
+
+
+def given(tmp_path: Path) -> list[str]:
+    corpus(tmp_path, 3)
+    return ["--corpus", f"a={{path: {tmp_path}/train.txt, dev_path: {tmp_path}/dev.txt}}", "--passages", "4"]
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "found.json"
+    assert main(["roberta-mini", *given(tmp_path), "--format", "csv", "--out", str(out)]) == 0
+    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    [record] = json.loads(out.read_text())["masked_lm"]
+    found = MaskedLoss(*(record[name] for name in MaskedLoss._fields))
+    assert (row["model"], row["corpus"]) == ("roberta-mini", "a")
+    assert row["loss, nats ↓"] == f"{found.loss:.3f} ± {found.interval:.3f}"
+    assert found.masked > 100 and 0 < found.loss < 15
+    assert main(["roberta-mini", *given(tmp_path), "--format", "md"]) == 0
+    assert row["bits per character ↓"] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--corpus", "books.txt"], "--corpus books.txt: must be of the form 'books={path: books.jsonl.gz}'."),
+        (["--corpus", "a={path: [}"], "--corpus a={path: [}: must be of the form 'books={path: books.jsonl.gz}'."),
+        (["--corpus", "a={paht: b}"], "corpus.corpora.a.paht: no such key. Did you mean corpus.corpora.a.path?"),
+    ],
+)
+def test_bad_corpora_are_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["roberta-mini", *arguments]) == 2
+    assert capsys.readouterr().err == line + "\n"
+
+
+def test_what_cannot_be_measured_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["random_vectors", *given(tmp_path)]) == 2
+    assert capsys.readouterr().err == "random_vectors has no head for masked language modelling.\n"
+    with pytest.raises(UserError, match=r"^No held-out document of a has 128 words\.$"):
+        passages(corpus(tmp_path, 0))
