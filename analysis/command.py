@@ -16,10 +16,10 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from analysis.opening import Named, device
+from analysis.models import Named, device
+from analysis.reporting.rendering import FORMATS, Grid, rich_table
 from analysis.senteval.features import Vectors, embed
-from analysis.senteval.reading import Line
-from analysis.senteval.rendering import FORMATS, Grid, rich_table
+from analysis.senteval.files.reading import Line
 from data.display import PLAIN_SECONDS, WITHOUT_POOLING, duration, printable
 from data.errors import UserError, reason
 from data.files import write_json

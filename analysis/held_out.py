@@ -22,9 +22,9 @@ from rich.table import Table
 
 from analysis.command import finished
 from analysis.quick import chance
+from analysis.reporting.matching import CONFIG, named, told
+from analysis.reporting.rendering import escape_markdown
 from analysis.runs import comparable, read
-from analysis.senteval.alike import CONFIG, named, told
-from analysis.senteval.rendering import escape_markdown
 from analysis.tables import in_order, in_percent, label, show
 from data.display import printable
 from data.errors import UserError

@@ -28,7 +28,7 @@ from rich.table import Table
 from torch.nn import functional as F
 
 from analysis import command
-from analysis.senteval.rendering import escape_markdown
+from analysis.reporting.rendering import escape_markdown
 from data.batch import IGNORE, Tokens
 from data.display import csv_cell, printable
 from data.errors import UserError

@@ -24,7 +24,7 @@ import numpy as np
 
 from analysis import command
 from analysis.quick import normalise
-from analysis.senteval.rendering import escape_markdown
+from analysis.reporting.rendering import escape_markdown
 from data.display import csv_cell, printable
 from data.errors import UserError
 

@@ -34,8 +34,8 @@ import numpy as np
 
 from analysis import command
 from analysis.classifying import Examples, Gathered, accuracy, logistic, perceptron, side_by_side
-from analysis.senteval.printed import Cell, read_table
-from analysis.senteval.rendering import Grid, Row
+from analysis.reporting.printed import Cell, read_table
+from analysis.reporting.rendering import Grid, Row
 from analysis.syntax import TREEBANK, Sentence, read_parts
 from analysis.word_vectors import KINDS, Kind, Lexicon
 from data.errors import UserError, about

@@ -27,8 +27,8 @@ import numpy as np
 
 from analysis import command
 from analysis.classifying import Examples, Fit, Gathered, accuracy, compared, logistic, perceptron
-from analysis.senteval.printed import Cell, Key
-from analysis.senteval.rendering import Grid, Row
+from analysis.reporting.printed import Cell, Key
+from analysis.reporting.rendering import Grid, Row
 from data.errors import UserError, about
 from data.randomness import EVALUATED_SPLIT, generator
 

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from analysis import command
-from analysis.senteval.printed import Cell, Key, read_table
-from analysis.senteval.rendering import Grid, Row
+from analysis.reporting.printed import Cell, Key, read_table
+from analysis.reporting.rendering import Grid, Row
 from analysis.word_vectors import KINDS, Kind, Lexicon
 from data.errors import UserError
 

@@ -211,10 +211,10 @@ def encoding(sizes: Sizes, device: str, precision: Precision) -> tuple[str, str]
 
 def classifying(sizes: Sizes, device: str) -> tuple[str, str]:
     """Seconds of one outer fold of nested cross-validation, by the default protocol."""
-    from analysis.senteval.fits import Fit
-    from analysis.senteval.linear import fit_many
+    from analysis.senteval.classifiers.fit_groups import Fit
+    from analysis.senteval.classifiers.linear import fit_many
+    from analysis.senteval.classifiers.selection import stratified
     from analysis.senteval.protocols import L2, PROTOCOLS
-    from analysis.senteval.selection import stratified
 
     protocol, rng = PROTOCOLS["default"], generator(3)
     labels = rng.integers(2, size=sizes.examples)

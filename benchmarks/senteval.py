@@ -28,11 +28,11 @@ import numpy as np
 import torch
 
 import encoders
+from analysis.senteval.classifiers.fit_groups import Fit
+from analysis.senteval.classifiers.linear import fit_many
+from analysis.senteval.classifiers.selection import Trained, nested, stratified
 from analysis.senteval.features import embed
-from analysis.senteval.fits import Fit
-from analysis.senteval.linear import fit_many
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
-from analysis.senteval.selection import Trained, nested, stratified
 from analysis.senteval.tasks import find
 from benchmarks.memory import mark, resident
 from tests.analysis.senteval.plain import plain_fit

@@ -18,15 +18,15 @@ from rich.text import Text
 
 import encoders
 from analysis.command import Clock
-from analysis.opening import EXPORT, Named, device
-from analysis.senteval.along import SentEval
-from analysis.senteval.ensemble import ensemble
+from analysis.models import EXPORT, Named, device
+from analysis.reporting.ensemble import ensemble
+from analysis.reporting.rendering import rich_table
+from analysis.reporting.tables import comparison, task_table
 from analysis.senteval.evaluation import Watch, evaluate
 from analysis.senteval.features import embed_file
 from analysis.senteval.protocols import PROTOCOLS, Protocol
-from analysis.senteval.rendering import rich_table
 from analysis.senteval.results import FILE, Results, read_results
-from analysis.senteval.tables import comparison, task_table
+from analysis.training_evaluation import SentEval
 from data.display import PLAIN_SECONDS
 from data.errors import UserError
 from data.files import refuse_links_out

@@ -23,7 +23,7 @@ BASES = {
     "optimizer": "experiments.optimizer.Optimizer",
     "schedule": "experiments.schedules.Schedule",
 }
-EVALUATIONS = ("analysis.quick.evaluate", "analysis.senteval.along.SentEval")
+EVALUATIONS = ("analysis.quick.evaluate", "analysis.training_evaluation.SentEval")
 RENAMED = {"analysis.quick.judge": "analysis.quick.evaluate"}  # names in run folders of version 0.1
 MISSING = "???"  # OmegaConf's sign for a value that the user must give
 

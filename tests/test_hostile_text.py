@@ -243,7 +243,7 @@ def test_identical_sentences_have_no_correlation(root: Path, tmp_path: Path) -> 
     assert found["tasks"]["STS12"]["test"] is found["tasks"]["STS12"]["spearman"]["mean"] is None
     assert found["tasks"]["STS12"]["subsets"]["MSRvid"]["spearman"] is not None
     assert not any(name.startswith("sts_spearman_mean") for name in found["averages"])
-    shown = answer("analysis.senteval.tables", str(tmp_path / "out"), folder=root)
+    shown = answer("analysis.reporting.tables", str(tmp_path / "out"), folder=root)
     assert shown.status == 0 and "│ – │" in re.sub(" +", " ", shown.output)
     assert "nan" not in shown.output and "–: no correlation is defined" in shown.output
 
@@ -322,7 +322,7 @@ def test_damaged_predictions(root: Path, name: str) -> None:
     path = root / f"predicted-{name}" / "predictions" / "STSBenchmark.npz"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    refused(root, "analysis.senteval.bootstrap", *[str(path.parents[1])] * 2, parts=(str(path), message))
+    refused(root, "analysis.reporting.bootstrap", *[str(path.parents[1])] * 2, parts=(str(path), message))
 
 
 PAIRS = "1\ta b\ta c\n0\td e\tf g\n" * 10
@@ -382,10 +382,10 @@ def test_what_is_shown_of_text_is_harmless(tmp_path: Path) -> None:
     for form in ("text", "md", "csv"):
         for found in (
             answer("analysis.neighbours", *arguments, "--format", form, folder=tmp_path),
-            answer("analysis.senteval.tables", "r", "--format", form, folder=tmp_path),
+            answer("analysis.reporting.tables", "r", "--format", form, folder=tmp_path),
         ):
             assert found.status == 0 and "1+1" in found.output
             assert not re.search("[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]", found.output + found.error)
             assert form != "csv" or not re.search(r"(^|,)=", found.output, re.MULTILINE)
-    best = answer("analysis.senteval.best", "r", "--by", folder=tmp_path)
+    best = answer("analysis.reporting.ranking", "r", "--by", folder=tmp_path)
     assert best.status == 0 and "\x1b" not in best.output

@@ -22,8 +22,8 @@ from analysis.figures import style
 from analysis.figures.training import smooth
 from analysis.figures.verdicts import LEAST
 from analysis.projection_map import COLOURS, NEIGHBOURS
-from analysis.senteval.printed import Key
-from analysis.senteval.rendering import Grid, Row, heading
+from analysis.reporting.printed import Key
+from analysis.reporting.rendering import Grid, Row, heading
 
 SMOOTHING, POINTS = 0.08, 150  # width of a curve's running mean as a share of the run; points drawn
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from analysis.comparison.reading import Run, finished
 from analysis.figures.verdicts import LEAST, reach, welch
 from analysis.quick import CONTENT_WORDS, LENGTH_BINS, SPAN_WORDS, chance
-from analysis.senteval.printed import Cell, Key
+from analysis.reporting.printed import Cell, Key
+from analysis.reporting.rendering import Grid, Row, heading, score_cell
+from analysis.reporting.seed_means import merged
+from analysis.reporting.tables import comparison
 from analysis.senteval.records import headlines
-from analysis.senteval.rendering import Grid, Row, heading, score_cell
-from analysis.senteval.spreads import merged
-from analysis.senteval.tables import comparison
 
 QUICK = {  # scores of quick.json, in percent
     "recall@1": "recall@1",

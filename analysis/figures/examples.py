@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.senteval.rendering import escape_markdown
+from analysis.reporting.rendering import escape_markdown
 from data.errors import UserError
 from data.randomness import EVALUATED_SPLIT, generator
 from data.sentences import split_sentences

@@ -12,7 +12,7 @@ from analysis.figures.exhibits import Figure
 from analysis.figures.labelled_maps import LabelledMap
 from analysis.figures.scores import AXES, Point
 from analysis.figures.verdicts import LEAST, Finding, Verdict, decide
-from analysis.senteval.rendering import escape_markdown
+from analysis.reporting.rendering import escape_markdown
 from data.display import csv_cell
 from data.errors import UserError
 from data.files import atomic_write

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from analysis.senteval.printed import printed
+from analysis.reporting.printed import printed
 from analysis.senteval.records import PROBING, STS, Record, incomparable, measure
 
 Scores = Callable[[str, str], float | None]  # (task, metric) to percent

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.senteval import judges
+from analysis.senteval import task_evaluation
 from analysis.senteval.features import Vectors, embed
 from analysis.senteval.protocols import Protocol
 from analysis.senteval.results import FILE, Results, read_results, write_results
@@ -85,12 +85,12 @@ def evaluate(
 
     digests = {task.name: digest_files(task, places[task.group]) for task in wanted}
     left = [task for task in wanted if not _done(results, task.name, digests[task.name])]
-    loaded: dict[str, judges.Dataset] = {}
+    loaded: dict[str, task_evaluation.Dataset] = {}
     for task in left:
         loaded[task.name] = task.load(places[task.group])
     vectors = _embedded(encoders, keys, loaded, protocol, cache, watch)
 
-    work = {task.name: judges.work(task, loaded[task.name], protocol) for task in left}
+    work = {task.name: task_evaluation.work(task, loaded[task.name], protocol) for task in left}
     whole, done = sum(work.values()), 0.0
     for place, task in enumerate(left):
 
@@ -145,14 +145,16 @@ def _done(results: Results, task: str, digest: str) -> bool:
 def _embedded(
     encoders: Mapping[str | None, Judged],
     keys: Mapping[str | None, str],
-    loaded: Mapping[str, judges.Dataset],
+    loaded: Mapping[str, task_evaluation.Dataset],
     protocol: Protocol,
     cache: Path | None,
     watch: Watch,
-) -> dict[str | None, judges.Rows]:
+) -> dict[str | None, task_evaluation.Rows]:
     """By pooling, what looks up sentences' vectors."""
     sentences = dict.fromkeys(
-        judges.normal(sentence, protocol) for dataset in loaded.values() for sentence in judges.sentences(dataset)
+        task_evaluation.normal(sentence, protocol)
+        for dataset in loaded.values()
+        for sentence in task_evaluation.sentences(dataset)
     )
     found = {}
     for place, (pooling, encoder) in enumerate(encoders.items()):
@@ -161,14 +163,14 @@ def _embedded(
             watch.embedding((place + share) / len(encoders))
 
         vectors: Vectors = embed(encoder, list(sentences), cache=cache, key=keys[pooling], progress=progress)
-        found[pooling] = judges.Rows(vectors, protocol)
+        found[pooling] = task_evaluation.Rows(vectors, protocol)
     return found
 
 
 def _best(
     task: Task,
-    dataset: judges.Dataset,
-    vectors: Mapping[str | None, judges.Rows],
+    dataset: task_evaluation.Dataset,
+    vectors: Mapping[str | None, task_evaluation.Rows],
     protocol: Protocol,
     device: str,
     progress: Callable[[float], None],
@@ -180,7 +182,7 @@ def _best(
         def part(share: float, place: int = place) -> None:
             progress((place + share) / len(vectors))
 
-        record, predictions = judges.judge(task, dataset, rows, protocol, device=device, progress=part)
+        record, predictions = task_evaluation.judge(task, dataset, rows, protocol, device=device, progress=part)
         if pooling is not None:
             record["pooling"] = pooling
         # Without dev the last pooling is taken, as the protocol says; an undefined score (NaN) is the lowest.

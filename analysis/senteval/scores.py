@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import f1_score
 
-from analysis.senteval.similarity import Correlation, correlation, year
+from analysis.senteval.classifiers.similarity import Correlation, correlation, year
 
 
 def accuracy(gold: np.ndarray, predicted: np.ndarray, folds: np.ndarray | None = None) -> float:

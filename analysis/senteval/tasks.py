@@ -12,9 +12,9 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from analysis.senteval import loaders
-from analysis.senteval.captions import FILES, captions
-from analysis.senteval.examples import Captions, Examples
+from analysis.senteval.files import loaders
+from analysis.senteval.files.captions import FILES, captions
+from analysis.senteval.files.examples import Captions, Examples
 from data.errors import UserError
 
 STS_SUBSETS = {

@@ -18,7 +18,7 @@ from analysis.comparison import geometry, reading
 from analysis.comparison.page import Comparison, render
 from analysis.comparison.reading import Run
 from analysis.comparison.views import ObjectiveView
-from analysis.opening import EXPORT
+from analysis.models import EXPORT
 from analysis.senteval.tasks import available
 from data.errors import UnfitError, UserError, reason
 from data.files import atomic_write

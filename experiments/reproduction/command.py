@@ -15,10 +15,10 @@ from analysis import projection_map
 from analysis.command import Model
 from analysis.figures import catalogue, labelled_maps, reproduction
 from analysis.figures.exhibits import Ensemble, Exhibit, Figure, Table
-from analysis.opening import Named, device
-from analysis.senteval.best import rank
-from analysis.senteval.ensemble import ensemble
-from analysis.senteval.rendering import as_text
+from analysis.models import Named, device
+from analysis.reporting.ensemble import ensemble
+from analysis.reporting.ranking import rank
+from analysis.reporting.rendering import as_text
 from analysis.senteval.results import Results
 from analysis.senteval.tasks import TASKS, available
 from analysis.syntax import TREEBANK

@@ -11,7 +11,7 @@ import yaml
 from filelock import FileLock
 
 import encoders
-from analysis.opening import EXPORT
+from analysis.models import EXPORT
 from data.errors import UserError
 from data.files import atomic_write, read_yaml
 from data.sources.reading import digest

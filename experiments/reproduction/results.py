@@ -13,8 +13,8 @@ from analysis.figures.exhibits import ROW, Exhibit, Figure, PrintedRows, Table
 from analysis.figures.reproduction import verdict_lines
 from analysis.figures.scores import Mark, Point
 from analysis.figures.verdicts import Verdict, decide
+from analysis.reporting.printed import paper_rows
 from analysis.senteval.averages import RULES, Rule, Scores, average
-from analysis.senteval.printed import paper_rows
 from analysis.senteval.records import incomparable, measure
 from analysis.senteval.results import FILE, Results, read_results
 from experiments.reproduction.planning import Run

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from analysis.figures.exhibits import ROW, Exhibit, Table
-from analysis.senteval.printed import Cell, Key, read_table
-from analysis.senteval.rendering import Grid, Row, as_csv, as_markdown, escape_markdown, score_cell
+from analysis.reporting.printed import Cell, Key, read_table
+from analysis.reporting.rendering import Grid, Row, as_csv, as_markdown, escape_markdown, score_cell
+from analysis.reporting.seed_means import merged
+from analysis.reporting.tables import comparison
 from analysis.senteval.results import Results
-from analysis.senteval.spreads import merged
-from analysis.senteval.tables import comparison
 from data.errors import UserError
 from data.files import atomic_write
 from experiments import compose, signatures

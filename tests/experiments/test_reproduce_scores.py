@@ -16,7 +16,7 @@ from analysis.figures.claims import greater
 from analysis.figures.exhibits import Figure, Grid, PrintedRows, Table, Value
 from analysis.figures.scores import Point
 from analysis.figures.verdicts import Claim, decide
-from analysis.senteval.rendering import as_markdown
+from analysis.reporting.rendering import as_markdown
 from data.errors import UserError
 from encoders import BUNDLED
 from encoders.offline import CHECKPOINTS

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.reporting.printed import PrintedRow, paper_rows, printed, read_table
 from analysis.senteval.averages import RULES, Average, average, averages
-from analysis.senteval.printed import PrintedRow, paper_rows, printed, read_table
 from analysis.senteval.records import PROBING, PUBLISHED, Record
 from tests.analysis.senteval.made_up import record, records
 

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.senteval import captions as module
-from analysis.senteval.captions import captions, plain_data
+from analysis.senteval.files import captions as module
+from analysis.senteval.files.captions import captions, plain_data
 from data.errors import UserError
 from data.randomness import generator
 

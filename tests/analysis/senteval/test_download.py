@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.senteval import download as module
-from analysis.senteval.download import MANIFEST, download
-from analysis.senteval.sources import SOURCES, Source, edited
+from analysis.senteval.files import download as module
+from analysis.senteval.files.download import MANIFEST, download
+from analysis.senteval.files.sources import SOURCES, Source, edited
 from analysis.senteval.tasks import TASKS, absent
 from data.errors import UserError
 from data.files import read_json

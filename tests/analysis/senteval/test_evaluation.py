@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.senteval.bootstrap import compare_folders
+from analysis.reporting.bootstrap import compare_folders
 from analysis.senteval.evaluation import Watch, evaluate
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.records import fault

@@ -8,8 +8,8 @@ import torch
 from scipy.special import softmax
 from torch import nn
 
-from analysis.senteval.fits import Fit
-from analysis.senteval.hidden import choose_hidden, fit_many, network
+from analysis.senteval.classifiers.fit_groups import Fit
+from analysis.senteval.classifiers.hidden import choose_hidden, fit_many, network
 from analysis.senteval.protocols import PROTOCOLS, Classifier, Protocol
 from tests.analysis.senteval.plain_network import Plain, plain_network
 

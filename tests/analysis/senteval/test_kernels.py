@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.senteval import kernels
-from analysis.senteval.fits import Stream
+from analysis.senteval.classifiers import kernels
+from analysis.senteval.classifiers.fit_groups import Stream
 
 RANDOM = np.random.default_rng(0)
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.senteval import batched, linear
-from analysis.senteval.fits import grouped
-from analysis.senteval.linear import Fit, Fitted, fit_many
+from analysis.senteval.classifiers import batched, linear
+from analysis.senteval.classifiers.fit_groups import grouped
+from analysis.senteval.classifiers.linear import Fit, Fitted, fit_many
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
 from tests.analysis.senteval.plain import Plain, plain_fit
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.senteval import loaders
-from analysis.senteval.examples import Examples
+from analysis.senteval.files import loaders
+from analysis.senteval.files.examples import Examples
 from data.errors import UserError
 from tests.support import suite_data
 

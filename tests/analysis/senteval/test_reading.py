@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.senteval.reading import Line, lines
+from analysis.senteval.files.reading import Line, lines
 from data.errors import UserError
 
 

@@ -11,9 +11,9 @@ from scipy import stats
 from torch import nn
 
 import encoders
-from analysis.senteval import relatedness as module
+from analysis.senteval.classifiers import relatedness as module
+from analysis.senteval.classifiers.relatedness import Scored, relatedness, two_point
 from analysis.senteval.features import embed
-from analysis.senteval.relatedness import Scored, relatedness, two_point
 from analysis.senteval.tasks import TASKS
 from tests.encoders.models import minilm
 from tests.support import suite_data

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from analysis.senteval import retrieval as module
-from analysis.senteval.retrieval import (
+from analysis.senteval.classifiers import retrieval as module
+from analysis.senteval.classifiers.retrieval import (
     Captioned,
     Projections,
     batches,

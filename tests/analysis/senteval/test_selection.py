@@ -10,11 +10,11 @@ import pytest
 from sklearn.model_selection import StratifiedKFold
 
 import encoders
-from analysis.senteval import linear, selection
-from analysis.senteval.examples import Examples
-from analysis.senteval.fits import Fitted
+from analysis.senteval.classifiers import linear, selection
+from analysis.senteval.classifiers.fit_groups import Fitted
+from analysis.senteval.classifiers.selection import kfold, nested, split
+from analysis.senteval.files.examples import Examples
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
-from analysis.senteval.selection import kfold, nested, split
 from analysis.senteval.tasks import find
 from data.errors import UserError
 from tests.analysis.senteval.plain import plain_fit

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import encoders
+from analysis.senteval.classifiers.similarity import correlation, cosine, cosines, similarity
 from analysis.senteval.features import embed
-from analysis.senteval.similarity import correlation, cosine, cosines, similarity
 from analysis.senteval.tasks import TASKS
 from tests.encoders.models import minilm
 from tests.support import suite_data

@@ -11,9 +11,9 @@ import torch
 from scipy.special import softmax
 from torch import Tensor
 
-from analysis.senteval import snli as module
+from analysis.senteval.classifiers import snli as module
+from analysis.senteval.classifiers.snli import Pairs, snli
 from analysis.senteval.protocols import PROTOCOLS, Classifier
-from analysis.senteval.snli import Pairs, snli
 from tests.analysis.senteval.plain_network import plain_network
 
 WIDTH = 7

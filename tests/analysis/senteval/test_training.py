@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from analysis.senteval.training import Patience, Table, adam, toolkit_stream
+from analysis.senteval.classifiers.training import Patience, Table, adam, toolkit_stream
 
 
 def test_the_stream_is_the_toolkits_within_and_ones_own_after() -> None:

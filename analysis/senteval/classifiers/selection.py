@@ -11,8 +11,9 @@ import torch
 from scipy.special import softmax
 from sklearn.model_selection import StratifiedKFold
 
-from analysis.senteval import hidden, linear, scores
-from analysis.senteval.fits import Fit
+from analysis.senteval import scores
+from analysis.senteval.classifiers import hidden, linear
+from analysis.senteval.classifiers.fit_groups import Fit
 from analysis.senteval.protocols import L2, SEED, Classifier, Protocol
 from data.errors import UserError
 

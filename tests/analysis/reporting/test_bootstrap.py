@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import pearsonr, rankdata, spearmanr
 from sklearn.metrics import f1_score
 
-from analysis.senteval import bootstrap
-from analysis.senteval.bootstrap import Difference, Predictions, compare, compare_folders, main, metrics
+from analysis.reporting import bootstrap
+from analysis.reporting.bootstrap import Difference, Predictions, compare, compare_folders, main, metrics
 from data.errors import UserError
 
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from analysis.senteval.printed import Cell, Key
+from analysis.reporting.printed import Cell, Key
 from data.display import csv_cell, printable
 
 _TASKS = {

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import cast
 
 from analysis import quick
-from analysis.senteval.examples import Examples
+from analysis.senteval.classifiers.similarity import cosine
+from analysis.senteval.files.examples import Examples
 from analysis.senteval.protocols import PROTOCOLS
-from analysis.senteval.similarity import cosine
 from analysis.senteval.tasks import TASKS, absent, available
 from data.errors import UserError
 

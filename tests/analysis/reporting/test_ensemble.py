@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.senteval.bootstrap import compare_folders
-from analysis.senteval.ensemble import ensemble, weights
+from analysis.reporting.bootstrap import compare_folders
+from analysis.reporting.ensemble import ensemble, weights
+from analysis.reporting.tables import comparison
 from analysis.senteval.evaluation import evaluate
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.records import Record, fault
 from analysis.senteval.results import read_results, write_results
-from analysis.senteval.tables import comparison
 from data.errors import UserError
 from encoders.random_vectors import RandomVectors
 from tests.analysis.senteval import small_data

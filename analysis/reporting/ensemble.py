@@ -16,9 +16,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from analysis.reporting.bootstrap import FOLDER, Predictions, read_predictions
+from analysis.reporting.matching import Judged, read_alike
 from analysis.senteval import scores
-from analysis.senteval.alike import Judged, read_alike
-from analysis.senteval.bootstrap import FOLDER, Predictions, read_predictions
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.records import Record
 from analysis.senteval.results import FILE, Results, read_results, write_results

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from analysis.senteval.examples import Captions
+from analysis.senteval.files.examples import Captions
 from data.errors import UserError, readable
 
 FILES = {"train": "train.pkl", "dev": "valid.pkl", "test": "test.pkl"}

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from analysis.senteval.fits import Group
+from analysis.senteval.classifiers.fit_groups import Group
+from analysis.senteval.classifiers.training import Patience
 from analysis.senteval.protocols import Classifier
-from analysis.senteval.training import Patience
 
 GATHERED = 1 << 28  # bytes of features that are taken out of the matrix at a time
 

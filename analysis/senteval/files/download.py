@@ -1,4 +1,4 @@
-"""Fetches SentEval's public data: ``python -m analysis.senteval.download [folder]``.
+"""Fetches SentEval's public data: ``python -m analysis.senteval.files.download [folder]``.
 
 What was fetched once is trusted: sizes and SHA-256 go to ``manifest.json`` in the folder, and every later call
 holds the files and new transfers against it. Interrupted transfers go on where they stopped.
@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from rich.progress import Progress
 
-from analysis.senteval.sources import SOURCES, Make, Open, Source
+from analysis.senteval.files.sources import SOURCES, Make, Open, Source
 from data.errors import UserError, reason
 from data.files import atomic_write, read_json, write_json
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from analysis.senteval.classifiers.similarity import Correlation, correlation
+from analysis.senteval.classifiers.training import Patience, adam, toolkit_stream
 from analysis.senteval.protocols import SEED
-from analysis.senteval.similarity import Correlation, correlation
-from analysis.senteval.training import Patience, adam, toolkit_stream
 
 CLASSES = 5
 BATCH = 64

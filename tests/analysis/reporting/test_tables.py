@@ -10,9 +10,8 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from analysis.senteval.printed import Cell
-from analysis.senteval.records import PROBING
-from analysis.senteval.rendering import (
+from analysis.reporting.printed import Cell
+from analysis.reporting.rendering import (
     FORMATS,
     Grid,
     Row,
@@ -23,9 +22,10 @@ from analysis.senteval.rendering import (
     rich_table,
     score_cell,
 )
+from analysis.reporting.seed_means import merged
+from analysis.reporting.tables import comparison, main, task_table
+from analysis.senteval.records import PROBING
 from analysis.senteval.results import write_results
-from analysis.senteval.spreads import merged
-from analysis.senteval.tables import comparison, main, task_table
 from data.errors import UserError
 from tests.analysis.senteval.made_up import DOWNSTREAM, record, records, results
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from analysis.senteval.fits import Fit, Stream, grouped
+from analysis.senteval.classifiers.fit_groups import Fit, Stream, grouped
+from analysis.senteval.classifiers.training import Patience, toolkit_stream
 from analysis.senteval.protocols import L2, SEED, Classifier, Protocol
-from analysis.senteval.training import Patience, toolkit_stream
 
 _JUDGED = 4096  # rows at a time where nothing is learned
 

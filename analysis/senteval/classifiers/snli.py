@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from analysis.senteval.hidden import network
+from analysis.senteval.classifiers.hidden import network
+from analysis.senteval.classifiers.training import Patience, Table, toolkit_stream
 from analysis.senteval.protocols import SEED, SNLI_EPOCH_SIZE, SNLI_L2, SNLI_MAX_EPOCH, Classifier
-from analysis.senteval.training import Patience, Table, toolkit_stream
 
 CLASSES = 3
 _JUDGED = 1024  # pairs at a time where nothing is learned

@@ -7,8 +7,8 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from analysis.figures.verdicts import reach, welch
-from analysis.senteval.printed import Cell, Key
-from analysis.senteval.rendering import Grid, Row, score_cell
+from analysis.reporting.printed import Cell, Key
+from analysis.reporting.rendering import Grid, Row, score_cell
 from data.errors import UserError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.opening import Named
+from analysis.models import Named
 from encoders import BUNDLED
 from encoders.bag_of_words import BagOfWords
 

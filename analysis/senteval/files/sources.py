@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO
 
-from analysis.senteval import loaders
-from analysis.senteval.captions import FILES
+from analysis.senteval.files import loaders
+from analysis.senteval.files.captions import FILES
+from analysis.senteval.files.word_splitting import moses, penn, visible
 from analysis.senteval.tasks import STS_SUBSETS, TASKS
-from analysis.senteval.word_splitting import moses, penn, visible
 
 Open = Callable[[str], IO[bytes]]  # gives a member of an archive by its name
 Make = Callable[[Open], Iterable[bytes]]  # gives the lines of a file

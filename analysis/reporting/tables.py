@@ -1,7 +1,7 @@
 """One table from many senteval.json: models by tasks, averages, the papers' rows beside.
 
-    python -m analysis.senteval.tables a/senteval.json b/senteval.json --papers declutr --format md
-    python -m analysis.senteval.tables best=a1 best=a2 b --mean --tasks TREC MRPC --papers conssent
+    python -m analysis.reporting.tables a/senteval.json b/senteval.json --papers declutr --format md
+    python -m analysis.reporting.tables best=a1 best=a2 b --mean --tasks TREC MRPC --papers conssent
 
 Beside a paper's rows stand only scores of the paper's own metric, on SentEval's whole data; an average over fewer
 tasks than the paper's is marked, and the papers' rows are then averaged from their printed cells over the same
@@ -20,13 +20,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.senteval.alike import Judged, label, named
+from analysis.reporting.matching import Judged, label, named
+from analysis.reporting.printed import PAPERS, Key, PrintedRow, paper_rows
+from analysis.reporting.rendering import FORMATS, Grid, Row, rich_table, score_cell
+from analysis.reporting.seed_means import differences, merged
 from analysis.senteval.averages import RULES, Rule, Scores, average, averages
-from analysis.senteval.printed import PAPERS, Key, PrintedRow, paper_rows
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
-from analysis.senteval.rendering import FORMATS, Grid, Row, rich_table, score_cell
 from analysis.senteval.results import FILE, Results, read_results
-from analysis.senteval.spreads import differences, merged
 from analysis.senteval.tasks import find
 from data.display import printable
 from data.errors import UserError
@@ -311,7 +311,7 @@ def _read(given: str, by: Sequence[str]) -> Results:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m analysis.senteval.tables", description="One table from many senteval.json."
+        prog="python -m analysis.reporting.tables", description="One table from many senteval.json."
     )
     parser.add_argument(
         "results", nargs="+", metavar="[NAME=]RESULT", help="senteval.json, or folders that hold one"

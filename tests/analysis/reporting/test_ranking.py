@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from analysis.senteval.alike import Judged, label
-from analysis.senteval.best import main, rank
+from analysis.reporting.matching import Judged, label
+from analysis.reporting.ranking import main, rank
 from analysis.senteval.records import Record
 from analysis.senteval.results import read_results, write_results
 from data.errors import UserError

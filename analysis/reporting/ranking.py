@@ -1,10 +1,10 @@
 """The best encoders of a sweep by their mean score on the dev sets of SentEval's tasks (Brahma 2018, section 5).
 
-    python -m analysis.senteval.best evaluations/*-conssent                the best of each objective.task, and of
-                                                                           each objective without one (MT,
-                                                                           which the paper's ensemble lacks)
-    python -m analysis.senteval.best ... --by objective.task objective.k   of each pair of these
-    python -m analysis.senteval.best ... --by --top 6                      the best six of all
+    python -m analysis.reporting.ranking evaluations/*-conssent     the best of each objective.task, and of each
+                                                                    objective without one (MT, which the paper's
+                                                                    ensemble lacks)
+    python -m analysis.reporting.ranking ... --by objective.task objective.k         of each pair of these
+    python -m analysis.reporting.ranking ... --by --top 6                            the best six of all
 
 A task's dev score is what its classifier was chosen by: accuracy; Pearson x 100 of SICK-R and STS-B; mean recall
 of image-caption retrieval. STS12-16 have no dev set and are left out. All results are over one set of tasks.
@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.senteval.alike import label, read_alike
+from analysis.reporting.matching import label, read_alike
 from data.display import printable
 from data.errors import UserError
 
@@ -110,7 +110,9 @@ def table(ranking: Ranking, top: int = 1) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m analysis.senteval.best", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis.reporting.ranking", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("results", nargs="+", type=Path, help="folders of results, or their senteval.json")
     parser.add_argument("--by", nargs="*", default=[GROUP], metavar="KEY", help=f"default: {GROUP}, else {NAME}")
     parser.add_argument("--top", type=int, default=1, help="how many of each group; default: 1")

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 
-from analysis.senteval import batched
-from analysis.senteval.fits import Fit, Fitted, Group, grouped
+from analysis.senteval.classifiers import batched
+from analysis.senteval.classifiers.fit_groups import Fit, Fitted, Group, grouped
+from analysis.senteval.classifiers.training import Patience, toolkit_stream
 from analysis.senteval.protocols import Classifier
-from analysis.senteval.training import Patience, toolkit_stream
 
 __all__ = ["Fit", "Fitted", "fit_many"]
 
@@ -99,7 +99,7 @@ def _train(
     classifier: Classifier,
     finish: Callable[[int, np.ndarray, float], None],
 ) -> None:
-    from analysis.senteval import kernels  # late: a GPU's path does without numba
+    from analysis.senteval.classifiers import kernels  # late: a GPU's path does without numba
 
     running = group.members
     weights = np.tile(start, (len(running), 1))

@@ -5,7 +5,7 @@ of STS12-16 and outer folds keep their sizes. The interval is that of percentile
 would vary with other test examples, not with other training. Each task is drawn by itself, also for an average,
 whose interval is therefore a little too narrow where tasks share their examples (SICK-E and SICK-R).
 
-    python -m analysis.senteval.bootstrap A B [--task T]        (A, B: folders with predictions/)
+    python -m analysis.reporting.bootstrap A B [--task T]        (A, B: folders with predictions/)
 
 Accuracy and F1 depend on a resample only through how often each kind of outcome is in it: these counts are drawn
 (multinomial), which is the distribution that drawing examples gives.
@@ -365,7 +365,7 @@ def _protocol(folder: Path) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m analysis.senteval.bootstrap", description=__doc__.split("\n")[0]
+        prog="python -m analysis.reporting.bootstrap", description=__doc__.split("\n")[0]
     )
     parser.add_argument("a", type=Path, help="result folder of model A")
     parser.add_argument("b", type=Path, help="result folder of model B")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from analysis.senteval.printed import FOLDER, PAPERS, PrintedRow, paper_rows, printed, read_table
+from analysis.reporting.printed import FOLDER, PAPERS, PrintedRow, paper_rows, printed, read_table
 from analysis.senteval.records import PUBLISHED
 from data.errors import UserError
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
+from analysis.senteval.classifiers.training import Patience, Table, toolkit_stream
 from analysis.senteval.protocols import SEED
-from analysis.senteval.training import Patience, Table, toolkit_stream
 from data.errors import UserError
 
 PROJECTION = 1000

@@ -9,15 +9,15 @@ from typing import Any, cast
 import numpy as np
 
 from analysis.senteval import scores
-from analysis.senteval.examples import Captions, Examples
+from analysis.senteval.classifiers.hidden import Choice, choose_hidden
+from analysis.senteval.classifiers.relatedness import Scored, relatedness
+from analysis.senteval.classifiers.retrieval import Captioned, retrieval
+from analysis.senteval.classifiers.selection import Outcome, kfold, nested, split
+from analysis.senteval.classifiers.similarity import cosine, cosines
+from analysis.senteval.classifiers.snli import Pairs, snli
 from analysis.senteval.features import Vectors
-from analysis.senteval.hidden import Choice, choose_hidden
+from analysis.senteval.files.examples import Captions, Examples
 from analysis.senteval.protocols import Protocol
-from analysis.senteval.relatedness import Scored, relatedness
-from analysis.senteval.retrieval import Captioned, retrieval
-from analysis.senteval.selection import Outcome, kfold, nested, split
-from analysis.senteval.similarity import cosine, cosines
-from analysis.senteval.snli import Pairs, snli
 from analysis.senteval.tasks import Task
 from data.errors import UserError
 

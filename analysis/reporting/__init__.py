@@ -1,0 +1,1 @@
+"""Reports on SentEval results: averages over seeds, intervals, ensembles, tables beside the papers' rows."""

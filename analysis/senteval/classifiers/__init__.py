@@ -1,0 +1,1 @@
+"""Classifiers on frozen vectors, trained as the SentEval toolkit trains them."""

@@ -1,0 +1,1 @@
+"""SentEval's files: download, checks, and examples read from them."""
