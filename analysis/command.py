@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -20,7 +19,7 @@ from analysis.models import Named, device
 from analysis.reporting.rendering import FORMATS, Grid, rich_table
 from analysis.senteval.features import Vectors, embed
 from analysis.senteval.files.reading import Line
-from data.display import PLAIN_SECONDS, WITHOUT_POOLING, duration, printable
+from data.display import PLAIN_SECONDS, WITHOUT_POOLING, Clock, printable
 from data.errors import UserError, reason
 from data.files import write_json
 from data.sources.reading import lines
@@ -32,8 +31,6 @@ from encoders.random_vectors import RandomVectors
 from encoders.word_weights import Weighting
 
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "vectors"
-EARLY = 0.01  # of the work: before it the time left would be mostly that of the start
-DAY = 24 * 3600  # seconds
 SHOWN_FORMATS = ("text", "md", "csv")
 MODEL = (
     "a run's folder, an encoder's folder, a name of encoders/checkpoints, a model of the hub, bag_of_words (with "
@@ -209,23 +206,3 @@ def bar(what: str) -> Iterator[Callable[[float], None]]:
     with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task(what, total=1.0)
         yield lambda share: shown.update(task, completed=share)
-
-
-class Clock:
-    """Time left of a piece of work, from the share that is done."""
-
-    def __init__(self) -> None:
-        self.restart()
-
-    def restart(self, share: float = 0.0) -> None:
-        """From now on; ``share`` was done before."""
-        self._start, self._before = time.monotonic(), share
-        self.share = share
-
-    def left(self) -> str:
-        done = self.share - self._before
-        if done <= EARLY * (1 - self._before):
-            return ""
-        seconds = round((time.monotonic() - self._start) * (1 - self.share) / done)
-        left = timedelta(seconds=seconds) if seconds < DAY else duration(seconds)
-        return f"about {left} left in all"  # hours:minutes:seconds

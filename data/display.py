@@ -1,9 +1,13 @@
-"""Text for people: untrusted text without control characters or spreadsheet formulas, durations, constants."""
+"""Text for people: untrusted text without control characters or formulas, durations, time left, constants."""
 
 from __future__ import annotations
 
 import re
+import time
+from datetime import timedelta
 
+EARLY = 0.01  # of the work: before it the time left would be mostly that of the start
+DAY = 24 * 3600  # seconds
 PLAIN_SECONDS = 10.0  # between two lines of progress without a terminal
 WITHOUT_POOLING = ("bag_of_words", "random_vectors")  # names of models that have no pooling to choose
 
@@ -40,6 +44,27 @@ def duration(seconds: float) -> str:
     days = seconds / 86400
     count, unit = (days, "days") if days < 2 * 365 else (days / 365.25, "years")
     return f"{count:.1f} {unit}" if count < 10 else f"{count:,.0f} {unit}"
+
+
+class Clock:
+    """Estimates the time left of a piece of work from the share that is done."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self, share: float = 0.0) -> None:
+        """Starts anew; ``share`` of the work was done before."""
+        self._start, self._before = time.monotonic(), share
+        self.share = share
+
+    def left(self) -> str:
+        """Returns "about 0:01:30 left in all", "" while too little is done for an estimate."""
+        done = self.share - self._before
+        if done <= EARLY * (1 - self._before):
+            return ""
+        seconds = round((time.monotonic() - self._start) * (1 - self.share) / done)
+        left = timedelta(seconds=seconds) if seconds < DAY else duration(seconds)
+        return f"about {left} left in all"  # hours:minutes:seconds
 
 
 def _is_number(text: str) -> bool:

@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
+from rich.console import Console
 
 import encoders
-from analysis.command import Clock
 from analysis.models import EXPORT, Named, device
 from analysis.reporting.ensemble import ensemble
 from analysis.reporting.rendering import rich_table
-from analysis.reporting.tables import comparison, task_table
-from analysis.senteval.evaluation import Watch, evaluate
+from analysis.reporting.tables import comparison
+from analysis.senteval.display import progress_on
+from analysis.senteval.evaluation import held, run_tasks
 from analysis.senteval.features import embed_file
 from analysis.senteval.protocols import PROTOCOLS, Protocol
-from analysis.senteval.results import FILE, Results, read_results
+from analysis.senteval.results import FILE, read_results
 from analysis.training_evaluation import SentEval
-from data.display import PLAIN_SECONDS
 from data.errors import UserError
 from data.files import refuse_links_out
 from encoders.base import Encoder
+from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 from experiments.progress import Display
 from experiments.run_folder import ROOT
 from experiments.settings import EvaluationSettings, Settings
 
 DOWNLOADED = "senteval"  # where `make senteval-data` puts the data
-EMBEDDING = "embedding"
 
 
 def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Path:
@@ -132,14 +126,16 @@ def _evaluate(
     display: Display,
     **options: Any,
 ) -> None:
-    """Calls ``evaluate`` with ``options``; shows its progress and its results."""
+    """Calls ``run_tasks`` with ``options``; shows its progress and its results."""
     display.fact("protocol", f"{protocol.name}: {protocol.source}")
     display.fact("results", str(out / FILE))
-    with _held(out), _shown(display) as watch:
-        results = evaluate(open_encoder, model, protocol, out=out, watch=watch, **options)
+    with held(out), progress_on(display.console) as watch:
+        results = run_tasks(
+            open_encoder, model, protocol, fingerprint=fingerprint, out=out, watch=watch, **options
+        )
     for task, path in results.missing.items():
         display.say(f"left out    {task}: {path} is not there", style="dim")
-    _show(results)
+    print(results)
 
 
 def combine(settings: EvaluationSettings) -> Path:
@@ -152,23 +148,17 @@ def combine(settings: EvaluationSettings) -> Path:
     display = Display()
     display.fact("ensemble", ", ".join(members))
     display.fact("results", str(out / FILE))
-    with _held(out):
+    with held(out):
         results = ensemble(members, out, _tasks(settings))
     display.fact("weights", "dev performance of each task, normalised; equal where there is no dev set (STS12-16)")
     for task in results.model["left_out"]:
         display.say(f"left out    {task}: its predictions are not kept", style="dim")
-    _show(results)
+    print(results)
     return out
 
 
 def _tasks(settings: EvaluationSettings) -> list[str] | None:
     return [settings.tasks] if isinstance(settings.tasks, str) else settings.tasks
-
-
-def _show(results: Results) -> None:
-    table = task_table(results.tasks, title=f"SentEval: {results.model['name']} ({results.protocol})")
-    # As wide as needed: a score that is folded over two lines cannot be read.
-    Console(width=Console(width=1000).measure(table).maximum).print(table)
 
 
 def compare(folders: Sequence[Path]) -> None:
@@ -188,94 +178,3 @@ def embed(settings: EvaluationSettings) -> None:
         embed_file(encoder, source, out, progress=lambda share: show(int(100 * share), 100, ""))
     shape = np.load(out, mmap_mode="r").shape
     display.fact("vectors", f"{out}: float32 of shape ({shape[0]:,}, {shape[1]:,})")
-
-
-@contextmanager
-def _held(out: Path) -> Iterator[None]:
-    """Locks ``out`` against other processes; removes it if it stays empty."""
-    made = [folder for folder in (out, *out.parents) if not folder.exists()]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(out / ".evaluation.lock")
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UserError(f"{out} is in use by another evaluation.") from None
-    except OSError as error:
-        raise UserError(f"{out} cannot be written ({error.strerror}): out=<folder> names another.") from None
-    try:
-        yield
-    finally:
-        lock.release()
-        (out / ".evaluation.lock").unlink(missing_ok=True)
-        with suppress(OSError):  # until one is not empty
-            for folder in made:
-                folder.rmdir()
-
-
-@contextmanager
-def _shown(display: Display) -> Iterator[Watch]:
-    """Yields the display of an evaluation: a live table on a terminal, a line for each task elsewhere."""
-    if not display.console.is_terminal:
-        yield _Lines(display)
-        return
-    with Live(console=display.console, transient=True, refresh_per_second=4) as live:
-        yield _LiveTable(live)
-
-
-class _Lines(Watch):
-    """Prints a line when a task is done, and every ``PLAIN_SECONDS`` during a long one."""
-
-    def __init__(self, display: Display) -> None:
-        self._display = display
-        self._clock = Clock()
-        self._what = ""
-        self._next = time.monotonic() + PLAIN_SECONDS
-
-    def embedding(self, share: float) -> None:
-        self._say(EMBEDDING, share, share)
-
-    def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
-        if self._what == EMBEDDING:
-            self._clock.restart()
-        self._what = task
-
-    def progress(self, share: float, whole: float) -> None:
-        self._say(self._what, share, whole)
-
-    def _say(self, what: str, share: float, whole: float) -> None:
-        self._what, self._clock.share = what, whole
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + PLAIN_SECONDS
-            self._display.say(f"{what:<22} {share:4.0%}  {self._clock.left()}")
-
-    def end(self, results: Results, task: str) -> None:
-        record = results.tasks[task]
-        scores = "  ".join(
-            f"{split} {value:.2f}" for split in ("dev", "test") if (value := record[split]) is not None
-        )
-        self._display.say(f"{task:<22} {scores}  {record['seconds']:.1f} s")
-
-
-class _LiveTable(Watch):
-    """The results so far, the task being evaluated, and the time left."""
-
-    def __init__(self, live: Live) -> None:
-        self._live = live
-        self._clock = Clock()
-        self._table: Any = ""
-        self._what = ""
-
-    def embedding(self, share: float) -> None:
-        self._what = EMBEDDING
-        self.progress(share, share)
-
-    def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
-        pending = {name: "waiting" for name in waiting} | {task: "running"}
-        self._table = task_table(results.tasks, pending)
-        if self._what == EMBEDDING:
-            self._clock.restart()
-        self._what = f"{task}, {len(waiting)} more"
-
-    def progress(self, share: float, whole: float) -> None:
-        self._clock.share = whole
-        self._live.update(Group(self._table, Text(f"{self._what}  {share:4.0%}  {self._clock.left()}")))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from data.display import PLAIN_SECONDS
+from data.display import PLAIN_SECONDS, Clock
 from data.errors import UnfitError, UserError
 from experiments.interrupts import terminations
 from experiments.progress import Display
@@ -217,8 +217,6 @@ def _tail(log: Path, since: int) -> str:
 @contextmanager
 def watched(display: Display) -> Iterator[Watch]:
     """Shows a line for each running job and the time left for all; without a terminal, a line now and then."""
-    from analysis.command import Clock  # late: it takes seconds
-
     clock = Clock()
     begun = False
 

@@ -24,7 +24,10 @@ BASES = {
     "schedule": "experiments.schedules.Schedule",
 }
 EVALUATIONS = ("analysis.quick.evaluate", "analysis.training_evaluation.SentEval")
-RENAMED = {"analysis.quick.judge": "analysis.quick.evaluate"}  # names in run folders of version 0.1
+RENAMED = {  # names in run folders of version 0.1
+    "analysis.quick.judge": "analysis.quick.evaluate",
+    "analysis.senteval.along.SentEval": "analysis.training_evaluation.SentEval",
+}
 MISSING = "???"  # OmegaConf's sign for a value that the user must give
 
 

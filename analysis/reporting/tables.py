@@ -13,35 +13,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from analysis.reporting.matching import Judged, label, named
 from analysis.reporting.printed import PAPERS, Key, PrintedRow, paper_rows
 from analysis.reporting.rendering import FORMATS, Grid, Row, rich_table, score_cell
 from analysis.reporting.seed_means import differences, merged
-from analysis.senteval.averages import RULES, Rule, Scores, average, averages
-from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
+from analysis.senteval.averages import RULES, Rule, Scores, average, shown_averages
+from analysis.senteval.records import PUBLISHED, headlines, incomparable, measure
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.tasks import find
 from data.display import printable
 from data.errors import UserError
 
-WITH_SNLI = "declutr_downstream_with_snli"
-# The averages of a table without papers.
-SHOWN = (
-    "declutr_downstream",
-    WITH_SNLI,
-    "probing",
-    "sts_spearman_mean",
-    "sts_spearman_wmean",
-    "sts_spearman_all",
-)
-SHOWN_OF = {"conssent": ("conssent_transfer", "probing", "conssent_all")}  # where all is of this protocol, on test
 REMARKS = {  # on a task's printed scores: (paper, task)
     (
         "conssent",
@@ -49,44 +36,6 @@ REMARKS = {  # on a task's printed scores: (paper, task)
     ): "conssent: SICK-E and SICK-R of Untrained LSTM, FastText BoW and SkipThought-LN look swapped in print."
 }
 PAPER_PROTOCOLS = {"declutr": "default", "declutr_v1": "default", "conssent": "conssent", "gensen": "gensen"}
-
-
-def task_table(
-    records: Mapping[str, Record], pending: Mapping[str, str] | None = None, *, title: str = "SentEval"
-) -> Table:
-    """One model's tasks while they are worked at: those done with their scores, then the others, then averages.
-
-    Args:
-        records: by task, what is done.
-        pending: by task that is not done, a word on it ("waiting", "training, 40 %", "no MR/rt-polarity.pos").
-    """
-    pending = pending or {}
-    table = Table(title=escape(printable(title)), title_justify="left", title_style="bold", header_style="bold")
-    table.add_column("task", no_wrap=True)
-    for name in ("dev", "test", "n test", "L2", "seconds"):
-        table.add_column(name, justify="right")
-    table.add_column("note")
-    for task in [task for task in PUBLISHED if task in records or task in pending]:
-        if task not in records:
-            table.add_row(task, *[""] * 5, escape(printable(pending[task])), style="dim")
-            continue
-        record = records[task]
-        others = [f"F1 {_show(measure(record, 'f1'))}"] if "f1" in record else []
-        others += ["not comparable"] if incomparable(task, record) else []
-        table.add_row(
-            task,
-            _show(measure(record, "dev")),
-            _show(measure(record, "test")),
-            f"{record['n_test']:,}",
-            _weight(record["l2"]),
-            f"{record['seconds']:,.1f}",
-            ", ".join(others),
-        )
-    wanted = _shown([record["protocol"] for record in records.values()], records)
-    shown = (one for one in averages(records) if one.rule.name in wanted and one.telling)
-    table.caption = "\n".join(escape(f"{one.label}: {one.value:.2f}") for one in shown)
-    table.caption_justify = "left"
-    return table
 
 
 def comparison(
@@ -230,18 +179,8 @@ def _rules(papers: Sequence[str], split: str, protocols: Collection[str], judged
     if papers:
         return [rule for rule in RULES.values() if rule.split == split and set(rule.papers) & set(papers)]
     if split == "test":
-        return [RULES[name] for name in _shown(protocols, judged)]
-    return [RULES[f"{name}_dev"] for name in _shown((), judged) if f"{name}_dev" in RULES]
-
-
-def _shown(protocols: Collection[str], judged: Collection[str]) -> tuple[str, ...]:
-    """The averages on test of results of these protocols (changed ones included: "conssent+hidden=50").
-
-    That with SNLI only where SNLI is among the tasks that were ``judged``: it would repeat the one before it.
-    """
-    plain = {protocol.partition("+")[0] for protocol in protocols}
-    names = SHOWN_OF.get(plain.pop(), SHOWN) if len(plain) == 1 else SHOWN
-    return tuple(name for name in names if name != WITH_SNLI or "SNLI" in judged)
+        return [RULES[name] for name in shown_averages(protocols, judged)]
+    return [RULES[f"{name}_dev"] for name in shown_averages((), judged) if f"{name}_dev" in RULES]
 
 
 def _names(results: Sequence[Results], *, numbered: bool) -> list[str]:
@@ -279,20 +218,6 @@ def _data_notes(results: Sequence[Results], names: Sequence[str], left_out: bool
     return notes + [
         f"No files of {tasks} for {', '.join(dict.fromkeys(models))}." for tasks, models in lacking.items()
     ]
-
-
-def _show(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _weight(l2: float | list[float] | None) -> str:
-    """The L2 chosen; of several folds the most frequent, marked by "~" where they differ."""
-    if l2 is None or l2 == []:
-        return "–"
-    if not isinstance(l2, list):
-        return f"{l2:g}"
-    [(common, count)] = Counter(l2).most_common(1)
-    return f"{'' if count == len(l2) else '~'}{common:g}"
 
 
 def _read(given: str, by: Sequence[str]) -> Results:

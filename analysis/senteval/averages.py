@@ -9,9 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from analysis.reporting.printed import printed
 from analysis.senteval.records import PROBING, STS, Record, incomparable, measure
 
+WITH_SNLI = "declutr_downstream_with_snli"
+# Averages that a table without papers shows.
+SHOWN = (
+    "declutr_downstream",
+    WITH_SNLI,
+    "probing",
+    "sts_spearman_mean",
+    "sts_spearman_wmean",
+    "sts_spearman_all",
+)
+SHOWN_OF = {"conssent": ("conssent_transfer", "probing", "conssent_all")}  # where all is of this protocol, on test
 Scores = Callable[[str, str], float | None]  # (task, metric) to percent
 Metrics = Mapping[str, str]
 
@@ -26,7 +36,7 @@ class Rule:
         groups: task to metric; the average is the mean of the groups' means.
         papers: whose tables hold it.
         split: "test" or "dev".
-        baseline: (table, model) whose printed scores are subtracted, task by task.
+        baseline: scores that are subtracted, by task.
     """
 
     name: str
@@ -34,7 +44,7 @@ class Rule:
     groups: tuple[Metrics, ...]
     papers: tuple[str, ...] = ()
     split: str = "test"
-    baseline: tuple[str, str] | None = None
+    baseline: Mapping[str, float] | None = None
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -99,6 +109,19 @@ _TEN: Metrics = dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC"), "tes
     "SICKRelatedness": "pearson",
     "STSBenchmark": "pearson",
 }
+# GenSen's table 2, the row of Infersent (AllNLI): accuracies, F1 of MRPC, Pearson x 100 of SICK-R and STS-B.
+_ALLNLI = {
+    "MR": 81.1,
+    "CR": 86.3,
+    "SUBJ": 92.4,
+    "MPQA": 90.2,
+    "SST2": 84.6,
+    "TREC": 88.2,
+    "MRPC": 83.1,
+    "SICKEntailment": 86.3,
+    "SICKRelatedness": 88.4,
+    "STSBenchmark": 75.8,
+}
 _C2 = "DeCLUTR, appendix C.2"
 _V1 = "DeCLUTR, first version, supplement 3.2"
 
@@ -132,7 +155,7 @@ _RULES = [
         "GenSen, table 2: mean difference to Infersent (AllNLI)",
         ({**_TEN, "MRPC": "f1"},),
         ("gensen",),
-        baseline=("gensen_table2", "Infersent (AllNLI)"),
+        baseline=_ALLNLI,
     ),
     *(
         Rule(f"sts_{correlation}_{mean}", "STS12-16", (dict.fromkeys(STS, f"{correlation}.{mean}"),))
@@ -141,6 +164,20 @@ _RULES = [
     ),
 ]
 RULES = {rule.name: rule for rule in _RULES}
+
+
+def shown_averages(protocols: Collection[str], tasks: Collection[str]) -> tuple[str, ...]:
+    """Returns the names of the averages on test that a table without papers shows.
+
+    The average with SNLI is shown only if SNLI was evaluated; else it would repeat the one before it.
+
+    Args:
+        protocols: of the results, changed ones included ("conssent+hidden=50").
+        tasks: that were evaluated.
+    """
+    plain = {protocol.partition("+")[0] for protocol in protocols}
+    names = SHOWN_OF.get(plain.pop(), SHOWN) if len(plain) == 1 else SHOWN
+    return tuple(name for name in names if name != WITH_SNLI or "SNLI" in tasks)
 
 
 def average(
@@ -161,7 +198,7 @@ def average(
         known = {task: score for task, score in found.items() if score is not None}
         if not known or (over is not None and len(known) < len(found)):
             return None
-        zeros = _baseline(rule)
+        zeros = rule.baseline or {}
         means.append(sum(score - zeros.get(task, 0.0) for task, score in known.items()) / len(known))
         tasks += known
     missing = tuple(task for task in rule.tasks if task not in tasks)
@@ -178,12 +215,3 @@ def averages(records: Mapping[str, Record]) -> list[Average]:
 
     found = (average(rule, scores, apart) for rule in RULES.values())
     return [one for one in found if one is not None]
-
-
-def _baseline(rule: Rule) -> dict[str, float]:
-    if rule.baseline is None:
-        return {}
-    table, model = rule.baseline
-    [row] = [row for row in printed(table) if row.model == model]
-    scores = {task: row.score(task, metric) for group in rule.groups for task, metric in group.items()}
-    return {task: score for task, score in scores.items() if score is not None}

@@ -1,75 +1,75 @@
-"""Runs SentEval: embeds each distinct sentence once, judges task after task, keeps each result at once."""
+"""Runs SentEval: embeds each distinct sentence once, evaluates task after task, writes each result at once."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from analysis.senteval import task_evaluation
-from analysis.senteval.features import Vectors, embed
+from analysis.senteval.features import Embedder, Vectors, embed
 from analysis.senteval.protocols import Protocol
+from analysis.senteval.records import incomparable
 from analysis.senteval.results import FILE, Results, read_results, write_results
 from analysis.senteval.tasks import Task, available, roots
 from data.errors import UserError, about
 from data.files import atomic_write
-from encoders.base import Encoder
-from encoders.fingerprint import fingerprint
-from encoders.random_vectors import RandomVectors
-
-Judged = Encoder | RandomVectors
 
 
 class Watch:
-    """What is told while it runs; a display overrides what it shows."""
+    """Callbacks of a running evaluation; a display overrides those that it shows."""
 
     def embedding(self, share: float) -> None:
-        """This share (0 to 1) of the sentences has its vectors."""
+        """A share (0 to 1) of the sentences has been embedded."""
 
     def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
-        """``task`` is being judged, ``waiting`` come after it."""
+        """The evaluation of ``task`` begins; ``waiting`` come after it."""
 
     def progress(self, share: float, whole: float) -> None:
-        """This share of the task is done, and of all tasks together."""
+        """A share (0 to 1) of the task is done, and of all tasks together."""
 
     def end(self, results: Results, task: str) -> None:
-        """``task`` is done and its result written."""
+        """The task is done and its result written."""
 
 
-def evaluate(
-    open_encoder: Callable[[str | None], Judged],
+def run_tasks(
+    open_encoder: Callable[[str | None], Embedder],
     model: dict[str, Any],
     protocol: Protocol,
     *,
+    fingerprint: Callable[[Any], str],
     data: Path,
-    out: Path,
+    out: Path | None,
     probing: Path | None = None,
     tasks: Sequence[str] | None = None,
     cache: Path | None = None,
     device: str = "cpu",
     watch: Watch | None = None,
 ) -> Results:
-    """Judges an encoder on SentEval's tasks and writes ``out/senteval.json`` after each.
+    """Evaluates an encoder on SentEval's tasks; after each, writes ``out/senteval.json``.
 
-    Tasks that are there already, of the same model, protocol and data, are not judged again. The predictions of
-    each task go to ``out/predictions/<task>.npz``.
+    Tasks that have a result there, of the same model, protocol and data, are not evaluated again. The predictions
+    of each task go to ``out/predictions/<task>.npz``.
 
     Args:
-        open_encoder: gives the encoder with a pooling; None: its own.
-        model: facts for the result; ``name`` is what tables call it.
-        protocol: how it is judged.
+        open_encoder: returns the encoder with a pooling; None: its own.
+        model: facts for the result; ``name`` is shown in tables.
+        protocol: of the evaluation.
+        fingerprint: returns a text that differs between encoders with different vectors.
         data: SentEval's folder, with ``downstream`` and ``probing``.
-        out: the results' folder.
-        probing: the folder of the probing files, where it is not ``data/probing``.
-        tasks: SentEval's names; None: all whose files are there.
-        cache: folder that keeps the sentences' vectors.
+        out: folder of the results; None: nothing is written.
+        probing: folder of the probing files, if it is not ``data/probing``.
+        tasks: names of tasks; None: all whose files are there.
+        cache: folder that keeps the sentences' vectors; None: they are kept in memory.
         device: where classifiers are trained.
-        watch: is told what happens.
+        watch: gets the progress.
 
     Raises:
         UserError: for files that cannot be used, or if ``out`` holds results of something else.
@@ -107,23 +107,26 @@ def evaluate(
             "seconds": round(time.perf_counter() - started, 2),
             "files": digests[task.name],
         }
-        _keep_predictions(out, task.name, predictions)
+        reason = incomparable(task.name, record)
+        record |= {"comparable": reason is None, "reason": reason}
         results.tasks[task.name] = record  # type: ignore[assignment]
-        write_results(out / FILE, results)
+        if out is not None:
+            _keep_predictions(out, task.name, predictions)
+            write_results(out / FILE, results)
         done += work[task.name]
         watch.end(results, task.name)
-    return read_results(out)
+    return results if out is None else read_results(out)
 
 
 def _begun(
-    out: Path, model: dict[str, Any], protocol: Protocol, places: dict[str, str], missing: dict[str, str]
+    out: Path | None, model: dict[str, Any], protocol: Protocol, places: dict[str, str], missing: dict[str, str]
 ) -> Results:
-    """The results so far in ``out``.
+    """Returns the results so far in ``out``.
 
     Raises:
         UserError: if they are another model's or protocol's.
     """
-    if not (out / FILE).exists():
+    if out is None or not (out / FILE).exists():
         return Results(protocol=protocol.name, model=model, data=places, missing=missing)
     results = read_results(out)
     for what, there, now in (
@@ -132,7 +135,7 @@ def _begun(
     ):
         if there != now:
             raise UserError(f"{out / FILE} holds results of another {what}: out=<folder> names another place.")
-    # Tasks that were judged when their files were elsewhere stay.
+    # Tasks that were evaluated when their files were elsewhere stay.
     results.missing = {name: path for name, path in missing.items() if name not in results.tasks}
     results.model, results.data = model, places
     return results
@@ -143,14 +146,14 @@ def _done(results: Results, task: str, digest: str) -> bool:
 
 
 def _embedded(
-    encoders: Mapping[str | None, Judged],
+    encoders: Mapping[str | None, Embedder],
     keys: Mapping[str | None, str],
     loaded: Mapping[str, task_evaluation.Dataset],
     protocol: Protocol,
     cache: Path | None,
     watch: Watch,
 ) -> dict[str | None, task_evaluation.Rows]:
-    """By pooling, what looks up sentences' vectors."""
+    """Returns the sentences' vectors by pooling."""
     sentences = dict.fromkeys(
         task_evaluation.normal(sentence, protocol)
         for dataset in loaded.values()
@@ -175,14 +178,16 @@ def _best(
     device: str,
     progress: Callable[[float], None],
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The judgement of ``task``; by the pooling that is best on dev where there are several."""
+    """Evaluates ``task`` with the pooling that is best on dev."""
     best: tuple[dict[str, Any], dict[str, np.ndarray]] | None = None
     for place, (pooling, rows) in enumerate(vectors.items()):
 
         def part(share: float, place: int = place) -> None:
             progress((place + share) / len(vectors))
 
-        record, predictions = task_evaluation.judge(task, dataset, rows, protocol, device=device, progress=part)
+        record, predictions = task_evaluation.evaluate_task(
+            task, dataset, rows, protocol, device=device, progress=part
+        )
         if pooling is not None:
             record["pooling"] = pooling
         # Without dev the last pooling is taken, as the protocol says; an undefined score (NaN) is the lowest.
@@ -216,3 +221,25 @@ def digest_files(task: Task, place: Path) -> str:
         with (place / name).open("rb") as file:
             found.update(hashlib.file_digest(file, "sha256").digest())
     return found.hexdigest()
+
+
+@contextmanager
+def held(out: Path) -> Iterator[None]:
+    """Locks ``out`` against other processes; removes it if it stays empty."""
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(out / ".evaluation.lock")
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UserError(f"{out} is in use by another evaluation.") from None
+    except OSError as error:
+        raise UserError(f"{out} cannot be written ({error.strerror}): out=<folder> names another.") from None
+    try:
+        yield
+    finally:
+        lock.release()
+        (out / ".evaluation.lock").unlink(missing_ok=True)
+        with suppress(OSError):  # until one is not empty
+            for folder in made:
+                folder.rmdir()

@@ -1,7 +1,9 @@
-"""senteval.json: what an encoder scored on which tasks, by which protocol, and the averages over them."""
+"""Results of an evaluation: scores and averages as a table, a dictionary, CSV, and senteval.json."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,25 +11,29 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from analysis.senteval.averages import averages
-from analysis.senteval.records import PUBLISHED, Record, fault, incomparable
+from analysis.senteval.records import PUBLISHED, Record, fault, headlines, incomparable, measure
+from data.display import printable
 from data.errors import UserError, readable
-from data.files import read_json, write_json
+from data.files import atomic_write, read_json, write_json
 
 FILE = "senteval.json"
 
 
 @dataclass
 class Results:
-    """What senteval.json holds.
+    """Scores of an encoder; printed, a table of them.
 
     Attributes:
         protocol: name of the protocol of all tasks.
-        model: facts of the encoder; ``name`` is what tables call it.
+        model: facts of the encoder; ``name`` is shown in tables.
         data: facts of the data (folders, say), any JSON.
-        tasks: by task, in SentEval's order.
-        missing: by task that could not be done, the file that was looked for.
+        tasks: records by task, in SentEval's order.
+        missing: by task that could not be evaluated, the first file that is not there.
     """
 
     protocol: str
@@ -36,15 +42,106 @@ class Results:
     tasks: dict[str, Record] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        from analysis.senteval.display import task_table  # late: it imports this module
+
+        table = task_table(self.tasks, title=f"SentEval: {self.model.get('name')} ({self.protocol})")
+        return _as_text(table)
+
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """Test scores in percent by task (of MRPC also "MRPC.f1"), and the averages that are complete."""
+        found = {}
+        for task, record in self.tasks.items():
+            for place, metric in enumerate(headlines(task, record)):
+                found[f"{task}.{metric}" if place else task] = measure(record, metric)
+        return found | {one.label: one.value for one in averages(self.tasks) if one.complete}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns everything that senteval.json holds: plain dictionaries, lists, numbers and texts."""
+        return _document(self)
+
+    def to_csv(self, path: Path | str | None = None) -> str:
+        """Returns a line "name,score" for each of ``scores``, after a header; also writes it to ``path``."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["task", "score"])
+        writer.writerows([name, "" if score is None else f"{score:.2f}"] for name, score in self.scores.items())
+        if path is not None:
+            with atomic_write(path) as file:
+                file.write(text.getvalue())
+        return text.getvalue()
+
+    def compare(self, other: Results) -> Comparison:
+        """Compares the scores with those of ``other``.
+
+        Raises:
+            UserError: if the protocols differ, or no task is in both.
+        """
+        if self.protocol != other.protocol:
+            raise UserError(f"Results of protocols {self.protocol} and {other.protocol} cannot be compared.")
+        theirs = other.scores
+        shared = {
+            name: (score, second)
+            for name, score in self.scores.items()
+            if score is not None and (second := theirs.get(name)) is not None
+        }
+        if not shared:
+            raise UserError("The results have no task in common.")
+        return Comparison(str(self.model.get("name")), str(other.model.get("name")), shared)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Scores of two encoders side by side; printed, a table.
+
+    Attributes:
+        first, second: names of the encoders.
+        scores: by task or average, the score of each in percent.
+    """
+
+    first: str
+    second: str
+    scores: Mapping[str, tuple[float, float]]
+
+    @property
+    def differences(self) -> dict[str, float]:
+        """First minus second, in points, by task or average."""
+        return {name: first - second for name, (first, second) in self.scores.items()}
+
+    def __str__(self) -> str:
+        table = Table(header_style="bold")
+        table.add_column("task", no_wrap=True)
+        for name in (self.first, self.second, "difference"):
+            table.add_column(escape(printable(name)), justify="right")
+        for name, (first, second) in self.scores.items():
+            table.add_row(escape(name), f"{first:.2f}", f"{second:.2f}", f"{first - second:+.2f}")
+        return _as_text(table)
+
+
+def _as_text(table: Table) -> str:
+    """Renders ``table`` as wide as it needs: a score that is folded over two lines cannot be read."""
+    wide = Console(width=1000)
+    file = io.StringIO()
+    Console(file=file, width=wide.measure(table).maximum).print(table)
+    return file.getvalue().rstrip("\n")
+
 
 def write_results(path: Path | str, results: Results) -> None:
-    """Writes senteval.json, atomically, with ``comparable``, ``reason`` and the averages worked out.
-
-    ``averages`` has a number by label: the rule's name where it is complete and comparable, else
-    "<name> (15 of 17)"; ``averages_over`` the tasks behind each. A score that is not a number (NaN) becomes null.
+    """Writes senteval.json, atomically.
 
     Raises:
         ValueError: if a record is not as ``records.Record`` says.
+    """
+    write_json(path, _document(results))
+
+
+def _document(results: Results) -> dict[str, Any]:
+    """Returns the content of senteval.json, with ``comparable``, ``reason`` and the averages computed.
+
+    ``averages`` has a number by label: the rule's name if it is complete and comparable, else
+    "<name> (15 of 17)"; ``averages_over`` has the tasks behind each. A score that is not a number (NaN) becomes
+    null.
     """
     plain = {name: _plain(record) for name, record in results.tasks.items()}
     for name, record in plain.items():
@@ -54,26 +151,23 @@ def write_results(path: Path | str, results: Results) -> None:
         record |= {"comparable": reason is None, "reason": reason}
     tasks = {name: plain[name] for name in PUBLISHED if name in plain}
     found_averages = averages(tasks)
-    write_json(
-        path,
-        {
-            "tasks": tasks,
-            "averages": {one.label: one.value for one in found_averages},
-            "averages_over": {
-                one.label: {
-                    "source": one.rule.source,
-                    "tasks": one.tasks,
-                    "missing": one.missing,
-                    "not_comparable": one.apart,
-                }
-                for one in found_averages
-            },
-            "model": results.model,
-            "protocol": results.protocol,
-            "missing": results.missing,
-            "data": results.data,
+    return {
+        "tasks": tasks,
+        "averages": {one.label: one.value for one in found_averages},
+        "averages_over": {
+            one.label: {
+                "source": one.rule.source,
+                "tasks": one.tasks,
+                "missing": one.missing,
+                "not_comparable": one.apart,
+            }
+            for one in found_averages
         },
-    )
+        "model": results.model,
+        "protocol": results.protocol,
+        "missing": results.missing,
+        "data": results.data,
+    }
 
 
 def read_results(path: Path | str) -> Results:
@@ -121,7 +215,7 @@ def _checked(path: Path, value: Any) -> Results:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold: nothing of NumPy and no NaN."""
+    """Converts ``value`` to what JSON can hold: nothing of NumPy and no NaN."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, Mapping):

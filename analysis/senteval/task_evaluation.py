@@ -1,4 +1,4 @@
-"""What is done with one task's vectors, by its kind: features, training, record, predictions."""
+"""Evaluates one task on its sentences' vectors, by its kind: features, training, scores, predictions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from analysis.senteval.tasks import Task
 from data.errors import UserError
 
 Dataset = Mapping[str, Examples] | Mapping[str, Captions]
-Judgement = tuple[dict[str, Any], dict[str, np.ndarray]]  # a record's scores; what is kept of each test example
+Outcomes = tuple[dict[str, Any], dict[str, np.ndarray]]  # a record's scores; predictions of each test example
 Progress = Callable[[float], None]
 
 # Passes over the training examples that a kind makes at most, about; of k-fold beside each other: see ``work``.
@@ -30,7 +30,7 @@ _PASSES = {"nested": 60, "kfold": 60, "split": 60, "snli": 100, "relatedness": 1
 
 
 class Rows:
-    """Looks up the vectors of sentences as a protocol reads them."""
+    """Looks up the vectors of sentences, preprocessed as a protocol says."""
 
     def __init__(self, vectors: Vectors, protocol: Protocol) -> None:
         self._vectors = vectors
@@ -51,12 +51,12 @@ class Rows:
 
 
 def normal(sentence: str, protocol: Protocol) -> str:
-    """``sentence`` as the protocol has it embedded."""
+    """Returns ``sentence`` as the protocol has it embedded."""
     return sentence.lower() if protocol.lowercase else sentence
 
 
 def sentences(dataset: Dataset) -> Iterator[str]:
-    """All sentences of a task."""
+    """Yields all sentences of a task."""
     for part in dataset.values():
         if isinstance(part, Captions):
             for captions in part.captions:
@@ -67,7 +67,7 @@ def sentences(dataset: Dataset) -> Iterator[str]:
 
 
 def work(task: Task, dataset: Dataset, protocol: Protocol) -> float:
-    """How long ``judge`` takes, roughly and in no unit, to tell the time that is left for several tasks."""
+    """Estimates the time that ``evaluate_task`` takes, in no unit, to share out the time of several tasks."""
     part = dataset.get("all") or dataset.get("train")
     if task.kind == "similarity" or part is None:
         return 1.0
@@ -76,13 +76,13 @@ def work(task: Task, dataset: Dataset, protocol: Protocol) -> float:
     return 1.0 + _PASSES[task.kind] * folds * count
 
 
-def judge(
+def evaluate_task(
     task: Task, dataset: Dataset, rows: Rows, protocol: Protocol, *, device: str, progress: Progress
-) -> Judgement:
-    """Judges one task.
+) -> Outcomes:
+    """Evaluates one task.
 
     Returns:
-        What ``records.Record`` holds of its scores and counts, and the arrays that ``bootstrap`` reads.
+        Scores and counts for its ``records.Record``, and the arrays for ``predictions/<task>.npz``.
     """
     if task.kind == "retrieval":
         return _retrieval(cast(Mapping[str, Captions], dataset), rows, device, progress)
@@ -98,7 +98,7 @@ def judge(
 
 def _classes(
     task: Task, parts: Mapping[str, Examples], rows: Rows, protocol: Protocol, device: str, progress: Progress
-) -> Judgement:
+) -> Outcomes:
     def features(part: Examples) -> np.ndarray:
         return _pair(rows(part.first), rows(part.second)) if task.features == "pair" else rows(part.first)
 
@@ -143,7 +143,7 @@ def _pair(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def _snli(
     parts: Mapping[str, Examples], rows: Rows, protocol: Protocol, device: str, progress: Progress
-) -> Judgement:
+) -> Outcomes:
     _check_classes(parts["train"])
     train, dev, test = (
         Pairs(rows.index(part.first), rows.index(part.second), part.targets) for part in parts.values()
@@ -156,7 +156,7 @@ def _snli(
 
 def _relatedness(
     parts: Mapping[str, Examples], rows: Rows, protocol: Protocol, device: str, progress: Progress
-) -> Judgement:
+) -> Outcomes:
     gold = parts["test"].targets
     record: dict[str, Any]
     if protocol.cosine:
@@ -176,7 +176,7 @@ def _relatedness(
     return _counted(parts, record), {"gold": gold, "predicted": predicted}
 
 
-def _similarity(parts: Mapping[str, Examples], rows: Rows, protocol: Protocol) -> Judgement:
+def _similarity(parts: Mapping[str, Examples], rows: Rows, protocol: Protocol) -> Outcomes:
     found = {name: (cosines(rows(part.first), rows(part.second)), part.targets) for name, part in parts.items()}
     reached = scores.similarity(found, cosine=protocol.cosine)
     gold = np.concatenate([part.targets for part in parts.values()])
@@ -188,7 +188,7 @@ def _similarity(parts: Mapping[str, Examples], rows: Rows, protocol: Protocol) -
     }
 
 
-def _retrieval(parts: Mapping[str, Captions], rows: Rows, device: str, progress: Progress) -> Judgement:
+def _retrieval(parts: Mapping[str, Captions], rows: Rows, device: str, progress: Progress) -> Outcomes:
     def captioned(part: Captions) -> Captioned:
         index = rows.index([caption for captions in part.captions for caption in captions])
         return Captioned(part.images, rows.matrix, index.reshape(len(part.captions), -1))

@@ -16,11 +16,12 @@ from scipy import stats
 from analysis.reporting.bootstrap import compare_folders
 from analysis.reporting.ensemble import ensemble, weights
 from analysis.reporting.tables import comparison
-from analysis.senteval.evaluation import evaluate
+from analysis.senteval.evaluation import run_tasks
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.records import Record, fault
 from analysis.senteval.results import read_results, write_results
 from data.errors import UserError
+from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 from tests.analysis.senteval import small_data
 from tests.analysis.senteval.made_up import record, results
@@ -38,10 +39,11 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         encoder = RandomVectors(dimension=8, seed=seed)
         tasks = [*TASKS, "ImageCaptionRetrieval"] if protocol == "prototyping" else ["STS12", "STSBenchmark"]
         (root / name).mkdir()
-        evaluate(
+        run_tasks(
             lambda _, encoder=encoder: encoder,  # type: ignore[misc]
             {"name": name},
             PROTOCOLS[protocol],
+            fingerprint=fingerprint,
             data=data,
             out=root / name,
             tasks=tasks,

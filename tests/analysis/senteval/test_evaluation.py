@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from analysis.reporting.bootstrap import compare_folders
-from analysis.senteval.evaluation import Watch, evaluate
+from analysis.senteval.evaluation import Watch, run_tasks
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.records import fault
 from analysis.senteval.results import Results, read_results
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from encoders.bag_of_words import BagOfWords
+from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 from tests.analysis.senteval import small_data
 
@@ -59,7 +60,15 @@ class Counting(RandomVectors):
 def run(data: Path, out: Path, protocol: str = "prototyping", encoder: Any = None, **options: Any) -> Results:
     out.mkdir(parents=True, exist_ok=True)
     encoder = encoder or RandomVectors(dimension=8)
-    return evaluate(lambda pooling: encoder, {"name": "it"}, PROTOCOLS[protocol], data=data, out=out, **options)
+    return run_tasks(
+        lambda pooling: encoder,
+        {"name": "it"},
+        PROTOCOLS[protocol],
+        fingerprint=fingerprint,
+        data=data,
+        out=out,
+        **options,
+    )
 
 
 def test_all_28_tasks_from_word_vectors(data: Path, tmp_path: Path) -> None:
@@ -168,10 +177,11 @@ def test_conssent_chooses_width_and_dropout_for_probing_alone(data: Path, tmp_pa
 
 def test_a_changed_protocol_has_another_name(data: Path, tmp_path: Path) -> None:
     protocol = PROTOCOLS["prototyping"].changed(hidden=6, dropout=0.1, folds=3)
-    results = evaluate(
+    results = run_tasks(
         lambda pooling: RandomVectors(dimension=8),
         {},
         protocol,
+        fingerprint=fingerprint,
         data=data,
         out=tmp_path,
         tasks=["CR", "WordContent"],
@@ -184,10 +194,11 @@ def test_a_changed_protocol_has_another_name(data: Path, tmp_path: Path) -> None
 
 def test_a_hidden_layer_that_is_given_is_not_tuned(data: Path, tmp_path: Path) -> None:
     conssent = PROTOCOLS["conssent"]
-    results = evaluate(
+    results = run_tasks(
         lambda pooling: RandomVectors(dimension=8),
         {},
         conssent.changed(hidden=6),
+        fingerprint=fingerprint,
         data=data,
         out=tmp_path,
         tasks=["Length"],
@@ -213,10 +224,11 @@ def test_gensen_takes_the_pooling_that_is_best_on_dev(data: Path, tmp_path: Path
         pooling: run(data, tmp_path / pooling, "default", encoder, tasks=["CR"]).tasks["CR"]
         for pooling, encoder in told.items()
     }
-    results = evaluate(
+    results = run_tasks(
         lambda pooling: told[str(pooling)],
         {"name": "it"},
         PROTOCOLS["gensen"],
+        fingerprint=fingerprint,
         data=data,
         out=tmp_path,
         tasks=["CR", "STS12"],

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import encoders
-from analysis.senteval.evaluation import evaluate
+from analysis.senteval.evaluation import run_tasks
 from analysis.senteval.protocols import PROTOCOLS
+from encoders.fingerprint import fingerprint
 from tests.encoders.models import minilm
 from tests.support import suite_data
 
@@ -26,10 +27,11 @@ def test_scores_of_whole_tasks_are_the_toolkits(tmp_path: Path) -> None:
     data = suite_data("senteval")
     encoder = encoders.load(minilm())
     for protocol, tasks in PUBLISHED.items():
-        results = evaluate(
+        results = run_tasks(
             lambda _: encoder,
             {"name": "MiniLM"},
             PROTOCOLS[protocol],
+            fingerprint=fingerprint,
             data=data,
             out=tmp_path / protocol,
             tasks=list(tasks),

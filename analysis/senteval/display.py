@@ -1,0 +1,148 @@
+"""Progress and scores of an evaluation: a live table on a terminal, a line for each task elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from analysis.senteval.averages import averages, shown_averages
+from analysis.senteval.evaluation import Watch
+from analysis.senteval.records import PUBLISHED, Record, incomparable, measure
+from analysis.senteval.results import Results
+from data.display import PLAIN_SECONDS, Clock, printable
+
+EMBEDDING = "embedding"
+
+
+def task_table(
+    records: Mapping[str, Record], pending: Mapping[str, str] | None = None, *, title: str = "SentEval"
+) -> Table:
+    """Returns one model's table: the scores of finished tasks, the tasks that are pending, the averages below.
+
+    Args:
+        records: of finished tasks, by name.
+        pending: by name of a task that is not finished, its state ("waiting", "training, 40 %").
+        title: of the table.
+    """
+    pending = pending or {}
+    table = Table(title=escape(printable(title)), title_justify="left", title_style="bold", header_style="bold")
+    table.add_column("task", no_wrap=True)
+    for name in ("dev", "test", "n test", "L2", "seconds"):
+        table.add_column(name, justify="right")
+    table.add_column("note")
+    for task in [task for task in PUBLISHED if task in records or task in pending]:
+        if task not in records:
+            table.add_row(task, *[""] * 5, escape(printable(pending[task])), style="dim")
+            continue
+        record = records[task]
+        others = [f"F1 {_show(measure(record, 'f1'))}"] if "f1" in record else []
+        others += ["not comparable"] if incomparable(task, record) else []
+        table.add_row(
+            task,
+            _show(measure(record, "dev")),
+            _show(measure(record, "test")),
+            f"{record['n_test']:,}",
+            _weight(record["l2"]),
+            f"{record['seconds']:,.1f}",
+            ", ".join(others),
+        )
+    wanted = shown_averages([record["protocol"] for record in records.values()], records)
+    shown = (one for one in averages(records) if one.rule.name in wanted and one.telling)
+    table.caption = "\n".join(escape(f"{one.label}: {one.value:.2f}") for one in shown)
+    table.caption_justify = "left"
+    return table
+
+
+def _show(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _weight(l2: float | list[float] | None) -> str:
+    """The L2 chosen; of several folds the most frequent, marked by "~" where they differ."""
+    if l2 is None or l2 == []:
+        return "–"
+    if not isinstance(l2, list):
+        return f"{l2:g}"
+    [(common, count)] = Counter(l2).most_common(1)
+    return f"{'' if count == len(l2) else '~'}{common:g}"
+
+
+@contextmanager
+def progress_on(console: Console) -> Iterator[Watch]:
+    """Yields a watch that shows the progress of an evaluation on ``console``."""
+    if not console.is_terminal:
+        yield _Lines(console)
+        return
+    with Live(console=console, transient=True, refresh_per_second=4) as live:
+        yield _LiveTable(live)
+
+
+class _Lines(Watch):
+    """Prints a line when a task is done, and every ``PLAIN_SECONDS`` during a long one."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._clock = Clock()
+        self._what = ""
+        self._next = time.monotonic() + PLAIN_SECONDS
+
+    def embedding(self, share: float) -> None:
+        self._show(EMBEDDING, share, share)
+
+    def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
+        if self._what == EMBEDDING:
+            self._clock.restart()
+        self._what = task
+
+    def progress(self, share: float, whole: float) -> None:
+        self._show(self._what, share, whole)
+
+    def end(self, results: Results, task: str) -> None:
+        record = results.tasks[task]
+        scores = "  ".join(
+            f"{split} {value:.2f}" for split in ("dev", "test") if (value := record[split]) is not None
+        )
+        self._print(f"{task:<22} {scores}  {record['seconds']:.1f} s")
+
+    def _show(self, what: str, share: float, whole: float) -> None:
+        self._what, self._clock.share = what, whole
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + PLAIN_SECONDS
+            self._print(f"{what:<22} {share:4.0%}  {self._clock.left()}")
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+class _LiveTable(Watch):
+    """Shows the results so far, the task being evaluated, and the time left."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._clock = Clock()
+        self._table: Any = ""
+        self._what = ""
+
+    def embedding(self, share: float) -> None:
+        self._what = EMBEDDING
+        self.progress(share, share)
+
+    def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
+        pending = {name: "waiting" for name in waiting} | {task: "running"}
+        self._table = task_table(results.tasks, pending)
+        if self._what == EMBEDDING:
+            self._clock.restart()
+        self._what = f"{task}, {len(waiting)} more"
+
+    def progress(self, share: float, whole: float) -> None:
+        self._clock.share = whole
+        self._live.update(Group(self._table, Text(f"{self._what}  {share:4.0%}  {self._clock.left()}")))

@@ -1,0 +1,32 @@
+"""The table of one model, finished or not, and the progress of an evaluation in lines."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from analysis.senteval.display import task_table
+from tests.analysis.senteval.made_up import record, records
+
+
+def test_the_live_table() -> None:
+    done = {"CR": record("CR", 80, l2=[1e-4, 1e-5, 1e-4]), "MRPC": record("MRPC"), "STS12": record("STS12")}
+    done["SNLI"] = record("SNLI", n_train=3000)
+    table = task_table(done, {"MR": "training, 40 %", "STS13": "no [x]"}, title="[m] default")
+    console = Console(width=100, file=io.StringIO())
+    with console.capture() as capture:
+        console.print(table)
+    lines = {line.split("│")[1].strip(): line for line in capture.get().split("\n") if line.startswith("│")}
+    assert list(lines) == ["MR", "CR", "MRPC", "SNLI", "STS12", "STS13"]
+    assert "training, 40 %" in lines["MR"] and "no [x]" in lines["STS13"]
+    assert (
+        "60.00" in lines["CR"] and "80.00" in lines["CR"] and "3,775" in lines["CR"] and "~0.0001" in lines["CR"]
+    )
+    assert "F1 78.00" in lines["MRPC"] and "not comparable" in lines["SNLI"]
+    assert lines["STS12"].split("│")[2].strip() == "–"
+    assert "[m] default" in capture.get() and "declutr" not in capture.get()  # of too few tasks for a mean
+    with console.capture() as capture:
+        console.print(task_table(records(tuple(f"STS{year}" for year in (12, 13, 14, 15)))))
+    assert "sts_spearman_mean (4 of 5): " in capture.get()
+    assert task_table({}).row_count == 0
