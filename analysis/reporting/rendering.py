@@ -13,23 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.reporting.printed import Cell, Key
+from analysis.senteval.tasks import TASKS
 from data.display import csv_cell, printable
 
-_TASKS = {
-    "SICKEntailment": "SICK-E",
-    "SICKRelatedness": "SICK-R",
-    "STSBenchmark": "STS-B",
-    "ImageCaptionRetrieval": "COCO",
-    "Length": "SentLen",
-    "WordContent": "WC",
-    "Depth": "TreeDepth",
-    "TopConstituents": "TopConst",
-    "BigramShift": "BShift",
-    "SubjNumber": "SubjNum",
-    "ObjNumber": "ObjNum",
-    "OddManOut": "SOMO",
-    "CoordinationInversion": "CoordInv",
-}
 _METRICS = {
     "test": "",
     "dev": "",
@@ -98,7 +84,7 @@ def heading(key: Key) -> str:
     name = (
         metric.removeprefix("recalls.").replace("_r", " R@") if metric.startswith("recalls.") else _METRICS[metric]
     )
-    return f"{_TASKS.get(task, task)} {name}".strip()
+    return f"{TASKS[task].short or task} {name}".strip()
 
 
 def as_csv(grid: Grid) -> str:

@@ -7,44 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NotRequired, TypedDict
 
 from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.tasks import TASKS
 
-# (training, test) examples of SentEval's own files, as its loaders count them: all examples are both in nested
-# k-fold; captions, five an image, in ImageCaptionRetrieval. Sources: the toolkit's README (rounded), the task
-# classes run on the whole files, and Karpathy's split of COCO (113,287 / 5,000 / 5,000 images).
-PUBLISHED: dict[str, tuple[int, int]] = {
-    "MR": (10662, 10662),
-    "CR": (3775, 3775),
-    "SUBJ": (10000, 10000),
-    "MPQA": (10606, 10606),
-    "SST2": (67349, 1821),
-    "SST5": (8544, 2210),
-    "TREC": (5452, 500),
-    "MRPC": (4076, 1725),
-    "SNLI": (549367, 9824),
-    "SICKEntailment": (4500, 4927),
-    "SICKRelatedness": (4500, 4927),
-    "STSBenchmark": (5749, 1379),
-    "STS12": (0, 3108),
-    "STS13": (0, 1500),
-    "STS14": (0, 3750),
-    "STS15": (0, 3000),
-    "STS16": (0, 1186),
-    "ImageCaptionRetrieval": (566435, 25000),
-}
-PROBING = (
-    "Length",
-    "WordContent",
-    "Depth",
-    "TopConstituents",
-    "BigramShift",
-    "Tense",
-    "SubjNumber",
-    "ObjNumber",
-    "OddManOut",
-    "CoordinationInversion",
-)
-PUBLISHED |= dict.fromkeys(PROBING, (100_000, 10_000))
-STS = tuple(f"STS{year}" for year in range(12, 17))
+PUBLISHED = {task.name: task.sizes for task in TASKS.values()}
+PROBING = tuple(task.name for task in TASKS.values() if task.group == "probing")
+STS = tuple(task.name for task in TASKS.values() if task.kind == "similarity")
 # The probing files are said to hold 100k / 10k / 10k, "in some cases a few more" for balance.
 PROBING_TOLERANCE = 0.01
 
@@ -67,7 +34,8 @@ class Record(TypedDict):
             the six recalls of retrieval (the toolkit reports their sum); None for similarity.
         test: the headline: accuracy (of MRPC too); Spearman of relatedness; mean of the subsets' Spearman of
             similarity (one Spearman over all pairs where the protocol is plain cosine); mean of six recalls.
-        n_train, n_dev, n_test: examples as the toolkit counts them (see PUBLISHED); n_train is 0 for similarity.
+        n_train, n_dev, n_test: examples as the toolkit counts them (``tasks.Task.sizes``); n_train is 0 for
+            similarity.
         l2: the weight chosen, one of each outer fold where k-fold is nested, None where none is chosen.
         seconds: of everything after the sentences were embedded.
         hidden, dropout, pooling: where the protocol chooses them on dev.

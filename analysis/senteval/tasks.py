@@ -1,4 +1,4 @@
-"""The 28 tasks of SentEval: what each is, which files it reads, how they become examples.
+"""The 28 tasks of SentEval: a record each, with kind, files, loader, published sizes and names.
 
 Names, files and folders are those of ``senteval/engine.py`` of facebookresearch/SentEval (5d6dc117).
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from analysis.senteval.files import loaders
 from analysis.senteval.files.captions import FILES, captions
@@ -26,16 +27,7 @@ STS_SUBSETS = {
 }
 
 
-OTHER_NAMES = {  # that papers use, in lower case
-    "stsb": "STSBenchmark", "sts-b": "STSBenchmark", "sick-e": "SICKEntailment", "sicke": "SICKEntailment",
-    "sick-r": "SICKRelatedness", "sickr": "SICKRelatedness", "coco": "ImageCaptionRetrieval", "sst": "SST2",
-    "sentlen": "Length", "wc": "WordContent", "treedepth": "Depth", "topconst": "TopConstituents",
-    "bshift": "BigramShift", "subjnum": "SubjNumber", "objnum": "ObjNumber", "somo": "OddManOut",
-    "coordinv": "CoordinationInversion",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """One task.
 
@@ -45,19 +37,27 @@ class Task:
             ``probing`` in the toolkit's data folder.
         kind: "nested" (k-fold in k-fold: {"all"}), "kfold" ({"train", "test"}), "split", "snli", "relatedness",
             "retrieval" ({"train", "dev", "test"}) or "similarity" (its subsets by name).
-        classes: their number; 0 where there are none, and for probing tasks, whose training part tells them.
+        classes: their number; 0 where there are none, and for probing tasks, whose training part has them.
         features: "sentence" (u), "pair" (|u - v|; u * v) or "" where the kind has its own.
         files: relative to the group's root.
-        load: makes examples of the files under the group's root. Raises UserError, naming file and line.
+        load: reads the examples from the files under the group's root. Raises UserError, naming file and line.
+        sizes: training and test examples of SentEval's own files, as its loaders count them (all examples are both
+            in nested k-fold; captions, five an image, in ImageCaptionRetrieval); scores on other sizes are not
+            comparable with published ones.
+        short: name in tables; "" is ``name``.
+        aliases: other names that papers use, in lower case; suggested for an unknown name.
     """
 
     name: str
-    group: str
+    group: str = "downstream"
     kind: str
-    classes: int
-    features: str
+    classes: int = 0
+    features: str = ""
     files: tuple[str, ...]
     load: Callable[[Path], dict[str, Examples] | dict[str, Captions]]
+    sizes: tuple[int, int]
+    short: str = ""
+    aliases: tuple[str, ...] = ()
 
 
 def roots(data: Path, probing: Path | None = None) -> dict[str, Path]:
@@ -120,7 +120,7 @@ def find(names: Iterable[str] | None) -> list[Task]:
     found = {}
     for name in names:
         if name not in TASKS:
-            spelled = {known.lower(): known for known in TASKS} | OTHER_NAMES
+            spelled = {alias: task.name for task in TASKS.values() for alias in (task.name.lower(), *task.aliases)}
             near = difflib.get_close_matches(name.lower(), list(spelled), n=1, cutoff=0.5)
             hint = f"did you mean {spelled[near[0]]}?" if near else f"the tasks are: {', '.join(TASKS)}."
             raise UserError(f"tasks: there is no task {name!r}; {hint}")
@@ -128,56 +128,97 @@ def find(names: Iterable[str] | None) -> list[Task]:
     return list(found.values())
 
 
-def _task(
-    name: str, kind: str, classes: int, features: str, folder: str, files: Iterable[str], load: Callable[..., dict]
-) -> Task:
+def _task(name: str, kind: str, folder: str, files: Iterable[str], load: Callable[..., dict], **more: Any) -> Task:
     paths = tuple(f"{folder}/{file}" for file in files)
-    return Task(name, "downstream", kind, classes, features, paths, lambda root: load(root / folder))
+    return Task(name=name, kind=kind, files=paths, load=lambda root: load(root / folder), **more)
 
 
-def _binary(name: str, positive: str, negative: str) -> Task:
+def _binary(name: str, positive: str, negative: str, size: int) -> Task:
     load = partial(loaders.binary, positive=positive, negative=negative)
-    return _task(name, "nested", 2, "sentence", name, (positive, negative), load)
+    more = {"classes": 2, "features": "sentence", "sizes": (size, size)}
+    return _task(name, "nested", name, (positive, negative), load, **more)
 
 
-def _sts(name: str) -> Task:
+def _sts(name: str, size: int) -> Task:
     subsets = STS_SUBSETS[name]
     files = [f"STS.{part}.{subset}.txt" for subset in subsets for part in ("input", "gs")]
-    return _task(name, "similarity", 0, "", f"STS/{name}-en-test", files, partial(loaders.sts, subsets=subsets))
+    load = partial(loaders.sts, subsets=subsets)
+    return _task(name, "similarity", f"STS/{name}-en-test", files, load, sizes=(0, size))
 
 
-def _probing(name: str, file: str) -> Task:
-    return Task(name, "probing", "split", 0, "sentence", (file,), partial(loaders.probing, name=file))
+def _probing(name: str, file: str, short: str) -> Task:
+    return Task(
+        name=name,
+        group="probing",
+        kind="split",
+        features="sentence",
+        files=(file,),
+        load=partial(loaders.probing, name=file),
+        sizes=(100_000, 10_000),
+        short=short,
+        aliases=(short.lower(),),
+    )
 
 
 _SST, _SICK, _STSB = loaders.SST_FILES.values(), loaders.SICK_FILES.values(), loaders.STSB_FILES.values()
+_SENTENCE, _PAIR = {"features": "sentence"}, {"features": "pair"}
 
+# Sizes: the toolkit's README (rounded), the task classes run on the whole files, and Karpathy's split of COCO
+# (113,287 / 5,000 / 5,000 images).
 TASKS = {
     task.name: task
     for task in (
-        _binary("MR", "rt-polarity.pos", "rt-polarity.neg"),
-        _binary("CR", "custrev.pos", "custrev.neg"),
-        _binary("SUBJ", "subj.objective", "subj.subjective"),  # the toolkit's class 1 is objective
-        _binary("MPQA", "mpqa.pos", "mpqa.neg"),
-        _task("SST2", "split", 2, "sentence", "SST/binary", _SST, loaders.sst2),
-        _task("SST5", "split", 5, "sentence", "SST/fine", _SST, loaders.sst5),
-        _task("TREC", "kfold", 6, "sentence", "TREC", loaders.TREC_FILES.values(), loaders.trec),
-        _task("MRPC", "kfold", 2, "pair", "MRPC", loaders.MRPC_FILES.values(), loaders.mrpc),
-        _task("SNLI", "snli", 3, "", "SNLI", chain(*loaders.SNLI_FILES.values()), loaders.snli),
-        _task("SICKEntailment", "split", 3, "pair", "SICK", _SICK, partial(loaders.sick, entailment=True)),
-        _task("SICKRelatedness", "relatedness", 0, "pair", "SICK", _SICK, partial(loaders.sick, entailment=False)),
-        _task("STSBenchmark", "relatedness", 0, "pair", "STS/STSBenchmark", _STSB, loaders.sts_benchmark),
-        *map(_sts, STS_SUBSETS),
-        _task("ImageCaptionRetrieval", "retrieval", 0, "", "COCO", FILES.values(), captions),
-        _probing("Length", "sentence_length.txt"),
-        _probing("WordContent", "word_content.txt"),
-        _probing("Depth", "tree_depth.txt"),
-        _probing("TopConstituents", "top_constituents.txt"),
-        _probing("BigramShift", "bigram_shift.txt"),
-        _probing("Tense", "past_present.txt"),
-        _probing("SubjNumber", "subj_number.txt"),
-        _probing("ObjNumber", "obj_number.txt"),
-        _probing("OddManOut", "odd_man_out.txt"),
-        _probing("CoordinationInversion", "coordination_inversion.txt"),
+        _binary("MR", "rt-polarity.pos", "rt-polarity.neg", 10662),
+        _binary("CR", "custrev.pos", "custrev.neg", 3775),
+        _binary("SUBJ", "subj.objective", "subj.subjective", 10000),  # the toolkit's class 1 is objective
+        _binary("MPQA", "mpqa.pos", "mpqa.neg", 10606),
+        _task(
+            "SST2", "split", "SST/binary", _SST, loaders.sst2,
+            classes=2, sizes=(67349, 1821), aliases=("sst",), **_SENTENCE,
+        ),
+        _task("SST5", "split", "SST/fine", _SST, loaders.sst5, classes=5, sizes=(8544, 2210), **_SENTENCE),
+        _task(
+            "TREC", "kfold", "TREC", loaders.TREC_FILES.values(), loaders.trec,
+            classes=6, sizes=(5452, 500), **_SENTENCE,
+        ),
+        _task(
+            "MRPC", "kfold", "MRPC", loaders.MRPC_FILES.values(), loaders.mrpc,
+            classes=2, sizes=(4076, 1725), **_PAIR,
+        ),
+        _task(
+            "SNLI", "snli", "SNLI", chain(*loaders.SNLI_FILES.values()), loaders.snli,
+            classes=3, sizes=(549367, 9824),
+        ),
+        _task(
+            "SICKEntailment", "split", "SICK", _SICK, partial(loaders.sick, entailment=True),
+            classes=3, sizes=(4500, 4927), short="SICK-E", aliases=("sick-e", "sicke"), **_PAIR,
+        ),
+        _task(
+            "SICKRelatedness", "relatedness", "SICK", _SICK, partial(loaders.sick, entailment=False),
+            sizes=(4500, 4927), short="SICK-R", aliases=("sick-r", "sickr"), **_PAIR,
+        ),
+        _task(
+            "STSBenchmark", "relatedness", "STS/STSBenchmark", _STSB, loaders.sts_benchmark,
+            sizes=(5749, 1379), short="STS-B", aliases=("sts-b", "stsb"), **_PAIR,
+        ),
+        _sts("STS12", 3108),
+        _sts("STS13", 1500),
+        _sts("STS14", 3750),
+        _sts("STS15", 3000),
+        _sts("STS16", 1186),
+        _task(
+            "ImageCaptionRetrieval", "retrieval", "COCO", FILES.values(), captions,
+            sizes=(566435, 25000), short="COCO", aliases=("coco",),
+        ),
+        _probing("Length", "sentence_length.txt", "SentLen"),
+        _probing("WordContent", "word_content.txt", "WC"),
+        _probing("Depth", "tree_depth.txt", "TreeDepth"),
+        _probing("TopConstituents", "top_constituents.txt", "TopConst"),
+        _probing("BigramShift", "bigram_shift.txt", "BShift"),
+        _probing("Tense", "past_present.txt", "Tense"),
+        _probing("SubjNumber", "subj_number.txt", "SubjNum"),
+        _probing("ObjNumber", "obj_number.txt", "ObjNum"),
+        _probing("OddManOut", "odd_man_out.txt", "SOMO"),
+        _probing("CoordinationInversion", "coordination_inversion.txt", "CoordInv"),
     )
-}
+}  # fmt: skip

@@ -34,8 +34,8 @@ SNLI = {"entailment": 0, "neutral": 1, "contradiction": 2}
 PARTS = {"tr": "train", "va": "dev", "te": "test"}
 
 
-class _Found(NamedTuple):
-    """An example as a file has it; ``second`` is None in tasks of single sentences."""
+class Example(NamedTuple):
+    """An example as a file has it: tokens of one or two sentences, and the class or score."""
 
     first: list[str]
     second: list[str] | None
@@ -45,56 +45,58 @@ class _Found(NamedTuple):
 def binary(folder: Path, positive: str, negative: str) -> dict[str, Examples]:
     """MR, CR, SUBJ, MPQA: a file a class, a sentence a line; those of ``positive`` are class 1 and come first."""
     found = [
-        _Found(line.text.split(), None, label)
+        Example(line.text.split(), None, label)
         for name, label in ((positive, 1), (negative, 0))
         for line in lines(folder / name, "latin-1")
     ]
-    return {"all": _examples(found)}
+    return {"all": sorted_examples(found)}
 
 
 def trec(folder: Path) -> dict[str, Examples]:
     """TREC: "LOC:city What is the capital of ..."; the six coarse classes."""
 
-    def example(line: Line) -> _Found:
+    def example(line: Line) -> Example:
         label, colon, rest = line.text.strip().partition(":")
         _, blank, question = rest.partition(" ")
         if not (colon and blank):
             raise UserError(f"{line.where}: a line must be CLASS:subclass, blank, question.")
-        return _Found(question.split(), None, line.label(label, TREC))
+        return Example(question.split(), None, line.label(label, TREC))
 
-    return {split: _examples(map(example, lines(folder / name, "latin-1"))) for split, name in TREC_FILES.items()}
+    return {
+        split: sorted_examples(map(example, lines(folder / name, "latin-1"))) for split, name in TREC_FILES.items()
+    }
 
 
 def sst2(folder: Path) -> dict[str, Examples]:
     """SST2: sentence, tab, 0 or 1."""
 
-    def example(line: Line) -> _Found:
+    def example(line: Line) -> Example:
         sentence, label, *_ = line.columns(2, "sentence, tab, label")
-        return _Found(sentence.split(), None, line.label(label.strip(), BINARY))
+        return Example(sentence.split(), None, line.label(label.strip(), BINARY))
 
-    return {split: _examples(map(example, lines(folder / name))) for split, name in SST_FILES.items()}
+    return {split: sorted_examples(map(example, lines(folder / name))) for split, name in SST_FILES.items()}
 
 
 def sst5(folder: Path) -> dict[str, Examples]:
     """SST5: 0 .. 4, blank, sentence."""
 
-    def example(line: Line) -> _Found:
+    def example(line: Line) -> Example:
         label, blank, sentence = line.text.strip().partition(" ")
         if not blank:
             raise UserError(f"{line.where}: a line must be label, blank, sentence.")
-        return _Found(sentence.split(), None, line.label(label, FINE))
+        return Example(sentence.split(), None, line.label(label, FINE))
 
-    return {split: _examples(map(example, lines(folder / name))) for split, name in SST_FILES.items()}
+    return {split: sorted_examples(map(example, lines(folder / name))) for split, name in SST_FILES.items()}
 
 
 def mrpc(folder: Path) -> dict[str, Examples]:
     """MRPC: under a header 0 or 1, two numbers, two sentences, by tabs."""
 
-    def example(line: Line) -> _Found:
+    def example(line: Line) -> Example:
         columns = line.columns(5, "label, two numbers and two sentences, by tabs")
-        return _Found(columns[3].split(), columns[4].split(), line.label(columns[0].strip(), BINARY))
+        return Example(columns[3].split(), columns[4].split(), line.label(columns[0].strip(), BINARY))
 
-    return {split: _examples(map(example, _headed(folder / name))) for split, name in MRPC_FILES.items()}
+    return {split: sorted_examples(map(example, _headed(folder / name))) for split, name in MRPC_FILES.items()}
 
 
 def sick(folder: Path, *, entailment: bool) -> dict[str, Examples]:
@@ -103,23 +105,23 @@ def sick(folder: Path, *, entailment: bool) -> dict[str, Examples]:
     Targets are the classes of ``entailment``, or else the scores.
     """
 
-    def example(line: Line) -> _Found:
+    def example(line: Line) -> Example:
         columns = line.columns(5, "number, two sentences, score and label, by tabs")
         label, score = columns[4].strip(), columns[3].strip()
         target = line.label(label, SICK) if entailment else line.score(score, 1, 5)
-        return _Found(columns[1].split(), columns[2].split(), target)
+        return Example(columns[1].split(), columns[2].split(), target)
 
-    return {split: _examples(map(example, _headed(folder / name))) for split, name in SICK_FILES.items()}
+    return {split: sorted_examples(map(example, _headed(folder / name))) for split, name in SICK_FILES.items()}
 
 
 def sts_benchmark(folder: Path) -> dict[str, Examples]:
     """STSBenchmark: four columns of origin, score 0 .. 5, two sentences, by tabs."""
 
-    def example(line: Line) -> _Found:
+    def example(line: Line) -> Example:
         columns = line.columns(7, "four columns of origin, score and two sentences, by tabs")
-        return _Found(columns[5].split(), columns[6].split(), line.score(columns[4].strip(), 0, 5))
+        return Example(columns[5].split(), columns[6].split(), line.score(columns[4].strip(), 0, 5))
 
-    return {split: _examples(map(example, lines(folder / name))) for split, name in STSB_FILES.items()}
+    return {split: sorted_examples(map(example, lines(folder / name))) for split, name in STSB_FILES.items()}
 
 
 def sts(folder: Path, subsets: Sequence[str]) -> dict[str, Examples]:
@@ -134,8 +136,8 @@ def sts(folder: Path, subsets: Sequence[str]) -> dict[str, Examples]:
         for pair, score in zip(pairs, scores, strict=True):
             first, second, *_ = pair.columns(2, "two sentences by a tab")
             if text := score.text.strip():
-                kept.append(_Found(first.split(), second.split(), score.score(text, 0, 5)))
-        found[subset] = _examples(kept)
+                kept.append(Example(first.split(), second.split(), score.score(text, 0, 5)))
+        found[subset] = sorted_examples(kept)
     return found
 
 
@@ -154,7 +156,7 @@ def snli(folder: Path) -> dict[str, Examples]:
             for premise, hypothesis, label in zip(premises, hypotheses, labels, strict=True)
         ]
         found.sort(key=lambda example: (len(example[0]), len(example[1]), example[2]))
-        result[split] = _joined([_Found(premise, hypothesis, label) for hypothesis, premise, _, label in found])
+        result[split] = _joined([Example(premise, hypothesis, label) for hypothesis, premise, _, label in found])
     return result
 
 
@@ -174,7 +176,9 @@ def probing(folder: Path, name: str) -> dict[str, Examples]:
             raise UserError(f"{folder / name}: no line is of part {part} ({PARTS[part]}).")
     classes = {label: number for number, label in enumerate(sorted({label for _, label, _ in rows["tr"]}))}
     return {
-        PARTS[part]: _examples(_Found(tokens, None, line.label(label, classes)) for line, label, tokens in found)
+        PARTS[part]: sorted_examples(
+            Example(tokens, None, line.label(label, classes)) for line, label, tokens in found
+        )
         for part, found in rows.items()
     }
 
@@ -203,12 +207,12 @@ def _ascii_split(text: str) -> list[str]:
     return [token.decode("latin-1") for token in text.encode("latin-1").split()]
 
 
-def _examples(found: Iterable[_Found]) -> Examples:
-    """In the toolkit's order: by tokens of the first, tokens of the second, target; equals as in the file."""
+def sorted_examples(found: Iterable[Example]) -> Examples:
+    """Returns examples in the toolkit's order: by tokens of the first, tokens of the second, target, place."""
     return _joined(sorted(found, key=lambda e: (len(e.first), len(e.second or ()), e.target)))
 
 
-def _joined(found: Sequence[_Found]) -> Examples:
+def _joined(found: Sequence[Example]) -> Examples:
     return Examples(
         first=[_sentence(example.first) for example in found],
         second=[_sentence(example.second) for example in found if example.second is not None],
