@@ -349,7 +349,7 @@ def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: 
     )
     for name in ("task", "metric"):
         table.add_column(name)
-    for name in ("difference", "from", "to", "A ahead"):
+    for name in ("difference", "from", "to", f"{escape(printable(a))} ahead"):
         table.add_column(name, justify="right")
     for (task, metric), found in differences.items():
         colour = "green" if found.low > 0 else "red" if found.high < 0 else ""
@@ -359,8 +359,8 @@ def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: 
 
 
 def _protocol(folder: Path) -> str:
-    """The protocol that a result folder's scores are by."""
-    return read_results(folder).protocol if (folder / FILE).exists() else "protocol not told"
+    """Returns the protocol of the scores in a result folder."""
+    return read_results(folder).protocol if (folder / FILE).exists() else "unknown protocol"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

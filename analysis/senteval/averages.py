@@ -31,7 +31,8 @@ class Rule:
     """One way to average.
 
     Attributes:
-        name: under which a complete average stands.
+        name: of a complete average.
+        title: what it is the mean of, in words.
         source: where it is from.
         groups: task to metric; the average is the mean of the groups' means.
         papers: whose tables hold it.
@@ -40,6 +41,7 @@ class Rule:
     """
 
     name: str
+    title: str
     source: str
     groups: tuple[Metrics, ...]
     papers: tuple[str, ...] = ()
@@ -72,6 +74,12 @@ class Average:
         marks = [f"{len(self.tasks)} of {len(self.rule.tasks)}"] if self.missing else []
         marks += ["not comparable"] if self.apart else []
         return f"{self.rule.name} ({', '.join(marks)})" if marks else self.rule.name
+
+    @property
+    def title(self) -> str:
+        """What it is, in words: "mean of 3 of DeCLUTR's 17 downstream tasks"."""
+        some = f"{len(self.tasks)} of " if self.missing else ""
+        return f"mean of {some}{self.rule.title}" + (", not comparable" if self.apart else "")
 
     @property
     def telling(self) -> bool:
@@ -135,32 +143,70 @@ def _declutr(split: str) -> list[Rule]:
     probing = dict.fromkeys(PROBING, split)
     snli = _with_snli(metrics, split)
     both = "declutr", "declutr_v1"
+    on = "" if split == "test" else ", on dev"
     # S6 of the first version prints dev averages with and without SNLI.
     without = both if split == "dev" else ("declutr",)
     return [
-        Rule(f"declutr_downstream{suffix}", _C2, (metrics,), without, split),
-        Rule(f"declutr_downstream_with_snli{suffix}", _V1, (snli,), ("declutr_v1",), split),
-        Rule(f"probing{suffix}", _C2, (probing,), (*both, "conssent") if split == "test" else both, split),
-        Rule(f"declutr_v1_all{suffix}", _V1, (snli, probing), ("declutr_v1",), split),
+        Rule(f"declutr_downstream{suffix}", f"DeCLUTR's 17 downstream tasks{on}", _C2, (metrics,), without, split),
+        Rule(
+            f"declutr_downstream_with_snli{suffix}",
+            f"18 downstream tasks, with SNLI{on}",
+            _V1,
+            (snli,),
+            ("declutr_v1",),
+            split,
+        ),
+        Rule(
+            f"probing{suffix}",
+            f"the 10 probing tasks{on}",
+            _C2,
+            (probing,),
+            (*both, "conssent") if split == "test" else both,
+            split,
+        ),
+        Rule(
+            f"declutr_v1_all{suffix}",
+            f"the means of downstream and probing tasks{on}",
+            _V1,
+            (snli, probing),
+            ("declutr_v1",),
+            split,
+        ),
     ]
 
 
 _RULES = [
     *_declutr("test"),
     *_declutr("dev"),
-    Rule("conssent_transfer", "ConsSent, table 2", (_TEN,), ("conssent",)),
-    Rule("conssent_all", "ConsSent, figure 3", ({**_TEN, **dict.fromkeys(PROBING, "test")},), ("conssent",)),
+    Rule("conssent_transfer", "ConsSent's 10 transfer tasks", "ConsSent, table 2", (_TEN,), ("conssent",)),
+    Rule(
+        "conssent_all",
+        "ConsSent's 20 tasks",
+        "ConsSent, figure 3",
+        ({**_TEN, **dict.fromkeys(PROBING, "test")},),
+        ("conssent",),
+    ),
     Rule(
         "gensen_delta",
+        "10 differences to Infersent (AllNLI)",
         "GenSen, table 2: mean difference to Infersent (AllNLI)",
         ({**_TEN, "MRPC": "f1"},),
         ("gensen",),
         baseline=_ALLNLI,
     ),
     *(
-        Rule(f"sts_{correlation}_{mean}", "STS12-16", (dict.fromkeys(STS, f"{correlation}.{mean}"),))
+        Rule(
+            f"sts_{correlation}_{mean}",
+            f"STS12 to STS16, {correlation.title()}, {words}",
+            "STS12-16",
+            (dict.fromkeys(STS, f"{correlation}.{mean}"),),
+        )
         for correlation in ("spearman", "pearson")
-        for mean in ("mean", "wmean", "all")
+        for mean, words in (
+            ("mean", "subsets' mean"),
+            ("wmean", "subsets' mean weighted by size"),
+            ("all", "all pairs of a year"),
+        )
     ),
 ]
 RULES = {rule.name: rule for rule in _RULES}

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from analysis.senteval.averages import averages, shown_averages
 from analysis.senteval.evaluation import Watch
-from analysis.senteval.records import PUBLISHED, Record, incomparable, measure
+from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
 from analysis.senteval.results import Results
 from data.display import PLAIN_SECONDS, Clock, printable
 
@@ -36,18 +36,20 @@ def task_table(
     pending = pending or {}
     table = Table(title=escape(printable(title)), title_justify="left", title_style="bold", header_style="bold")
     table.add_column("task", no_wrap=True)
+    table.add_column("metric")
     for name in ("dev", "test", "n test", "L2", "seconds"):
         table.add_column(name, justify="right")
     table.add_column("note")
     for task in [task for task in PUBLISHED if task in records or task in pending]:
         if task not in records:
-            table.add_row(task, *[""] * 5, escape(printable(pending[task])), style="dim")
+            table.add_row(task, *[""] * 6, escape(printable(pending[task])), style="dim")
             continue
         record = records[task]
         others = [f"F1 {_show(measure(record, 'f1'))}"] if "f1" in record else []
         others += ["not comparable"] if incomparable(task, record) else []
         table.add_row(
             task,
+            _metric(record),
             _show(measure(record, "dev")),
             _show(measure(record, "test")),
             f"{record['n_test']:,}",
@@ -57,9 +59,25 @@ def task_table(
         )
     wanted = shown_averages([record["protocol"] for record in records.values()], records)
     shown = (one for one in averages(records) if one.rule.name in wanted and one.telling)
-    table.caption = "\n".join(escape(f"{one.label}: {one.value:.2f}") for one in shown)
+    lines = [f"{one.title}: {one.value:.2f}" for one in shown]
+    if any(record["l2"] for record in records.values()):
+        lines.append("L2: weight of the penalty, chosen on dev; after ~ the most frequent one of several folds.")
+    table.caption = "\n".join(map(escape, lines))
     table.caption_justify = "left"
     return table
+
+
+def _metric(record: Record) -> str:
+    """Returns the name of the metric of ``record``'s test score."""
+    match record["kind"]:
+        case "relatedness":
+            return "Spearman"
+        case "similarity":
+            return "Spearman" if "all" in headlines("", record)[0] else "mean Spearman"
+        case "retrieval":
+            return "mean recall"
+        case _:
+            return "accuracy"
 
 
 def _show(value: float | None) -> str:

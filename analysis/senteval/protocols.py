@@ -16,7 +16,7 @@ class Classifier:
             Sigmoid, Linear.
         optimizer: "adam" (learning rate 1e-3) or "rmsprop" (1e-2), with torch's defaults otherwise.
         batch: examples of an update.
-        tenacity: fitting stops at the (tenacity + 1)-th look at dev that brings no rise; the count never
+        patience: fitting stops at the (patience + 1)-th look at dev that brings no rise; the count never
             resets.
         epoch_size: epochs between two looks at dev.
         max_epoch: no further look begins once more epochs than this are done.
@@ -27,7 +27,7 @@ class Classifier:
     dropout_last: bool = False
     optimizer: str = "adam"
     batch: int = 64
-    tenacity: int = 5
+    patience: int = 5
     epoch_size: int = 4
     max_epoch: int = 200
 
@@ -91,12 +91,12 @@ SNLI_MAX_EPOCH, SNLI_EPOCH_SIZE = 15, 1
 PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
-        Protocol("default", "SentEval's README: k = 10, Adam, batches of 64, tenacity 5"),
+        Protocol("default", "SentEval's README: k = 10, Adam, batches of 64, early-stopping patience 5"),
         Protocol(
             "prototyping",
-            "SentEval's README: k = 5, RMSprop, batches of 128, tenacity 3",
+            "SentEval's README: k = 5, RMSprop, batches of 128, early-stopping patience 3",
             folds=5,
-            classifier=Classifier(optimizer="rmsprop", batch=128, tenacity=3, epoch_size=2),
+            classifier=Classifier(optimizer="rmsprop", batch=128, patience=3, epoch_size=2),
         ),
         Protocol(
             "conssent",

@@ -84,7 +84,7 @@ class _Problem:
         self.mean, self.square = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
         l2 = [[decay[k] for k in group.members] + [0.0] * (most - len(group.members)) for group in groups]
         self.decay = torch.tensor(l2, device=matrix.device)[:, :, None, None]
-        self.patience = [[Patience(classifier.tenacity) for _ in group.members] for group in groups]
+        self.patience = [[Patience(classifier.patience) for _ in group.members] for group in groups]
         self.steps = np.zeros(len(groups), np.int64)  # updates made
 
     def learn(self, epoch: int) -> None:

@@ -274,7 +274,7 @@ def _train(
 ) -> list[Fitted]:
     """Classifiers of ``grid`` (L2 and dropout) that share their batches, in its order."""
     side = _Side(train.features.shape[1], classes, classifier, grid, train.features.device)
-    patience = [Patience(classifier.tenacity) for _ in grid]
+    patience = [Patience(classifier.patience) for _ in grid]
     best: dict[int, Fitted] = {}
     epochs = 0
     while side.members and epochs <= classifier.max_epoch:

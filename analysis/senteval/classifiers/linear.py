@@ -104,7 +104,7 @@ def _train(
     running = group.members
     weights = np.tile(start, (len(running), 1))
     first, second = np.zeros_like(weights), np.zeros_like(weights)
-    patience = {position: Patience(classifier.tenacity) for position in running}
+    patience = {position: Patience(classifier.patience) for position in running}
     best: dict[int, np.ndarray] = {}
     steps = 0
     for epoch in range(0, classifier.max_epoch + 1, classifier.epoch_size):

@@ -70,7 +70,7 @@ def snli(
     """
     table = Table(vectors, device)
     stream = np.random.RandomState(SEED)
-    patience = Patience(classifier.tenacity)
+    patience = Patience(classifier.patience)
     steps = -(-len(train.labels) // classifier.batch)
     epochs = 0
     with toolkit_stream(device):

@@ -32,12 +32,12 @@ class Patience:
     """Counts the looks at dev that bring no rise; the count never resets.
 
     Args:
-        tenacity: the (tenacity + 1)-th such look is the last.
+        patience: the (patience + 1)-th such look is the last.
     """
 
-    def __init__(self, tenacity: int) -> None:
+    def __init__(self, patience: int) -> None:
         self.best = -math.inf
-        self._left = tenacity + 1
+        self._left = patience + 1
 
     def rises(self, score: float) -> bool:
         """Whether ``score`` is the best so far, as the first one is."""

@@ -61,7 +61,7 @@ def plain_fit(
     train_x, train_y = torch.tensor(features[train]), torch.tensor(labels[train])
     dev_x, dev_y = torch.tensor(features[dev]), torch.tensor(labels[dev])
     best, failures, epochs = -1.0, 0, 0
-    while failures <= classifier.tenacity and epochs <= classifier.max_epoch:
+    while failures <= classifier.patience and epochs <= classifier.max_epoch:
         for _ in range(classifier.epoch_size):
             order = random.permutation(len(train_x))
             for low in range(0, len(order), classifier.batch):

@@ -47,7 +47,7 @@ def plain_network(
         else:
             optimizer = torch.optim.RMSprop(model.parameters(), weight_decay=l2)
         best, failures, epochs = -1.0, 0, 0
-        while failures <= classifier.tenacity and epochs <= classifier.max_epoch:
+        while failures <= classifier.patience and epochs <= classifier.max_epoch:
             model.train()
             for _ in range(classifier.epoch_size):
                 for batch in torch.from_numpy(random.permutation(len(x))).split(classifier.batch):

@@ -24,9 +24,14 @@ def test_the_live_table() -> None:
         "60.00" in lines["CR"] and "80.00" in lines["CR"] and "3,775" in lines["CR"] and "~0.0001" in lines["CR"]
     )
     assert "F1 78.00" in lines["MRPC"] and "not comparable" in lines["SNLI"]
-    assert lines["STS12"].split("│")[2].strip() == "–"
-    assert "[m] default" in capture.get() and "declutr" not in capture.get()  # of too few tasks for a mean
+    metrics = {name: line.split("│")[2].strip() for name, line in lines.items()}
+    assert metrics == {"MR": "", "STS13": ""} | dict.fromkeys(("CR", "MRPC", "SNLI"), "accuracy") | {
+        "STS12": "mean Spearman"
+    }
+    assert lines["STS12"].split("│")[3].strip() == "–"
+    assert "L2: weight of the penalty, chosen on dev" in capture.get()
+    assert "[m] default" in capture.get() and "DeCLUTR" not in capture.get()  # of too few tasks for a mean
     with console.capture() as capture:
         console.print(task_table(records(tuple(f"STS{year}" for year in (12, 13, 14, 15)))))
-    assert "sts_spearman_mean (4 of 5): " in capture.get()
+    assert "mean of 4 of STS12 to STS16, Spearman, subsets' mean: " in capture.get()
     assert task_table({}).row_count == 0

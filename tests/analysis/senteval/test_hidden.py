@@ -13,7 +13,7 @@ from analysis.senteval.classifiers.hidden import choose_hidden, fit_many, networ
 from analysis.senteval.protocols import PROTOCOLS, Classifier, Protocol
 from tests.analysis.senteval.plain_network import Plain, plain_network
 
-QUICK = Classifier(hidden=6, batch=16, tenacity=2, epoch_size=2, max_epoch=24)
+QUICK = Classifier(hidden=6, batch=16, patience=2, epoch_size=2, max_epoch=24)
 
 
 def examples(n: int, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

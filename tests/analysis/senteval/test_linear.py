@@ -95,8 +95,8 @@ def test_a_fit_is_the_same_alone_and_beside_others_and_with_any_threads(classes:
             np.testing.assert_array_equal(a, c)
 
 
-def test_tenacity_counts_all_failures() -> None:
-    """With a dev row that is always right, the first look is the best and 1 + (tenacity + 1) looks are made."""
+def test_patience_counts_all_failures() -> None:
+    """With a dev row that is always right, the first look is the best and 1 + (patience + 1) looks are made."""
     features = np.concatenate([np.full((20, 3), -1.0), np.full((20, 3), 1.0)]).astype(np.float32)
     labels = np.repeat([0, 1], 20)
     fit = Fit(np.arange(38), np.array([38, 39]), 0.0)
@@ -105,9 +105,9 @@ def test_tenacity_counts_all_failures() -> None:
     [fitted] = fit_many(features, labels, [fit], 2, classifier, progress=shares.append)
     rows = fit.train, fit.dev, fit.l2
     stopped = plain_fit(features, labels, *rows, 2, classifier)
-    assert stopped.epochs == 50 * 5  # tenacity 5 would allow 7 looks, 200 epochs allow 5
-    assert plain_fit(features, labels, *rows, 2, replace(classifier, tenacity=1)).epochs == 50 * 3
-    [patient] = fit_many(features, labels, [fit], 2, replace(classifier, tenacity=1))
+    assert stopped.epochs == 50 * 5  # patience 5 would allow 7 looks, 200 epochs allow 5
+    assert plain_fit(features, labels, *rows, 2, replace(classifier, patience=1)).epochs == 50 * 3
+    [patient] = fit_many(features, labels, [fit], 2, replace(classifier, patience=1))
     np.testing.assert_array_equal(fitted.weight, patient.weight)  # the first best is kept
     assert fitted.dev_accuracy == 1
     assert shares == [1]

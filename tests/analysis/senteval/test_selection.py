@@ -22,7 +22,7 @@ from tests.analysis.senteval.test_linear import task
 from tests.support import suite_data
 
 SHORT = replace(
-    PROTOCOLS["default"], folds=3, classifier=Classifier(batch=16, epoch_size=2, max_epoch=15, tenacity=2)
+    PROTOCOLS["default"], folds=3, classifier=Classifier(batch=16, epoch_size=2, max_epoch=15, patience=2)
 )
 
 

@@ -42,7 +42,7 @@ def features(vectors: np.ndarray, pairs: Pairs) -> np.ndarray:
     [
         Classifier(),
         PROTOCOLS["prototyping"].classifier,
-        Classifier(tenacity=0),
+        Classifier(patience=0),
         Classifier(hidden=5, dropout=0.2, batch=50),
     ],
 )
@@ -60,7 +60,7 @@ def test_is_the_toolkits_program(classifier: Classifier) -> None:
 
 def test_sixteen_epochs_at_most() -> None:
     vectors, splits = problem()
-    assert snli(vectors, *splits, Classifier(tenacity=99, max_epoch=200, epoch_size=4)).epochs == 16
+    assert snli(vectors, *splits, Classifier(patience=99, max_epoch=200, epoch_size=4)).epochs == 16
 
 
 def test_no_more_than_a_batch_is_ever_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,9 +77,9 @@ def test_no_more_than_a_batch_is_ever_built(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(module, "_batches", watched)
     mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
-    found = snli(mapped, *splits, Classifier(tenacity=0))
+    found = snli(mapped, *splits, Classifier(patience=0))
     assert max(sizes) <= 90
-    expected = snli(vectors, *splits, Classifier(tenacity=0))
+    expected = snli(vectors, *splits, Classifier(patience=0))
     np.testing.assert_array_equal(found.probabilities, expected.probabilities)
 
 
