@@ -22,6 +22,7 @@ from analysis.figures import style
 from analysis.figures.training import smooth
 from analysis.figures.verdicts import LEAST
 from analysis.projection_map import COLOURS, NEIGHBOURS
+from analysis.quick import SCORES
 from analysis.senteval.printed import Key
 from analysis.senteval.rendering import Grid, Row, heading
 
@@ -92,7 +93,7 @@ def render(page: Comparison) -> str:
         curves=_curves(page),
         costs=_costs(page),
         scores=_scores(page),
-        definitions=scores.DEFINITIONS,
+        definitions={score.label: score for score in SCORES.values()},
         least=LEAST,
         cells=_cells(page),
         seeds=len({run.seed for run in page.runs}),
