@@ -104,6 +104,36 @@ def test_segments_are_looked_up_apart() -> None:
     assert {piece.mark for piece in content[2].pieces} == {"other"}
 
 
+def test_of_a_phrase_that_repeats_the_place_is_that_of_its_numbers() -> None:
+    text = np.tile(TEXT[:4], 5)
+    rows = text[8:12], text[4:10]
+    numbers = marking.numbered(20)
+    block = tokens(*rows)._replace(numbered=tokens(numbers[8:12], numbers[4:10]).tokens)
+    view = marking.view(text, {"a": block}, {})
+    assert [part.span for row in view.rows for part in row.parts if part.span] == [(8, 12), (4, 10)]
+    [without] = marking.view(text, {"a": tokens(rows[0])}, {}).rows
+    assert without.parts[1].span == (0, 4)
+
+
+def test_of_equal_tokens_the_deleted_one_is_known_by_its_number() -> None:
+    text = np.array([TEXT[0], TEXT[1]] * 4)
+    kept = [0, 1, 4, 5, 6]
+    block = tokens(text[kept])._replace(numbered=tokens(marking.numbered(8)[kept]).tokens)
+    assert [place for place, (_, mark) in enumerate(pieces(block, text)) if mark == "deleted"] == [2, 3, 7]
+
+
+def test_numbers_of_another_text_are_from_another_text() -> None:
+    block = tokens(TEXT[:4])._replace(numbered=tokens(marking.numbered(4, first=-9)).tokens)
+    assert {mark for _, mark in pieces(block)} == {"other"}
+
+
+def test_numbers_that_contradict_the_tokens_are_not_used() -> None:
+    """An objective that looks at the tokens samples something else from their numbers."""
+    for wrong in (marking.numbered(4, first=2), marking.numbered(3)):
+        [row] = marking.view(TEXT, {"a": tokens(TEXT[5:9])._replace(numbered=tokens(wrong).tokens)}, {}).rows
+        assert row.parts[1].span == (5, 9)
+
+
 def test_a_text_as_it_is_and_equal_rows() -> None:
     @dataclass
     class Unit:
