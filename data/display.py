@@ -1,8 +1,10 @@
-"""Text for people: untrusted text without control characters or spreadsheet formulas, durations, constants."""
+"""Text for people: untrusted text without control characters or spreadsheet formulas, durations, model names."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 PLAIN_SECONDS = 10.0  # between two lines of progress without a terminal
 WITHOUT_POOLING = ("bag_of_words", "random_vectors")  # names of models that have no pooling to choose
@@ -27,6 +29,13 @@ def csv_cell(value: object) -> object:
         return value
     text = printable(value)
     return f"'{text}" if text.lstrip().startswith(_FORMULA) and not _is_number(text) else text
+
+
+def nearest_model(name: str, known: Iterable[str]) -> str | None:
+    """Returns the one of ``known`` models that is close to ``name`` but for case and hyphens; None if none is."""
+    spelled = {each.lower().replace("-", "_"): each for each in known}
+    near = get_close_matches(name.lower().replace("-", "_"), spelled, 1, 0.8)
+    return spelled[near[0]] if near else None
 
 
 def duration(seconds: float) -> str:
