@@ -30,7 +30,7 @@ MAX_PAIRS = 400
 MIN_PAIRS = 20
 SPAN_WORDS = (16, 48)  # words of an anchor and of a positive, both ends included
 MAX_GAP = 32  # words between the two
-STRETCH_WORDS = 512  # words of a document that a further pair from it needs
+STRETCH_WORDS = 512  # words of a document for each further pair
 
 PROBE_WORDS = 250_000  # words of held-out text that the probing sentences come from
 TRAIN_SHARE = 2 / 3  # of the documents
@@ -38,7 +38,7 @@ TRAIN_SENTENCES, TEST_SENTENCES = 1200, 600  # of one probing task, at most
 MIN_TRAIN, MIN_TEST = 120, 60
 LENGTH_BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))  # words; Conneau et al. (2018)
 CONTENT_WORDS = 20
-FUNCTION_WORDS = 100  # the most frequent words, which no word content question asks for
+FUNCTION_WORDS = 100  # the most frequent words, excluded from word content
 REGULARISATION = 0.01  # scikit-learn's C, for standardised features
 
 Scores = Mapping[str, float | None]
@@ -52,7 +52,7 @@ class Encodes(Protocol):
 
 
 class Examples(NamedTuple):
-    """Sentences of a probing task, and their classes, of shape (n,)."""
+    """Sentences of a probing task and their classes, of shape (n,)."""
 
     train: list[str]
     train_labels: np.ndarray
@@ -89,7 +89,7 @@ def evaluate(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, floa
     Args:
         encoder: anything with ``encode``.
         texts: whole documents that it was not trained on.
-        seed: of the questions.
+        seed: seed of the questions.
 
     Returns:
         Each of ``SCORES``, and the number of questions behind them: ``n_pairs``, and ``n_probe_*`` (test
@@ -244,7 +244,7 @@ def split_documents(texts: Sequence[str], rng: np.random.Generator) -> tuple[lis
 
 
 def length_examples(train: list[str], test: list[str], rng: np.random.Generator) -> Examples:
-    """Sentences by the bin of LENGTH_BINS that their number of words falls into."""
+    """Returns sentences whose class is the bin of LENGTH_BINS of their number of words."""
 
     def bins(sentences: list[str]) -> list[list[str]]:
         lengths = [(len(sentence.split()), sentence) for sentence in sentences]
@@ -254,7 +254,7 @@ def length_examples(train: list[str], test: list[str], rng: np.random.Generator)
 
 
 def word_content_examples(train: list[str], test: list[str], rng: np.random.Generator) -> Examples:
-    """Sentences by which one of CONTENT_WORDS words of middling frequency they contain; exactly one of them."""
+    """Returns sentences by the only one of CONTENT_WORDS words of medium frequency that they contain."""
     found = [[(sentence, _content(sentence)) for sentence in _middling(part)] for part in (train, test)]
     counts = [Counter(word for _, words in part for word in words) for part in found]
     both = counts[0] + counts[1]
@@ -274,9 +274,9 @@ def word_content_examples(train: list[str], test: list[str], rng: np.random.Gene
 
 
 def bigram_shift_examples(train: list[str], test: list[str], rng: np.random.Generator) -> Examples:
-    """Sentences, in half of which two adjacent words are swapped.
+    """Returns sentences, half of them with two adjacent words swapped.
 
-    Never the first word, nor one with a capital or punctuation, which would give the swap away.
+    The first word and words with a capital or punctuation are never swapped, as they would give the swap away.
     """
 
     def classes(sentences: list[str]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Tables of runs, with what is special about each and with its scores; selection, order, means over seeds."""
+"""Tables of runs with the overrides and scores of each; selection, sorting, and means over seeds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # of senteval
 
 
 def fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what runs are sorted and selected by: names, amounts, scores, and the keys of the configuration."""
+    """Returns the keys that runs are sorted and selected by: names, amounts, scores, and those of the config."""
     trained = row.get("trained") or {}
     names = ("run", "state", *NAMED, "weights", "steps", "tokens", "loss")
     return (
@@ -108,13 +108,13 @@ def _as_text(value: Any) -> str:
 
 
 def shared(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns the overrides that all of several ``rows`` have, which are special about none."""
+    """Returns the overrides that several ``rows`` have in common."""
     every = [row.get("special", []) for row in rows]
     return [text for text in every[0] if all(text in other for other in every)] if len(every) > 1 else []
 
 
 def mean_table(rows: list[dict[str, Any]]) -> Table:
-    """Means and sample standard deviations over the finished runs that differ in nothing but their seed."""
+    """Table of means and sample standard deviations over finished runs that differ only in their seed."""
     everywhere = shared(rows)
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -178,7 +178,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _averages(row: Mapping[str, Any]) -> dict[tuple[str, tuple[str, ...]], float]:
-    """Averages to list, by label and tasks."""
+    """Returns the averages to list, by label and tasks."""
     over = row.get("over") or {}
     return {
         (label, tuple(over.get(label, {}).get("tasks") or ())): value

@@ -1,4 +1,4 @@
-"""Tables for the terminal: what training did to an encoder, start and trained side by side."""
+"""Tables of scores before and after training, for the terminal and for a model's card."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from analysis.quick import SCORES, Scores, chance, missing, score_of
 
 
 def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, Any]) -> Table:
-    """The scores of quick.json as start | trained | change | chance | n.
+    """Returns a table of the scores in quick.json: start | trained | change | chance | n.
 
     Args:
         quick: scores by "start", "trained" and "chance": those of ``analysis.quick.evaluate`` and dev losses
             (``dev_*``); any may be absent.
-        title: what was trained on what.
+        title: names what was trained, and on which text.
         facts: what the scores depend on (weights, negatives per anchor, tokens seen); printed below them.
     """
     start, trained, guessed = (in_percent(quick.get(column) or {}) for column in ("start", "trained", "chance"))
@@ -46,7 +46,7 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
 
 
 def card_scores(quick: Mapping[str, Scores]) -> dict[str, dict[str, str]]:
-    """The same rows for a model's card: by column ("start", "trained"), what is shown by what it is called."""
+    """Returns the same rows for a model's card: for each column ("start", "trained") the shown values by label."""
     columns = {name: in_percent(quick.get(name) or {}) for name in ("start", "trained")}
     both = columns["start"] | columns["trained"]
     counts = {name: both.get(score_of(name).count) for name in in_order(both)}
@@ -73,7 +73,7 @@ def label(name: str) -> str:
 
 
 def in_percent(scores: Scores) -> dict[str, float | None]:
-    """Accuracies of the held-out loss are shares, all others are percentages already."""
+    """Returns ``scores`` with held-out accuracies, which are stored as shares, in percent."""
     shares = {name for name in scores if name.removesuffix("_unigram").endswith("_accuracy")}
     return {name: 100 * value if value is not None and name in shares else value for name, value in scores.items()}
 
@@ -84,7 +84,7 @@ def show(name: str, value: float | None) -> str:
 
 
 def _change(name: str, start: float | None, trained: float | None, count: float | None) -> str:
-    """The difference, in colour where it is more than two standard errors of percentages of ``count``."""
+    """Returns the change, in colour if it exceeds two standard errors of percentages of ``count`` questions."""
     if start is None or trained is None:
         return "–"
     score, change = score_of(name), trained - start

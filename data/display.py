@@ -32,7 +32,7 @@ def csv_cell(value: object) -> object:
 
 
 def nearest_model(name: str, known: Iterable[str]) -> str | None:
-    """Returns the one of ``known`` models that is close to ``name`` but for case and hyphens; None if none is."""
+    """Returns the closest of ``known`` models, ignoring case and hyphens; None if none is close."""
     spelled = {each.lower().replace("-", "_"): each for each in known}
     near = get_close_matches(name.lower().replace("-", "_"), spelled, 1, 0.8)
     return spelled[near[0]] if near else None

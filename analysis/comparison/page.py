@@ -51,7 +51,7 @@ class Comparison:
         views: examples of the objectives.
         sample: sentences of maps and neighbours; None if there are none.
         geometry: the sample in each vector space, by pair.
-        problems: what else could not be shown, and why.
+        problems: lines on what else could not be shown.
     """
 
     objectives: tuple[str, ...]

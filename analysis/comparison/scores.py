@@ -45,7 +45,7 @@ class Lead(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """True if the lead exceeds its interval."""
+        """Returns in words whether the lead exceeds its interval."""
         if self.reach is None:
             return f"unknown: fewer than {LEAST} seeds"
         return CLEAR if self.lead > self.reach else "within the noise"
