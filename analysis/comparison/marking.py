@@ -3,7 +3,7 @@
 Needed are the unit that the objective samples from and the rows that it makes of it. Each row is split at special
 tokens, each part is located in the unit, and the differences are named. As phrases may repeat, parts are located
 by the same rows of ``numbered`` text where there are such rows; else they are looked up (as a span, else by the
-longest common blocks of ``difflib``).
+least number of changes).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ TokenTexts = Callable[[Sequence[int]], list[str]]  # token ids to texts; a blank
 BEYOND = 12  # tokens shown behind the last span of a text
 WORD_STARTS = ("Ġ", "▁")  # of byte-level and SentencePiece vocabularies
 NUMBERED = 2**40  # above all token ids: the number of a text's first token
-LEAST_SHARED = 0.3  # share of a row's tokens in common blocks from which it counts as made from a text
+LEAST_SHARED = 0.3  # share of a row's tokens that stay, from which it counts as made from a text
 
 
 class Piece(NamedTuple):
@@ -248,14 +247,15 @@ def _part(
             return Part(pieces("kept"), number, (start, start + len(ids)))
     if not originals or predicted.any():
         return Part(pieces("other"))
-    matchers = [SequenceMatcher(None, text.tolist(), before.tolist(), autojunk=False) for text in originals]
-    shared = [sum(match.size for match in matcher.get_matching_blocks()) for matcher in matchers]
-    number = int(np.argmax(shared))
-    if shared[number] < LEAST_SHARED * len(before):
+    edits = [_edits(text, before) for text in originals]
+    stays = [
+        sum(i >= 0 and j >= 0 and text[i] == before[j] for i, j in found)
+        for text, found in zip(originals, edits, strict=True)
+    ]
+    number = int(np.argmax(stays))
+    if stays[number] < LEAST_SHARED * len(before):
         return Part(pieces("other"))
-    return Part(
-        tuple(_changes(originals[number].tolist(), before.tolist(), matchers[number], block.texts)), number
-    )
+    return Part(tuple(_changes(originals[number].tolist(), before.tolist(), edits[number], block.texts)), number)
 
 
 def _masking(token: int, was: int, mask: int | None) -> Mark:
@@ -274,29 +274,53 @@ def _find(text: np.ndarray, span: np.ndarray) -> int | None:
     return int(found[0]) if len(found) else None
 
 
-def _changes(old: list[int], new: list[int], matcher: SequenceMatcher[int], texts: TokenTexts) -> Iterator[Piece]:
+def _edits(old: np.ndarray, new: np.ndarray) -> list[tuple[int, int]]:
+    """Returns the fewest edits (Levenshtein) from ``old`` (n,) to ``new`` (m,), in order.
+
+    Each is a position in either: (i, j) of a token that stays or is replaced, (i, -1) deleted, (-1, j) inserted.
+    """
+    columns = np.arange(len(new) + 1)
+    cost = np.empty((len(old) + 1, len(new) + 1), dtype=np.int32)
+    cost[0] = columns
+    for i, token in enumerate(old):
+        cost[i + 1] = cost[i] + 1
+        cost[i + 1, 1:] = np.minimum(cost[i + 1, 1:], cost[i, :-1] + (new != token))
+        cost[i + 1] = np.minimum.accumulate(cost[i + 1] - columns) + columns  # insertions
+    edits = []
+    i, j = len(old), len(new)
+    while i or j:
+        if i and j and cost[i, j] == cost[i - 1, j - 1] + (old[i - 1] != new[j - 1]):
+            i, j = i - 1, j - 1
+            edits.append((i, j))
+        elif i and cost[i, j] == cost[i - 1, j] + 1:
+            i -= 1
+            edits.append((i, -1))
+        else:
+            j -= 1
+            edits.append((-1, j))
+    return edits[::-1]
+
+
+def _changes(old: list[int], new: list[int], edits: list[tuple[int, int]], texts: TokenTexts) -> Iterator[Piece]:
     """Yields the tokens of ``new``, and those of ``old`` that were deleted."""
     before, after = texts(old), texts(new)
-    removed: Counter[int] = Counter()
-    inserted: Counter[int] = Counter()
-    for kind, i, end, j, stop in matcher.get_opcodes():
-        if kind != "equal":
-            removed.update(old[i:end])
-            inserted.update(new[j:stop])
-    sources, targets = removed & inserted, removed & inserted  # moved tokens
-    for kind, i, end, j, stop in matcher.get_opcodes():
-        if kind == "equal":
-            yield from (Piece(text, "kept") for text in after[j:stop])
+    changes = [(i, j) for i, j in edits if i < 0 or j < 0 or old[i] != new[j]]
+    moved = Counter(old[i] for i, _ in changes if i >= 0) & Counter(new[j] for _, j in changes if j >= 0)
+    sources, targets = moved.copy(), moved
+    for i, j in edits:
+        if i >= 0 and j >= 0 and old[i] == new[j]:
+            yield Piece(after[j], "kept")
             continue
-        lost = [number for number in range(i, end) if not _take(sources, old[number])]
-        for number in range(j, stop):
-            if _take(targets, new[number]):
-                yield Piece(after[number], "moved")
-            elif lost and end - i == stop - j:  # one for one
-                yield Piece(after[number], "replaced", before[lost.pop(0)].strip())
-            else:
-                yield Piece(after[number], "added")
-        yield from (Piece(before[number], "deleted") for number in lost)
+        lost = i >= 0 and not _take(sources, old[i])
+        if j >= 0 and _take(targets, new[j]):
+            yield Piece(after[j], "moved")
+        elif j >= 0 and lost:
+            yield Piece(after[j], "replaced", before[i].strip())
+            continue
+        elif j >= 0:
+            yield Piece(after[j], "added")
+        if lost:
+            yield Piece(before[i], "deleted")
 
 
 def _take(counts: Counter[int], token: int) -> bool:
