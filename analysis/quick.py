@@ -16,6 +16,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -28,7 +30,7 @@ MAX_PAIRS = 400
 MIN_PAIRS = 20
 SPAN_WORDS = (16, 48)  # words of an anchor and of a positive, both ends included
 MAX_GAP = 32  # words between the two
-STRETCH_WORDS = 512  # words of a document that a further pair from it needs
+STRETCH_WORDS = 512  # words of a document for each further pair
 
 PROBE_WORDS = 250_000  # words of held-out text that the probing sentences come from
 TRAIN_SHARE = 2 / 3  # of the documents
@@ -36,10 +38,10 @@ TRAIN_SENTENCES, TEST_SENTENCES = 1200, 600  # of one probing task, at most
 MIN_TRAIN, MIN_TEST = 120, 60
 LENGTH_BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))  # words; Conneau et al. (2018)
 CONTENT_WORDS = 20
-FUNCTION_WORDS = 100  # the most frequent words, which no word content question asks for
+FUNCTION_WORDS = 100  # the most frequent words, excluded from word content
 REGULARISATION = 0.01  # scikit-learn's C, for standardised features
 
-PROBES = ("length", "word_content", "bigram_shift")
+Scores = Mapping[str, float | None]
 
 
 class Encodes(Protocol):
@@ -50,12 +52,35 @@ class Encodes(Protocol):
 
 
 class Examples(NamedTuple):
-    """Sentences of a probing task, and their classes, of shape (n,)."""
+    """Sentences of a probing task and their classes, of shape (n,)."""
 
     train: list[str]
     train_labels: np.ndarray
     test: list[str]
     test_labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score: what is shown of it, and how it is computed (from pairs, or as accuracy in a probing task)."""
+
+    key: str  # in quick.json
+    label: str  # for readers
+    definition: str = ""
+    formula: str = ""  # as ``analysis.comparison.formulas`` takes it
+    group: str = ""  # precedes the label in tables; tables of runs show the mean of a group
+    higher_is_better: bool = True
+    ranked: bool = True  # False: a better value is no gain in itself
+    percent: bool = True  # only percentages are compared between runs
+    decimals: int = 1
+    chance: Callable[[Scores], float | None] = lambda scores: None
+    of_pairs: Callable[[np.ndarray, np.ndarray], float] | None = None  # of unit vectors of anchors and positives
+    examples: Callable[[list[str], list[str], np.random.Generator], Examples] | None = None  # of sentences
+
+    @property
+    def count(self) -> str:
+        """Key of the number of questions behind it, "" for a held-out loss."""
+        return f"n_{self.key}" if self.examples else "n_pairs" if self.of_pairs else ""
 
 
 def evaluate(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
@@ -64,12 +89,11 @@ def evaluate(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, floa
     Args:
         encoder: anything with ``encode``.
         texts: whole documents that it was not trained on.
-        seed: of the questions.
+        seed: seed of the questions.
 
     Returns:
-        ``recall@1``, ``recall@5``, ``probe_length``, ``probe_word_content`` and ``probe_bigram_shift`` in
-        percent, ``alignment``, ``uniformity``, and the number of questions behind them: ``n_pairs``, and
-        ``n_probe_*`` (test sentences). A score with too few questions is None; ``missing`` gives the reason.
+        Each of ``SCORES``, and the number of questions behind them: ``n_pairs``, and ``n_probe_*`` (test
+        sentences). A score with too few questions is None; ``missing`` gives the reason.
 
     Raises:
         UserError: if a vector is not finite.
@@ -77,9 +101,9 @@ def evaluate(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, floa
     anchors, positives = draw_pairs(texts, generator(EVALUATED_PAIRS, seed))
     train, test = split_documents(texts, generator(EVALUATED_SPLIT, seed))
     sentences = split_sentences(train), split_sentences(test)
+    tasks = {key: score.examples for key, score in SCORES.items() if score.examples}
     probes = {
-        name: make(*sentences, generator(PROBE, seed, key))
-        for key, (name, make) in enumerate(zip(PROBES, _MAKERS, strict=True))
+        key: make(*sentences, generator(PROBE, seed, number)) for number, (key, make) in enumerate(tasks.items())
     }
 
     # One call for all, so that the encoder can sort everything by length; equal sentences are encoded once.
@@ -94,44 +118,50 @@ def evaluate(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, floa
     def look_up(wanted: list[str]) -> np.ndarray:
         return vectors[[place[sentence] for sentence in wanted]]
 
-    scores: dict[str, float | None] = dict.fromkeys(("recall@1", "recall@5", "alignment", "uniformity"))
+    of_pairs = {key: score.of_pairs for key, score in SCORES.items() if score.of_pairs}
+    scores: dict[str, float | None] = dict.fromkeys(of_pairs)
     if len(anchors) >= MIN_PAIRS:
-        a, p = normalise(look_up(anchors)), normalise(look_up(positives))
-        scores["recall@1"], scores["recall@5"] = recall(a, p, 1), recall(a, p, 5)
-        scores["alignment"], scores["uniformity"] = alignment(a, p), uniformity(a)
+        pairs = normalise(look_up(anchors)), normalise(look_up(positives))
+        scores |= {key: compute(*pairs) for key, compute in of_pairs.items()}
     scores["n_pairs"] = len(anchors)
-    for name, probe in probes.items():
+    for key, probe in probes.items():
         enough = len(probe.train) >= MIN_TRAIN and len(probe.test) >= MIN_TEST
-        scores[f"probe_{name}"] = (
+        scores[key] = (
             accuracy(look_up(probe.train), probe.train_labels, look_up(probe.test), probe.test_labels)
             if enough
             else None
         )
-        scores[f"n_probe_{name}"] = len(probe.test)
+        scores[f"n_{key}"] = len(probe.test)
     return scores
 
 
-def chance(name: str, scores: Mapping[str, float | None]) -> float | None:
-    """Returns the chance level of score ``name``; None if it has none.
+def score_of(name: str) -> Score:
+    """Returns the record of score ``name``, which is one of ``SCORES`` or a held-out loss or accuracy (``dev_*``).
 
-    That is the expected percentage of a random answer, and for a held-out loss (``dev_*``) the loss of predicting
-    from unigram frequencies only (``<name>_unigram``).
+    The chance level of a loss is that of predicting from unigram frequencies only (``<name>_unigram``).
     """
-    if name.startswith("dev_"):
-        return scores.get(f"{name}_unigram")
-    if name.startswith("recall@"):
-        pairs = scores.get("n_pairs")
-        return min(100.0, 100.0 * int(name.removeprefix("recall@")) / pairs) if pairs else None
-    classes = {"probe_length": len(LENGTH_BINS), "probe_word_content": CONTENT_WORDS, "probe_bigram_shift": 2}
-    return 100.0 / classes[name] if name in classes else None
+    share = name.endswith("_accuracy")
+    return SCORES.get(name) or Score(
+        name,
+        name.replace("_", " "),
+        higher_is_better=share,
+        percent=share,
+        decimals=1 if share else 3,
+        chance=lambda scores: scores.get(f"{name}_unigram"),
+    )
 
 
-def missing(name: str, scores: Mapping[str, float | None]) -> str | None:
-    """Returns a line that says why score ``name`` is None; None if it is not."""
+def chance(name: str, scores: Scores) -> float | None:
+    """Returns the chance level of score ``name``, in its unit; None if it has none."""
+    return score_of(name).chance(scores)
+
+
+def missing(name: str, scores: Scores) -> str | None:
+    """Returns a line that gives the reason why score ``name`` is None; None if it is not."""
     if name not in scores or scores[name] is not None:
         return None
-    if name.startswith("probe_"):
-        return f"{name}: held-out text gives {scores.get(f'n_{name}', 0)} test sentences; {MIN_TEST} are needed"
+    if (score := score_of(name)).examples:
+        return f"{name}: held-out text gives {scores.get(score.count, 0)} test sentences; {MIN_TEST} are needed"
     return f"{name}: held-out text gives {scores.get('n_pairs', 0)} pairs of spans; {MIN_PAIRS} are needed"
 
 
@@ -214,7 +244,7 @@ def split_documents(texts: Sequence[str], rng: np.random.Generator) -> tuple[lis
 
 
 def length_examples(train: list[str], test: list[str], rng: np.random.Generator) -> Examples:
-    """Sentences by the bin of LENGTH_BINS that their number of words falls into."""
+    """Returns sentences whose class is the bin of LENGTH_BINS of their number of words."""
 
     def bins(sentences: list[str]) -> list[list[str]]:
         lengths = [(len(sentence.split()), sentence) for sentence in sentences]
@@ -224,7 +254,7 @@ def length_examples(train: list[str], test: list[str], rng: np.random.Generator)
 
 
 def word_content_examples(train: list[str], test: list[str], rng: np.random.Generator) -> Examples:
-    """Sentences by which one of CONTENT_WORDS words of middling frequency they contain; exactly one of them."""
+    """Returns sentences by the only one of CONTENT_WORDS words of medium frequency that they contain."""
     found = [[(sentence, _content(sentence)) for sentence in _middling(part)] for part in (train, test)]
     counts = [Counter(word for _, words in part for word in words) for part in found]
     both = counts[0] + counts[1]
@@ -244,9 +274,9 @@ def word_content_examples(train: list[str], test: list[str], rng: np.random.Gene
 
 
 def bigram_shift_examples(train: list[str], test: list[str], rng: np.random.Generator) -> Examples:
-    """Sentences, in half of which two adjacent words are swapped.
+    """Returns sentences, half of them with two adjacent words swapped.
 
-    Never the first word, nor one with a capital or punctuation, which would give the swap away.
+    The first word and words with a capital or punctuation are never swapped, as they would give the swap away.
     """
 
     def classes(sentences: list[str]) -> list[list[str]]:
@@ -261,13 +291,6 @@ def bigram_shift_examples(train: list[str], test: list[str], rng: np.random.Gene
         return list(halves)
 
     return _balance(classes(train), classes(test), rng)
-
-
-_MAKERS: tuple[Callable[[list[str], list[str], np.random.Generator], Examples], ...] = (
-    length_examples,
-    word_content_examples,
-    bigram_shift_examples,
-)
 
 
 def accuracy(train: np.ndarray, train_labels: np.ndarray, test: np.ndarray, test_labels: np.ndarray) -> float:
@@ -307,3 +330,46 @@ def _swaps(sentence: str) -> list[int]:
     words = sentence.split()
     plain = [word.isalpha() and word.islower() for word in words]
     return [i for i in range(1, len(words) - 1) if plain[i] and plain[i + 1] and words[i] != words[i + 1]]
+
+
+# The scores, in the order in which they are shown
+
+
+def _recall(k: int, definition: str) -> Score:
+    def random(scores: Scores) -> float | None:
+        return min(100.0, 100.0 * k / pairs) if (pairs := scores.get("n_pairs")) else None
+
+    return Score(f"recall@{k}", f"recall@{k}", definition, chance=random, of_pairs=partial(recall, k=k))
+
+
+def _probe(name: str, label: str, examples: Callable[..., Examples], classes: int, predicted: str) -> Score:
+    definition = (
+        f"Accuracy of a linear classifier that predicts from the sentence vector {predicted.format(classes)}."
+    )
+    return Score(
+        f"probe_{name}", label, definition, group="probe", chance=lambda _: 100.0 / classes, examples=examples
+    )
+
+
+_geometry = partial(Score, higher_is_better=False, ranked=False, percent=False, decimals=3)
+SCORES = {score.key: score for score in (
+    _recall(1,
+        f"Share of anchors (spans of {SPAN_WORDS[0]} to {SPAN_WORDS[1]} words) whose positive, a span close by in "
+        "the same document, is the most similar of all positives by cosine. Ties count as errors."),
+    _recall(5, "Share of anchors whose positive is among the five most similar."),
+    # A further probing task goes behind the others: its place is the number of its random stream.
+    _probe("length", "sentence length", length_examples, len(LENGTH_BINS),
+        "which of {} ranges of length the sentence falls into"),
+    _probe("word_content", "word content", word_content_examples, CONTENT_WORDS,
+        "which of {} words of medium frequency the sentence contains"),
+    _probe("bigram_shift", "bigram shift", bigram_shift_examples, 2,
+        "whether two adjacent words of the sentence were swapped"),
+    _geometry("alignment", "alignment",
+        "Mean squared distance between the unit vectors of an anchor and its positive; smaller is better.",
+        "mean_i |a_i - p_i|^2", of_pairs=alignment),
+    _geometry("uniformity", "uniformity",
+        "Logarithm of the mean Gaussian similarity of two anchors' unit vectors; smaller is better: vectors are "
+        "then spread more evenly. It pulls against alignment, so that neither is ranked on its own.",
+        "log  mean_{i < j} exp(-2 |a_i - a_j|^2)", of_pairs=lambda anchors, _: uniformity(anchors)),
+)}  # fmt: skip
+PERCENTAGES = [score for score in SCORES.values() if score.percent]

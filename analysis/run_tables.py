@@ -1,4 +1,4 @@
-"""Tables of runs, with what is special about each and with its scores; selection, order, means over seeds."""
+"""Tables of runs with the overrides and scores of each; selection, sorting, and means over seeds."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from analysis.quick import PERCENTAGES, Scores
 from analysis.runs import NAMED, is_number
 from data.display import printable
 from data.errors import UserError
@@ -20,22 +21,21 @@ from data.errors import UserError
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "=": operator.eq
 }  # fmt: skip
+QUICK: dict[str, list[str]] = {}  # columns of quick scores, those of a group as their mean
+for _score in PERCENTAGES:
+    QUICK.setdefault(f"{_score.group}s" if _score.group else _score.key, []).append(_score.key)
 AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # of senteval.json, those listed
 
 
 def fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what runs are sorted and selected by: names, amounts, scores, and the keys of the configuration."""
+    """Returns the keys that runs are sorted and selected by: names, amounts, scores, and those of the config."""
     trained = row.get("trained") or {}
     names = ("run", "state", *NAMED, "weights", "steps", "tokens", "loss")
     return (
         dict(_dotted(row.get("config") or {}))
         | {name: row.get(name) for name in names}
-        | {
-            "recall@1": trained.get("recall@1"),
-            "recall@5": trained.get("recall@5"),
-            "probes": _probe_mean(trained),
-            "senteval": next(iter(_averages(row).values()), None),
-        }
+        | {column: _quick(column, trained) for column in QUICK}
+        | {"senteval": next(iter(_averages(row).values()), None)}
     )
 
 
@@ -108,13 +108,13 @@ def _as_text(value: Any) -> str:
 
 
 def shared(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns the overrides that all of several ``rows`` have, which are special about none."""
+    """Returns the overrides that several ``rows`` have in common."""
     every = [row.get("special", []) for row in rows]
     return [text for text in every[0] if all(text in other for other in every)] if len(every) > 1 else []
 
 
 def mean_table(rows: list[dict[str, Any]]) -> Table:
-    """Means and sample standard deviations over the finished runs that differ in nothing but their seed."""
+    """Table of means and sample standard deviations over finished runs that differ only in their seed."""
     everywhere = shared(rows)
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -122,7 +122,7 @@ def mean_table(rows: list[dict[str, Any]]) -> Table:
             names = [str(row.get(name)) for name in NAMED if name != "seed"]
             changed = [text for text in row.get("special", ()) if text not in everywhere]
             groups.setdefault(" ".join([*names, *changed]), []).append(row)
-    columns = ("loss", "recall@1", "recall@5", "probes", "senteval")
+    columns = ("loss", *QUICK, "senteval")
     result = Table(title="mean ± standard deviation over seeds", title_justify="left", header_style="bold")
     result.add_column("configuration", no_wrap=True)
     for name in ("runs", *columns):
@@ -143,7 +143,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
     result = Table(title=f"{len(rows)} runs", title_justify="left", header_style="bold")
     result.add_column("run", no_wrap=True, overflow="ignore")  # it is copied into resume= and warm_start=
     result.add_column("weights")
-    for name in ("steps", "tokens", "negatives", "loss", "recall@1, %", "recall@5, %", "probes, %"):
+    for name in ("steps", "tokens", "negatives", "loss", *(f"{column}, %" for column in QUICK)):
         result.add_column(name, justify="right")
     # A label has the number of tasks of an average. Averages over other tasks are numbered, each with a column.
     averages = sorted({key for row in rows for key in _averages(row)})
@@ -167,9 +167,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
             _number(row.get("tokens"), ","),
             _number((row.get("facts") or {}).get("negatives per anchor"), ","),
             _number(row.get("loss"), ".3f"),
-            _change(start.get("recall@1"), trained.get("recall@1")),
-            _change(start.get("recall@5"), trained.get("recall@5")),
-            _change(_probe_mean(start), _probe_mean(trained)),
+            *(_change(_quick(column, start), _quick(column, trained)) for column in QUICK),
             *(_number(found.get(key), ".1f") for key in averages),
             row["state"]
             if row["problem"] is None
@@ -180,7 +178,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _averages(row: Mapping[str, Any]) -> dict[tuple[str, tuple[str, ...]], float]:
-    """Averages to list, by label and tasks."""
+    """Returns the averages to list, by label and tasks."""
     over = row.get("over") or {}
     return {
         (label, tuple(over.get(label, {}).get("tasks") or ())): value
@@ -189,8 +187,9 @@ def _averages(row: Mapping[str, Any]) -> dict[tuple[str, tuple[str, ...]], float
     }
 
 
-def _probe_mean(scores: dict[str, float | None]) -> float | None:
-    values = [value for name, value in scores.items() if name.startswith("probe_")]
+def _quick(column: str, scores: Scores) -> float | None:
+    """Returns the mean of a column's scores; None if one of them is."""
+    values = [scores[key] for key in QUICK[column] if key in scores]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
 

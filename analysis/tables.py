@@ -1,4 +1,4 @@
-"""Tables for the terminal: what training did to an encoder, start and trained side by side."""
+"""Tables of scores before and after training, for the terminal and for a model's card."""
 
 from __future__ import annotations
 
@@ -7,28 +7,16 @@ from typing import Any
 
 from rich.table import Table
 
-from analysis.quick import chance, missing
-
-Scores = Mapping[str, float | None]
-
-_NAMES = {
-    "recall@1": "recall@1, %",
-    "recall@5": "recall@5, %",
-    "probe_length": "probe: sentence length, %",
-    "probe_word_content": "probe: word content, %",
-    "probe_bigram_shift": "probe: bigram shift, %",
-    "alignment": "alignment",
-    "uniformity": "uniformity",
-}
+from analysis.quick import SCORES, Scores, chance, missing, score_of
 
 
 def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, Any]) -> Table:
-    """The scores of quick.json as start | trained | change | chance | n.
+    """Returns a table of the scores in quick.json: start | trained | change | chance | n.
 
     Args:
         quick: scores by "start", "trained" and "chance": those of ``analysis.quick.evaluate`` and dev losses
             (``dev_*``); any may be absent.
-        title: what was trained on what.
+        title: names what was trained, and on which text.
         facts: what the scores depend on (weights, negatives per anchor, tokens seen); printed below them.
     """
     start, trained, guessed = (in_percent(quick.get(column) or {}) for column in ("start", "trained", "chance"))
@@ -50,18 +38,18 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
             label(name),
             show(name, start.get(name)),
             show(name, trained.get(name)),
-            _change(name, start.get(name), trained.get(name), _count(name, both)),
+            _change(name, start.get(name), trained.get(name), both.get(score_of(name).count)),
             show(name, guessed.get(name, chance(name, both))),
-            f"{count:,.0f}" if (count := _count(name, both)) is not None else "",
+            f"{count:,.0f}" if (count := both.get(score_of(name).count)) is not None else "",
         )
     return result
 
 
 def card_scores(quick: Mapping[str, Scores]) -> dict[str, dict[str, str]]:
-    """The same rows for a model's card: by column ("start", "trained"), what is shown by what it is called."""
+    """Returns the same rows for a model's card: for each column ("start", "trained") the shown values by label."""
     columns = {name: in_percent(quick.get(name) or {}) for name in ("start", "trained")}
     both = columns["start"] | columns["trained"]
-    counts = {name: _count(name, both) for name in in_order(both)}
+    counts = {name: both.get(score_of(name).count) for name in in_order(both)}
     labels = {name: label(name) + (f", n = {n:,.0f}" if n is not None else "") for name, n in counts.items()}
     return {
         column: {label: show(name, found.get(name)) for name, label in labels.items()}
@@ -71,57 +59,41 @@ def card_scores(quick: Mapping[str, Scores]) -> dict[str, dict[str, str]]:
 
 def in_order(scores: Mapping[str, float | None]) -> list[str]:
     """Returns names of scores as tables show them: percentages, held-out losses, measures of the vector space."""
-    known = [name for name in _NAMES if name in scores]
-    percentages = [name for name in known if _higher_is_better(name)]
+    known = [name for name in SCORES if name in scores]
+    percentages = [name for name in known if SCORES[name].percent]
     losses = sorted(name for name in scores if name.startswith("dev_") and not name.endswith("_unigram"))
     return percentages + losses + [name for name in known if name not in percentages]
 
 
 def label(name: str) -> str:
-    return f"{_name(name)} {'↑' if _higher_is_better(name) else '↓'}"
+    """Returns the name of a score's row: "probe: word content, % ↑"."""
+    score = score_of(name)
+    group = f"{score.group}: " if score.group else ""
+    return f"{group}{score.label}{', %' if score.percent else ''} {'↑' if score.higher_is_better else '↓'}"
 
 
 def in_percent(scores: Scores) -> dict[str, float | None]:
-    """Accuracies of the held-out loss are shares, all others are percentages already."""
+    """Returns ``scores`` with held-out accuracies, which are stored as shares, in percent."""
     shares = {name for name in scores if name.removesuffix("_unigram").endswith("_accuracy")}
     return {name: 100 * value if value is not None and name in shares else value for name, value in scores.items()}
 
 
-def _name(name: str) -> str:
-    return _NAMES.get(name, name.replace("_", " ") + (", %" if name.endswith("_accuracy") else ""))
-
-
-def _higher_is_better(name: str) -> bool:
-    return name.startswith(("recall@", "probe_")) or name.endswith("_accuracy")
-
-
 def show(name: str, value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.1f}" if _higher_is_better(name) else f"{value:.3f}"
+    """Returns a value of score ``name`` with its decimals, "–" where it is missing."""
+    return "–" if value is None else f"{value:.{score_of(name).decimals}f}"
 
 
 def _change(name: str, start: float | None, trained: float | None, count: float | None) -> str:
-    """The difference, in colour where it is more than two standard errors of percentages of ``count``."""
+    """Returns the change, in colour if it exceeds two standard errors of percentages of ``count`` questions."""
     if start is None or trained is None:
         return "–"
-    change = trained - start
-    if not _higher_is_better(name):
-        # Alignment and uniformity pull against each other: neither alone is a gain or a loss.
-        colour = ("green" if change < 0 else "red") if name.startswith("dev_") and change else ""
-        shown = f"{change:+.3f}"
-    else:
-        error = (sum(p * (100 - p) for p in (start, trained)) / count) ** 0.5 if count else 0.0
-        colour = ("green" if change > 0 else "red") if abs(change) > 2 * error else ""
-        shown = f"{change:+.1f}"
-    return f"[{colour}]{shown}[/{colour}]" if colour else shown
-
-
-def _count(name: str, scores: dict[str, float | None]) -> float | None:
-    """Returns the number of questions behind a score of ``quick.evaluate``."""
-    if name.startswith("dev_"):
-        return None
-    return scores.get(f"n_{name}" if name.startswith("probe_") else "n_pairs")
+    score, change = score_of(name), trained - start
+    error = (sum(p * (100 - p) for p in (start, trained)) / count) ** 0.5 if score.percent and count else 0.0
+    shown = f"{change:+.{score.decimals}f}"
+    if not score.ranked or abs(change) <= 2 * error:
+        return shown
+    colour = "green" if (change > 0 if score.higher_is_better else change < 0) else "red"
+    return f"[{colour}]{shown}[/{colour}]"
 
 
 def _caption(scores: dict[str, float | None], facts: Mapping[str, Any]) -> list[str]:

@@ -1,10 +1,12 @@
-"""Text for people: untrusted text without control characters or formulas, durations, time left, constants."""
+"""Text for people: untrusted text without controls or formulas, durations, time left, names of models."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from datetime import timedelta
+from difflib import get_close_matches
 
 EARLY = 0.01  # of the work: before it the time left would be mostly that of the start
 DAY = 24 * 3600  # seconds
@@ -31,6 +33,13 @@ def csv_cell(value: object) -> object:
         return value
     text = printable(value)
     return f"'{text}" if text.lstrip().startswith(_FORMULA) and not _is_number(text) else text
+
+
+def nearest_model(name: str, known: Iterable[str]) -> str | None:
+    """Returns the closest of ``known`` models, ignoring case and hyphens; None if none is close."""
+    spelled = {each.lower().replace("-", "_"): each for each in known}
+    near = get_close_matches(name.lower().replace("-", "_"), spelled, 1, 0.8)
+    return spelled[near[0]] if near else None
 
 
 def duration(seconds: float) -> str:

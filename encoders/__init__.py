@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from data.display import printable
+from data.display import nearest_model, printable
 from data.errors import UserError
 from encoders.base import Encoder
 from encoders.folder import BUNDLED, MARKER, read_marker, readable
@@ -40,11 +40,15 @@ def load(
     Raises:
         UserError: if there is no such encoder, it cannot be opened, or the device does not have the precision.
     """
-    from encoders import models, offline, pooler, transformer  # here, as transformers takes seconds to import
+    from encoders import offline
 
     with readable(repr(str(name))[:200]):
         folder = offline.CHECKPOINTS / str(name) if str(name) in offline.bundled() else Path(name).expanduser()
         there = bool(str(name)) and folder.is_dir()
+    if not there and (near := nearest_model(str(name), offline.bundled())):
+        raise UserError(f"There is no encoder {printable(str(name))}. Did you mean {near}?")
+    from encoders import models, pooler, transformer  # here, as transformers takes seconds to import
+
     by_pooler = pooling == pooler.POOLER
     own = None if by_pooler else pooling
     options: dict[str, Any] = {"pooling": own, "weights": "pretrained", "device": device}

@@ -12,6 +12,7 @@ WIDTH, HEIGHT = 320, 200  # of a loss panel
 LEFT, RIGHT, TOP, BOTTOM = 40, 18, 10, 30  # margins around its curves
 MAP = 200  # side of a map
 DASHES = ("none", "6 3", "1.5 3", "9 3 1.5 3", "12 4", "4 2")  # of an encoder's curves, in the order of encoders
+DIGITS = range(3, 6)  # of a tick's label, for which the margin has room
 BREAK = 5.0  # per cent of a span chart's width where it leaves out text
 
 
@@ -35,12 +36,22 @@ class Span(NamedTuple):
     kind: int
 
 
-def short(value: float) -> str:
+def short(value: float, digits: int = 3) -> str:
     """Returns ``value`` as axes show it: 2.5M, 400k, 0.5."""
     for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
-            return f"{value / size:.3g}{sign}"
-    return f"{value:.3g}"
+            return f"{value / size:.{digits}g}{sign}"
+    return f"{value:.{digits}g}"
+
+
+def labelled(ticks: Sequence[float]) -> list[tuple[float, str]]:
+    """Returns ticks with labels that all differ; the middle tick only if DIGITS do not suffice."""
+    for digits in DIGITS:
+        labels = [short(value, digits) for value in ticks]
+        if len({*labels}) == len(labels):
+            return [*zip(ticks, labels, strict=True)]
+    middle = ticks[len(ticks) // 2]
+    return [(middle, short(middle))]
 
 
 def panel(curves: Sequence[Curve]) -> dict[str, Any]:
@@ -56,13 +67,13 @@ def panel(curves: Sequence[Curve]) -> dict[str, Any]:
     def down(value: float) -> float:
         return round(HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
 
-    def ticks(start: float, end: float) -> list[float]:
+    def ticks(start: float, end: float) -> list[tuple[float, str]]:
         values = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(start, end)
-        return [float(value) for value in values if start <= value <= end]
+        return labelled([float(value) for value in values if start <= value <= end])
 
     return {
-        "x_ticks": [(across(value), short(value)) for value in ticks(0, right)],
-        "y_ticks": [(down(value), short(value)) for value in ticks(low, high)],
+        "x_ticks": [(across(value), label) for value, label in ticks(0, right)],
+        "y_ticks": [(down(value), label) for value, label in ticks(low, high)],
         "curves": [
             (curve, [(across(x), down(y)) for x, y in zip(curve.x.tolist(), curve.y.tolist(), strict=True)])
             for curve in curves

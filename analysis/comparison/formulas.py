@@ -47,7 +47,7 @@ def _math(text: str) -> str:
 
 
 def _without_brackets(text: str) -> str:
-    """Replaces what stands within brackets by "#", at equal length."""
+    """Replaces text within brackets by "#", at equal length."""
     depth, kept = 0, ""
     for sign in text:
         depth -= sign in ")]}"

@@ -1,8 +1,9 @@
 """Recovers from token ids what an objective did to a text: masked, deleted, inserted, moved or cut-out tokens.
 
-Only the unit that the objective samples from and the rows that it makes of it are needed. Each row is split at
-special tokens, each part is located in the unit (as a span, else by the longest common blocks of ``difflib``), and
-the differences are named.
+Needed are the unit that the objective samples from and the rows that it makes of it. Each row is split at special
+tokens, each part is located in the unit, and the differences are named. As phrases may repeat, parts are located
+by the same rows of ``numbered`` text where there are such rows; else they are looked up (as a span, else by the
+least number of changes).
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +23,8 @@ Mark = Literal[
 TokenTexts = Callable[[Sequence[int]], list[str]]  # token ids to texts; a blank precedes each that begins a word
 BEYOND = 12  # tokens shown behind the last span of a text
 WORD_STARTS = ("Ġ", "▁")  # of byte-level and SentencePiece vocabularies
-LEAST_SHARED = 0.3  # share of a row's tokens in common blocks from which it counts as made from a text
+NUMBERED = 2**40  # above all token ids: the number of a text's first token
+LEAST_SHARED = 0.3  # share of a row's tokens that stay, from which it counts as made from a text
 
 
 class Piece(NamedTuple):
@@ -64,12 +65,14 @@ class Block(NamedTuple):
         texts: converts their ids to texts.
         special: ids of separators such as [CLS]; neither the mask token nor the unknown token.
         mask: id of the mask token, if there is one.
+        numbered: the same rows, sampled with the same random numbers from ``numbered`` text; None if not known.
     """
 
     tokens: Tokens
     texts: TokenTexts
     special: Collection[int]
     mask: int | None = None
+    numbered: Tokens | None = None
 
 
 @dataclass(frozen=True)
@@ -126,11 +129,10 @@ def view(unit: Any, roles: Mapping[str, Block], numbers: Mapping[str, str]) -> V
     for role, block in roles.items():
         for number, length in enumerate(block.tokens.lengths.tolist()):
             name = role if len(block.tokens) == 1 else f"{role} {number + 1}"
-            ids = block.tokens.ids[number, :length].numpy()
-            labels = block.tokens.labels
-            targets = _targets(ids, None if labels is None else labels[number, :length].numpy())
+            ids, targets = _row(block.tokens, number, length)
+            sources = _sources(block, number, originals)
             key = (id(block.texts), ids.tobytes(), targets.tobytes())
-            parts = tuple(_parts(ids, targets, originals, block))
+            parts = tuple(_parts(ids, targets, sources, originals, block))
             rows.append(Row(name, parts, seen.get(key, "")))
             seen.setdefault(key, name)
             for part in parts:
@@ -159,28 +161,64 @@ def arrays(unit: Any) -> Iterator[np.ndarray]:
             yield from arrays(getattr(unit, field.name))
 
 
-def _targets(ids: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
-    """Returns the original token at each position to be predicted, else ``IGNORE``, of shape (T,).
+def numbered(length: int, first: int = 0) -> np.ndarray:
+    """Returns numbers in place of the ids of ``length`` tokens, the first one number ``first`` of its text."""
+    return NUMBERED + np.arange(first, first + length)
+
+
+def _row(tokens: Tokens, number: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns ids, and the original token at each position to be predicted, else ``IGNORE``, both of shape (T,).
 
     Labels that are the row's own next tokens, as a decoder has them, mask nothing.
     """
+    ids = tokens.ids[number, :length].numpy()
+    labels = None if tokens.labels is None else tokens.labels[number, :length].numpy()
     if labels is None or (labels[:-1] == ids[1:]).all():
-        return np.full(len(ids), IGNORE)
-    return labels
+        return ids, np.full(len(ids), IGNORE)
+    return ids, labels
 
 
-def _parts(ids: np.ndarray, targets: np.ndarray, originals: Sequence[np.ndarray], block: Block) -> Iterator[Part]:
+def _sources(block: Block, number: int, originals: Sequence[np.ndarray]) -> np.ndarray | None:
+    """Returns where in the only text each token of a row stands, -1 for none, of shape (T,); None if not known."""
+    lengths = block.tokens.lengths.tolist()
+    if block.numbered is None or len(originals) != 1 or block.numbered.lengths.tolist() != lengths:
+        return None
+    before, places = (
+        np.where(targets == IGNORE, ids, targets)
+        for ids, targets in (_row(tokens, number, lengths[number]) for tokens in (block.tokens, block.numbered))
+    )
+    places = places - NUMBERED
+    places[(places < 0) | (places >= len(originals[0]))] = -1
+    # An objective that looks at the tokens may have sampled another example.
+    known = places >= 0
+    return places if (originals[0][places[known]] == before[known]).all() else None
+
+
+def _parts(
+    ids: np.ndarray,
+    targets: np.ndarray,
+    sources: np.ndarray | None,
+    originals: Sequence[np.ndarray],
+    block: Block,
+) -> Iterator[Part]:
     bounds = np.isin(ids, list(block.special)) & (targets == IGNORE)
     start = 0
     for end in [*np.flatnonzero(bounds).tolist(), len(ids)]:
         if start < end:
-            yield _part(ids[start:end], targets[start:end], originals, block)
+            own = None if sources is None else sources[start:end]
+            yield _part(ids[start:end], targets[start:end], own, originals, block)
         if end < len(ids):
             yield Part((Piece(block.texts([int(ids[end])])[0], "special"),))
         start = end + 1
 
 
-def _part(ids: np.ndarray, targets: np.ndarray, originals: Sequence[np.ndarray], block: Block) -> Part:
+def _part(
+    ids: np.ndarray,
+    targets: np.ndarray,
+    sources: np.ndarray | None,
+    originals: Sequence[np.ndarray],
+    block: Block,
+) -> Part:
     predicted = targets != IGNORE
     before = np.where(predicted, targets, ids)  # before masking
     now = block.texts(ids.tolist())
@@ -194,19 +232,30 @@ def _part(ids: np.ndarray, targets: np.ndarray, originals: Sequence[np.ndarray],
             for i in range(len(ids))
         )
 
+    if sources is not None and (sources < 0).all():
+        return Part(pieces("other"))
+    if sources is not None and (sources >= 0).all():
+        steps = np.diff(sources)
+        if (steps == 1).all():
+            return Part(pieces("kept"), 0, (int(sources[0]), int(sources[-1]) + 1))
+        if (steps > 0).all() and not predicted.any():
+            kept = {*sources.tolist()}
+            texts = enumerate(block.texts(originals[0].tolist()))
+            return Part(tuple(Piece(text, "kept" if i in kept else "deleted") for i, text in texts), 0)
     for number, text in sorted(enumerate(originals), key=lambda item: len(item[1]) != len(before)):
         if (start := _find(text, before)) is not None:
             return Part(pieces("kept"), number, (start, start + len(ids)))
     if not originals or predicted.any():
         return Part(pieces("other"))
-    matchers = [SequenceMatcher(None, text.tolist(), before.tolist(), autojunk=False) for text in originals]
-    shared = [sum(match.size for match in matcher.get_matching_blocks()) for matcher in matchers]
-    number = int(np.argmax(shared))
-    if shared[number] < LEAST_SHARED * len(before):
+    edits = [_edits(text, before) for text in originals]
+    stays = [
+        sum(i >= 0 and j >= 0 and text[i] == before[j] for i, j in found)
+        for text, found in zip(originals, edits, strict=True)
+    ]
+    number = int(np.argmax(stays))
+    if stays[number] < LEAST_SHARED * len(before):
         return Part(pieces("other"))
-    return Part(
-        tuple(_changes(originals[number].tolist(), before.tolist(), matchers[number], block.texts)), number
-    )
+    return Part(tuple(_changes(originals[number].tolist(), before.tolist(), edits[number], block.texts)), number)
 
 
 def _masking(token: int, was: int, mask: int | None) -> Mark:
@@ -225,29 +274,53 @@ def _find(text: np.ndarray, span: np.ndarray) -> int | None:
     return int(found[0]) if len(found) else None
 
 
-def _changes(old: list[int], new: list[int], matcher: SequenceMatcher[int], texts: TokenTexts) -> Iterator[Piece]:
+def _edits(old: np.ndarray, new: np.ndarray) -> list[tuple[int, int]]:
+    """Returns the fewest edits (Levenshtein) from ``old`` (n,) to ``new`` (m,), in order.
+
+    Each is a position in either: (i, j) of a token that stays or is replaced, (i, -1) deleted, (-1, j) inserted.
+    """
+    columns = np.arange(len(new) + 1)
+    cost = np.empty((len(old) + 1, len(new) + 1), dtype=np.int32)
+    cost[0] = columns
+    for i, token in enumerate(old):
+        cost[i + 1] = cost[i] + 1
+        cost[i + 1, 1:] = np.minimum(cost[i + 1, 1:], cost[i, :-1] + (new != token))
+        cost[i + 1] = np.minimum.accumulate(cost[i + 1] - columns) + columns  # insertions
+    edits = []
+    i, j = len(old), len(new)
+    while i or j:
+        if i and j and cost[i, j] == cost[i - 1, j - 1] + (old[i - 1] != new[j - 1]):
+            i, j = i - 1, j - 1
+            edits.append((i, j))
+        elif i and cost[i, j] == cost[i - 1, j] + 1:
+            i -= 1
+            edits.append((i, -1))
+        else:
+            j -= 1
+            edits.append((-1, j))
+    return edits[::-1]
+
+
+def _changes(old: list[int], new: list[int], edits: list[tuple[int, int]], texts: TokenTexts) -> Iterator[Piece]:
     """Yields the tokens of ``new``, and those of ``old`` that were deleted."""
     before, after = texts(old), texts(new)
-    removed: Counter[int] = Counter()
-    inserted: Counter[int] = Counter()
-    for kind, i, end, j, stop in matcher.get_opcodes():
-        if kind != "equal":
-            removed.update(old[i:end])
-            inserted.update(new[j:stop])
-    sources, targets = removed & inserted, removed & inserted  # moved tokens
-    for kind, i, end, j, stop in matcher.get_opcodes():
-        if kind == "equal":
-            yield from (Piece(text, "kept") for text in after[j:stop])
+    changes = [(i, j) for i, j in edits if i < 0 or j < 0 or old[i] != new[j]]
+    moved = Counter(old[i] for i, _ in changes if i >= 0) & Counter(new[j] for _, j in changes if j >= 0)
+    sources, targets = moved.copy(), moved
+    for i, j in edits:
+        if i >= 0 and j >= 0 and old[i] == new[j]:
+            yield Piece(after[j], "kept")
             continue
-        lost = [number for number in range(i, end) if not _take(sources, old[number])]
-        for number in range(j, stop):
-            if _take(targets, new[number]):
-                yield Piece(after[number], "moved")
-            elif lost and end - i == stop - j:  # one for one
-                yield Piece(after[number], "replaced", before[lost.pop(0)].strip())
-            else:
-                yield Piece(after[number], "added")
-        yield from (Piece(before[number], "deleted") for number in lost)
+        lost = i >= 0 and not _take(sources, old[i])
+        if j >= 0 and _take(targets, new[j]):
+            yield Piece(after[j], "moved")
+        elif j >= 0 and lost:
+            yield Piece(after[j], "replaced", before[i].strip())
+            continue
+        elif j >= 0:
+            yield Piece(after[j], "added")
+        if lost:
+            yield Piece(before[i], "deleted")
 
 
 def _take(counts: Counter[int], token: int) -> bool:

@@ -22,6 +22,7 @@ from analysis.figures import style
 from analysis.figures.training import smooth
 from analysis.figures.verdicts import LEAST
 from analysis.projection_map import COLOURS, NEIGHBOURS
+from analysis.quick import SCORES
 from analysis.reporting.printed import Key
 from analysis.reporting.rendering import Grid, Row, heading
 
@@ -50,7 +51,7 @@ class Comparison:
         views: examples of the objectives.
         sample: sentences of maps and neighbours; None if there are none.
         geometry: the sample in each vector space, by pair.
-        problems: what else could not be shown, and why.
+        problems: lines on what else could not be shown.
     """
 
     objectives: tuple[str, ...]
@@ -92,7 +93,7 @@ def render(page: Comparison) -> str:
         curves=_curves(page),
         costs=_costs(page),
         scores=_scores(page),
-        definitions=scores.DEFINITIONS,
+        definitions={score.label: score for score in SCORES.values()},
         least=LEAST,
         cells=_cells(page),
         seeds=len({run.seed for run in page.runs}),

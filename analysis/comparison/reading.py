@@ -85,7 +85,7 @@ class Run:
 
 
 def read(objective: str, encoder: str, seed: int, command: str, folder: Path, results: Path | None = None) -> Run:
-    """Reads the run in ``folder``; one that is unfinished or cannot be read has that as its problem.
+    """Reads the run in ``folder``; ``problem`` is set if it is unfinished or cannot be read.
 
     ``results`` is the folder of its SentEval results, if they are not in ``folder``.
     """

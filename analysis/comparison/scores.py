@@ -10,46 +10,16 @@ from typing import NamedTuple
 
 from analysis.comparison.reading import Run, finished
 from analysis.figures.verdicts import LEAST, reach, welch
-from analysis.quick import CONTENT_WORDS, LENGTH_BINS, SPAN_WORDS, chance
+from analysis.quick import PERCENTAGES, SCORES, Scores, chance
 from analysis.reporting.printed import Cell, Key
 from analysis.reporting.rendering import Grid, Row, heading, score_cell
 from analysis.reporting.seed_means import merged
 from analysis.reporting.tables import comparison
 from analysis.senteval.records import headlines
 
-QUICK = {  # scores of quick.json, in percent
-    "recall@1": "recall@1",
-    "recall@5": "recall@5",
-    "probe_length": "sentence length",
-    "probe_word_content": "word content",
-    "probe_bigram_shift": "bigram shift",
-}
-GEOMETRY = ("alignment", "uniformity")  # smaller is better, but one at the expense of the other: not ranked
-UNRANKED = frozenset(("", name) for name in GEOMETRY)
+UNRANKED = frozenset(("", score.label) for score in SCORES.values() if not score.percent)
 CLEAR = "clear"
 SHARES = ("nested", "kfold", "split", "snli")  # kinds of SentEval tasks whose score is a share of correct answers
-
-_PROBE = "Accuracy of a linear classifier that predicts from the sentence vector"
-DEFINITIONS = {  # of quick scores: text, formula
-    "recall@1": (
-        f"Share of anchors (spans of {SPAN_WORDS[0]} to {SPAN_WORDS[1]} words) whose positive, a span close by in "
-        "the same document, is the most similar of all positives by cosine. Ties count as errors.",
-        "",
-    ),
-    "recall@5": ("Share of anchors whose positive is among the five most similar.", ""),
-    "sentence length": (f"{_PROBE} which of {len(LENGTH_BINS)} ranges of length the sentence falls into.", ""),
-    "word content": (f"{_PROBE} which of {CONTENT_WORDS} words of medium frequency the sentence contains.", ""),
-    "bigram shift": (f"{_PROBE} whether two adjacent words of the sentence were swapped.", ""),
-    "alignment": (
-        "Mean squared distance between the unit vectors of an anchor and its positive; smaller is better.",
-        "mean_i |a_i - p_i|^2",
-    ),
-    "uniformity": (
-        "Logarithm of the mean Gaussian similarity of two anchors' unit vectors; smaller is better: vectors are "
-        "then spread more evenly. It pulls against alignment, so that neither is ranked on its own.",
-        "log  mean_{i < j} exp(-2 |a_i - a_j|^2)",
-    ),
-}
 
 
 class Lead(NamedTuple):
@@ -75,7 +45,7 @@ class Lead(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """True if the lead exceeds its interval."""
+        """Returns in words whether the lead exceeds its interval."""
         if self.reach is None:
             return f"unknown: fewer than {LEAST} seeds"
         return CLEAR if self.lead > self.reach else "within the noise"
@@ -91,21 +61,22 @@ def quick_grid(runs: Sequence[Run]) -> Grid | None:
     before: dict[str, Row] = {}
     for run in done:
         before.setdefault(run.encoder, Row(run.encoder, _cells(run.row.get("start") or {}), "before training"))
-    known: list[Key] = [("", name) for name in (*QUICK.values(), *GEOMETRY)]
+    known: list[Key] = [("", score.label) for score in SCORES.values()]
     columns = [key for key in known if any(key in row.cells for row in rows)]
     if not columns:
         return None
-    levels = ((label, chance(name, done[0].row.get("trained") or {})) for name, label in QUICK.items())
+    trained = done[0].row.get("trained") or {}
+    levels = ((score.label, chance(score.key, trained)) for score in PERCENTAGES)
     by_chance = ", ".join(f"{label} {value:.3g}" for label, value in levels if value)
     printed = [row for row in before.values() if row.cells]
     notes = [f"Chance level, %: {by_chance}."] if by_chance else []
-    title = "Quick evaluation on held-out text, % (alignment and uniformity are no percentages)"
+    others = " and ".join(name for _, name in known if ("", name) in UNRANKED)
+    title = f"Quick evaluation on held-out text, % ({others} are no percentages)"
     return merged(Grid(title, columns, rows, printed, notes))
 
 
-def _cells(scores: Mapping[str, float | None]) -> dict[Key, Cell]:
-    named = QUICK | {name: name for name in GEOMETRY}
-    known = {label: value for name, label in named.items() if (value := scores.get(name)) is not None}
+def _cells(found: Scores) -> dict[Key, Cell]:
+    known = {score.label: value for key, score in SCORES.items() if (value := found.get(key)) is not None}
     return {("", label): score_cell(value) for label, value in known.items()}
 
 
@@ -113,10 +84,9 @@ def questions(runs: Sequence[Run]) -> dict[Key, int]:
     """Returns the number of questions behind each score that is a share of correct answers, by column."""
     counts: dict[Key, int] = {}
     for run in finished(runs):
-        scores = run.row.get("trained") or {}
-        for name, label in QUICK.items():
-            if count := scores.get(f"n_{name}" if name.startswith("probe_") else "n_pairs"):
-                counts["", label] = int(count)
+        for score in PERCENTAGES:
+            if count := (run.row.get("trained") or {}).get(score.count):
+                counts["", score.label] = int(count)
         for task, record in run.results.tasks.items() if run.results else ():
             if record["kind"] in SHARES:
                 counts[task, headlines(task, record)[0]] = record["n_test"]
@@ -158,7 +128,8 @@ def leads(grid: Grid, counts: Mapping[Key, int]) -> list[Lead]:
 
 def clear_leads(found: Sequence[Lead]) -> tuple[Counter[str], int]:
     """Counts clear leads by pair, and all leads, averages excluded."""
-    single = [lead for lead in found if lead.key[0] or lead.key[1] in QUICK.values()]
+    quick = {score.label for score in PERCENTAGES}
+    single = [lead for lead in found if lead.key[0] or lead.key[1] in quick]
     return Counter(lead.name for lead in single if lead.verdict == CLEAR), len(single)
 
 

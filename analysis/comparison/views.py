@@ -10,7 +10,7 @@ from typing import Any
 from analysis.comparison.charts import Span, span_chart
 from analysis.comparison.marking import BEYOND, Mark, Piece, Row, View
 
-# Beside its colour each mark has a form of its own: see the style sheet.
+# Marks differ in form as well as in colour: see the style sheet.
 MEANING: dict[Mark, str] = {
     "hidden": "masked, to be predicted (the original token below it)",
     "exchanged": "replaced by a random token, to be predicted",
@@ -103,7 +103,7 @@ def _spans(row: Row, view: View) -> list[tuple[int, int, int]]:
 
 
 def _coloured(tokens: Sequence[str], spans: Sequence[Span]) -> Iterator[tuple[str, list[int]]]:
-    """Yields stretches of a text with the kinds of their spans; what is far from every span is left out."""
+    """Yields stretches of a text with the kinds of their spans; text far from every span is left out."""
 
     def kinds(place: int) -> list[int]:
         return sorted({span.kind for span in spans if span.start <= place < span.end})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -15,18 +15,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from analysis import runs
 from analysis.figures import style
-from analysis.quick import chance
+from analysis.quick import PERCENTAGES, Score, Scores, chance
 from data.errors import UserError
 
 NOT_A_LOSS = ("step", "loss", "lr", "gradient_norm", "tokens")  # keys of a training line beside the loss parts
 SMOOTHING = 0.04  # width of the running mean, as a share of the run
-SCORES = {
-    "recall@1": "recall@1",
-    "recall@5": "recall@5",
-    "probe_length": "sentence length",
-    "probe_word_content": "word content",
-    "probe_bigram_shift": "bigram shift",
-}
 GEOMETRY = ("alignment", "uniformity")
 SMALL = {
     "lr": "learning rate",
@@ -40,7 +33,6 @@ HEAD, LOSS_ROW, SMALL_ROW = 0.5, 2.25, 1.3  # heights in inches
 LINE = 96  # characters below the title
 
 Points = tuple[np.ndarray, np.ndarray]
-Scores = Mapping[str, float | None]
 
 
 def draw(run_folder: Path) -> list[Path]:
@@ -85,7 +77,7 @@ def _picture(run: dict[str, Any], lines: list[dict[str, Any]], timings: list[dic
         {"lr": training, "gradient_norm": training, "tokens_per_second": timings, "stsb_dev_cosine": lines}
     )
     start, trained = run.get("start") or {}, run.get("trained") or {}
-    scores = [name for name in SCORES if trained.get(name) is not None]
+    scores = [score for score in PERCENTAGES if trained.get(score.key) is not None]
     geometry = all(values.get(name) is not None for values in (start, trained) for name in GEOMETRY)
     colour = style.colour(run.get("objective"))
 
@@ -182,13 +174,13 @@ def _curve_and_mean(axes: Axes, points: Points, colour: str, noisy: bool = True)
     axes.plot(steps, mean, color=colour, marker=marker, label="running mean")
 
 
-def _scores(axes: Axes, names: list[str], start: Scores, trained: Scores, colour: str) -> None:
+def _scores(axes: Axes, shown: Sequence[Score], start: Scores, trained: Scores, colour: str) -> None:
     """Draws a row for each score: open circle before, full one after, a stroke at chance level."""
     axes.set_label("quick scores")
     axes.set_title("quick scores, %")
-    after = {SCORES[name]: value for name in names if (value := trained[name]) is not None}
-    before = {SCORES[name]: value for name in names if (value := start.get(name)) is not None}
-    guess = {SCORES[name]: value for name in names if (value := chance(name, trained)) is not None}
+    after = {score.label: value for score in shown if (value := trained[score.key]) is not None}
+    before = {score.label: value for score in shown if (value := start.get(score.key)) is not None}
+    guess = {score.label: value for score in shown if (value := chance(score.key, trained)) is not None}
     # The strings are matplotlib's categories and go into the CSV.
     axes.plot(list(after.values()), list(after), "o", color=colour, markersize=6.5, zorder=3, label="trained")
     axes.plot(

@@ -6,6 +6,8 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +16,9 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 
-from analysis.comparison.marking import Block, View, arrays, token_texts, view
+from analysis.comparison.marking import Block, View, arrays, numbered, token_texts, view
 from analysis.comparison.views import ObjectiveView, TaskView
-from data.batch import Batch
+from data.batch import Batch, Tokens
 from data.errors import UserError
 from data.files import read_yaml
 from data.randomness import FIXED, generator
@@ -95,13 +97,27 @@ class Chosen(NamedTuple):
         number: of the first unit.
         units: several if a batch is one of neighbours.
         kind: what they are, in words.
-        around: where rows are looked up: the units, or the running text if units are places in it.
+        around: where rows are looked up: the units, or the document if units are places in it.
+        numbered: the only unit with the numbers of tokens in ``around`` for their ids; None if there is no such.
     """
 
     number: int
     units: list[Any]
     kind: str
     around: Any
+    numbered: Any = None
+
+
+class NumberedSentences:
+    """Sentences of ``lengths`` tokens: each token is its number, counted from sentence ``first`` on."""
+
+    def __init__(self, lengths: np.ndarray, first: int) -> None:
+        self.lengths = lengths
+        self.starts = np.cumsum(lengths, dtype=np.int64) - lengths
+        self.starts -= self.starts[first]
+
+    def __getitem__(self, i: int) -> np.ndarray:
+        return numbered(int(self.lengths[i]), int(self.starts[i]))
 
 
 def _chosen(material: Material, parts: Parts, document: Document, *, of_corpus: bool) -> Chosen:
@@ -125,10 +141,15 @@ def _chosen(material: Material, parts: Parts, document: Document, *, of_corpus: 
     number = _readable(own, store.lengths[own])
     unit = material.units[number]
     if store.sentences is None or material.units is store or any(True for _ in arrays(unit)):
-        return Chosen(number, [unit], f"held-out {parts.objective.needs.unit}", unit)
+        own_numbers = numbered(len(unit)) if isinstance(unit, np.ndarray) else None
+        return Chosen(number, [unit], f"held-out {parts.objective.needs.unit}", unit, own_numbers)
     number = int(own[0])  # a place in running text, of which most is left from the beginning
-    text = np.concatenate([store[int(i)] for i in np.flatnonzero(documents == documents[number]) if i >= number])
-    return Chosen(number, [material.units[number]], "place in held-out text", text)
+    sentences = np.flatnonzero(documents == documents[number])
+    place = material.units[number]
+    text = copy(place.text)
+    text.sentences = NumberedSentences(store.lengths, int(sentences[0]))
+    around = np.concatenate([store[int(i)] for i in sentences])
+    return Chosen(number, [place], "place in held-out text", around, place._replace(text=text))
 
 
 def _readable(numbers: np.ndarray, lengths: np.ndarray) -> int:
@@ -141,16 +162,27 @@ def _views(task: Any, chosen: Chosen, encoder: Encoder) -> list[View]:
     """Returns an example of each class, at most SHOWN; one if the task has no classes."""
     found: dict[tuple[tuple[str, str], ...], View] = {}
     for attempt in range(TRIES):
-        rngs = (generator(FIXED, attempt + 1, chosen.number, place) for place in range(len(chosen.units)))
-        sampled = [task.draw(unit, encoder.format, rng) for unit, rng in zip(chosen.units, rngs, strict=True)]
-        batch: Batch = task.collate(sampled, encoder.format)
+        seed = attempt + 1, chosen.number
+        batch = _sample(task, chosen.units, encoder, seed)
         labels = dict(_labels(batch))
         key = tuple(labels.items())
         if key not in found:
-            found[key] = view(chosen.around, _blocks(task, batch, encoder), labels)
+            numbers: Mapping[str, Tokens] = {}
+            if chosen.numbered is not None:
+                with suppress(LookupError):  # in a table of tokens (word starts, say): numbers are not in it
+                    numbers = _sample(task, [chosen.numbered], encoder, seed).tokens
+            found[key] = view(chosen.around, _blocks(task, batch, numbers, encoder), labels)
         if not labels or len(found) == SHOWN:
             break
     return list(found.values())
+
+
+def _sample(task: Any, units: Sequence[Any], encoder: Encoder, seed: tuple[int, int]) -> Batch:
+    """Returns a batch of an example of each unit."""
+    rngs = (generator(FIXED, *seed, place) for place in range(len(units)))
+    sampled = [task.draw(unit, encoder.format, rng) for unit, rng in zip(units, rngs, strict=True)]
+    batch: Batch = task.collate(sampled, encoder.format)
+    return batch
 
 
 def _labels(batch: Batch) -> Iterator[tuple[str, str]]:
@@ -160,15 +192,18 @@ def _labels(batch: Batch) -> Iterator[tuple[str, str]]:
             yield name, ", ".join(str(int(one)) for one in value.flatten())
 
 
-def _blocks(task: Any, batch: Batch, encoder: Encoder) -> dict[str, Block]:
+def _blocks(task: Any, batch: Batch, numbers: Mapping[str, Tokens], encoder: Encoder) -> dict[str, Block]:
     """Returns the rows by role; what a decoder writes is in its own vocabulary, if the task has one."""
     own = getattr(task, "tokenizer", None)
     written: Sequence[str] = getattr(task, "part_names", ()) if own is not None else ()
     read, decoded = _vocabulary(encoder.tokenizer), _vocabulary(own) if written else ()
-    return {role: Block(tokens, *(decoded if role in written else read)) for role, tokens in batch.tokens.items()}
+    return {
+        role: Block(tokens, *(decoded if role in written else read))._replace(numbered=numbers.get(role))
+        for role, tokens in batch.tokens.items()
+    }
 
 
 def _vocabulary(tokenizer: Any) -> tuple[Any, ...]:
-    """Returns the last three fields of a ``Block``."""
+    """Returns the fields ``texts``, ``special`` and ``mask`` of a ``Block``."""
     special = {*tokenizer.all_special_ids} - {tokenizer.mask_token_id, tokenizer.unk_token_id}
     return token_texts(tokenizer), special, tokenizer.mask_token_id

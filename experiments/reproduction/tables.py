@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.figures.exhibits import ROW, Exhibit, Table
+from analysis.quick import PERCENTAGES
 from analysis.reporting.printed import Cell, Key, read_table
 from analysis.reporting.rendering import Grid, Row, as_csv, as_markdown, escape_markdown, score_cell
 from analysis.reporting.seed_means import merged
@@ -21,8 +22,6 @@ from experiments import compose, signatures
 from experiments.reproduction.planning import Run
 from experiments.reproduction.results import Found, synthetic
 from experiments.run_folder import ROOT
-
-QUICK_COLUMNS = ("recall@1", "recall@5", "probe_length", "probe_word_content", "probe_bigram_shift")
 
 
 def row_of(run: Run, found: Found) -> str:
@@ -56,10 +55,11 @@ def quick_grid(table: Table, found: Found) -> Grid:
     """Returns our rows by the quick evaluation, which is not comparable with printed ones."""
     rows = []
     for run, scores in found.quick.items():
-        known = {name: value for name in QUICK_COLUMNS if (value := scores.get(name)) is not None}
-        cells: dict[Key, Cell] = {("", name): score_cell(value) for name, value in known.items()}
+        known = {score.key: value for score in PERCENTAGES if (value := scores.get(score.key)) is not None}
+        cells: dict[Key, Cell] = {("", key): score_cell(value) for key, value in known.items()}
         rows.append(Row(row_of(run, found), cells, protocol="quick"))
-    columns: list[Key] = [("", name) for name in QUICK_COLUMNS if any(("", name) in row.cells for row in rows)]
+    known_columns = [("", score.key) for score in PERCENTAGES]
+    columns: list[Key] = [key for key in known_columns if any(key in row.cells for row in rows)]
     notes = [
         "Percentages on held-out text by the quick evaluation, as there is no SentEval data here (data=<folder>); "
         "they are not comparable with the paper's scores."

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from analysis import quick
+from analysis import quick, run_tables, runs, tables
+from analysis.comparison import scores as comparison
+from analysis.figures import training
 from data.errors import UserError
 from data.randomness import EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, generator
 from data.sentences import split_sentences
+from tests.analysis import runs_on_disk
+from tests.analysis.comparison import made_up
 
+PROBES = ("probe_length", "probe_word_content", "probe_bigram_shift")
 Vectors = Callable[[str], Sequence[float] | np.ndarray]
 
 
@@ -216,8 +222,8 @@ def test_an_encoder_that_counts_knows_lengths(texts: list[str]) -> None:
 def test_a_constant_encoder_scores_chance(texts: list[str]) -> None:
     scores = quick.evaluate(Knows(lambda _: [1.0, 2.0]), texts, seed=3)
     assert scores["recall@5"] == 0 and scores["alignment"] == 0 and scores["uniformity"] == pytest.approx(0)
-    for name in quick.PROBES:
-        assert scores[f"probe_{name}"] == pytest.approx(quick.chance(f"probe_{name}", scores))
+    for name in PROBES:
+        assert scores[name] == pytest.approx(quick.chance(name, scores))
 
 
 def test_same_questions_to_every_encoder_and_others_with_another_seed(texts: list[str]) -> None:
@@ -236,7 +242,7 @@ def test_same_questions_to_every_encoder_and_others_with_another_seed(texts: lis
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_too_little_text_gives_no_figure_but_a_reason(count: int) -> None:
     scores = quick.evaluate(Knows(bag), documents(count, sentences=12), seed=1)
-    for name in ("recall@1", "recall@5", "alignment", "uniformity", *(f"probe_{probe}" for probe in quick.PROBES)):
+    for name in ("recall@1", "recall@5", "alignment", "uniformity", *PROBES):
         assert scores[name] is None
     assert (
         quick.missing("recall@1", scores) == f"recall@1: held-out text gives {count} pairs of spans; 20 are needed"
@@ -261,3 +267,50 @@ def test_chance_by_hand() -> None:
     assert quick.chance("alignment", scores) is None
     assert quick.chance("dev_fr", scores) is None and quick.chance("dev_fr", {"dev_fr_unigram": 5.5}) == 5.5
     assert quick.chance("recall@1", {"n_pairs": 0}) is None
+
+
+def test_an_entry_is_computed_and_explained(texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = quick.Score(
+        "first", "first", of_pairs=lambda anchors, positives: 100 * float(anchors[0] @ positives[0])
+    )
+    before = quick.evaluate(Knows(lambda _: [3.0, 4.0]), texts, seed=3)
+    monkeypatch.setitem(quick.SCORES, "first", entry)
+    assert quick.evaluate(Knows(lambda _: [3.0, 4.0]), texts, seed=3) == before | {"first": pytest.approx(100)}
+    assert quick.chance("first", before) is None
+    few = quick.evaluate(Knows(bag), documents(1, sentences=12), seed=1)
+    assert quick.missing("first", few) == "first: held-out text gives 1 pairs of spans; 20 are needed"
+
+
+def test_of_a_held_out_loss_less_is_better_and_of_its_accuracy_more() -> None:
+    loss, share = quick.score_of("dev_mlm"), quick.score_of("dev_mlm_accuracy")
+    assert (loss.label, loss.higher_is_better, loss.percent, loss.decimals) == ("dev mlm", False, False, 3)
+    assert (share.label, share.higher_is_better, share.percent, share.decimals) == (
+        "dev mlm accuracy",
+        True,
+        True,
+        1,
+    )
+    assert loss.count == share.count == ""
+
+
+def test_every_score_has_a_name_of_its_own_and_a_definition() -> None:
+    scores = quick.SCORES.values()
+    assert [*quick.SCORES] == ["recall@1", "recall@5", *PROBES, "alignment", "uniformity"]
+    assert len({score.label for score in scores}) == len(scores)
+    for score in scores:
+        assert score.definition.endswith(".") and "{" not in score.definition
+        assert (score.of_pairs is None) != (score.examples is None)
+
+
+def test_every_score_is_shown_wherever_scores_are(tmp_path: Path) -> None:
+    runs_on_disk.write(tmp_path / "run")
+    row = runs.read(tmp_path / "run")
+    names = [score.label for score in quick.SCORES.values()]
+    table = tables.quick_table(row, title="", facts={})
+    assert all(any(name in str(cell) for cell in table.columns[0].cells) for name in names)
+    headers = [str(column.header) for column in run_tables.table([row]).columns]
+    assert all(f"{score.group}s, %" in headers or f"{score.key}, %" in headers for score in quick.PERCENTAGES)
+    grid = comparison.quick_grid([made_up.run(tmp_path, "declutr", "gru")])
+    assert grid is not None and [name for _, name in grid.columns] == names
+    [csv] = [path for path in training.draw(tmp_path / "run") if path.suffix == ".csv"]
+    assert all(score.label in csv.read_text() for score in quick.PERCENTAGES)

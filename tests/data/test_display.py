@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from data.display import csv_cell, duration, printable
+from data.display import csv_cell, duration, nearest_model, printable
 from data.errors import LONGEST, UserError
 
 
@@ -35,3 +35,17 @@ def test_an_error_is_fit_for_a_terminal() -> None:
 )  # fmt: skip
 def test_durations_have_one_unit(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("declutr_mini", "declutr-mini"),
+        ("DeCLUTR-mni", "declutr-mini"),
+        ("Bag-of-words", "bag_of_words"),
+        ("roberta-base", None),
+        ("", None),
+    ],
+)
+def test_the_model_that_may_have_been_meant(name: str, meant: str | None) -> None:
+    assert nearest_model(name, ["declutr-mini", "roberta-mini", "bag_of_words"]) == meant

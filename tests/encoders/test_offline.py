@@ -258,6 +258,13 @@ def test_a_run_takes_its_own_tokenizer_up_again(tmp_path: Path) -> None:
         tiny(tokenizer=tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("name", ["declutr_mini", "DeCLUTR-mini", "declutr-mni"])
+def test_a_misspelt_bundled_name_gets_the_right_one(name: str) -> None:
+    with pytest.raises(UserError) as refused:
+        encoders.load(name)
+    assert str(refused.value) == f"There is no encoder {name}. Did you mean declutr-mini?"
+
+
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"encoder\.path: there is no folder"):
         Transformer(path=str(tmp_path / "nothing"))

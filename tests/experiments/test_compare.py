@@ -6,19 +6,30 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from analysis.senteval.tasks import TASKS
 from data.errors import UnfitError, UserError
+from data.sentences import Sentences
+from data.sources.base import Document
+from data.store import prepare
+from data.token_format import TokenFormat
+from data.vocabulary import train_word_level
 from experiments import compose, experiment, side_by_side
-from experiments.comparison import command
+from experiments.comparison import command, examples
 from experiments.comparison.examples import describe
 from experiments.comparison.planning import equality, plan
 from experiments.comparison.settings import TOKENS, read
 from experiments.overrides import override
 from experiments.pool import BEGUN_HERE, Failure, Job
+from objectives.base import Corpus
+from objectives.nsp import NSP
+from objectives.sop import SOP
+from tests.data.samples import Listed
 
 LINES = {
     "objectivs=[a]": "objectivs: no such key. Did you mean objectives?",
@@ -265,3 +276,41 @@ def test_nothing_finished_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UserError, match=r"^None of the 1 runs is finished, so there is nothing to compare\.$"):
         command.compare(wanted, passed)
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("objective", [NSP(max_length=24, short=0.0), SOP(max_length=24, mlm_weight=0.0)])
+def test_segments_of_text_that_repeats_are_found_where_they_were_sampled(
+    objective: NSP | SOP, tmp_path: Path
+) -> None:
+    """Sentences of all documents are of three phrases only."""
+    rng = random.Random(0)
+    phrases = ["it returns none .", "see also the notes of this module .", "changed in version two ."]
+    documents = [Document("\n\n".join(rng.choices(phrases, k=30))) for _ in range(12)]
+    tokenizer = train_word_level(phrases, vocab_size=99, min_count=1, max_length=64)
+    source = Listed(documents, dev_fraction=0.4)
+    store = prepare(source, tokenizer, cache=tmp_path, sentences=Sentences(min_words=3, max_words=9))
+    [material] = objective.materials(Corpus(source, store, tokenizer, tmp_path)).values()
+    ends = (tokenizer.eos_token_id,)
+    special = frozenset(tokenizer.all_special_ids)
+    ids = tokenizer.pad_token_id, tokenizer.mask_token_id, len(tokenizer), 64, special
+    encoder: Any = SimpleNamespace(tokenizer=tokenizer, format=TokenFormat((), ends, *ids, middle=ends))
+    parts: Any = SimpleNamespace(store=store, objective=objective)
+    chosen = examples._chosen(material, parts, examples.Document(), of_corpus=True)
+    views = examples._views(objective, chosen, encoder)
+    assert len(views) == 2
+    document = store.documents[chosen.number]
+    place = int(store.lengths[(store.documents == document) & (np.arange(len(store)) < chosen.number)].sum())
+    for view in views:
+        [row] = view.rows
+        first, second = (part for part in row.parts if part.pieces[0].mark != "special")
+        marks = {piece.mark for piece in second.pieces}
+        assert first.span is not None
+        if isinstance(objective, SOP):
+            earlier, later = sorted([first, second], key=lambda part: part.span or ())
+            assert earlier.span is not None and later.span is not None
+            assert earlier.span[0] == place and earlier.span[1] == later.span[0]
+            assert view.numbers == {"follows": str(int(earlier is first))}
+        elif view.numbers == {"follows": "1"}:  # A ends and B begins at the place
+            assert second.span is not None and first.span[1] == place == second.span[0]
+        else:
+            assert first.span[1] == place and second.span is None and "other" in marks and "kept" not in marks

@@ -24,6 +24,20 @@ def test_a_curve_of_one_value_has_room() -> None:
     assert np.isfinite(panel["curves"][0][1]).all()
 
 
+@pytest.mark.parametrize(
+    ("change", "labels"),
+    [
+        (2e-4, ["0.69315", "0.6932", "0.69325", "0.6933", "0.69335"]),
+        (2e-3, ["0.6935", "0.694", "0.6945", "0.695"]),
+        (1e-8, ["0.693"]),
+    ],
+)
+def test_the_labels_of_a_flat_curve_differ(change: float, labels: list[str]) -> None:
+    loss = np.array([0.69315, 0.69315 + change])
+    panel = charts.panel([Curve("a", np.array([0.0, 100.0]), loss, "gru", "none")])
+    assert [label for _, label in panel["y_ticks"]] == labels
+
+
 @pytest.mark.parametrize(("value", "text"), [(2.5e6, "2.5M"), (400_000, "400k"), (0.5, "0.5"), (3e9, "3G")])
 def test_short_numbers(value: float, text: str) -> None:
     assert charts.short(value) == text

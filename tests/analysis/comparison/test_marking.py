@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -104,6 +105,36 @@ def test_segments_are_looked_up_apart() -> None:
     assert {piece.mark for piece in content[2].pieces} == {"other"}
 
 
+def test_of_a_phrase_that_repeats_the_place_is_that_of_its_numbers() -> None:
+    text = np.tile(TEXT[:4], 5)
+    rows = text[8:12], text[4:10]
+    numbers = marking.numbered(20)
+    block = tokens(*rows)._replace(numbered=tokens(numbers[8:12], numbers[4:10]).tokens)
+    view = marking.view(text, {"a": block}, {})
+    assert [part.span for row in view.rows for part in row.parts if part.span] == [(8, 12), (4, 10)]
+    [without] = marking.view(text, {"a": tokens(rows[0])}, {}).rows
+    assert without.parts[1].span == (0, 4)
+
+
+def test_of_equal_tokens_the_deleted_one_is_known_by_its_number() -> None:
+    text = np.array([TEXT[0], TEXT[1]] * 4)
+    kept = [0, 1, 4, 5, 6]
+    block = tokens(text[kept])._replace(numbered=tokens(marking.numbered(8)[kept]).tokens)
+    assert [place for place, (_, mark) in enumerate(pieces(block, text)) if mark == "deleted"] == [2, 3, 7]
+
+
+def test_numbers_of_another_text_are_from_another_text() -> None:
+    block = tokens(TEXT[:4])._replace(numbered=tokens(marking.numbered(4, first=-9)).tokens)
+    assert {mark for _, mark in pieces(block)} == {"other"}
+
+
+def test_numbers_that_contradict_the_tokens_are_not_used() -> None:
+    """An objective that looks at the tokens samples something else from their numbers."""
+    for wrong in (marking.numbered(4, first=2), marking.numbered(3)):
+        [row] = marking.view(TEXT, {"a": tokens(TEXT[5:9])._replace(numbered=tokens(wrong).tokens)}, {}).rows
+        assert row.parts[1].span == (5, 9)
+
+
 def test_a_text_as_it_is_and_equal_rows() -> None:
     @dataclass
     class Unit:
@@ -112,6 +143,37 @@ def test_a_text_as_it_is_and_equal_rows() -> None:
 
     view = marking.view(Unit(TEXT, (TEXT[2:4],)), {"one": tokens(TEXT), "two": tokens(TEXT)}, {})
     assert view.originals == {} and [row.same_as for row in view.rows] == ["", "one"]
+
+
+@given(st.lists(st.integers(3, 6), min_size=6, max_size=20), st.data())
+def test_in_text_that_repeats_only_what_was_done_is_marked(old: list[int], data: st.DataObject) -> None:
+    """Deleted, replaced and inserted tokens, without another mark; the last two are no tokens of the text."""
+    places = sorted(data.draw(st.sets(st.integers(0, len(old) - 1), min_size=1, max_size=3)))
+    text = np.array(old)
+    replaced = text.copy()
+    replaced[places] = 16
+    for changed, expected in (
+        (np.delete(text, places), "deleted"),
+        (replaced, "replaced"),
+        (np.insert(text, places, 16), "added"),
+    ):
+        marks = [mark for _, mark in pieces(tokens(changed), text) if mark != "kept"]
+        assert marks in ([expected] * len(places), [])  # none if the row happens to be a span of the text
+
+
+@given(st.lists(st.integers(3, 6), max_size=9), st.lists(st.integers(3, 6), max_size=9))
+def test_edits_are_the_fewest(old: list[int], new: list[int]) -> None:
+    @cache
+    def least(i: int, j: int) -> int:
+        if not i or not j:
+            return i + j
+        return min(least(i - 1, j) + 1, least(i, j - 1) + 1, least(i - 1, j - 1) + (old[i - 1] != new[j - 1]))
+
+    edits = marking._edits(np.array(old, dtype=int), np.array(new, dtype=int))
+    assert [i for i, _ in edits if i >= 0] == [*range(len(old))]
+    assert [j for _, j in edits if j >= 0] == [*range(len(new))]
+    changed = sum(i < 0 or j < 0 or old[i] != new[j] for i, j in edits)
+    assert changed == least(len(old), len(new))
 
 
 @given(
