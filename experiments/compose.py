@@ -1,41 +1,21 @@
-"""Composes configurations from overrides, checks them against all constructors at once, and makes commands."""
+"""Composes configurations from overrides, and checks them against all constructors at once."""
 
 from __future__ import annotations
 
 import functools
-import math
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import hydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
 from data.files import read_json, read_yaml
 from experiments import signatures
-from experiments.command_line import HELP, INFORMING, Ended, one_line_errors, split
-from experiments.overrides import (
-    CONFIGS,
-    choice_of,
-    compose,
-    first_line,
-    guess,
-    key_of,
-    ours,
-    sieve,
-    typed,
-    unreadable,
-)
-from experiments.settings import EvaluationSettings, Settings
-from experiments.sweeps import Failure, run_sweep, told_elsewhere
+from experiments.overrides import choice_of, compose, first_line, guess, key_of, ours, readable, sieve, typed
+from experiments.settings import Settings
 
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
 COMPONENTS = ("objective", "encoder", "corpus", "budget", "optimizer", "schedule")
@@ -44,115 +24,38 @@ SEVERAL = "encoders.concatenated.Concatenated"  # of objectives that train sever
 NEEDED = {*COMPONENTS, "names", "checkpoint", "accumulation", "gradient_norm", "seed"}
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 LIGHT, HEAVY = ("corpus", "schedule", "budget", "evaluation"), ("optimizer", "objective", "encoder")  # to import
-Schema = type[EvaluationSettings]
+Schema = type[Any]  # a dataclass with a method ``of`` that makes it from a configuration
 # What may differ when a run goes on; the cache is never that of its folder, which may come from a stranger.
 STEPS = "budget.steps"  # may differ, too, if the schedule is extendable
 RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "trackers")
 
 
-def command(
-    name: str = "run", schema: Schema | None = None, report: Callable[[list[Any]], None] | None = None
-) -> Callable[[Callable[[dict[str, Any]], Any]], Callable[[], None]]:
-    """Makes a Hydra command of a function, which gets the resolved configuration as a plain dictionary.
-
-    In a sweep, an error that the user can mend ends one job only: the others still run, and the status is 2 at the
-    end.
-
-    Args:
-        name: of its YAML in ``configs``.
-        schema: the dataclass of its keys, with a method ``of``; None: those of a training run.
-        report: ends a sweep; it gets what the jobs returned that did not fail, if there are several.
-    """
-
-    def decorate(task: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
-        returned: list[Any] = []  # by the jobs of a sweep
-
-        @functools.wraps(task)
-        def job(config: DictConfig) -> Any:
-            hydra_config = HydraConfig.get()
-            overrides = list(hydra_config.overrides.task)
-            try:
-                with one_line_errors():
-                    value = task(_checked(config, dict(hydra_config.runtime.choices), overrides, schema))
-            except Ended as end:
-                if end.code != UserError.status or hydra_config.mode != RunMode.MULTIRUN:
-                    raise
-                return Failure(os.getpid(), end.line)
-            returned.append(value)
-            return value
-
-        def main() -> None:
-            with one_line_errors():
-                flags, overrides = split(sys.argv[1:])
-                if HELP & {*flags}:
-                    print(_help(overrides, name))
-                    return
-                multirun = bool({"--multirun", "-m"} & {*flags}) or any(
-                    key_of(text) == "hydra.mode" and text.endswith("=MULTIRUN") for text in overrides
-                )
-                values: dict[str, Any] = {}
-                if multirun:
-                    check_all(_jobs(overrides), name, schema)
-                elif not {*flags} & INFORMING:
-                    config = _composed(overrides, name, schema)
-                    values = _checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=True)
-                    # The user's own YAML may say so, too.
-                    multirun = config.hydra.mode == RunMode.MULTIRUN and not {"--cfg", "-c"} & {*flags}
-            if multirun:
-                done = []
-                try:
-                    done = run_sweep(CONFIGS, name, job, overrides)
-                    returned[:] = [one.value for one in done if one.failure is None]  # of all processes
-                    for line in told_elsewhere(done):
-                        print(line, file=sys.stderr)
-                finally:  # if the sweep was interrupted, there are those before
-                    if report is not None and len(returned) > 1:
-                        report(returned)
-                if any(one.failure for one in done):
-                    sys.exit(2)
-                return
-
-            @functools.wraps(task)
-            def once(config: DictConfig) -> None:
-                with one_line_errors():
-                    task(values)
-
-            sys.argv[1:] = [*flags, *overrides]
-            hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(once)()
-
-        return main
-
-    return decorate
-
-
-def _help(overrides: list[str], name: str) -> str:
-    from experiments.help import described  # late: most commands do without
-
-    try:
-        return described(overrides, name)
-    except (HydraException, OmegaConfBaseException):
-        return described([], name)
-
-
 def check(
-    overrides: list[str], name: str = "run", schema: Schema | None = None, *, present: bool = False
+    overrides: list[str],
+    name: str = "run",
+    schema: Schema | None = None,
+    *,
+    present: bool = False,
+    between: bool = True,
 ) -> dict[str, Any]:
     """Returns the configuration that ``overrides`` make.
 
     Args:
         overrides: as on the command line.
-        name, schema: as ``command`` has them.
+        name, schema: as ``command`` in ``experiments.command`` has them.
         present: whether the models that it names must be on this machine; runs that are planned may name those of
             runs before them.
+        between: whether faults between keys of ``schema`` count.
 
     Raises:
         UserError: with one line for each fault.
     """
-    config = _composed(overrides, name, schema)
-    return _checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=present)
+    overrides = [*map(readable, overrides)]
+    config = composed(overrides, name, schema)
+    return checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=present, between=between)
 
 
-def _composed(overrides: list[str], name: str, schema: Schema | None) -> DictConfig:
+def composed(overrides: list[str], name: str, schema: Schema | None) -> DictConfig:
     try:
         return compose(overrides, name)
     except (HydraException, OmegaConfBaseException):
@@ -172,7 +75,7 @@ def _refused(overrides: list[str], name: str, schema: Schema | None) -> Iterator
     refused = {key_of(text) for text in bad}
     try:
         config = compose(good, name)
-        _checked(config, dict(config.hydra.runtime.choices), good, schema, faulty=True)
+        checked(config, dict(config.hydra.runtime.choices), good, schema, faulty=True)
     except UserError as error:
         yield from (line for line in str(error).split("\n") if line.removesuffix(" is not set.") not in refused)
 
@@ -189,7 +92,7 @@ def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | Non
         raise UserError(*found)
 
 
-def _checked(
+def checked(
     config: DictConfig,
     choices: Mapping[str, Any],
     overrides: list[str],
@@ -197,6 +100,7 @@ def _checked(
     *,
     faulty: bool = False,
     present: bool = False,
+    between: bool = True,
 ) -> dict[str, Any]:
     """Returns ``config`` resolved and checked against all constructors; to resume a run, what it was started with.
 
@@ -206,7 +110,7 @@ def _checked(
         overrides: that it is composed of.
         schema: as ``command`` has it.
         faulty: whether other faults have been found; see ``_faults``.
-        present: as ``check`` has it.
+        present, between: as ``check`` has them.
 
     Raises:
         UserError: with one line for each fault.
@@ -216,7 +120,10 @@ def _checked(
     except OmegaConfBaseException as error:
         raise UserError(first_line(error)) from None
     if schema is not None:
-        found = list(signatures.faults(schema, values)) or list(_trial(lambda: schema.of(values)))
+        values = signatures.listed(schema, values)
+        found = list(signatures.faults(schema, values))
+        if between and not found:
+            found += _trial(lambda: schema.of(values))
         if found := found or list(_absent(values) if present else ()):
             raise UserError(*found)
         return values
@@ -241,30 +148,6 @@ def _text(values: Mapping[str, Any], key: str) -> str:
     """The value of ``key`` if it is text, else ""; other types are named as faults later."""
     value = values.get(key)
     return value if isinstance(value, str) else ""
-
-
-def _jobs(overrides: list[str]) -> Iterator[list[str]]:
-    """Yields what to check of a sweep: each value of each swept key, beside the first values of the others."""
-    if bad := unreadable(overrides):
-        raise UserError(*bad.values())
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    swept = [
-        [f"{one.get_key_element()}={value}" for value in one.sweep_string_iterator()]
-        if one.is_sweep_override() and not isinstance(one.value(), str) and one.is_discrete_sweep()
-        else [text]
-        for one, text in zip(parsed, overrides, strict=True)
-    ]
-    jobs = math.prod(map(len, swept))
-    for one, text, values in zip(parsed, overrides, swept, strict=True):
-        shared = one.key_or_group == "run_dir" and one.value() is not None and "${" not in text
-        if shared and len(values) < jobs:
-            hint = "leave it out, or name the folders by a key, as in 'run_dir=runs/${seed}'"
-            raise UserError(f"{text}: the runs of a sweep cannot share a folder: {hint}.")
-    first = [values[0] for values in swept]
-    yield first
-    for place, values in enumerate(swept):
-        for value in values[1:]:
-            yield [*first[:place], value, *first[place + 1 :]]
 
 
 def _absent(config: Mapping[str, Any]) -> Iterator[str]:

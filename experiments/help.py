@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from experiments.overrides import compose, groups, ours, searched
+from experiments.overrides import compose, file_of, groups, ours, searched
 
 WIDTH = 110  # of lines at most
 COLUMN = 38  # where comments begin
@@ -24,7 +24,7 @@ def described(overrides: Sequence[str], name: str) -> str:
     config = compose([*overrides], name)
     places = searched(overrides)
     chosen: Mapping[str, str] = config.hydra.runtime.choices
-    main = _comments(places[0] / f"{name}.yaml")
+    main = _comments(file_of(name))
     parts = [main.pop("")]
     nodes: dict[str, Any] = yaml.safe_load(yaml.safe_dump(_plain(config), sort_keys=False))
     named = {group: options for group, options in groups(places).items() if name == "run"}

@@ -23,7 +23,17 @@ from experiments import signatures
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NO_TEXTS = ("null", "true", "false", "nan", "inf", "infinity")  # words that Hydra reads as something else
 NO_FORM = "not of the form key=value."
-NO_CHOICES = ("hydra",)  # folders of CONFIGS whose YAMLs are no choice of a run
+SWEEPS = ("run", "evaluate")  # commands that -m sweeps
+NO_CHOICES = ("hydra", "commands")  # folders of CONFIGS whose YAMLs are no choice of a run
+
+
+def file_of(name: str) -> Path:
+    """Returns the YAML of a command.
+
+    Those of commands that start runs have a folder of their own: keys that are called like a group of a run's
+    (budget) would be taken for a choice beside it.
+    """
+    return (CONFIGS if name in SWEEPS else CONFIGS / "commands") / f"{name}.yaml"
 
 
 def compose(overrides: list[str], name: str) -> DictConfig:
@@ -33,7 +43,7 @@ def compose(overrides: list[str], name: str) -> DictConfig:
         HydraException, OmegaConfBaseException: if Hydra refuses them.
         UserError: naming file and line, if a YAML of the user's own cannot be read.
     """
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+    with hydra.initialize_config_dir(str(file_of(name).parent), version_base="1.3"):
         try:
             return hydra.compose(name, overrides, return_hydra_config=True)
         except ValueError as error:  # of Hydra's own, where a group is null
@@ -94,6 +104,15 @@ def searched(overrides: Iterable[str]) -> list[Path]:
     return places
 
 
+def readable(text: str) -> str:
+    """Returns the override ``text``, quoted where YAML reads its list or mapping and Hydra's grammar does not."""
+    key, _, value = text.partition("=")
+    with suppress(yaml.YAMLError):
+        if value[:1] in ("[", "{") and unreadable([text]):
+            return override(key, yaml.safe_load(value))
+    return text
+
+
 def unreadable(overrides: Iterable[str]) -> dict[str, str]:
     """Returns a message for each override that is not of Hydra's grammar."""
     parser, found = OverridesParser.create(), {}
@@ -126,7 +145,7 @@ def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
             good.append(text)
         except (HydraException, OmegaConfBaseException) as error:
             keys = {*_dotted(OmegaConf.to_container(ours(compose(good, name))))}
-            found.append(_explain(text, error, known, keys, places))
+            found.append(_explain(text, error, known, keys, places, sweeps=name in SWEEPS))
     return good, found
 
 
@@ -148,7 +167,9 @@ def groups(places: Iterable[Path] = (CONFIGS,)) -> dict[str, list[str]]:
     return found
 
 
-def _explain(text: str, error: Exception, groups: set[str], keys: set[str], places: Sequence[Path]) -> str:
+def _explain(
+    text: str, error: Exception, groups: set[str], keys: set[str], places: Sequence[Path], *, sweeps: bool
+) -> str:
     """Returns one line on why Hydra refuses the override ``text``."""
     key, equals, value = text.lstrip("+~").partition("=")
     if not equals:
@@ -185,8 +206,11 @@ def _explain(text: str, error: Exception, groups: set[str], keys: set[str], plac
         plus = groups and signatures.nearest(key, {*known, "experiment"}) == "experiment"
         return f"{key}: no such key." + (" Did you mean +experiment?" if plus else guess(key, known))
     if "," in value and "Ambiguous value" in str(error):
-        text_hint = f"; one text {_cured(text)}" if re.search(r"[^\d.,e+-]", value) else "."
-        return f"{text}: a list has brackets, {key}=[{value}]; several values to run one by one need -m{text_hint}"
+        hints = [f"a list has brackets, {key}=[{value}]"]
+        hints += ["several values to run one by one need -m"] * sweeps
+        if re.search(r"[^\d.,e+-]", value):
+            hints.append(f"one text {_cured(text)}")
+        return f"{text}: {'; '.join(hints)}."
     return f"{text}: {first_line(error)}"
 
 

@@ -132,7 +132,7 @@ class EvaluationSettings:
     encoder: WordVectorSettings = field(default_factory=WordVectorSettings)
     data: str | None = None
     probing: str | None = None
-    tasks: list[str] | str | None = None
+    tasks: list[str] | None = None
     protocol: str = "default"
     hidden: Annotated[int, Field(ge=0, le=WIDEST)] | None = None
     dropout: Below1 | None = None
@@ -159,7 +159,7 @@ class EvaluationSettings:
         if self.embed is not None and not str(self.out).endswith(".npy"):
             raise ValueError("embed needs out=<file>.npy, where the vectors go.")
         self._check_paths()
-        find([self.tasks] if isinstance(self.tasks, str) else self.tasks)
+        find(self.tasks)
         if self.model == "bag_of_words" and self.encoder.vectors is None:
             raise ValueError("model=bag_of_words needs encoder.vectors=<file of word vectors>.")
         if self.encoder.weighting != "none" and self.encoder.counts is None:

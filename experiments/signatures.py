@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from inspect import isabstract
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from data.errors import UserError
 from data.schema import fault
@@ -96,6 +97,28 @@ def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = ""
     for key, parameter in parameters.items():
         if parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY and key not in values:
             yield f"{prefix}{key} is not set."
+
+
+def listed(schema: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns ``values`` with a list of one for each single value of a key of ``schema`` that takes lists only."""
+    hints = get_type_hints(schema)
+    return {
+        key: [value] if isinstance(value, (str, int, float)) and _takes_lists(hints.get(key)) else value
+        for key, value in values.items()
+    }
+
+
+def _takes_lists(hint: Any) -> bool:
+    return bool(kinds(hint)) and kinds(hint) <= {list, tuple, Sequence}
+
+
+def kinds(hint: Any) -> set[Any]:
+    """Returns the types, without their parameters, that a value of type ``hint`` may have besides None."""
+    if get_origin(hint) is Annotated:
+        return kinds(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return set().union(*map(kinds, get_args(hint)))
+    return {get_origin(hint) or hint} - {None, NoneType}
 
 
 def _empty(value: Any) -> bool:

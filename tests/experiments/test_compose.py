@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from data.errors import UserError
 from data.files import write_json
 from encoders import BUNDLED
-from experiments import command_line, compose, overrides
+from experiments import command, command_line, compose, overrides
 from experiments.help import described
 from experiments.overrides import override
 
@@ -180,33 +180,6 @@ def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
         compose.check([gru])
 
 
-def test_a_sweep_is_checked_value_by_value() -> None:
-    jobs = list(compose._jobs(["seed=1,2", "objective=declutr,mlm_only", "encoder.shape={a: 1}"]))
-    assert jobs == [
-        ["seed=1", "objective=declutr", "encoder.shape={a: 1}"],
-        ["seed=2", "objective=declutr", "encoder.shape={a: 1}"],
-        ["seed=1", "objective=mlm_only", "encoder.shape={a: 1}"],
-    ]
-
-
-def test_a_sweep_has_a_folder_for_each_run() -> None:
-    for given in (["run_dir=x", "seed=1,2"], ["++run_dir=x", "seed=1,2"], ["run_dir=x,y", "seed=1,2"]):
-        with pytest.raises(UserError, match=r": the runs of a sweep cannot share a folder: leave it out, or name"):
-            list(compose._jobs(given))
-    for given in (["run_dir=x", "seed=1"], ["run_dir=x/${seed}", "seed=1,2"], ["run_dir=null", "seed=1,2"]):
-        assert [*compose._jobs(given)]
-
-
-def test_a_sweep_tells_each_fault_once() -> None:
-    with pytest.raises(UserError) as error:
-        compose.check_all(compose._jobs(["seed=1,-2", "objective.temperature=0,0.1,-1"]))
-    assert str(error.value).split("\n") == [
-        "objective.temperature must be a positive number. Got 0 instead.",
-        "seed must be at least 0. Got -2 instead.",
-        "objective.temperature must be a positive number. Got -1 instead.",
-    ]
-
-
 @pytest.mark.parametrize("text", ["a: [1", "", "- seed", "seed: 1"])
 def test_a_broken_run_cannot_go_on(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(text)
@@ -247,22 +220,6 @@ def test_configs_of_the_user(tmp_path: Path) -> None:
         compose.check([*(text for text in given if "experiment" not in text), "+experiment=mien"])
 
 
-@pytest.mark.parametrize(
-    "given", ["+experiment=both --config-dir conf", "++hydra.mode=MULTIRUN seed=7,8", "-m seed=7,8"]
-)
-def test_the_composed_mode_decides_whether_to_sweep(
-    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {seed: '7,8'}}}\n"
-    (tmp_path / "conf" / "experiment").mkdir(parents=True)
-    (tmp_path / "conf" / "experiment" / "both.yaml").write_text(own)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["run.py", *given.split()])
-    seeds: list[int] = []
-    compose.command(report=seeds.extend)(lambda config: config["seed"])()
-    assert seeds == [7, 8]
-
-
 @pytest.mark.parametrize("path", ["it's.txt", "a (1).txt", "[a b", "{a", "a;b", "a#b", "é.txt", "a=b"])
 def test_a_path_is_cured_in_a_sweep_too(path: str) -> None:
     with pytest.raises(
@@ -270,7 +227,7 @@ def test_a_path_is_cured_in_a_sweep_too(path: str) -> None:
     ) as one:
         compose.check(["corpus=text", f"corpus.path={path}"])
     with pytest.raises(UserError) as several:
-        list(compose._jobs(["corpus=text", f"corpus.path={path}", "seed=1,2"]))
+        list(command.jobs_of(["corpus=text", f"corpus.path={path}", "seed=1,2"]))
     assert str(one.value) == str(several.value)
 
 
@@ -300,9 +257,9 @@ def test_a_mistake_is_answered_without_heavy_imports(arguments: list[str], tmp_p
         "import sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
         f"sys.argv = ['run.py', *{arguments!r}]\n"
-        "from experiments import compose\n"
+        "from experiments.command import command\n"
         "try:\n"
-        "    compose.command()(print)()\n"
+        "    command()(print)()\n"
         "except SystemExit as end:\n"
         "    assert end.code == 2\n"
         "assert not {'torch', 'transformers'} & {*sys.modules}"
