@@ -70,7 +70,9 @@ def command(
             overrides = list(hydra_config.overrides.task)
             try:
                 with one_line_errors():
-                    value = task(checked(config, dict(hydra_config.runtime.choices), overrides, schema))
+                    value = task(
+                        checked(config, dict(hydra_config.runtime.choices), overrides, schema, present=True)
+                    )
             except Ended as end:
                 if end.code != UserError.status or hydra_config.mode != RunMode.MULTIRUN:
                     raise

@@ -15,7 +15,7 @@ from data.errors import UserError
 from data.files import read_json, read_yaml
 from experiments import signatures
 from experiments.overrides import choice_of, compose, first_line, guess, key_of, ours, readable, sieve, typed
-from experiments.settings import Settings
+from experiments.settings import Settings, no_model
 
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
 COMPONENTS = ("objective", "encoder", "corpus", "budget", "optimizer", "schedule")
@@ -136,7 +136,8 @@ def checked(
         if path := _text(own, "path") or _text(own, "name"):  # another model: what is trained gives the name
             values["names"]["encoder"] = Path(path).name
         if folder := _text(values, "warm_start"):
-            values["names"]["encoder"] = _started_from(Path(folder), own, values["names"]["encoder"])
+            given = choices.get("encoder") if "encoder" in map(key_of, overrides) else None
+            values["names"]["encoder"] = _started_from(Path(folder), own, values["names"]["encoder"], given)
         absent += _absent(values) if present else ()
     found = [*absent, *_faults(values, overrides, faulty=faulty, absent=absent)]
     if found:
@@ -167,9 +168,8 @@ def _absent(config: Mapping[str, Any]) -> Iterator[str]:
     for key in ("data", "probing"):
         if (folder := _text(evaluation, key)) and not Path(folder).is_dir():
             yield f"evaluation.{key}={folder}: there is no such folder."
-    # What is no path may be a model of the hub, as "organisation/name".
-    if model and not Path(model).expanduser().exists() and (model[0] in "/.~" or model.count("/") > 1):
-        yield f"There is no encoder's folder {model}."
+    if model and (line := no_model(model)):
+        yield line
 
 
 def _faults(
@@ -268,23 +268,35 @@ def _resumed(folder: Path, values: Mapping[str, Any], overrides: list[str]) -> d
     return {"processes": 1} | stored | kept | {"run_dir": str(folder)}
 
 
-def _started_from(folder: Path, encoder: Mapping[str, Any], name: str) -> str:
-    """The name of the encoder that a run with ``warm_start`` trains: that in ``folder``, or ``name`` if unknown.
+def _started_from(folder: Path, encoder: Mapping[str, Any], name: str, given: str | None) -> str:
+    """Returns the name of the encoder that a run with ``warm_start`` trains: that in ``folder``, if it is known.
+
+    Args:
+        folder: of the run to start from.
+        encoder: the configuration's.
+        name: of what the configuration alone would train.
+        given: the choice, if the user made it: encoder=<given>.
 
     Raises:
-        UserError: if what is there is of another class than ``encoder``.
+        UserError: if what is there is of another class than ``encoder``, or another one than is given by name.
     """
     from analysis import runs  # late, as above
 
     there = runs.read(folder).get("encoder")
     try:
-        kind = str(read_json(folder / "encoder" / "encoder.json")["class"])
-    except (OSError, ValueError, KeyError, TypeError):
+        marker = read_json(folder / "encoder" / "encoder.json")
+        joined = [f"{folder}/encoder/{one}/encoder.json" for one in marker.get("members", ())]
+        kinds = {str(read_json(Path(one))["class"]) for one in joined} or {str(marker["class"])}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         there = None
     if there is None:
-        return name  # what is missing is told where it is opened
-    if kind not in (encoder.get("_target_"), SEVERAL):
-        raise UserError(f"warm_start={folder} holds {there}: add encoder={choice_of(kind, there)}.")
+        return name  # what is missing is reported where it is opened
+    holds = f"{len(joined)} encoders side by side, each {there}" if joined else there
+    if encoder.get("_target_") not in kinds | ({SEVERAL} if joined else set()):
+        choice = choice_of(kinds.pop(), there) if len(kinds) == 1 else "concatenated"
+        raise UserError(f"warm_start={folder} holds {holds}: add encoder={choice}.")
+    if given and encoder.get("name") and there not in (name, given):
+        raise UserError(f"warm_start={folder} holds {holds}, and not {name}: leave out encoder={given}.")
     return str(there)
 
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import yaml
 
-from experiments.overrides import compose, file_of, groups, ours, searched
+from experiments.overrides import ADDED, compose, file_of, groups, ours, searched
 
 WIDTH = 110  # of lines at most
 COLUMN = 38  # where comments begin
-ADDED = ("experiment", "clipping")  # groups of which a run has none by default
 COMMON = ("objective", "encoder", "corpus", "budget", "evaluation", "experiment")  # groups, commonest first
 
 

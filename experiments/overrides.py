@@ -24,6 +24,7 @@ CONFIGS = Path(__file__).resolve().parent / "configs"
 NO_TEXTS = ("null", "true", "false", "nan", "inf", "infinity")  # words that Hydra reads as something else
 NO_FORM = "not of the form key=value."
 SWEEPS = ("run", "evaluate")  # commands that -m sweeps
+ADDED = {"experiment", "clipping"}  # groups of which a run has none by default
 NO_CHOICES = ("hydra", "commands")  # folders of CONFIGS whose YAMLs are no choice of a run
 
 
@@ -121,7 +122,10 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
             parser.parse_override(text)
         except HydraException:
             key, equals, value = text.partition("=")
-            if value.startswith("~"):  # between quotes the shell would not replace it
+            if "," in value and re.fullmatch(r"[\w.,/+-]*", value):
+                kept = ",".join(filter(None, value.split(",")))
+                found[text] = f"{text}: a value beside a comma is missing: write {key}={kept}."
+            elif value.startswith("~"):  # between quotes the shell would not replace it
                 found[text] = f"{text}: write the folder out: {typed(key, Path(value).expanduser())}"
             else:
                 found[text] = f"{text}: " + (f"such text {_cured(text)}" if equals else NO_FORM)
@@ -174,6 +178,8 @@ def _explain(
     key, equals, value = text.lstrip("+~").partition("=")
     if not equals:
         return f"{text}: {NO_FORM}"
+    if key == "experiment" and (own := _faults_of_own(value, groups, places)):
+        return own
     if key == "experiment" and {*value.split(",")} <= {*options(key, places)}:
         if not text.startswith("+"):
             return f"{text}: an experiment is added; write +{text}."
@@ -214,6 +220,25 @@ def _explain(
     return f"{text}: {first_line(error)}"
 
 
+def _faults_of_own(name: str, groups: set[str], places: Sequence[Path]) -> str:
+    """Returns a line on what keeps a user's own experiment from changing the choices of a run; "" for nothing."""
+    path = next((file for place in places[1:] if (file := place / "experiment" / f"{name}.yaml").is_file()), None)
+    if path is None:
+        return ""
+    text = path.read_text(encoding="utf-8")
+    content = yaml.safe_load(text)
+    if not re.match(r"#\s*@package _global_", text):
+        return f"{path}: its first line must be '# @package _global_', as it sets keys of the whole run."
+    entries = content.get("defaults") if isinstance(content, Mapping) else None
+    for key, choice in (pair for one in entries or () if isinstance(one, Mapping) for pair in one.items()):
+        group = str(key).removeprefix("override ").strip().lstrip("/")
+        if group in groups - ADDED and str(key) != f"override /{group}":
+            return f"{path}: a run has its {group} already: write '- override /{group}: {choice}' in its defaults."
+        if group in groups and choice not in (names := options(group, places)):
+            return f"{path}: no such {group}: {choice}.{guess(str(choice), names)}"
+    return ""
+
+
 def options(group: str, places: Iterable[Path] = (CONFIGS,)) -> list[str]:
     """Returns the names in a folder of YAMLs, "declutr/small" of those in a folder inside."""
     found = [
@@ -229,7 +254,7 @@ def choice_of(encoder: str, name: str) -> str:
     classes = {}
     for option in options("encoder"):
         own = yaml.safe_load((CONFIGS / "encoder" / f"{option}.yaml").read_text(encoding="utf-8"))
-        if name in (option, own.get("name")):
+        if name in (option, own.get("name")) and own.get("_target_", encoder) == encoder:
             return option
         classes[own.get("_target_")] = option
     return str(classes.get(encoder, "<its kind>"))

@@ -15,10 +15,12 @@ from data.display import WITHOUT_POOLING
 from data.ranges import THREADS, WIDEST, Below1, Count, Positive, Seed, Size, SizeOrZero, Threads
 from data.schema import require
 from data.sentences import Sentences
+from experiments.overrides import typed
 
 FOLDS = 1000  # of cross-validation: each trains a classifier
 # Processes that prepare batches for each one that trains on a GPU; on a CPU they would take its cores.
 GPU_WORKERS = 4
+MODEL_FILES = ("encoder", "encoder.json", "config.json", "modules.json")  # a model's folder has one of them
 LOG_EVERY, GPU_LOG_EVERY = 10, 50  # steps; each write waits for the device
 BUNDLED = Path(__file__).resolve().parents[1] / "encoders" / "checkpoints"  # offline.CHECKPOINTS, without torch
 
@@ -109,6 +111,21 @@ def _meant(model: str) -> str | None:
     spelled = {name.lower().replace("-", "_"): name for name in names}
     near = get_close_matches(model.lower().replace("-", "_"), spelled, 1, 0.8)
     return spelled[near[0]] if near else None
+
+
+def no_model(model: str) -> str:
+    """Returns why ``model`` cannot be opened, in a line, as far as names of files show it; "" if it may be."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        if any((folder / name).exists() for name in MODEL_FILES):
+            return ""
+        if (folder / "config.yaml").is_file():
+            return f"model={model}: the run is not finished; {typed('resume', model)} goes on with it."
+        return f"model={model} is no model's folder: it has none of {', '.join(MODEL_FILES)}."
+    # What is no path may be a model of the hub, as "organisation/name".
+    if not folder.exists() and (model[0] in "/.~" or model.count("/") > 1):
+        return f"There is no encoder's folder {model}."
+    return ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -192,7 +192,7 @@ def test_a_page_of_real_runs(
     assert command.compare(wanted, passed) == 0  # impossible pairs are no failures
     page = (folder / "out" / "page.html").read_text(encoding="utf-8")
     said = capsys.readouterr().out
-    assert said.count("impossible") == 2 and "mask" in said and "the order of words" in said
+    assert said.count("impossible") == 2 and "mask" in said and "in the order of words" in said
     assert page.count("not possible") == 2 and page.count('class="map"') == 2
     assert "Not shown" not in page and "Maps and neighbours:" not in page
     assert "<b>anchor 1</b>" in page and "moved here" in page and "masked, to be predicted" in page
