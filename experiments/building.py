@@ -21,7 +21,7 @@ from data.sources.base import Part, Source
 from data.store import TokenStore, prepare
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
-from experiments import checkpoint, signatures
+from experiments import checkpoint, compose
 from experiments.optimizer import Start, start_of
 from experiments.overrides import typed
 from experiments.progress import Display
@@ -102,8 +102,8 @@ def build(
         UserError: for what the user can mend.
     """
     cache = ROOT / settings.cache
-    source: Source = signatures.build(config["corpus"], "corpus")
-    objective: Objective = signatures.build(config["objective"], "objective")
+    source: Source = compose.build(config["corpus"], "corpus")
+    objective: Objective = compose.build(config["objective"], "objective")
     require_division((task.batch_size for task in objective.tasks.values()), accelerator.num_processes)
     display.say("Preparing corpus and encoder ...", style="dim")
     torch.manual_seed(settings.seed)
@@ -185,7 +185,7 @@ def _encoder(
         start = {"path": _warm(settings.warm_start), "weights": "auto", **usual}
     if needs.encoders > 1 and start:
         return _concatenated(start["path"], needs.encoders)
-    kind = signatures.locate(config["encoder"]["_target_"], "encoder")
+    kind = compose.locate(config["encoder"]["_target_"], "encoder")
     if start and kind is not Concatenated and (Path(start["path"]) / "encoder_1").is_dir():
         raise UserError(
             f"warm_start={settings.warm_start} holds several encoders side by side, and this objective trains "
@@ -196,7 +196,7 @@ def _encoder(
         raise UnfitError(NO_ORDER.format(config["names"]["encoder"]))  # before what would not help is advised
     try:
         built: list[Encoder] = [
-            signatures.build(
+            compose.build(
                 config["encoder"] | start,
                 "encoder",
                 texts=lambda: chain(source.texts() if reads_corpus else (), objective.texts()),

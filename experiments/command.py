@@ -23,9 +23,8 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
-from experiments import signatures
 from experiments.command_line import HELP, INFORMING, Ended, one_line_errors, split
-from experiments.compose import COMPONENTS, Schema, check, check_all, checked, composed
+from experiments.compose import COMPONENTS, Schema, check, check_all, checked, composed, kinds
 from experiments.overrides import CONFIGS, NO_FORM, compose, guess, key_of, override, readable, unreadable
 from experiments.settings import Settings
 
@@ -168,7 +167,7 @@ def settings_and_overrides(
         UserError: with one line for each fault.
     """
     hints = get_type_hints(schema, include_extras=True)
-    mappings = [key for key, hint in hints.items() if Mapping in signatures.kinds(hint)]
+    mappings = [key for key, hint in hints.items() if Mapping in kinds(hint)]
     own, passed, found = list[str](), list[str](), list[str]()
     for text in map(readable, given):
         key, value = key_of(text), text.partition("=")[2]
@@ -177,7 +176,7 @@ def settings_and_overrides(
             found.append(f"{text}: {NO_FORM}")
         elif key in hints or first in mappings:
             bad = unreadable([text])
-            if bad and signatures.kinds(hints.get(key)) == {str} and value[0] not in "'\"~":
+            if bad and kinds(hints.get(key)) == {str} and value[0] not in "'\"~":
                 own.append(override(key, value))  # a path, as the shell passes it
             else:
                 found += bad.values()

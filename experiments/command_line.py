@@ -16,9 +16,8 @@ from pathlib import Path
 
 from data.display import printable
 from data.errors import UserError
-from experiments import signatures
 from experiments.interrupts import terminations
-from experiments.overrides import key_of, override
+from experiments.overrides import guess, key_of, override
 from experiments.pool import BEGUN_HERE
 
 # Hydra's flags that commands take; --config-dir becomes hydra.searchpath=.
@@ -85,8 +84,7 @@ def split(
             elif key in switches:
                 found.append(f"{flag}: write {key}=true.")
             else:
-                near = signatures.nearest(flag, flags_taken) if flag.startswith("--") else None
-                found.append(f"{flag}: no such flag." + (f" Did you mean {near}?" if near else ""))
+                found.append(f"{flag}: no such flag.{guess(flag, flags_taken) if flag.startswith('--') else ''}")
     if {"--cfg", "-c"} & {*flags} and {"--multirun", "-m"} & {*flags}:
         found.append("--cfg shows one configuration: leave out -m.")
     if found:

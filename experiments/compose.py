@@ -1,11 +1,16 @@
-"""Composes configurations from overrides, and checks them against all constructors at once."""
+"""Composes a configuration, checks it against the constructors that it names, and builds what they make."""
 
 from __future__ import annotations
 
-import functools
+import importlib
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import partial
+from inspect import isabstract
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -13,17 +18,33 @@ from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
 from data.files import read_json, read_yaml
-from experiments import signatures
+from data.schema import fault
 from experiments.overrides import choice_of, compose, first_line, guess, key_of, ours, readable, sieve, typed
-from experiments.settings import Settings, no_model
+from experiments.settings import Settings, no_model, require_path
 
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
-COMPONENTS = ("objective", "encoder", "corpus", "budget", "optimizer", "schedule")
+# Each component of a configuration names a subclass of its base class: from the base's module, or from any in its
+# package where that module is called base.
+BASES = {
+    "objective": "objectives.base.Objective",
+    "encoder": "encoders.base.Encoder",
+    "corpus": "data.sources.base.Source",
+    "budget": "experiments.budget.Budget",
+    "optimizer": "experiments.optimizer.Optimizer",
+    "schedule": "experiments.schedules.Schedule",
+}
+EVALUATIONS = ("analysis.quick.evaluate", "analysis.senteval.along.SentEval")
+RENAMED = {"analysis.quick.judge": "analysis.quick.evaluate"}  # names in run folders of version 0.1
+COMPONENTS = tuple(BASES)
 SEVERAL = "encoders.concatenated.Concatenated"  # of objectives that train several encoders, of any class
 # The keys of a configuration that have no default where a run reads them.
 NEEDED = {*COMPONENTS, "names", "checkpoint", "accumulation", "gradient_norm", "seed"}
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 LIGHT, HEAVY = ("corpus", "schedule", "budget", "evaluation"), ("optimizer", "objective", "encoder")  # to import
+PATHS = {"warm_start": "folder", "encoder.path": "folder", "encoder.vectors": "file", "encoder.counts": "file"}
+PATHS |= {"evaluation.data": "folder", "evaluation.probing": "folder"}
+LISTS = {list, tuple, Sequence}
+MISSING = "???"  # OmegaConf's sign for a value that the user must give
 Schema = type[Any]  # a dataclass with a method ``of`` that makes it from a configuration
 # What may differ when a run goes on; the cache is never that of its folder, which may come from a stranger.
 STEPS = "budget.steps"  # may differ, too, if the schedule is extendable
@@ -120,8 +141,8 @@ def checked(
     except OmegaConfBaseException as error:
         raise UserError(first_line(error)) from None
     if schema is not None:
-        values = signatures.listed(schema, values)
-        found = list(signatures.faults(schema, values))
+        values = listed(schema, values)
+        found = list(faults(schema, values))
         if between and not found:
             found += _trial(lambda: schema.of(values))
         if found := found or list(_absent(values) if present else ()):
@@ -145,30 +166,20 @@ def checked(
     return values
 
 
-def _text(values: Mapping[str, Any], key: str) -> str:
-    """The value of ``key`` if it is text, else ""; other types are named as faults later."""
-    value = values.get(key)
+def _text(values: Any, key: str) -> str:
+    """Returns the value of ``key`` if it is text, else ""; other types are reported later."""
+    value = values.get(key) if isinstance(values, Mapping) else None
     return value if isinstance(value, str) else ""
 
 
 def _absent(config: Mapping[str, Any]) -> Iterator[str]:
     """Yields a line for each folder or file of models and SentEval that is not there, before heavy imports."""
-    own, evaluation = (
-        {} if not isinstance(config.get(k), Mapping) else config[k] for k in ("encoder", "evaluation")
-    )
-    warm = _text(config, "warm_start")
-    model, path = _text(config, "model"), _text(own, "path")
-    if warm and not Path(warm).is_dir():
-        yield f"warm_start={warm}: there is no such folder."
-    if path and not warm and not Path(path).expanduser().is_dir():
-        yield f"encoder.path: there is no folder {path}."
-    for key in ("vectors", "counts"):
-        if (file := _text(own, key)) and not warm and not Path(file).expanduser().is_file():
-            yield f"encoder.{key}: there is no file {file}."
-    for key in ("data", "probing"):
-        if (folder := _text(evaluation, key)) and not Path(folder).is_dir():
-            yield f"evaluation.{key}={folder}: there is no such folder."
-    if model and (line := no_model(model)):
+    for name, kind in PATHS.items():
+        group, _, key = name.rpartition(".")
+        value = _text(config.get(group) if group else config, key)
+        if value and not (group == "encoder" and _text(config, "warm_start")):  # which takes its place
+            yield from _trial(partial(require_path, name, value, kind))
+    if (model := _text(config, "model")) and (line := no_model(model)):
         yield line
 
 
@@ -183,7 +194,7 @@ def _faults(
     known = {*Settings.__dataclass_fields__, *COMPONENTS, "evaluation", "names"}
     found = {"": [f"{key}: no such key.{guess(key, known)}" for key in config.keys() - known]}
     settings = {key: config[key] for key in Settings.__dataclass_fields__ if key in config}
-    found[""] += list(signatures.faults(Settings, settings)) or list(_trial(lambda: Settings.of(config)))
+    found[""] += list(faults(Settings, settings)) or list(_trial(lambda: Settings.of(config)))
     given = {group for group, dot, _ in (key_of(text).partition(".") for text in overrides) if dot}
     if "budget" in given:
         given.add("objective")  # whose sizes come from it
@@ -201,28 +212,22 @@ def _component(config: dict[str, Any], name: str) -> Iterator[str]:
     """Yields the faults of one component."""
     node = config.get(name)
     if not node:
-        if name != "evaluation":
-            yield f"{name} is not set."
-        return
-    if not isinstance(node, Mapping):
+        yield from [] if name == "evaluation" else [f"{name} is not set."]
+    elif not isinstance(node, Mapping):
         yield f"{name} must be a mapping, as {{key: value}}. Got {node!r} instead."
-        return
-    try:
-        target = signatures.locate(node.get("_target_"), name)
-    except UserError as error:
-        yield f"{name}: {error}"
-        return
-    found = list(signatures.faults(target, signatures.arguments(node), name))
-    yield from found
-    if not found and name not in LATE:
-        checkpoint = config.get("checkpoint") if name == "objective" else None
-        metric = checkpoint.get("metric") if isinstance(checkpoint, Mapping) else None
-        yield from _trial(functools.partial(_build, node, name, metric))
+    else:
+        try:
+            found = [*faults(locate(node.get("_target_"), name), arguments(node), name)]
+        except UserError as error:
+            found = [f"{name}: {error}"]
+        yield from found
+        if not found and name not in LATE:
+            metric = _text(config.get("checkpoint"), "metric") if name == "objective" else ""
+            yield from _trial(lambda: _require_metric(metric, build(node, name)))
 
 
-def _build(node: Mapping[str, Any], name: str, metric: str | None) -> None:
-    built = signatures.build(node, name)
-    measured = [f"dev_{part}" for part in built.part_names] if metric else []
+def _require_metric(metric: str, objective: Any) -> None:
+    measured = [f"dev_{part}" for part in objective.part_names] if metric else []
     if metric and metric not in measured:
         raise ValueError(f"checkpoint.metric={metric}: this run measures {', '.join(measured)}.")
 
@@ -257,7 +262,7 @@ def _resumed(folder: Path, values: Mapping[str, Any], overrides: list[str]) -> d
     if STEPS in given:
         if not all(isinstance(stored[key], dict) for key in ("schedule", "budget")):
             raise broken
-        if not signatures.locate(stored["schedule"].get("_target_"), "schedule").extendable:
+        if not locate(stored["schedule"].get("_target_"), "schedule").extendable:
             raise UserError(
                 f"{STEPS}: the learning rate of this run depends on its length. Only runs with schedule=wsd or "
                 "schedule=constant can be resumed with another one."
@@ -309,3 +314,102 @@ def _only_beside_resume(folder: Path, overrides: list[str]) -> set[str]:
             f"{', '.join(RESUME_KEYS[1:])} may be given. {typed('warm_start', folder)} begins a changed one."
         )
     return given
+
+
+def locate(target: Any, component: str | None = None) -> Any:
+    """Returns the class or function that a ``_target_`` names, e.g. ``objectives.declutr.Declutr``.
+
+    Run folders are passed on, and their config.yaml names what is called: only what can be the ``component`` of a
+    configuration (None: any of them) is returned, and no module is imported that cannot hold it.
+
+    Raises:
+        UserError: if there is no such class or function.
+    """
+    target = RENAMED.get(str(target), str(target))
+    module, _, name = target.rpartition(".")
+    why = "that is none of its components"
+    if component:
+        why = f"{component} takes {BASES.get(component, ' or '.join(EVALUATIONS))}"
+    try:
+        if component in (None, "evaluation") and target in EVALUATIONS:
+            return getattr(importlib.import_module(module), name)
+        for base in BASES.values() if component is None else filter(None, [BASES.get(component)]):
+            home, _, base_name = base.rpartition(".")
+            inside = f"{module}.".startswith(f"{home.removesuffix('.base')}.")
+            if inside and all(map(str.isidentifier, module.split("."))):
+                found = getattr(importlib.import_module(module), name)
+                if issubclass(found, getattr(importlib.import_module(home), base_name)) and not isabstract(found):
+                    return found
+    except (ImportError, AttributeError, TypeError) as error:
+        why = str(error)
+    raise UserError(f"_target_ must name a class or function of the suite. Got {target!r} instead ({why}).")
+
+
+def build(node: Mapping[str, Any], component: str | None = None, **extra: Any) -> Any:
+    """Returns the function that ``node["_target_"]`` names, or its class called with the other keys."""
+    target = locate(node["_target_"], component)
+    return target(**arguments(node) | extra) if inspect.isclass(target) else target
+
+
+def arguments(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of ``node`` that its ``_target_`` takes; version 0.1 wrote ``_partial_``."""
+    return {key: value for key, value in node.items() if key not in ("_target_", "_partial_")}
+
+
+def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Yields a line for each key that is missing or unknown to ``target``, and each wrong or empty value."""
+    # A function is built as it is: it gets its arguments later.
+    parameters = inspect.signature(target).parameters if inspect.isclass(target) else {}
+    hints = get_type_hints(target.__init__, include_extras=True) if inspect.isclass(target) else {}
+    prefix = f"{path}." if path else ""
+    for key, value in values.items():
+        name = prefix + key
+        if key not in parameters:
+            yield f"{name}: no such key.{guess(name, [prefix + known for known in parameters])}"
+        elif value == MISSING:
+            yield f"{name} is not set."
+        elif _empty(value) and value != parameters[key].default:
+            yield f"{name} must not be empty."
+        elif isinstance(value, Mapping) and (inner := _schema(hints.get(key))):
+            yield from faults(inner, value, name)
+        elif key in hints and (message := fault(hints[key], value)):
+            yield f"{name} {message}"
+    for key, parameter in parameters.items():
+        if parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY and key not in values:
+            yield f"{prefix}{key} is not set."
+
+
+def listed(schema: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns ``values`` with a list of one for each single value of a key of ``schema`` that takes lists only."""
+    hints = get_type_hints(schema)
+    return {
+        key: [value] if isinstance(value, (str, int, float)) and kinds(hints.get(key)) <= LISTS else value
+        for key, value in values.items()
+    }
+
+
+def kinds(hint: Any) -> set[Any]:
+    """Returns the types, without their parameters, that a value of type ``hint`` may have besides None."""
+    if get_origin(hint) is Annotated:
+        return kinds(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return set().union(*map(kinds, get_args(hint)))
+    return {get_origin(hint) or hint} - {None, NoneType}
+
+
+def _empty(value: Any) -> bool:
+    """Returns whether ``value`` is blank text or holds some: as a path it would be the working directory."""
+    return any(map(_empty, value)) if isinstance(value, list) else isinstance(value, str) and not value.strip()
+
+
+def _schema(hint: Any) -> Callable[..., Any] | None:
+    """Returns what takes the keys of a mapping as its arguments, among ``hint`` and its alternatives.
+
+    That is a dataclass, or the class in Annotated[Mapping[str, Any], <class>].
+    """
+    for kind in (hint, *get_args(hint)):
+        if get_origin(kind) is Annotated and inspect.isclass(get_args(kind)[1]):
+            return get_args(kind)[1]
+        if isinstance(kind, type) and is_dataclass(kind):
+            return kind
+    return None

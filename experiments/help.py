@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from experiments.overrides import ADDED, compose, file_of, groups, ours, searched
+from experiments.overrides import ADDED, compose, file_of, groups, ours, places_of
 
 WIDTH = 110  # of lines at most
 COLUMN = 38  # where comments begin
@@ -21,7 +21,7 @@ COMMON = ("objective", "encoder", "corpus", "budget", "evaluation", "experiment"
 def described(overrides: Sequence[str], name: str) -> str:
     """Returns the help of a command for the choices among ``overrides``; its YAML is ``name``."""
     config = compose([*overrides], name)
-    places = searched(overrides)
+    places = places_of(config)
     chosen: Mapping[str, str] = config.hydra.runtime.choices
     main = _comments(file_of(name))
     parts = [main.pop("")]

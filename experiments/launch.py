@@ -22,7 +22,7 @@ from accelerate.utils import get_int_from_env
 from torch import distributed, multiprocessing
 
 from data.errors import UserError
-from experiments import building, experiment, signatures
+from experiments import building, compose, experiment
 from experiments.command_line import Ended, one_line_errors
 from experiments.settings import Settings
 
@@ -49,7 +49,7 @@ def run(config: dict[str, Any]) -> Path:
             )
         return experiment.run(config | {"processes": launched})
     cores, on_cpu = torch.get_num_threads(), _on_cpu(settings)
-    sizes = {task.batch_size for task in signatures.build(config["objective"], "objective").tasks.values()}
+    sizes = {task.batch_size for task in compose.build(config["objective"], "objective").tasks.values()}
     count = settings.processes or (_fitting(sizes, cores) if on_cpu and settings.threads is None else 1)
     building.require_division(sizes, count)
     if not on_cpu and count > max(1, torch.cuda.device_count()):  # one on mps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,11 +19,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
-from experiments import signatures
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NO_TEXTS = ("null", "true", "false", "nan", "inf", "infinity")  # words that Hydra reads as something else
 NO_FORM = "not of the form key=value."
+PLACES = "hydra.searchpath"
 SWEEPS = ("run", "evaluate")  # commands that -m sweeps
 ADDED = {"experiment", "clipping"}  # groups of which a run has none by default
 NO_CHOICES = ("hydra", "commands")  # folders of CONFIGS whose YAMLs are no choice of a run
@@ -93,16 +94,9 @@ def typed(key: str, value: Any) -> str:
     return shlex.quote(override(key, value))
 
 
-def searched(overrides: Iterable[str]) -> list[Path]:
-    """Returns the folders of configurations: the suite's, and those that hydra.searchpath names."""
-    places = [CONFIGS]
-    for text in overrides:
-        if key_of(text) == "hydra.searchpath":
-            with suppress(HydraException):
-                value = OverridesParser.create().parse_override(text).value()
-                named = [str(getattr(one, "text", one)) for one in (value if isinstance(value, list) else [])]
-                places += [Path(one.removeprefix("file://")) for one in named]
-    return places
+def places_of(config: DictConfig) -> list[Path]:
+    """Returns the folders that ``config`` is composed from: the suite's, and those of hydra.searchpath."""
+    return [Path(one.path) for one in config.hydra.runtime.config_sources if one.schema == "file"]
 
 
 def readable(text: str) -> str:
@@ -134,10 +128,10 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
 
 def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
     """Returns the overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
-    places = searched(overrides)
-    known = {*groups(places)} if name == "run" else set()
     bad = unreadable(overrides)
-    first = known | {"experiment", "hydra.searchpath"}
+    places = places_of(compose([text for text in overrides if text not in bad and key_of(text) == PLACES], name))
+    known = {*groups(places)} if name == "run" else set()
+    first = known | {"experiment", PLACES}
     readable = sorted((text for text in overrides if text not in bad), key=lambda text: key_of(text) not in first)
     with suppress(HydraException, OmegaConfBaseException):
         compose(readable, name)
@@ -180,36 +174,26 @@ def _explain(
         return f"{text}: {NO_FORM}"
     if key == "experiment" and (own := _faults_of_own(value, groups, places)):
         return own
-    if key == "experiment" and {*value.split(",")} <= {*options(key, places)}:
-        if not text.startswith("+"):
-            return f"{text}: an experiment is added; write +{text}."
-        return (
-            f"{text}: several values to run one by one need -m."
-            if "," in value
-            else f"{text}: {first_line(error)}"
-        )
-    if key == "experiment":
-        from analysis.figures import catalogue  # late: few need it
-
-        if value in catalogue.names():
-            return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
+    if key in groups | {"experiment"}:
         names = options(key, places)
-        return f"{text}: no such experiment.{guess(value, names)} There are {', '.join(names)}."
+        if not {*value.split(",")} <= {*names}:
+            if key == "experiment" and value in _figures():
+                return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
+            return f"{text}: no such {key}.{guess(value, names)} There are {', '.join(names)}."
+        if key == "experiment" and not text.startswith("+"):
+            return f"{text}: an experiment is added; write +{text}."
+        return f"{text}: {'several values to run one by one need -m.' if ',' in value else first_line(error)}"
     if key == "hydra/launcher":
         return (
             f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and submitit, and "
             "docs/at-scale.md says where Ray's is from."
         )
-    if key in groups and value not in (names := options(key, places)):
-        if "," in value and {*value.split(",")} <= {*names}:
-            return f"{text}: several values to run one by one need -m."
-        return f"{text}: no such {key}.{guess(value, names)} There are {', '.join(names)}."
     known = keys | {group for group in groups if not group.startswith("experiment/")}
     if key not in known:
         group, _, name = key.partition(".")
         if name and group in groups and (having := _having(group, name, places)):
             return f"{key}: this {group} has no such key; it is one of {', '.join(having)}."
-        plus = groups and signatures.nearest(key, {*known, "experiment"}) == "experiment"
+        plus = groups and nearest(key, {*known, "experiment"}) == "experiment"
         return f"{key}: no such key." + (" Did you mean +experiment?" if plus else guess(key, known))
     if "," in value and "Ambiguous value" in str(error):
         hints = [f"a list has brackets, {key}=[{value}]"]
@@ -218,6 +202,12 @@ def _explain(
             hints.append(f"one text {_cured(text)}")
         return f"{text}: {'; '.join(hints)}."
     return f"{text}: {first_line(error)}"
+
+
+def _figures() -> list[str]:
+    from analysis.figures import catalogue  # late: few need it
+
+    return catalogue.names()
 
 
 def _faults_of_own(name: str, groups: set[str], places: Sequence[Path]) -> str:
@@ -279,10 +269,17 @@ def guess(word: str, known: Iterable[str]) -> str:
     group, dot, own = word.rpartition(".")
     last = {name.rpartition(".")[2]: name for name in reversed(known)}
     beside = {name.removeprefix(group + dot): name for name in known if dot and name.startswith(group + dot)}
-    close = beside.get(signatures.nearest(own, beside) or "") if beside else signatures.nearest(word, known)
-    if close is None and (part := signatures.nearest(own, last)):
+    close = beside.get(nearest(own, beside) or "") if beside else nearest(word, known)
+    if close is None and (part := nearest(own, last)):
         close = last[part]
     return f" Did you mean {close}?" if close else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Returns the closest of ``known``, whatever the case; None if none is close."""
+    lowered = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
 
 
 def _dotted(node: Any, path: str = "") -> Iterator[str]:

@@ -113,6 +113,17 @@ def _meant(model: str) -> str | None:
     return spelled[near[0]] if near else None
 
 
+def require_path(key: str, path: str | None, kind: str) -> None:
+    """Refuses a ``path`` where there is no "file" or no "folder", as ``kind`` says.
+
+    Raises:
+        ValueError: naming ``key``.
+    """
+    there = Path(path).expanduser() if path is not None else None
+    if there is not None and not (there.is_dir() if kind == "folder" else there.is_file()):
+        raise ValueError(f"{key}={path}: there is no such {kind}.")
+
+
 def no_model(model: str) -> str:
     """Returns why ``model`` cannot be opened, in a line, as far as names of files show it; "" if it may be."""
     folder = Path(model).expanduser()
@@ -222,16 +233,11 @@ class EvaluationSettings:
             )
         if near := _meant(self.model):
             raise ValueError(f"model={self.model}: there is no such folder. Did you mean {near}?")
-        for key, folder in (("data", self.data), ("probing", self.probing)):
-            if folder is not None and not Path(folder).is_dir():
-                raise ValueError(f"{key}={folder}: there is no such folder.")
-        for key, file in (
-            ("encoder.vectors", self.encoder.vectors),
-            ("encoder.counts", self.encoder.counts),
-            ("embed", self.embed),
-        ):
-            if file is not None and not Path(file).is_file():
-                raise ValueError(f"{key}={file}: there is no such file.")
+        require_path("data", self.data, "folder")
+        require_path("probing", self.probing, "folder")
+        require_path("encoder.vectors", self.encoder.vectors, "file")
+        require_path("encoder.counts", self.encoder.counts, "file")
+        require_path("embed", self.embed, "file")
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> EvaluationSettings:

@@ -10,7 +10,7 @@ import pytest
 
 from encoders import BUNDLED
 from encoders.offline import bundled
-from experiments import compose, signatures
+from experiments import compose
 from experiments.overrides import CONFIGS, NO_CHOICES
 
 pytestmark = pytest.mark.usefixtures("in_a_small_folder")
@@ -73,7 +73,7 @@ def test_it_composes_and_names_every_parameter(option: str, check: Any) -> None:
     if group in ("objective", "corpus", "budget"):
         assert config["names"][group] == name
     for component in compose.COMPONENTS:
-        parameters = inspect.signature(signatures.locate(config[component]["_target_"])).parameters
+        parameters = inspect.signature(compose.locate(config[component]["_target_"])).parameters
         assert {*parameters} - RUN_TIME == {*config[component]} - {"_target_"}
 
 

@@ -286,6 +286,7 @@ def test_results_of_a_run_do_not_go_through_links(tmp_path: Path, monkeypatch: p
     found = unchanged(tmp_path, "experiments.evaluate", f"model={folder}", f"data={tmp_path / 'data'}")
     assert found.refused(f"{folder / 'predictions'} is a link")
     (folder / "predictions").unlink()
+    (folder / "encoder" / "encoder.json").touch()
     (folder / "encoder").rename(tmp_path / "mine" / "encoder")
     (folder / "encoder").symlink_to(tmp_path / "mine" / "encoder")
     model = f"model={folder / 'encoder'}"

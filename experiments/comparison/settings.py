@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import yaml
@@ -14,8 +13,8 @@ from analysis.senteval.tasks import find
 from data.ranges import Count, Seed, Threads
 from data.schema import require
 from experiments.command import settings_and_overrides
-from experiments.overrides import file_of, options
-from experiments.signatures import nearest
+from experiments.overrides import file_of, nearest, options
+from experiments.settings import require_path
 
 SHARED = "tokens=<number>, or equal=compute and budget=<name>, is for all runs"
 # Keys that the command sets for each run, and the way to set them here.
@@ -67,8 +66,7 @@ class ComparisonSettings:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
         if self.tasks is not None:
             find(list(self.tasks))
-        if self.data is not None and not Path(self.data).is_dir():
-            raise ValueError(f"data={self.data}: there is no such folder.")
+        require_path("data", self.data, "folder")
         if self.queries is not None and not all(query.strip() for query in self.queries):
             raise ValueError("queries must be sentences. Got an empty one.")
 
