@@ -66,12 +66,10 @@ def command(
         @functools.wraps(task)
         def job(config: DictConfig) -> Any:
             hydra_config = HydraConfig.get()
-            overrides = list(hydra_config.overrides.task)
+            choices, overrides = dict(hydra_config.runtime.choices), list(hydra_config.overrides.task)
             try:
                 with one_line_errors():
-                    value = task(
-                        checked(config, dict(hydra_config.runtime.choices), overrides, schema, present=True)
-                    )
+                    value = task(checked(config, choices, overrides, schema, present=True))
             except Ended as end:
                 if end.code != UserError.status or hydra_config.mode != RunMode.MULTIRUN:
                     raise

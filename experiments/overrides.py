@@ -129,7 +129,10 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
 def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
     """Returns the overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
     bad = unreadable(overrides)
-    places = places_of(compose([text for text in overrides if text not in bad and key_of(text) == PLACES], name))
+    places = [CONFIGS]
+    if named := [text for text in overrides if text not in bad and key_of(text) == PLACES]:
+        with suppress(HydraException, OmegaConfBaseException):
+            places = places_of(compose(named, name))
     known = {*groups(places)} if name == "run" else set()
     first = known | {"experiment", PLACES}
     readable = sorted((text for text in overrides if text not in bad), key=lambda text: key_of(text) not in first)
@@ -217,7 +220,7 @@ def _faults_of_own(name: str, groups: set[str], places: Sequence[Path]) -> str:
         return ""
     text = path.read_text(encoding="utf-8")
     content = yaml.safe_load(text)
-    if not re.match(r"#\s*@package _global_", text):
+    if not re.match(r"(#.*\n)*#\s*@package _global_", text):
         return f"{path}: its first line must be '# @package _global_', as it sets keys of the whole run."
     entries = content.get("defaults") if isinstance(content, Mapping) else None
     for key, choice in (pair for one in entries or () if isinstance(one, Mapping) for pair in one.items()):
