@@ -220,7 +220,7 @@ def _faults_of_own(name: str, groups: set[str], places: Sequence[Path]) -> str:
         return ""
     text = path.read_text(encoding="utf-8")
     content = yaml.safe_load(text)
-    if not re.match(r"(#.*\n)*#\s*@package _global_", text):
+    if not re.match(r"\s*#\s*@package _global_", text):
         return f"{path}: its first line must be '# @package _global_', as it sets keys of the whole run."
     entries = content.get("defaults") if isinstance(content, Mapping) else None
     for key, choice in (pair for one in entries or () if isinstance(one, Mapping) for pair in one.items()):

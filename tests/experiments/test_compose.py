@@ -234,6 +234,7 @@ def test_a_broken_yaml_of_ones_own_is_one_line(tmp_path: Path) -> None:
             "write '- override /objective: simcse' in its",
         ),
         ("# @package _global_\ndefaults: [{override /schedule: ws}]\n", "no such schedule: ws. Did you mean wsd?"),
+        ("# Mine.\n# @package _global_\ndefaults: [{override /objective: simcse}]\n", "its first line must be"),
         ("defaults:\n  - override /objective: simcse\n", "its first line must be '# @package _global_', as"),
     ],
 )
