@@ -28,14 +28,3 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Proportion = Annotated[float, Field(gt=0, lt=1)]
 Below1 = Annotated[float, Field(ge=0, lt=1)]
 Factor = Annotated[float, Field(gt=0, le=1)]
-
-
-def require_range(name: str, value: float | None, least: float, most: float = MOST) -> None:
-    """Refuses a ``value`` outside ``least`` to ``most``, both included; None stands for a default and passes.
-
-    Raises:
-        ValueError: naming ``name``, the bound and the value.
-    """
-    if value is not None and not least <= value <= most:
-        bound = f"at most {most}" if value > most else f"at least {least}"
-        raise ValueError(f"{name} must be {bound}. Got {value} instead.")

@@ -59,7 +59,7 @@ def require(constructor: Callable[..., Any], values: Mapping[str, Any], prefix: 
     """Checks arguments of a constructor against the ranges and choices in its annotations.
 
     Other types are left to type checkers. A configuration is checked whole before anything is constructed
-    (``experiments.signatures``); this is for direct calls.
+    (``experiments.compose``); this is for direct calls.
 
     Args:
         constructor: an ``__init__``, or a dataclass.

@@ -7,12 +7,12 @@ tokens and template as RoBERTa's (Liu et al. 2019).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import Field
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from data.errors import UserError
-from data.ranges import require_range
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 SAMPLE_BYTES = 20_000_000  # of text; more changes the merges little and costs time in proportion
 MOST_TOKENS = 10_000_000  # of a vocabulary
+BytePairs = Annotated[int, Field(ge=256 + len(SPECIAL) + 1, le=MOST_TOKENS)]  # that hold all bytes
+Words = Annotated[int, Field(ge=len(SPECIAL) + 2, le=MOST_TOKENS)]  # of a vocabulary, <mask> and one word included
 VERSION = "1"  # of ``train_bpe``: raise it where the same texts would give another tokenizer
 
 
@@ -30,15 +32,12 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
 
     Args:
         texts: normalised texts.
-        vocab_size: number of ids, special tokens and the 256 bytes included.
+        vocab_size: number of ids, special tokens and the 256 bytes included (``BytePairs``).
         max_length: positions of the encoder that it is for, special tokens included.
 
     Raises:
-        ValueError: if the vocabulary cannot hold the bytes and special tokens.
         UserError: if there is no text.
     """
-    smallest = 256 + len(SPECIAL) + 1
-    require_range("encoder.vocab_size", vocab_size, smallest, MOST_TOKENS)
     mask = AddedToken("<mask>", lstrip=True, special=True)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)

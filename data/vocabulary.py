@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from data.errors import UserError
-from data.ranges import COUNT, require_range
-from data.tokenizer import MOST_TOKENS, SPECIAL
+from data.tokenizer import SPECIAL
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -80,19 +79,16 @@ def train_word_level(
 
     Args:
         texts: raw or tokenised, normalised texts.
-        vocab_size: most ids, the five special tokens (ids 0 to 4) included.
+        vocab_size: most ids, the five special tokens (ids 0 to 4) included (``data.tokenizer.Words``).
         min_count: occurrences that a word needs.
         lowercase: whether words that differ in case alone are one.
         symbols: whether blanks alone part the texts, which are no prose ("(NP XX )NP", data.sources.trees).
         max_length: tokens of a sentence that the encoder reads.
 
     Raises:
-        ValueError: if a value is out of its range.
         UserError: if there is no text, or no word in it is frequent enough.
     """
     special = [*SPECIAL.values(), MASK]
-    require_range("encoder.vocab_size", vocab_size, len(special) + 1, MOST_TOKENS)
-    require_range("encoder.min_count", min_count, 1, COUNT)
     tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL["unk_token"]))
     tokenizer.normalizer = normalizers.Sequence(
         [*([] if symbols else _apart()), *([normalizers.Lowercase()] if lowercase else [])]

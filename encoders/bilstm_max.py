@@ -17,9 +17,10 @@ from pydantic import Field
 from torch import nn
 
 from data.ranges import Below1, Count, Width
+from data.tokenizer import Words
 from encoders.base import NO_LIMIT
 from encoders.layout import write_lstm
-from encoders.recurrent import Layers, Recurrent, Shape, Words
+from encoders.recurrent import Layers, Recurrent, Shape
 
 
 class BiLSTMMax(Recurrent):

@@ -20,9 +20,10 @@ from tokenizers import processors
 from torch import Tensor, nn
 
 from data.ranges import Below1, Count, Width
+from data.tokenizer import Words
 from encoders.base import NO_LIMIT
 from encoders.pooling import pool
-from encoders.recurrent import Layers, Recurrent, Shape, Words
+from encoders.recurrent import Layers, Recurrent, Shape
 
 Summary = Literal["last", "max"]
 WORD_RANGE = 0.1  # first word vectors are uniform within it, as in the published program

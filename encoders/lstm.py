@@ -18,9 +18,10 @@ from tokenizers import processors
 from torch import nn
 
 from data.ranges import Below1, Count, Width
+from data.tokenizer import Words
 from encoders.base import NO_LIMIT
 from encoders.layout import write_lstm
-from encoders.recurrent import Layers, Recurrent, Shape, Words
+from encoders.recurrent import Layers, Recurrent, Shape
 
 
 class LSTM(Recurrent):

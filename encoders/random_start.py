@@ -7,16 +7,18 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
 from filelock import FileLock
+from pydantic import Field
 from torch import nn
 
 from data import vocabulary
 from data.errors import UserError, reason
-from data.ranges import WIDEST, require_range
+from data.ranges import WIDEST
+from data.schema import fault
 from data.sources.base import fingerprint
 from data.tokenizer import VERSION, train_bpe
 from encoders.folder import check_counts, check_tokenizer, check_vocabulary, contained, hidden_panics, readable
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 TEACHING = {"num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
 POSITIONS = 512
+Units = Annotated[int, Field(ge=0, le=WIDEST)]
 
 # Of heads that begin with neighbours: wavelengths in tokens, and the factor of their scores.
 SHORTEST_WAVE, LONGEST_WAVE, SHARPNESS = 4.0, 400.0, 4.0
@@ -71,8 +74,8 @@ def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) 
     pad = tokenizer.pad_token_id
     check_counts(sizes, "encoder.shape")
     for key, value in sizes.items():
-        if key.endswith("_size") and isinstance(value, int):
-            require_range(f"encoder.shape.{key}", value, 0, WIDEST)
+        if key.endswith("_size") and isinstance(value, int) and (line := fault(Units, value)):
+            raise ValueError(f"encoder.shape.{key} {line}")
     offset = pad + 1 if model_type in PADDED_POSITIONS else 0
     settings: dict[str, Any] = {
         "max_position_embeddings": POSITIONS + offset,

@@ -21,7 +21,6 @@ from torch.nn import functional as F
 from data.batch import Tokens, to_device
 from data.errors import UserError
 from data.files import write_json
-from data.ranges import COUNT
 from data.token_format import TokenFormat, separator
 from data.vectors import WordVectors
 from encoders import folder as folders
@@ -36,7 +35,6 @@ HEAD = "mlm_head.safetensors"
 WORDS, NETWORK = "emb_layer.weight", "encoder."  # sentence-transformers' names
 
 Layers = Annotated[int, Field(ge=1, le=folders.MOST_COUNT)]
-Words = Annotated[int, Field(ge=6, le=COUNT)]  # of a vocabulary, five special tokens included
 
 
 @dataclass(frozen=True, kw_only=True)

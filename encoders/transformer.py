@@ -18,6 +18,7 @@ from data.batch import Tokens
 from data.errors import UserError
 from data.files import write_json
 from data.ranges import Below1
+from data.tokenizer import BytePairs
 from encoders import cooccurrence, kernels, models, offline, pooler, random_start, varlen
 from encoders import folder as folders
 from encoders.base import NO_LIMIT, Encoder, Encoding
@@ -84,7 +85,7 @@ class Transformer(Encoder):
         shape: Mapping[str, Any] | None = None,
         heads: Literal["random", "neighbours"] = "random",
         words: Literal["random", "cooccurrence"] = "random",
-        vocab_size: int = 8192,
+        vocab_size: BytePairs = 8192,
         dropout: Below1 | None = None,
         attention: str | None = None,
         texts: Callable[[], Iterable[str]] | None = None,

@@ -14,20 +14,20 @@ import torch
 from accelerate import Accelerator
 
 import encoders
-from data.errors import UserError
+from data.errors import UnfitError, UserError
 from data.files import read_yaml
 from data.loader import Batches, Loader, Turns
 from data.sources.base import Part, Source
 from data.store import TokenStore, prepare
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
-from experiments import checkpoint, signatures
+from experiments import checkpoint, compose
 from experiments.optimizer import Start, start_of
 from experiments.overrides import typed
 from experiments.progress import Display
 from experiments.run_folder import LEARNS, ROOT
 from experiments.settings import Settings
-from objectives.base import Corpus, Material, Objective
+from objectives.base import NO_ORDER, Corpus, Material, Objective
 
 
 @dataclass
@@ -102,8 +102,8 @@ def build(
         UserError: for what the user can mend.
     """
     cache = ROOT / settings.cache
-    source: Source = signatures.build(config["corpus"], "corpus")
-    objective: Objective = signatures.build(config["objective"], "objective")
+    source: Source = compose.build(config["corpus"], "corpus")
+    objective: Objective = compose.build(config["objective"], "objective")
     require_division((task.batch_size for task in objective.tasks.values()), accelerator.num_processes)
     display.say("Preparing corpus and encoder ...", style="dim")
     torch.manual_seed(settings.seed)
@@ -185,9 +185,18 @@ def _encoder(
         start = {"path": _warm(settings.warm_start), "weights": "auto", **usual}
     if needs.encoders > 1 and start:
         return _concatenated(start["path"], needs.encoders)
+    kind = compose.locate(config["encoder"]["_target_"], "encoder")
+    if start and kind is not Concatenated and (Path(start["path"]) / "encoder_1").is_dir():
+        raise UserError(
+            f"warm_start={settings.warm_start} holds several encoders side by side, and this objective trains "
+            "one: encoder=concatenated continues all of them, "
+            f"{typed('encoder.path', start['path'] + '/encoder_1')} in place of warm_start= the first."
+        )
+    if needs.order and not kind.reads_order:
+        raise UnfitError(NO_ORDER.format(config["names"]["encoder"]))  # before what would not help is advised
     try:
         built: list[Encoder] = [
-            signatures.build(
+            compose.build(
                 config["encoder"] | start,
                 "encoder",
                 texts=lambda: chain(source.texts() if reads_corpus else (), objective.texts()),

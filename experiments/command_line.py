@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import signal
 import sys
@@ -15,9 +16,8 @@ from pathlib import Path
 
 from data.display import printable
 from data.errors import UserError
-from experiments import signatures
 from experiments.interrupts import terminations
-from experiments.overrides import key_of, override
+from experiments.overrides import guess, key_of, override
 from experiments.pool import BEGUN_HERE
 
 # Hydra's flags that commands take; --config-dir becomes hydra.searchpath=.
@@ -52,7 +52,14 @@ def split(
         text = rest.popleft()
         flag, equals, value = text.partition("=")
         if not text.startswith("-"):
-            overrides.append(text)
+            pieces = _pieces(text, rest)
+            if pieces > 1:
+                whole = " ".join([text, *(rest.popleft() for _ in range(pieces - 1))])
+                joined = re.sub(r"\s*,\s*", ",", whole)
+                cure = f"{joined} without blanks" if " " not in joined else shlex.quote(joined)
+                found.append(f"{whole}: the shell splits at blanks: write {cure}.")
+            else:
+                overrides.append(text)
         elif flag in FLAGS | VALUED and flag not in flags_taken:
             found.append(f"{flag}: only run.py and evaluate.py take this flag.")
         elif flag in VALUED:
@@ -77,13 +84,25 @@ def split(
             elif key in switches:
                 found.append(f"{flag}: write {key}=true.")
             else:
-                near = signatures.nearest(flag, flags_taken) if flag.startswith("--") else None
-                found.append(f"{flag}: no such flag." + (f" Did you mean {near}?" if near else ""))
+                found.append(f"{flag}: no such flag.{guess(flag, flags_taken) if flag.startswith('--') else ''}")
     if {"--cfg", "-c"} & {*flags} and {"--multirun", "-m"} & {*flags}:
         found.append("--cfg shows one configuration: leave out -m.")
     if found:
         raise UserError(*found)
     return flags, overrides
+
+
+def _pieces(text: str, rest: Sequence[str]) -> int:
+    """Returns how many arguments, of ``text`` and those after it, close the brackets that ``text`` opens."""
+    depth = 0
+    for count, piece in enumerate((text, *rest), start=1):
+        value = piece.partition("=")[2] if count == 1 else piece
+        if count == 1 and value[:1] not in ("[", "{"):
+            break
+        depth += sum((letter in "[{") - (letter in "]}") for letter in value)
+        if depth <= 0:
+            return count
+    return 1
 
 
 def _searching(folder: str, arguments: Sequence[str]) -> str:

@@ -8,22 +8,17 @@ from pathlib import Path
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments import arguments
-from experiments.comparison import settings
+from experiments.command import command_of_runs
+from experiments.comparison.settings import ComparisonSettings, read
 
 
-def main() -> int:
-    """Runs the command line."""
-    return arguments.run(_run, settings.FILE)
-
-
-def _run(given: list[str]) -> int:
-    wanted, passed = settings.read(given)
-    # Imported late: it takes seconds, and mistakes are reported before.
+@command_of_runs("compare", read)
+def main(wanted: ComparisonSettings, passed: list[str]) -> int:
+    # Imported late, as it takes seconds: mistakes are reported before.
     from experiments.comparison import command
 
     return command.compare(wanted, passed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

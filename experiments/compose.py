@@ -1,158 +1,85 @@
-"""Composes configurations from overrides, checks them against all constructors at once, and makes commands."""
+"""Composes a configuration, checks it against the constructors that it names, and builds what they make."""
 
 from __future__ import annotations
 
-import functools
-import math
-import os
-import sys
+import importlib
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import partial
+from inspect import isabstract
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-import hydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
 from data.files import read_json, read_yaml
-from experiments import signatures
-from experiments.command_line import HELP, INFORMING, Ended, one_line_errors, split
-from experiments.overrides import (
-    CONFIGS,
-    choice_of,
-    compose,
-    first_line,
-    guess,
-    key_of,
-    ours,
-    sieve,
-    typed,
-    unreadable,
-)
-from experiments.settings import EvaluationSettings, Settings
-from experiments.sweeps import Failure, run_sweep, told_elsewhere
+from data.schema import fault
+from experiments.overrides import choice_of, compose, first_line, guess, key_of, ours, readable, sieve, typed
+from experiments.settings import Settings, no_model, require_path
 
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
-COMPONENTS = ("objective", "encoder", "corpus", "budget", "optimizer", "schedule")
+# Each component of a configuration names a subclass of its base class: from the base's module, or from any in its
+# package where that module is called base.
+BASES = {
+    "objective": "objectives.base.Objective",
+    "encoder": "encoders.base.Encoder",
+    "corpus": "data.sources.base.Source",
+    "budget": "experiments.budget.Budget",
+    "optimizer": "experiments.optimizer.Optimizer",
+    "schedule": "experiments.schedules.Schedule",
+}
+EVALUATIONS = ("analysis.quick.evaluate", "analysis.training_evaluation.SentEval")
+RENAMED = {  # names in run folders of version 0.1
+    "analysis.quick.judge": "analysis.quick.evaluate",
+    "analysis.senteval.along.SentEval": "analysis.training_evaluation.SentEval",
+}
+COMPONENTS = tuple(BASES)
 SEVERAL = "encoders.concatenated.Concatenated"  # of objectives that train several encoders, of any class
 # The keys of a configuration that have no default where a run reads them.
 NEEDED = {*COMPONENTS, "names", "checkpoint", "accumulation", "gradient_norm", "seed"}
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 LIGHT, HEAVY = ("corpus", "schedule", "budget", "evaluation"), ("optimizer", "objective", "encoder")  # to import
-Schema = type[EvaluationSettings]
+PATHS = {"warm_start": "folder", "encoder.path": "folder", "encoder.vectors": "file", "encoder.counts": "file"}
+PATHS |= {"evaluation.data": "folder", "evaluation.probing": "folder"}
+LISTS = {list, tuple, Sequence}
+MISSING = "???"  # OmegaConf's sign for a value that the user must give
+Schema = type[Any]  # a dataclass with a method ``of`` that makes it from a configuration
 # What may differ when a run goes on; the cache is never that of its folder, which may come from a stranger.
 STEPS = "budget.steps"  # may differ, too, if the schedule is extendable
 RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "trackers")
 
 
-def command(
-    name: str = "run", schema: Schema | None = None, report: Callable[[list[Any]], None] | None = None
-) -> Callable[[Callable[[dict[str, Any]], Any]], Callable[[], None]]:
-    """Makes a Hydra command of a function, which gets the resolved configuration as a plain dictionary.
-
-    In a sweep, an error that the user can mend ends one job only: the others still run, and the status is 2 at the
-    end.
-
-    Args:
-        name: of its YAML in ``configs``.
-        schema: the dataclass of its keys, with a method ``of``; None: those of a training run.
-        report: ends a sweep; it gets what the jobs returned that did not fail, if there are several.
-    """
-
-    def decorate(task: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
-        returned: list[Any] = []  # by the jobs of a sweep
-
-        @functools.wraps(task)
-        def job(config: DictConfig) -> Any:
-            hydra_config = HydraConfig.get()
-            overrides = list(hydra_config.overrides.task)
-            try:
-                with one_line_errors():
-                    value = task(_checked(config, dict(hydra_config.runtime.choices), overrides, schema))
-            except Ended as end:
-                if end.code != UserError.status or hydra_config.mode != RunMode.MULTIRUN:
-                    raise
-                return Failure(os.getpid(), end.line)
-            returned.append(value)
-            return value
-
-        def main() -> None:
-            with one_line_errors():
-                flags, overrides = split(sys.argv[1:])
-                if HELP & {*flags}:
-                    print(_help(overrides, name))
-                    return
-                multirun = bool({"--multirun", "-m"} & {*flags}) or any(
-                    key_of(text) == "hydra.mode" and text.endswith("=MULTIRUN") for text in overrides
-                )
-                values: dict[str, Any] = {}
-                if multirun:
-                    check_all(_jobs(overrides), name, schema)
-                elif not {*flags} & INFORMING:
-                    config = _composed(overrides, name, schema)
-                    values = _checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=True)
-                    # The user's own YAML may say so, too.
-                    multirun = config.hydra.mode == RunMode.MULTIRUN and not {"--cfg", "-c"} & {*flags}
-            if multirun:
-                done = []
-                try:
-                    done = run_sweep(CONFIGS, name, job, overrides)
-                    returned[:] = [one.value for one in done if one.failure is None]  # of all processes
-                    for line in told_elsewhere(done):
-                        print(line, file=sys.stderr)
-                finally:  # if the sweep was interrupted, there are those before
-                    if report is not None and len(returned) > 1:
-                        report(returned)
-                if any(one.failure for one in done):
-                    sys.exit(2)
-                return
-
-            @functools.wraps(task)
-            def once(config: DictConfig) -> None:
-                with one_line_errors():
-                    task(values)
-
-            sys.argv[1:] = [*flags, *overrides]
-            hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(once)()
-
-        return main
-
-    return decorate
-
-
-def _help(overrides: list[str], name: str) -> str:
-    from experiments.help import described  # late: most commands do without
-
-    try:
-        return described(overrides, name)
-    except (HydraException, OmegaConfBaseException):
-        return described([], name)
-
-
 def check(
-    overrides: list[str], name: str = "run", schema: Schema | None = None, *, present: bool = False
+    overrides: list[str],
+    name: str = "run",
+    schema: Schema | None = None,
+    *,
+    present: bool = False,
+    between: bool = True,
 ) -> dict[str, Any]:
     """Returns the configuration that ``overrides`` make.
 
     Args:
         overrides: as on the command line.
-        name, schema: as ``command`` has them.
+        name, schema: as ``command`` in ``experiments.command`` has them.
         present: whether the models that it names must be on this machine; runs that are planned may name those of
             runs before them.
+        between: whether faults between keys of ``schema`` count.
 
     Raises:
         UserError: with one line for each fault.
     """
-    config = _composed(overrides, name, schema)
-    return _checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=present)
+    overrides = [*map(readable, overrides)]
+    config = composed(overrides, name, schema)
+    return checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=present, between=between)
 
 
-def _composed(overrides: list[str], name: str, schema: Schema | None) -> DictConfig:
+def composed(overrides: list[str], name: str, schema: Schema | None) -> DictConfig:
     try:
         return compose(overrides, name)
     except (HydraException, OmegaConfBaseException):
@@ -172,7 +99,7 @@ def _refused(overrides: list[str], name: str, schema: Schema | None) -> Iterator
     refused = {key_of(text) for text in bad}
     try:
         config = compose(good, name)
-        _checked(config, dict(config.hydra.runtime.choices), good, schema, faulty=True)
+        checked(config, dict(config.hydra.runtime.choices), good, schema, faulty=True)
     except UserError as error:
         yield from (line for line in str(error).split("\n") if line.removesuffix(" is not set.") not in refused)
 
@@ -189,7 +116,7 @@ def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | Non
         raise UserError(*found)
 
 
-def _checked(
+def checked(
     config: DictConfig,
     choices: Mapping[str, Any],
     overrides: list[str],
@@ -197,6 +124,7 @@ def _checked(
     *,
     faulty: bool = False,
     present: bool = False,
+    between: bool = True,
 ) -> dict[str, Any]:
     """Returns ``config`` resolved and checked against all constructors; to resume a run, what it was started with.
 
@@ -206,7 +134,7 @@ def _checked(
         overrides: that it is composed of.
         schema: as ``command`` has it.
         faulty: whether other faults have been found; see ``_faults``.
-        present: as ``check`` has it.
+        present, between: as ``check`` has them.
 
     Raises:
         UserError: with one line for each fault.
@@ -216,7 +144,10 @@ def _checked(
     except OmegaConfBaseException as error:
         raise UserError(first_line(error)) from None
     if schema is not None:
-        found = list(signatures.faults(schema, values)) or list(_trial(lambda: schema.of(values)))
+        values = listed(schema, values)
+        found = list(faults(schema, values))
+        if between and not found:
+            found += _trial(lambda: schema.of(values))
         if found := found or list(_absent(values) if present else ()):
             raise UserError(*found)
         return values
@@ -229,7 +160,8 @@ def _checked(
         if path := _text(own, "path") or _text(own, "name"):  # another model: what is trained gives the name
             values["names"]["encoder"] = Path(path).name
         if folder := _text(values, "warm_start"):
-            values["names"]["encoder"] = _started_from(Path(folder), own, values["names"]["encoder"])
+            given = choices.get("encoder") if "encoder" in map(key_of, overrides) else None
+            values["names"]["encoder"] = _started_from(Path(folder), own, values["names"]["encoder"], given)
         absent += _absent(values) if present else ()
     found = [*absent, *_faults(values, overrides, faulty=faulty, absent=absent)]
     if found:
@@ -237,56 +169,21 @@ def _checked(
     return values
 
 
-def _text(values: Mapping[str, Any], key: str) -> str:
-    """The value of ``key`` if it is text, else ""; other types are named as faults later."""
-    value = values.get(key)
+def _text(values: Any, key: str) -> str:
+    """Returns the value of ``key`` if it is text, else ""; other types are reported later."""
+    value = values.get(key) if isinstance(values, Mapping) else None
     return value if isinstance(value, str) else ""
-
-
-def _jobs(overrides: list[str]) -> Iterator[list[str]]:
-    """Yields what to check of a sweep: each value of each swept key, beside the first values of the others."""
-    if bad := unreadable(overrides):
-        raise UserError(*bad.values())
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    swept = [
-        [f"{one.get_key_element()}={value}" for value in one.sweep_string_iterator()]
-        if one.is_sweep_override() and not isinstance(one.value(), str) and one.is_discrete_sweep()
-        else [text]
-        for one, text in zip(parsed, overrides, strict=True)
-    ]
-    jobs = math.prod(map(len, swept))
-    for one, text, values in zip(parsed, overrides, swept, strict=True):
-        shared = one.key_or_group == "run_dir" and one.value() is not None and "${" not in text
-        if shared and len(values) < jobs:
-            hint = "leave it out, or name the folders by a key, as in 'run_dir=runs/${seed}'"
-            raise UserError(f"{text}: the runs of a sweep cannot share a folder: {hint}.")
-    first = [values[0] for values in swept]
-    yield first
-    for place, values in enumerate(swept):
-        for value in values[1:]:
-            yield [*first[:place], value, *first[place + 1 :]]
 
 
 def _absent(config: Mapping[str, Any]) -> Iterator[str]:
     """Yields a line for each folder or file of models and SentEval that is not there, before heavy imports."""
-    own, evaluation = (
-        {} if not isinstance(config.get(k), Mapping) else config[k] for k in ("encoder", "evaluation")
-    )
-    warm = _text(config, "warm_start")
-    model, path = _text(config, "model"), _text(own, "path")
-    if warm and not Path(warm).is_dir():
-        yield f"warm_start={warm}: there is no such folder."
-    if path and not warm and not Path(path).expanduser().is_dir():
-        yield f"encoder.path: there is no folder {path}."
-    for key in ("vectors", "counts"):
-        if (file := _text(own, key)) and not warm and not Path(file).expanduser().is_file():
-            yield f"encoder.{key}: there is no file {file}."
-    for key in ("data", "probing"):
-        if (folder := _text(evaluation, key)) and not Path(folder).is_dir():
-            yield f"evaluation.{key}={folder}: there is no such folder."
-    # What is no path may be a model of the hub, as "organisation/name".
-    if model and not Path(model).expanduser().exists() and (model[0] in "/.~" or model.count("/") > 1):
-        yield f"There is no encoder's folder {model}."
+    for name, kind in PATHS.items():
+        group, _, key = name.rpartition(".")
+        value = _text(config.get(group) if group else config, key)
+        if value and not (group == "encoder" and _text(config, "warm_start")):  # which takes its place
+            yield from _trial(partial(require_path, name, value, kind))
+    if (model := _text(config, "model")) and (line := no_model(model)):
+        yield line
 
 
 def _faults(
@@ -300,7 +197,7 @@ def _faults(
     known = {*Settings.__dataclass_fields__, *COMPONENTS, "evaluation", "names"}
     found = {"": [f"{key}: no such key.{guess(key, known)}" for key in config.keys() - known]}
     settings = {key: config[key] for key in Settings.__dataclass_fields__ if key in config}
-    found[""] += list(signatures.faults(Settings, settings)) or list(_trial(lambda: Settings.of(config)))
+    found[""] += list(faults(Settings, settings)) or list(_trial(lambda: Settings.of(config)))
     given = {group for group, dot, _ in (key_of(text).partition(".") for text in overrides) if dot}
     if "budget" in given:
         given.add("objective")  # whose sizes come from it
@@ -318,28 +215,22 @@ def _component(config: dict[str, Any], name: str) -> Iterator[str]:
     """Yields the faults of one component."""
     node = config.get(name)
     if not node:
-        if name != "evaluation":
-            yield f"{name} is not set."
-        return
-    if not isinstance(node, Mapping):
+        yield from [] if name == "evaluation" else [f"{name} is not set."]
+    elif not isinstance(node, Mapping):
         yield f"{name} must be a mapping, as {{key: value}}. Got {node!r} instead."
-        return
-    try:
-        target = signatures.locate(node.get("_target_"), name)
-    except UserError as error:
-        yield f"{name}: {error}"
-        return
-    found = list(signatures.faults(target, signatures.arguments(node), name))
-    yield from found
-    if not found and name not in LATE:
-        checkpoint = config.get("checkpoint") if name == "objective" else None
-        metric = checkpoint.get("metric") if isinstance(checkpoint, Mapping) else None
-        yield from _trial(functools.partial(_build, node, name, metric))
+    else:
+        try:
+            found = [*faults(locate(node.get("_target_"), name), arguments(node), name)]
+        except UserError as error:
+            found = [f"{name}: {error}"]
+        yield from found
+        if not found and name not in LATE:
+            metric = _text(config.get("checkpoint"), "metric") if name == "objective" else ""
+            yield from _trial(lambda: _require_metric(metric, build(node, name)))
 
 
-def _build(node: Mapping[str, Any], name: str, metric: str | None) -> None:
-    built = signatures.build(node, name)
-    measured = [f"dev_{part}" for part in built.part_names] if metric else []
+def _require_metric(metric: str, objective: Any) -> None:
+    measured = [f"dev_{part}" for part in objective.part_names] if metric else []
     if metric and metric not in measured:
         raise ValueError(f"checkpoint.metric={metric}: this run measures {', '.join(measured)}.")
 
@@ -374,7 +265,7 @@ def _resumed(folder: Path, values: Mapping[str, Any], overrides: list[str]) -> d
     if STEPS in given:
         if not all(isinstance(stored[key], dict) for key in ("schedule", "budget")):
             raise broken
-        if not signatures.locate(stored["schedule"].get("_target_"), "schedule").extendable:
+        if not locate(stored["schedule"].get("_target_"), "schedule").extendable:
             raise UserError(
                 f"{STEPS}: the learning rate of this run depends on its length. Only runs with schedule=wsd or "
                 "schedule=constant can be resumed with another one."
@@ -385,23 +276,35 @@ def _resumed(folder: Path, values: Mapping[str, Any], overrides: list[str]) -> d
     return {"processes": 1} | stored | kept | {"run_dir": str(folder)}
 
 
-def _started_from(folder: Path, encoder: Mapping[str, Any], name: str) -> str:
-    """The name of the encoder that a run with ``warm_start`` trains: that in ``folder``, or ``name`` if unknown.
+def _started_from(folder: Path, encoder: Mapping[str, Any], name: str, given: str | None) -> str:
+    """Returns the name of the encoder that a run with ``warm_start`` trains: that in ``folder``, if it is known.
+
+    Args:
+        folder: of the run to start from.
+        encoder: the configuration's.
+        name: of what the configuration alone would train.
+        given: the choice, if the user made it: encoder=<given>.
 
     Raises:
-        UserError: if what is there is of another class than ``encoder``.
+        UserError: if what is there is of another class than ``encoder``, or another one than is given by name.
     """
     from analysis import runs  # late, as above
 
     there = runs.read(folder).get("encoder")
     try:
-        kind = str(read_json(folder / "encoder" / "encoder.json")["class"])
-    except (OSError, ValueError, KeyError, TypeError):
+        marker = read_json(folder / "encoder" / "encoder.json")
+        joined = [f"{folder}/encoder/{one}/encoder.json" for one in marker.get("members", ())]
+        kinds = {str(read_json(Path(one))["class"]) for one in joined} or {str(marker["class"])}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         there = None
     if there is None:
-        return name  # what is missing is told where it is opened
-    if kind not in (encoder.get("_target_"), SEVERAL):
-        raise UserError(f"warm_start={folder} holds {there}: add encoder={choice_of(kind, there)}.")
+        return name  # what is missing is reported where it is opened
+    holds = f"{len(joined)} encoders side by side, each {there}" if joined else there
+    if encoder.get("_target_") not in kinds | ({SEVERAL} if joined else set()):
+        choice = choice_of(kinds.pop(), there) if len(kinds) == 1 else "concatenated"
+        raise UserError(f"warm_start={folder} holds {holds}: add encoder={choice}.")
+    if given and encoder.get("name") and there not in (name, given):
+        raise UserError(f"warm_start={folder} holds {holds}, and not {name}: leave out encoder={given}.")
     return str(there)
 
 
@@ -414,3 +317,102 @@ def _only_beside_resume(folder: Path, overrides: list[str]) -> set[str]:
             f"{', '.join(RESUME_KEYS[1:])} may be given. {typed('warm_start', folder)} begins a changed one."
         )
     return given
+
+
+def locate(target: Any, component: str | None = None) -> Any:
+    """Returns the class or function that a ``_target_`` names, e.g. ``objectives.declutr.Declutr``.
+
+    Run folders are passed on, and their config.yaml names what is called: only what can be the ``component`` of a
+    configuration (None: any of them) is returned, and no module is imported that cannot hold it.
+
+    Raises:
+        UserError: if there is no such class or function.
+    """
+    target = RENAMED.get(str(target), str(target))
+    module, _, name = target.rpartition(".")
+    why = "that is none of its components"
+    if component:
+        why = f"{component} takes {BASES.get(component, ' or '.join(EVALUATIONS))}"
+    try:
+        if component in (None, "evaluation") and target in EVALUATIONS:
+            return getattr(importlib.import_module(module), name)
+        for base in BASES.values() if component is None else filter(None, [BASES.get(component)]):
+            home, _, base_name = base.rpartition(".")
+            inside = f"{module}.".startswith(f"{home.removesuffix('.base')}.")
+            if inside and all(map(str.isidentifier, module.split("."))):
+                found = getattr(importlib.import_module(module), name)
+                if issubclass(found, getattr(importlib.import_module(home), base_name)) and not isabstract(found):
+                    return found
+    except (ImportError, AttributeError, TypeError) as error:
+        why = str(error)
+    raise UserError(f"_target_ must name a class or function of the suite. Got {target!r} instead ({why}).")
+
+
+def build(node: Mapping[str, Any], component: str | None = None, **extra: Any) -> Any:
+    """Returns the function that ``node["_target_"]`` names, or its class called with the other keys."""
+    target = locate(node["_target_"], component)
+    return target(**arguments(node) | extra) if inspect.isclass(target) else target
+
+
+def arguments(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of ``node`` that its ``_target_`` takes; version 0.1 wrote ``_partial_``."""
+    return {key: value for key, value in node.items() if key not in ("_target_", "_partial_")}
+
+
+def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Yields a line for each key that is missing or unknown to ``target``, and each wrong or empty value."""
+    # A function is built as it is: it gets its arguments later.
+    parameters = inspect.signature(target).parameters if inspect.isclass(target) else {}
+    hints = get_type_hints(target.__init__, include_extras=True) if inspect.isclass(target) else {}
+    prefix = f"{path}." if path else ""
+    for key, value in values.items():
+        name = prefix + key
+        if key not in parameters:
+            yield f"{name}: no such key.{guess(name, [prefix + known for known in parameters])}"
+        elif value == MISSING:
+            yield f"{name} is not set."
+        elif _empty(value) and value != parameters[key].default:
+            yield f"{name} must not be empty."
+        elif isinstance(value, Mapping) and (inner := _schema(hints.get(key))):
+            yield from faults(inner, value, name)
+        elif key in hints and (message := fault(hints[key], value)):
+            yield f"{name} {message}"
+    for key, parameter in parameters.items():
+        if parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY and key not in values:
+            yield f"{prefix}{key} is not set."
+
+
+def listed(schema: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns ``values`` with a list of one for each single value of a key of ``schema`` that takes lists only."""
+    hints = get_type_hints(schema)
+    return {
+        key: [value] if isinstance(value, (str, int, float)) and kinds(hints.get(key)) <= LISTS else value
+        for key, value in values.items()
+    }
+
+
+def kinds(hint: Any) -> set[Any]:
+    """Returns the types, without their parameters, that a value of type ``hint`` may have besides None."""
+    if get_origin(hint) is Annotated:
+        return kinds(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return set().union(*map(kinds, get_args(hint)))
+    return {get_origin(hint) or hint} - {None, NoneType}
+
+
+def _empty(value: Any) -> bool:
+    """Returns whether ``value`` is blank text or holds some: as a path it would be the working directory."""
+    return any(map(_empty, value)) if isinstance(value, list) else isinstance(value, str) and not value.strip()
+
+
+def _schema(hint: Any) -> Callable[..., Any] | None:
+    """Returns what takes the keys of a mapping as its arguments, among ``hint`` and its alternatives.
+
+    That is a dataclass, or the class in Annotated[Mapping[str, Any], <class>].
+    """
+    for kind in (hint, *get_args(hint)):
+        if get_origin(kind) is Annotated and inspect.isclass(get_args(kind)[1]):
+            return get_args(kind)[1]
+        if isinstance(kind, type) and is_dataclass(kind):
+            return kind
+    return None

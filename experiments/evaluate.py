@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from experiments import compose
+from experiments.command import command
 from experiments.settings import EvaluationSettings
 
 
@@ -24,7 +24,7 @@ def report(results: list[Path | None]) -> None:
         evaluation.compare(paths)
 
 
-@compose.command("evaluate", EvaluationSettings, report=report)
+@command("evaluate", EvaluationSettings, report=report)
 def main(config: dict[str, Any]) -> Path | None:
     from experiments import evaluation  # late: its imports take seconds, and mistakes are reported before
 

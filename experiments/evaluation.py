@@ -81,7 +81,7 @@ def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Pa
         display,
         data=data,
         probing=Path(settings.probing) if settings.probing else None,
-        tasks=_tasks(settings),
+        tasks=settings.tasks,
         cache=ROOT / settings.cache / "vectors",
         device=device(settings.device),
     )
@@ -149,16 +149,12 @@ def combine(settings: EvaluationSettings) -> Path:
     display.fact("ensemble", ", ".join(members))
     display.fact("results", str(out / FILE))
     with held(out):
-        results = ensemble(members, out, _tasks(settings))
+        results = ensemble(members, out, settings.tasks)
     display.fact("weights", "dev performance of each task, normalised; equal where there is no dev set (STS12-16)")
     for task in results.model["left_out"]:
         display.say(f"left out    {task}: its predictions are not kept", style="dim")
     print(results)
     return out
-
-
-def _tasks(settings: EvaluationSettings) -> list[str] | None:
-    return [settings.tasks] if isinstance(settings.tasks, str) else settings.tasks
 
 
 def compare(folders: Sequence[Path]) -> None:

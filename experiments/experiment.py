@@ -20,7 +20,7 @@ from data.display import duration
 from data.errors import UserError
 from data.files import atomic_write, read_yaml, write_json
 from encoders.export import model_card
-from experiments import budget, building, checkpoint, signatures
+from experiments import budget, building, checkpoint, compose
 from experiments.building import Parts
 from experiments.determinism import deterministic
 from experiments.optimizer import STARTS, Optimizer
@@ -83,9 +83,9 @@ def _run(
 
     # Build
     rank, world = accelerator.process_index, accelerator.num_processes
-    evaluation = signatures.build(config["evaluation"], "evaluation") if config.get("evaluation") else None
-    optimizer: Optimizer = signatures.build(config["optimizer"], "optimizer")
-    schedule: Schedule = signatures.build(config["schedule"], "schedule")
+    evaluation = compose.build(config["evaluation"], "evaluation") if config.get("evaluation") else None
+    optimizer: Optimizer = compose.build(config["optimizer"], "optimizer")
+    schedule: Schedule = compose.build(config["schedule"], "schedule")
     _require_a_step(schedule, *map(optimizer.rate, STARTS))
     parts = building.build(config, settings, accelerator, display, path / "tokenizer" if settings.resume else None)
     if accelerator.device.type == "mps" and getattr(parts.objective, "cache_chunk", None):
@@ -226,7 +226,7 @@ def _plan(config: dict[str, Any], settings: Settings, parts: Parts) -> budget.Pl
     """Computes the run's length from the size of a few batches of all processes together."""
     batches = parts.batches("train", settings.seed)
     epoch = batches.batches_per_epoch  # refuses too few examples
-    found: budget.Plan = signatures.build(config["budget"], "budget").plan(
+    found: budget.Plan = compose.build(config["budget"], "budget").plan(
         step_flops=parts.objective.step_flops(parts.encoder) * settings.accumulation,
         step_tokens=batches.mean_tokens(PROBED_BATCHES) * settings.accumulation,
         steps_per_epoch=epoch / settings.accumulation,

@@ -11,20 +11,19 @@ from typing import Any
 
 import yaml
 
-from experiments.overrides import compose, groups, ours, searched
+from experiments.overrides import ADDED, compose, file_of, groups, ours, places_of
 
 WIDTH = 110  # of lines at most
 COLUMN = 38  # where comments begin
-ADDED = ("experiment", "clipping")  # groups of which a run has none by default
 COMMON = ("objective", "encoder", "corpus", "budget", "evaluation", "experiment")  # groups, commonest first
 
 
 def described(overrides: Sequence[str], name: str) -> str:
     """Returns the help of a command for the choices among ``overrides``; its YAML is ``name``."""
     config = compose([*overrides], name)
-    places = searched(overrides)
+    places = places_of(config)
     chosen: Mapping[str, str] = config.hydra.runtime.choices
-    main = _comments(places[0] / f"{name}.yaml")
+    main = _comments(file_of(name))
     parts = [main.pop("")]
     nodes: dict[str, Any] = yaml.safe_load(yaml.safe_dump(_plain(config), sort_keys=False))
     named = {group: options for group, options in groups(places).items() if name == "run"}

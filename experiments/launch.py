@@ -22,7 +22,8 @@ from accelerate.utils import get_int_from_env
 from torch import distributed, multiprocessing
 
 from data.errors import UserError
-from experiments import building, compose, experiment, signatures
+from experiments import building, compose, experiment
+from experiments.command_line import Ended, one_line_errors
 from experiments.settings import Settings
 
 MOST = 8  # processes by default: each takes about a GiB with a small encoder
@@ -48,7 +49,7 @@ def run(config: dict[str, Any]) -> Path:
             )
         return experiment.run(config | {"processes": launched})
     cores, on_cpu = torch.get_num_threads(), _on_cpu(settings)
-    sizes = {task.batch_size for task in signatures.build(config["objective"], "objective").tasks.values()}
+    sizes = {task.batch_size for task in compose.build(config["objective"], "objective").tasks.values()}
     count = settings.processes or (_fitting(sizes, cores) if on_cpu and settings.threads is None else 1)
     building.require_division(sizes, count)
     if not on_cpu and count > max(1, torch.cuda.device_count()):  # one on mps
@@ -128,7 +129,7 @@ def _join_in(place: int, config: dict[str, Any], environment: Mapping[str, str])
     """Runs one of the other processes."""
     rank = str(place + 1)
     os.environ.update(environment, RANK=rank, LOCAL_RANK=rank)
-    with compose.one_line_errors():
+    with one_line_errors():
         distributed.TCPStore(HOST, int(environment["MASTER_PORT"]), is_master=False).add(READY, 1)
         experiment.run(config)
 
@@ -137,7 +138,7 @@ def _end(ended: multiprocessing.ProcessExitedException, count: int, notes: Seque
     """Returns the exception that ends the run because another process ``ended``; ``notes`` say how to go on."""
     status = ended.exit_code
     if status == UserError.status:  # it has printed its line
-        return compose.Ended(status)
+        return Ended(status)
     if status == 130:
         return KeyboardInterrupt()
     name = signal.Signals(-status).name if status < 0 else f"status {status}"

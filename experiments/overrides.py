@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,12 +19,23 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
-from experiments import signatures
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NO_TEXTS = ("null", "true", "false", "nan", "inf", "infinity")  # words that Hydra reads as something else
 NO_FORM = "not of the form key=value."
-NO_CHOICES = ("hydra",)  # folders of CONFIGS whose YAMLs are no choice of a run
+PLACES = "hydra.searchpath"
+SWEEPS = ("run", "evaluate")  # commands that -m sweeps
+ADDED = {"experiment", "clipping"}  # groups of which a run has none by default
+NO_CHOICES = ("hydra", "commands")  # folders of CONFIGS whose YAMLs are no choice of a run
+
+
+def file_of(name: str) -> Path:
+    """Returns the YAML of a command.
+
+    Those of commands that start runs have a folder of their own: keys that are called like a group of a run's
+    (budget) would be taken for a choice beside it.
+    """
+    return (CONFIGS if name in SWEEPS else CONFIGS / "commands") / f"{name}.yaml"
 
 
 def compose(overrides: list[str], name: str) -> DictConfig:
@@ -33,7 +45,7 @@ def compose(overrides: list[str], name: str) -> DictConfig:
         HydraException, OmegaConfBaseException: if Hydra refuses them.
         UserError: naming file and line, if a YAML of the user's own cannot be read.
     """
-    with hydra.initialize_config_dir(str(CONFIGS), version_base="1.3"):
+    with hydra.initialize_config_dir(str(file_of(name).parent), version_base="1.3"):
         try:
             return hydra.compose(name, overrides, return_hydra_config=True)
         except ValueError as error:  # of Hydra's own, where a group is null
@@ -82,16 +94,18 @@ def typed(key: str, value: Any) -> str:
     return shlex.quote(override(key, value))
 
 
-def searched(overrides: Iterable[str]) -> list[Path]:
-    """Returns the folders of configurations: the suite's, and those that hydra.searchpath names."""
-    places = [CONFIGS]
-    for text in overrides:
-        if key_of(text) == "hydra.searchpath":
-            with suppress(HydraException):
-                value = OverridesParser.create().parse_override(text).value()
-                named = [str(getattr(one, "text", one)) for one in (value if isinstance(value, list) else [])]
-                places += [Path(one.removeprefix("file://")) for one in named]
-    return places
+def places_of(config: DictConfig) -> list[Path]:
+    """Returns the folders that ``config`` is composed from: the suite's, and those of hydra.searchpath."""
+    return [Path(one.path) for one in config.hydra.runtime.config_sources if one.schema == "file"]
+
+
+def readable(text: str) -> str:
+    """Returns the override ``text``, quoted where YAML reads its list or mapping and Hydra's grammar does not."""
+    key, _, value = text.partition("=")
+    with suppress(yaml.YAMLError):
+        if value[:1] in ("[", "{") and unreadable([text]):
+            return override(key, yaml.safe_load(value))
+    return text
 
 
 def unreadable(overrides: Iterable[str]) -> dict[str, str]:
@@ -102,7 +116,10 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
             parser.parse_override(text)
         except HydraException:
             key, equals, value = text.partition("=")
-            if value.startswith("~"):  # between quotes the shell would not replace it
+            if "," in value and re.fullmatch(r"[\w.,/+-]*", value):
+                kept = ",".join(filter(None, value.split(",")))
+                found[text] = f"{text}: a value beside a comma is missing: write {key}={kept}."
+            elif value.startswith("~"):  # between quotes the shell would not replace it
                 found[text] = f"{text}: write the folder out: {typed(key, Path(value).expanduser())}"
             else:
                 found[text] = f"{text}: " + (f"such text {_cured(text)}" if equals else NO_FORM)
@@ -111,10 +128,13 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
 
 def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
     """Returns the overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
-    places = searched(overrides)
-    known = {*groups(places)} if name == "run" else set()
     bad = unreadable(overrides)
-    first = known | {"experiment", "hydra.searchpath"}
+    places = [CONFIGS]
+    if named := [text for text in overrides if text not in bad and key_of(text) == PLACES]:
+        with suppress(HydraException, OmegaConfBaseException):
+            places = places_of(compose(named, name))
+    known = {*groups(places)} if name == "run" else set()
+    first = known | {"experiment", PLACES}
     readable = sorted((text for text in overrides if text not in bad), key=lambda text: key_of(text) not in first)
     with suppress(HydraException, OmegaConfBaseException):
         compose(readable, name)
@@ -126,7 +146,7 @@ def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
             good.append(text)
         except (HydraException, OmegaConfBaseException) as error:
             keys = {*_dotted(OmegaConf.to_container(ours(compose(good, name))))}
-            found.append(_explain(text, error, known, keys, places))
+            found.append(_explain(text, error, known, keys, places, sweeps=name in SWEEPS))
     return good, found
 
 
@@ -148,46 +168,68 @@ def groups(places: Iterable[Path] = (CONFIGS,)) -> dict[str, list[str]]:
     return found
 
 
-def _explain(text: str, error: Exception, groups: set[str], keys: set[str], places: Sequence[Path]) -> str:
+def _explain(
+    text: str, error: Exception, groups: set[str], keys: set[str], places: Sequence[Path], *, sweeps: bool
+) -> str:
     """Returns one line on why Hydra refuses the override ``text``."""
     key, equals, value = text.lstrip("+~").partition("=")
     if not equals:
         return f"{text}: {NO_FORM}"
-    if key == "experiment" and {*value.split(",")} <= {*options(key, places)}:
-        if not text.startswith("+"):
-            return f"{text}: an experiment is added; write +{text}."
-        return (
-            f"{text}: several values to run one by one need -m."
-            if "," in value
-            else f"{text}: {first_line(error)}"
-        )
-    if key == "experiment":
-        from analysis.figures import catalogue  # late: few need it
-
-        if value in catalogue.names():
-            return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
+    if key == "experiment" and (own := _faults_of_own(value, groups, places)):
+        return own
+    if key in groups | {"experiment"}:
         names = options(key, places)
-        return f"{text}: no such experiment.{guess(value, names)} There are {', '.join(names)}."
+        if not {*value.split(",")} <= {*names}:
+            if key == "experiment" and value in _figures():
+                return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
+            return f"{text}: no such {key}.{guess(value, names)} There are {', '.join(names)}."
+        if key == "experiment" and not text.startswith("+"):
+            return f"{text}: an experiment is added; write +{text}."
+        return f"{text}: {'several values to run one by one need -m.' if ',' in value else first_line(error)}"
     if key == "hydra/launcher":
         return (
             f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and submitit, and "
             "docs/at-scale.md says where Ray's is from."
         )
-    if key in groups and value not in (names := options(key, places)):
-        if "," in value and {*value.split(",")} <= {*names}:
-            return f"{text}: several values to run one by one need -m."
-        return f"{text}: no such {key}.{guess(value, names)} There are {', '.join(names)}."
     known = keys | {group for group in groups if not group.startswith("experiment/")}
     if key not in known:
         group, _, name = key.partition(".")
         if name and group in groups and (having := _having(group, name, places)):
             return f"{key}: this {group} has no such key; it is one of {', '.join(having)}."
-        plus = groups and signatures.nearest(key, {*known, "experiment"}) == "experiment"
+        plus = groups and nearest(key, {*known, "experiment"}) == "experiment"
         return f"{key}: no such key." + (" Did you mean +experiment?" if plus else guess(key, known))
     if "," in value and "Ambiguous value" in str(error):
-        text_hint = f"; one text {_cured(text)}" if re.search(r"[^\d.,e+-]", value) else "."
-        return f"{text}: a list has brackets, {key}=[{value}]; several values to run one by one need -m{text_hint}"
+        hints = [f"a list has brackets, {key}=[{value}]"]
+        hints += ["several values to run one by one need -m"] * sweeps
+        if re.search(r"[^\d.,e+-]", value):
+            hints.append(f"one text {_cured(text)}")
+        return f"{text}: {'; '.join(hints)}."
     return f"{text}: {first_line(error)}"
+
+
+def _figures() -> list[str]:
+    from analysis.figures import catalogue  # late: few need it
+
+    return catalogue.names()
+
+
+def _faults_of_own(name: str, groups: set[str], places: Sequence[Path]) -> str:
+    """Returns a line on what keeps a user's own experiment from changing the choices of a run; "" for nothing."""
+    path = next((file for place in places[1:] if (file := place / "experiment" / f"{name}.yaml").is_file()), None)
+    if path is None:
+        return ""
+    text = path.read_text(encoding="utf-8")
+    content = yaml.safe_load(text)
+    if not re.match(r"\s*#\s*@package _global_", text):
+        return f"{path}: its first line must be '# @package _global_', as it sets keys of the whole run."
+    entries = content.get("defaults") if isinstance(content, Mapping) else None
+    for key, choice in (pair for one in entries or () if isinstance(one, Mapping) for pair in one.items()):
+        group = str(key).removeprefix("override ").strip().lstrip("/")
+        if group in groups - ADDED and str(key) != f"override /{group}":
+            return f"{path}: a run has its {group} already: write '- override /{group}: {choice}' in its defaults."
+        if group in groups and choice not in (names := options(group, places)):
+            return f"{path}: no such {group}: {choice}.{guess(str(choice), names)}"
+    return ""
 
 
 def options(group: str, places: Iterable[Path] = (CONFIGS,)) -> list[str]:
@@ -205,7 +247,7 @@ def choice_of(encoder: str, name: str) -> str:
     classes = {}
     for option in options("encoder"):
         own = yaml.safe_load((CONFIGS / "encoder" / f"{option}.yaml").read_text(encoding="utf-8"))
-        if name in (option, own.get("name")):
+        if name in (option, own.get("name")) and own.get("_target_", encoder) == encoder:
             return option
         classes[own.get("_target_")] = option
     return str(classes.get(encoder, "<its kind>"))
@@ -230,10 +272,17 @@ def guess(word: str, known: Iterable[str]) -> str:
     group, dot, own = word.rpartition(".")
     last = {name.rpartition(".")[2]: name for name in reversed(known)}
     beside = {name.removeprefix(group + dot): name for name in known if dot and name.startswith(group + dot)}
-    close = beside.get(signatures.nearest(own, beside) or "") if beside else signatures.nearest(word, known)
-    if close is None and (part := signatures.nearest(own, last)):
+    close = beside.get(nearest(own, beside) or "") if beside else nearest(word, known)
+    if close is None and (part := nearest(own, last)):
         close = last[part]
     return f" Did you mean {close}?" if close else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Returns the closest of ``known``, whatever the case; None if none is close."""
+    lowered = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
 
 
 def _dotted(node: Any, path: str = "") -> Iterator[str]:

@@ -8,16 +8,12 @@ from pathlib import Path
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments import arguments
-from experiments.reproduction import settings
+from experiments.command import command_of_runs
+from experiments.reproduction.settings import Reproduction, read
 
 
-def main() -> int:
-    return arguments.run(_run, settings.FILE)
-
-
-def _run(given: list[str]) -> int:
-    wanted, passed = settings.read(given)
+@command_of_runs("reproduce", read)
+def main(wanted: Reproduction, passed: list[str]) -> int:
     # Imported late, as it takes seconds: mistakes are reported before.
     from experiments.reproduction import command
 
@@ -25,4 +21,4 @@ def _run(given: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

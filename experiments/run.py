@@ -9,7 +9,7 @@ from typing import Any
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from experiments import compose
+from experiments.command import command
 
 
 def report(folders: list[Path]) -> None:
@@ -19,7 +19,7 @@ def report(folders: list[Path]) -> None:
     runs.show_sweep(folders)
 
 
-@compose.command(report=report)
+@command(report=report)
 def main(config: dict[str, Any]) -> Path:
     from experiments import launch  # late: its imports take seconds, and mistakes are reported before
 

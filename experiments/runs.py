@@ -21,8 +21,8 @@ from rich.table import Table
 
 from analysis import run_tables, runs
 from data.errors import UserError
-from experiments import signatures
 from experiments.command_line import HELP, one_line_errors, split
+from experiments.overrides import nearest
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
             if equals and key in options:
                 options[key] = value
             elif equals and not Path(text).exists():
-                near = signatures.nearest(key, [*options, *runs.NAMED])
+                near = nearest(key, [*options, *runs.NAMED])
                 meant = f"{near}={value}" if near in options else f"where={text}"
                 raise UserError(f"{text}: no such option or folder. Did you mean {shlex.quote(meant)}?")
             else:

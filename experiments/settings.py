@@ -11,14 +11,16 @@ from pydantic import Field
 
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
-from data.display import WITHOUT_POOLING
+from data.display import WITHOUT_POOLING, nearest_model
 from data.ranges import THREADS, WIDEST, Below1, Count, Positive, Seed, Size, SizeOrZero, Threads
 from data.schema import require
 from data.sentences import Sentences
+from experiments.overrides import typed
 
 FOLDS = 1000  # of cross-validation: each trains a classifier
 # Processes that prepare batches for each one that trains on a GPU; on a CPU they would take its cores.
 GPU_WORKERS = 4
+MODEL_FILES = ("encoder", "encoder.json", "config.json", "modules.json")  # a model's folder has one of them
 LOG_EVERY, GPU_LOG_EVERY = 10, 50  # steps; each write waits for the device
 BUNDLED = Path(__file__).resolve().parents[1] / "encoders" / "checkpoints"  # offline.CHECKPOINTS, without torch
 
@@ -106,9 +108,33 @@ def _meant(model: str) -> str | None:
         runs = {run.parent.name for run in place.parent.glob("*/config.yaml")}
         near = get_close_matches(place.name, runs, 1, 0.8)
         return str(place.parent / near[0]) if near else None
-    spelled = {name.lower().replace("-", "_"): name for name in names}
-    near = get_close_matches(model.lower().replace("-", "_"), spelled, 1, 0.8)
-    return spelled[near[0]] if near else None
+    return nearest_model(model, names)
+
+
+def require_path(key: str, path: str | None, kind: str) -> None:
+    """Refuses a ``path`` where there is no "file" or no "folder", as ``kind`` says.
+
+    Raises:
+        ValueError: naming ``key``.
+    """
+    there = Path(path).expanduser() if path is not None else None
+    if there is not None and not (there.is_dir() if kind == "folder" else there.is_file()):
+        raise ValueError(f"{key}={path}: there is no such {kind}.")
+
+
+def no_model(model: str) -> str:
+    """Returns why ``model`` cannot be opened, in a line, as far as names of files show it; "" if it may be."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        if any((folder / name).exists() for name in MODEL_FILES):
+            return ""
+        if (folder / "config.yaml").is_file():
+            return f"model={model}: the run is not finished; {typed('resume', model)} goes on with it."
+        return f"model={model} is no model's folder: it has none of {', '.join(MODEL_FILES)}."
+    # What is no path may be a model of the hub, as "organisation/name".
+    if not folder.exists() and (model[0] in "/.~" or model.count("/") > 1):
+        return f"There is no encoder's folder {model}."
+    return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +158,7 @@ class EvaluationSettings:
     encoder: WordVectorSettings = field(default_factory=WordVectorSettings)
     data: str | None = None
     probing: str | None = None
-    tasks: list[str] | str | None = None
+    tasks: list[str] | None = None
     protocol: str = "default"
     hidden: Annotated[int, Field(ge=0, le=WIDEST)] | None = None
     dropout: Below1 | None = None
@@ -159,7 +185,7 @@ class EvaluationSettings:
         if self.embed is not None and not str(self.out).endswith(".npy"):
             raise ValueError("embed needs out=<file>.npy, where the vectors go.")
         self._check_paths()
-        find([self.tasks] if isinstance(self.tasks, str) else self.tasks)
+        find(self.tasks)
         if self.model == "bag_of_words" and self.encoder.vectors is None:
             raise ValueError("model=bag_of_words needs encoder.vectors=<file of word vectors>.")
         if self.encoder.weighting != "none" and self.encoder.counts is None:
@@ -205,16 +231,11 @@ class EvaluationSettings:
             )
         if near := _meant(self.model):
             raise ValueError(f"model={self.model}: there is no such folder. Did you mean {near}?")
-        for key, folder in (("data", self.data), ("probing", self.probing)):
-            if folder is not None and not Path(folder).is_dir():
-                raise ValueError(f"{key}={folder}: there is no such folder.")
-        for key, file in (
-            ("encoder.vectors", self.encoder.vectors),
-            ("encoder.counts", self.encoder.counts),
-            ("embed", self.embed),
-        ):
-            if file is not None and not Path(file).is_file():
-                raise ValueError(f"{key}={file}: there is no such file.")
+        require_path("data", self.data, "folder")
+        require_path("probing", self.probing, "folder")
+        require_path("encoder.vectors", self.encoder.vectors, "file")
+        require_path("encoder.counts", self.encoder.counts, "file")
+        require_path("embed", self.embed, "file")
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> EvaluationSettings:

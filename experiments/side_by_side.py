@@ -22,7 +22,7 @@ from data.files import read_yaml, refuse_links_out
 from data.sources import reading
 from encoders.folder import BUNDLED
 from encoders.offline import CHECKPOINTS, bundled
-from experiments import signatures
+from experiments import compose
 from experiments.compose import RESUME_KEYS
 from experiments.overrides import key_of, override
 from experiments.pool import Failure, Job, run_jobs, watched
@@ -41,7 +41,7 @@ def name_of(config: Mapping[str, Any]) -> str:
 
     That is the configuration, the version of the objective, and the bundled weights that training may start from.
     """
-    version = signatures.locate(config["objective"]["_target_"], "objective").version
+    version = compose.locate(config["objective"]["_target_"], "objective").version
     decisive = [runs.comparable(config), version, _bundled_weights(config["encoder"])]
     digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:10]
     chosen = (config["names"][key] for key in ("objective", "encoder", "corpus"))

@@ -30,6 +30,12 @@ PARTS: tuple[Part, ...] = ("train", "dev")
 MARK = "mark"
 
 
+NO_ORDER = (
+    "The classes of this objective differ only in the order of words, which the encoder does not read ({}): "
+    "choose another encoder or task."
+)
+
+
 class Loss(NamedTuple):
     """A step's loss.
 
@@ -198,10 +204,7 @@ class Objective(nn.Module, ABC):
             UserError: if it could with other settings (longer inputs, say).
         """
         if self.needs.order and not encoder.reads_order:
-            raise UnfitError(
-                "The classes of this objective differ in the order of words alone, which the encoder does not "
-                f"read ({encoder.origin}): take another encoder or task."
-            )
+            raise UnfitError(NO_ORDER.format(encoder.origin))
 
     def build(self, encoder: Encoder) -> None:
         """Makes the heads and queues that depend on the encoder's widths; after ``require`` and ``study``."""

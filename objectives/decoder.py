@@ -17,15 +17,17 @@ C's D, and all but one of their products with e_i are zeros.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import cross_entropy
 
 from data.batch import Tokens, to_device
-from data.ranges import COUNT, require_range
+from data.ranges import COUNT, Below1, Count
+from data.schema import validated
 from data.tokenizer import SPECIAL
 from encoders.packed import in_chunks, in_own_type, packing
 from objectives.functional import at_least_float32
@@ -52,25 +54,15 @@ class Decoder(nn.Module):
     def __init__(
         self,
         *,
-        vocabulary: int,
-        condition: int,
-        word_size: int = 512,
-        hidden: int | None = None,
-        dropout: float = 0.3,
-        chunk: int = 256,
+        vocabulary: Annotated[int, Field(ge=len(SPECIAL) + 1, le=COUNT)],
+        condition: Count,
+        word_size: Count = 512,
+        hidden: Count | None = None,
+        dropout: Below1 = 0.3,
+        chunk: Count = 256,
     ) -> None:
         super().__init__()
         hidden = condition if hidden is None else hidden
-        for name, value, least in (
-            ("vocabulary", vocabulary, len(SPECIAL) + 1),
-            ("condition", condition, 1),
-            ("word_size", word_size, 1),
-            ("hidden", hidden, 1),
-            ("chunk", chunk, 1),
-        ):
-            require_range(f"A decoder's {name}", value, least, COUNT)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"A decoder's dropout must be at least 0 and below 1. Got {dropout} instead.")
         self.embedding = nn.Embedding(vocabulary, word_size)
         self.start: nn.Module = nn.Identity() if hidden == condition else nn.Linear(condition, hidden)
         self.of_word = nn.Linear(word_size, 3 * hidden)  # W and b, rows in torch's order: r, z, n
@@ -192,6 +184,9 @@ class Decoder(nn.Module):
     def _input_weights(self, vectors: Tensor) -> Tensor:
         """[W  C X^T], of shape (3H, E + B), for ``vectors`` of shape (B, D)."""
         return torch.cat([self.of_word.weight, self.of_sentence(vectors).T], dim=1)
+
+
+validated(Decoder, "decoder")
 
 
 def _units(vectors: Tensor) -> Tensor:

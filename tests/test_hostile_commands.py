@@ -89,10 +89,10 @@ REPRODUCE = {
     "runs=": "runs must not be empty.",
     "data=": "data must not be empty.",
     "figure=": "figure must not be empty.",
-    "runs='x": "runs='x: its value cannot be read; ",
+    "runs='x": "runs='x: such text must be quoted, once for Hydra and again for the shell: ",
     "data=x: (1), 'é'": "data=x: (1), 'é': there is no such file or folder.",
-    "nli={path: [a": "nli={path: [a: its value cannot be read; ",
-    "only.row=[": "only.row=[: its value cannot be read; ",
+    "nli={path: [a": "nli={path: [a: such text must be quoted, ",
+    "only.row=[": "only.row=[: such text must be quoted, ",
     "only.tau=[x]": "only.tau must be of ",
 }
 COMPARE = {
@@ -286,6 +286,7 @@ def test_results_of_a_run_do_not_go_through_links(tmp_path: Path, monkeypatch: p
     found = unchanged(tmp_path, "experiments.evaluate", f"model={folder}", f"data={tmp_path / 'data'}")
     assert found.refused(f"{folder / 'predictions'} is a link")
     (folder / "predictions").unlink()
+    (folder / "encoder" / "encoder.json").touch()
     (folder / "encoder").rename(tmp_path / "mine" / "encoder")
     (folder / "encoder").symlink_to(tmp_path / "mine" / "encoder")
     model = f"model={folder / 'encoder'}"

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from data import files
 from data.errors import UserError
 from encoders import BUNDLED
-from experiments import building, checkpoint, compose, experiment, signatures
+from experiments import building, checkpoint, compose, experiment
 from tests.damage import BOMB, DEEP, MERGES, Damage, added, config, directory, link, pipe, text
 from tests.experiments import tiny
 from tests.hostile import answer, snapshot
@@ -274,7 +274,7 @@ def test_a_component_is_found_wherever_its_base_class_may_be_extended(monkeypatc
 
     monkeypatch.setitem(sys.modules, "objectives.mine", type(sys)("objectives.mine"))
     sys.modules["objectives.mine"].Mine = Mine  # type: ignore[attr-defined]
-    assert signatures.locate("objectives.mine.Mine", "objective") is Mine
+    assert compose.locate("objectives.mine.Mine", "objective") is Mine
 
 
 WARM: list[tuple[str, Damage, tuple[str, ...]]] = [

@@ -17,7 +17,7 @@ from data.errors import UserError
 from data.files import read_yaml
 from data.sources.base import normalise
 from data.sources.hub import Hub
-from experiments import compose, signatures
+from experiments import compose
 from tests import hub_server
 from tests.experiments import tiny
 from tests.hub_client import NOWHERE, connected, run
@@ -87,7 +87,7 @@ def test_the_configured_data_sets(
 ) -> None:
     commits = _publish_data(hub, rows)
     config = compose.check([f"corpus={corpus}", *([named] if named else [])])
-    source = signatures.build(config["corpus"], "corpus")
+    source = compose.build(config["corpus"], "corpus")
     found = [normalise(document.text) for document in source.documents()]
     assert found == ([f"= Title = {row}" for row in rows] if corpus == "wikitext103" else rows)
     assert source.commit == commits[corpus]

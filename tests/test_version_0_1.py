@@ -14,7 +14,7 @@ import encoders
 from analysis import quick, runs
 from analysis.senteval.results import read_results
 from data.errors import UserError
-from experiments import compose, experiment, signatures
+from experiments import compose, experiment
 from tests.hostile import answer
 from tests.support import suite_data
 
@@ -111,4 +111,4 @@ def test_results_open(folders: Path) -> None:
 
 def test_the_quick_evaluation_is_found_by_its_former_name() -> None:
     config = yaml.safe_load((FIXTURES / "folders" / "transformer" / "config.yaml").read_text())
-    assert signatures.build(config["evaluation"], "evaluation") is quick.evaluate
+    assert compose.build(config["evaluation"], "evaluation") is quick.evaluate

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import yaml
 
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
-from data.errors import UserError
 from data.ranges import Count, Seed, Threads
 from data.schema import require
-from experiments import arguments, signatures
-from experiments.overrides import CONFIGS, key_of, options
+from experiments.command import settings_and_overrides
+from experiments.overrides import file_of, nearest, options
+from experiments.settings import require_path
 
-FILE = CONFIGS / "compare.yaml"
+SHARED = "tokens=<number>, or equal=compute and budget=<name>, is for all runs"
 # Keys that the command sets for each run, and the way to set them here.
 RESERVED = {
     "objective": "objectives=[..] names them, settings.<objective>=[objective.k=3] sets their keys",
@@ -24,13 +25,13 @@ RESERVED = {
     "evaluation": "data=<folder> is for all runs",
     "run_dir": "runs=<folder> is for all runs",
     "resume": "the same command continues unfinished runs",
-}
+} | {f"budget.{key}": SHARED for key in ("tokens", "steps", "epochs", "flops")}
 TOKENS = {"teaching": 400_000, "laptop": 8_000_000}  # of a run, by budget
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonSettings:
-    """Settings of ``compare.py``; ``configs/compare.yaml`` explains each key."""
+    """Settings of ``compare.py``; ``configs/commands/compare.yaml`` explains each key."""
 
     objectives: Sequence[str]
     encoders: Sequence[str]
@@ -65,37 +66,37 @@ class ComparisonSettings:
             raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
         if self.tasks is not None:
             find(list(self.tasks))
-        if self.data is not None and not Path(self.data).is_dir():
-            raise ValueError(f"data={self.data}: there is no such folder.")
+        require_path("data", self.data, "folder")
         if self.queries is not None and not all(query.strip() for query in self.queries):
             raise ValueError("queries must be sentences. Got an empty one.")
+
+        self._check_names()
+
+    def _check_names(self) -> None:
+        """Refuses settings of what is not compared, but for those of the file, which are for other comparisons."""
+        usual = yaml.safe_load(file_of("compare").read_text(encoding="utf-8"))["settings"]
+        compared = [*self.objectives, *self.encoders]
+        for name, overrides in self.settings.items():
+            if name not in compared and overrides != usual.get(name):
+                near = nearest(name, compared)
+                hint = f"Did you mean settings.{near}?" if near else f"There are {', '.join(compared)}."
+                raise ValueError(f"settings.{name}: {name} is not compared here. {hint}")
 
     @property
     def tokens_each(self) -> int | None:
         """Tokens that every run is planned for; None if compute is equal instead."""
         return None if self.equal == "compute" else self.tokens or TOKENS[self.budget]
 
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> ComparisonSettings:
+        """Makes the settings from a whole configuration."""
+        return cls(**config)
+
 
 def read(given: Sequence[str]) -> tuple[ComparisonSettings, list[str]]:
-    """Reads the command line: its own settings, and the overrides for all runs.
+    """Returns the settings, and the overrides for the runs.
 
     Raises:
         UserError: with one line for each fault.
     """
-    lists = ("objectives", "encoders", "seeds", "tasks", "queries")
-    values, passed = arguments.read(given, ComparisonSettings, FILE, RESERVED, lists, texts=("queries",))
-    keys = {key_of(text) for text in passed}
-    if taken := [key for key in ("budget.tokens", "budget.steps", "budget.epochs", "budget.flops") if key in keys]:
-        raise UserError(f"{taken[0]}: set for all runs by tokens=<number>, or equal=compute and budget=<name>.")
-    try:
-        wanted = ComparisonSettings(**values)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    compared = [*wanted.objectives, *wanted.encoders]
-    for key in (key_of(text) for text in given):  # the file's own settings may be for others
-        group, _, name = key.partition(".")
-        if group == "settings" and name and name not in compared:
-            near = signatures.nearest(name, compared)
-            hint = f"Did you mean settings.{near}?" if near else f"There are {', '.join(compared)}."
-            raise UserError(f"{key}: {name} is not compared here. {hint}")
-    return wanted, passed
+    return settings_and_overrides(given, "compare", ComparisonSettings, RESERVED)

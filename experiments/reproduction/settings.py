@@ -1,4 +1,4 @@
-"""The keys of ``reproduce.yaml``: types, ranges, and how a command line is read."""
+"""The keys of ``reproduce.yaml``: types, ranges and checks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from analysis.figures import catalogue
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from analysis.syntax import TREEBANK
-from data.errors import UserError
 from data.ranges import Seed, Threads
 from data.schema import require
 from data.sources.inference import Inference
-from experiments import arguments
-from experiments.overrides import CONFIGS
+from experiments.command import settings_and_overrides
 
-FILE = CONFIGS / "reproduce.yaml"
 Size = Literal["teaching", "paper"]
 RESERVED = {  # keys that the command sets for each run, and what to write instead
     "seed": "seeds=[..] gives all of them",
@@ -30,7 +27,7 @@ RESERVED = {  # keys that the command sets for each run, and what to write inste
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """Keys of ``reproduce.py``; ``configs/reproduce.yaml`` explains each."""
+    """Keys of ``reproduce.py``; ``configs/commands/reproduce.yaml`` explains each."""
 
     figure: str | None = None
     list: bool = False
@@ -67,22 +64,22 @@ class Reproduction:
         if self.nli is not None:
             Inference(**self.nli)  # refuses missing files before anything is trained
 
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Reproduction:
+        """Makes the settings from a whole configuration, whose figure must exist."""
+        values: Mapping[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in config.items()
+        }
+        made = cls(**values)
+        if made.figure is not None:
+            catalogue.find(made.figure)
+        return made
+
 
 def read(given: Sequence[str]) -> tuple[Reproduction, list[str]]:
-    """Returns what is asked for, and the overrides for the runs.
+    """Returns the settings, and the overrides for the runs.
 
     Raises:
         UserError: with one line for each fault.
     """
-    values, passed = arguments.read(given, Reproduction, FILE, RESERVED, lists=("seeds", "tasks"))
-    try:
-        wanted = Reproduction(**{key: _frozen(value) for key, value in values.items()})
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    if wanted.figure is not None:
-        catalogue.find(wanted.figure)
-    return wanted, passed
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return settings_and_overrides(given, "reproduce", Reproduction, RESERVED)

@@ -18,7 +18,7 @@ from analysis.reporting.tables import comparison
 from analysis.senteval.results import Results
 from data.errors import UserError
 from data.files import atomic_write
-from experiments import compose, signatures
+from experiments import compose
 from experiments.reproduction.planning import Run
 from experiments.reproduction.results import Found, synthetic
 from experiments.run_folder import ROOT
@@ -171,5 +171,5 @@ def untrained(table: Table, passed: Sequence[str]) -> Grid | str:
     """Returns a table for which nothing is trained; examples are from the corpus that ``passed`` names."""
     if table.examples is not None:
         config = compose.check([*table.base, *passed])
-        return table.examples(config, signatures.build(config["corpus"], "corpus"))
+        return table.examples(config, compose.build(config["corpus"], "corpus"))
     return printed_grid(table, size_rows(table) if table.sizes else ())

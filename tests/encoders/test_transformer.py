@@ -239,6 +239,7 @@ def test_pretrained_head_is_used(tmp_path: Path) -> None:
         ({}, "encoder.name, encoder.path or encoder.shape must be given. Got none of them."),
         ({"pooling": "median"}, "encoder.pooling must be 'mean', 'cls', 'max' or 'last'. Got 'median' instead."),
         ({"dropout": 1.0}, "encoder.dropout must be at least 0 and below 1. Got 1.0 instead."),
+        ({"vocab_size": 260}, r"encoder\.vocab_size must be at least 261\. Got 260 instead\."),
         ({"max_length": 2}, "encoder.max_length must be at least 8. Got 2 instead."),
         ({"weights": "good"}, "encoder.weights must be 'auto', 'pretrained' or 'random'. Got 'good' instead."),
         ({"weights": "random"}, "encoder.shape must say how large a random model is to be."),

@@ -13,7 +13,7 @@ import pytest
 
 import encoders
 from data.batch import Batch
-from data.errors import UserError
+from data.errors import UnfitError, UserError
 from data.loader import Turns
 from data.selection import Selection
 from encoders.concatenated import Concatenated
@@ -82,6 +82,28 @@ def test_encoders_beside_each_other_are_trained_on(tmp_path: Path, capsys: pytes
         "each other. Got BiLSTMMax instead."
     )
     assert not (tmp_path / "third").exists()
+    with pytest.raises(UserError) as error:
+        train("fourth", f"warm_start={first}", objective="conssent")
+    one = f"encoder.path={first / 'encoder' / 'encoder_1'}"
+    assert str(error.value) == (
+        f"warm_start={first} holds several encoders side by side, and this objective trains one: "
+        f"encoder=concatenated continues all of them, {one} in place of warm_start= the first."
+    )
+    followed = train("fourth", one, objective="conssent")
+    assert encoders.load(followed / "encoder").dimension == 12
+
+
+def test_order_is_refused_before_a_mask_token(tmp_path: Path) -> None:
+    """As another weight of the loss would not help."""
+    (tmp_path / "words.txt").write_text("a 1 2\nb 2 1\n")
+    common = [
+        text for text in tiny.overrides(tmp_path) if not text.startswith(("encoder", "weights", "objective"))
+    ]
+    given = [*common, "objective=sop", "encoder=bag_of_words", f"encoder.vectors={tmp_path / 'words.txt'}"]
+    with pytest.raises(
+        UnfitError, match=r"order of words, which the encoder does not read \(bag_of_words\): choose"
+    ):
+        experiment.run(compose.check([*given, f"run_dir={tmp_path / 'run'}"]))
 
 
 def test_another_number_of_encoders_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,13 @@ from typing import Any
 
 import pytest
 
-from experiments import checkpoint
+from data.errors import UserError
+from experiments import checkpoint, command_line, compose
+from experiments import command as commands
+from experiments.command import Failure, Swept, failed_elsewhere, run_sweep
+from experiments.comparison import settings as comparison
+from experiments.overrides import CONFIGS
+from experiments.reproduction import settings as reproduction
 from tests.experiments import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,3 +128,152 @@ def test_a_run_in_use_or_half_written_is_left_as_it_is(
     assert found.stderr.startswith(f"Checkpoint {newest.parent} is damaged (optimizer.safetensors has 100 of")
     assert len(found.stderr.splitlines()) == 1
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_a_sweep_is_checked_value_by_value() -> None:
+    jobs = list(commands.jobs_of(["seed=1,2", "objective=declutr,mlm_only", "encoder.shape={a: 1}"]))
+    assert jobs == [
+        ["seed=1", "objective=declutr", "encoder.shape={a: 1}"],
+        ["seed=2", "objective=declutr", "encoder.shape={a: 1}"],
+        ["seed=1", "objective=mlm_only", "encoder.shape={a: 1}"],
+    ]
+
+
+def test_a_sweep_has_a_folder_for_each_run() -> None:
+    for given in (["run_dir=x", "seed=1,2"], ["++run_dir=x", "seed=1,2"], ["run_dir=x,y", "seed=1,2"]):
+        with pytest.raises(UserError, match=r": the runs of a sweep cannot share a folder: leave it out, or name"):
+            list(commands.jobs_of(given))
+    for given in (["run_dir=x", "seed=1"], ["run_dir=x/${seed}", "seed=1,2"], ["run_dir=null", "seed=1,2"]):
+        assert [*commands.jobs_of(given)]
+
+
+def test_a_sweep_tells_each_fault_once() -> None:
+    with pytest.raises(UserError) as error:
+        compose.check_all(commands.jobs_of(["seed=1,-2", "objective.temperature=0,0.1,-1"]))
+    assert str(error.value).split("\n") == [
+        "objective.temperature must be a positive number. Got 0 instead.",
+        "seed must be at least 0. Got -2 instead.",
+        "objective.temperature must be a positive number. Got -1 instead.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "given", ["+experiment=both --config-dir conf", "++hydra.mode=MULTIRUN seed=7,8", "-m seed=7,8"]
+)
+def test_the_composed_mode_decides_whether_to_sweep(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {seed: '7,8'}}}\n"
+    (tmp_path / "conf" / "experiment").mkdir(parents=True)
+    (tmp_path / "conf" / "experiment" / "both.yaml").write_text(own)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["run.py", *given.split()])
+    seeds: list[int] = []
+    commands.command(report=seeds.extend)(lambda config: config["seed"])()
+    assert seeds == [7, 8]
+
+
+def test_a_failure_elsewhere_is_told_with_what_was_asked_of_that_job_alone() -> None:
+    other = os.getpid() + 1
+    done = [
+        Swept(["corpus=text", "seed=1"], None),
+        Swept(["corpus=text", "seed=2"], Failure(other, "It broke.")),
+        Swept(["corpus=text", "seed=3"], Failure(os.getpid(), "Told already.")),
+    ]
+    assert failed_elsewhere(done) == ["seed=2: It broke."]
+    assert failed_elsewhere([]) == []
+
+
+def test_the_end_of_a_command_can_be_sent_to_another_process() -> None:
+    end = pickle.loads(pickle.dumps(command_line.Ended(2, "It broke.")))
+    assert isinstance(end, command_line.Ended)
+    assert (end.code, end.line) == (2, "It broke.")
+
+
+def test_jobs_return_a_value_or_their_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    failure = Failure(1, "It broke.")
+    done = run_sweep(CONFIGS, "run", lambda config: failure if config.seed == 2 else config.seed, ["seed=1,2"])
+    assert done == [Swept(["seed=1"], None, 1), Swept(["seed=2"], failure, None)]
+
+
+def test_what_jobs_in_other_processes_returned_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = [Swept(["seed=1"], None, "a"), Swept(["seed=2"], Failure(1, "It broke.")), Swept(["seed=3"], None, "b")]
+    monkeypatch.setattr(commands, "run_sweep", lambda *_: done)
+    monkeypatch.setattr(commands, "check_all", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["run.py", "-m", "seed=1,2,3"])
+    reported: list[str] = []
+    with pytest.raises(SystemExit) as end:
+        commands.command(report=reported.extend)(print)()
+    assert (end.value.code, reported, capsys.readouterr().err) == (2, ["a", "b"], "seed=2: It broke.\n")
+
+
+def test_a_launcher_that_is_not_installed_is_told_so(tmp_path: Path) -> None:
+    found = command(tmp_path, "-m", "hydra/launcher=nowhere", "seed=1,2")
+    assert found.returncode == 2
+    assert found.stderr == (
+        "hydra/launcher=nowhere: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and "
+        "submitit, and docs/at-scale.md says where Ray's is from.\n"
+    )
+
+
+def test_a_sweep_ends_with_its_runs_and_their_means(tmp_path: Path) -> None:
+    found = command(tmp_path, "-m", *tiny.overrides(tmp_path, "budget.steps=1", "seed=1,2"))
+    assert found.returncode == 0, found.stderr
+    listed, means = found.stdout.partition("2 runs")[2].split("mean ± ")
+    names = sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    assert len(names) == 2 and all(name in listed for name in names)
+    assert all("-weights-random-vocab_size-320-" in name for name in names)  # what is special about them
+    assert "declutr roberta-mini text teaching" in means
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ("--figure declutr/2a", "--figure declutr/2a: write figure=declutr/2a."),
+        ("figure=declutr/2a --dry-run", "--dry-run: write dry_run=true."),
+        ("--list", "--list: write list=true."),
+        ("--config-dir conf", "--config-dir: only run.py and evaluate.py take this flag."),
+        ("-m", "-m: only run.py and evaluate.py take this flag."),
+    ],
+)
+def test_a_flag_is_one_line(
+    given: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["reproduce.py", *given.split()])
+    with pytest.raises(SystemExit) as end:
+        commands.command_of_runs("reproduce", reproduction.read)(lambda *_: 0)()
+    assert (end.value.code, capsys.readouterr().err) == (2, f"{line}\n")
+
+
+def test_keys_of_runs_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["compare.py", "corpus=text", "seeds=[1,2]", "+clipping=norm_5", "jobs=2"])
+    seen: list[Any] = []
+
+    def task(wanted: comparison.ComparisonSettings, passed: list[str]) -> int:
+        seen.extend([wanted.seeds, wanted.jobs, passed])
+        return 1
+
+    with pytest.raises(SystemExit) as end:
+        commands.command_of_runs("compare", comparison.read)(task)()
+    assert end.value.code == 1 and seen == [[1, 2], 2, ["corpus=text", "+clipping=norm_5"]]
+
+
+def test_one_value_of_a_mapping_and_of_a_list() -> None:
+    wanted, _ = reproduction.read(["figure=declutr/2a", "seeds=3", 'only.row=["a, b(5)",c]', "only.k=0.1"])
+    assert wanted.seeds == (3,) and wanted.only == {"row": ["a, b(5)", "c"], "k": 0.1}
+    given = ["settings.gru=[encoder.hidden=8,optimizer=sgd]", "settings.declutr=['objective.gap=1']"]
+    settings = comparison.read(given)[0].settings
+    assert settings["gru"] == ["encoder.hidden=8", "optimizer=sgd"] and settings["declutr"] == ["objective.gap=1"]
+
+
+def test_help_has_keys_beside_their_comments(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["compare.py", "seeds=[1,2]", "--help"])
+    commands.command_of_runs("compare", comparison.read)(lambda *_: 1)()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Trains every pair")  # without the YAML's "#"
+    assert any(line.split(maxsplit=2)[:2] == ["jobs:", "1"] and "  runs at a time" in line for line in lines)

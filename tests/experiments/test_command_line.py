@@ -44,6 +44,27 @@ def test_a_wrong_flag_is_one_line(arguments: list[str], line: str) -> None:
     assert str(error.value).startswith(line) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            "tasks=[MR, CR] seed=1",
+            "tasks=[MR, CR]: the shell splits at blanks: write tasks=[MR,CR] without blanks.",
+        ),
+        ("a={b: [c , d]}", "a={b: [c , d]}: the shell splits at blanks: write 'a={b: [c,d]}'."),
+    ],
+)
+def test_a_list_that_the_shell_split_is_one_line(arguments: str, line: str) -> None:
+    with pytest.raises(UserError) as error:
+        command_line.split(arguments.split())
+    assert str(error.value) == line
+
+
+def test_brackets_that_nothing_closes_are_left_to_hydra() -> None:
+    for given in (["tasks=[MR", "seed=1"], ["tasks=[MR,CR]", "CR]"], ["a=b[", "c]"]):
+        assert command_line.split(given) == ([], given)
+
+
 def test_a_command_may_take_few_flags() -> None:
     def split(*arguments: str) -> object:
         return command_line.split(arguments, command_line.HELP, ["dry_run"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from data.sources.base import Document
 from data.store import prepare
 from data.token_format import TokenFormat
 from data.vocabulary import train_word_level
-from experiments import compose, experiment, side_by_side
+from experiments import command_line, compose, experiment, side_by_side
 from experiments.comparison import command, examples
 from experiments.comparison.examples import describe
 from experiments.comparison.planning import equality, plan
@@ -40,9 +41,9 @@ LINES = {
     "objectives=[]": "objectives must be one or more, each once. Got [] instead.",
     "equal=compute tokens=5": "tokens= requires equal=tokens: if compute is equal, tokens are not.",
     "budget=paper": "budget=paper sets no number of tokens: tokens=<number>, or equal=compute.",
-    "budget.steps=3": "budget.steps: set for all runs by tokens=<number>, or equal=compute and budget=<name>.",
+    "budget.steps=3": "budget.steps: the command sets it for each run; tokens=<number>, or equal=compute",
     "budget=tiny": "budget=tiny: no such budget. There are laptop, paper, teaching.",
-    "objectives=nsp,sop": "objectives=nsp,sop: a list has brackets, objectives=[nsp,sop].",
+    "objectives=nsp,sop": "objectives=nsp,sop: a list has brackets, objectives=[nsp,sop]; one text must be quoted",
     "protocol=fast": "protocol=fast: no such protocol. There are ",
     "data=/no/such": "data=/no/such: there is no such folder.",
     "settings.grru=[encoder.hiden=8]": "settings.grru: grru is not compared here. Did you mean settings.gr",
@@ -59,10 +60,17 @@ def test_refusals_are_one_line(given: str, line: str) -> None:
     assert str(refused.value).startswith(line) and "\n" not in str(refused.value)
 
 
-def test_a_comma_in_a_query_is_kept() -> None:
-    assert [*(read(["queries=Hello,world"])[0].queries or [])] == ["Hello,world"]
-    with pytest.raises(UserError, match=r"^tasks=MR, CR: a list has brackets, tasks=\[MR, CR\]\.$"):
-        read(["tasks=MR, CR"])
+def test_a_comma_is_in_brackets_or_quotes() -> None:
+    assert [*(read(["queries='Hello, world'"])[0].queries or [])] == ["Hello, world"]
+    for given in ("queries=Hello, world", "tasks=MR, CR"):
+        key, _, value = given.partition("=")
+        quoted = shlex.quote(override(key, value))
+        with pytest.raises(UserError) as refused:
+            read([given])
+        assert str(refused.value) == (
+            f"{given}: a list has brackets, {key}=[{value}]; "
+            f"one text must be quoted, once for Hydra and again for the shell: {quoted}."
+        )
 
 
 def test_all_faults_at_once() -> None:
@@ -173,7 +181,7 @@ def test_a_page_of_real_runs(
         "encoders=[gru,bag_of_words]",
         "tokens=600",
         "settings.gru=[encoder.hidden=4,encoder.word_size=4,encoder.min_count=1]",
-        f"settings.bag_of_words={json.dumps([override('encoder.vectors', folder / 'vectors.txt')])}",
+        override("settings.bag_of_words", [override("encoder.vectors", folder / "vectors.txt")]),
         "settings.declutr=[objective.length_groups=2,objective.mlm_probability=0.6]",
         "settings.conssent=[objective.task=P,objective.k=3,objective.classifier_width=4]",
         "corpus=text",
@@ -195,7 +203,7 @@ def test_a_page_of_real_runs(
     assert command.compare(wanted, passed) == 0  # impossible pairs are no failures
     page = (folder / "out" / "page.html").read_text(encoding="utf-8")
     said = capsys.readouterr().out
-    assert said.count("impossible") == 2 and "mask" in said and "the order of words" in said
+    assert said.count("impossible") == 2 and "mask" in said and "in the order of words" in said
     assert page.count("not possible") == 2 and page.count('class="map"') == 2
     assert "Not shown" not in page and "Maps and neighbours:" not in page
     assert "<b>anchor 1</b>" in page and "moved here" in page and "masked, to be predicted" in page
@@ -260,7 +268,7 @@ def test_the_status_of_a_subprocess_marks_impossible_pairs(monkeypatch: pytest.M
         monkeypatch.delenv(BEGUN_HERE, raising=False)
         if begun:
             monkeypatch.setenv(BEGUN_HERE, "1")
-        with pytest.raises(compose.Ended) as ended, compose.one_line_errors():
+        with pytest.raises(command_line.Ended) as ended, command_line.one_line_errors():
             raise error
         assert ended.value.code == status
 

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from data.errors import UserError
 from data.files import write_json
 from encoders import BUNDLED
-from experiments import command_line, compose, overrides
+from experiments import command, command_line, compose, overrides
 from experiments.help import described
 from experiments.overrides import override
 
@@ -53,6 +53,8 @@ def test_guesses_look_at_a_key_s_own_part() -> None:
         ("objective.cells=1", "objective.cells: no such key."),
         ("objective=nsp,sop", "objective=nsp,sop: several values to run one by one need -m."),
         ("seed=1,2", "seed=1,2: a list has brackets, seed=[1,2]; several values to run one by one need -m."),
+        ("seed=1,", "seed=1,: a value beside a comma is missing: write seed=1."),
+        ("seed=1,,2", "seed=1,,2: a value beside a comma is missing: write seed=1,2."),
         ("objective.temperature=0", "objective.temperature must be a positive number. Got 0 instead."),
         ("objective.temperature=nan", "objective.temperature must be a finite number. Got nan instead."),
         ("gradient_norm=inf", "gradient_norm must be a finite number. Got inf instead."),
@@ -155,16 +157,30 @@ def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
     kinds = {BUNDLED: "transformer.Transformer", "gru": "gru.GRU", "both": "concatenated.Concatenated"}
     for name, kind in kinds.items():
         (tmp_path / name / "encoder").mkdir(parents=True)
-        write_json(tmp_path / name / "encoder" / "encoder.json", {"class": f"encoders.{kind}"})
+        marker: dict[str, object] = {"class": f"encoders.{kind}"}
+        if name == "both":
+            marker["members"] = ["encoder_1", "encoder_2"]
+            for member in ("encoder_1", "encoder_2"):
+                (tmp_path / name / "encoder" / member).mkdir()
+                write_json(tmp_path / name / "encoder" / member / "encoder.json", {"class": "encoders.gru.GRU"})
+        write_json(tmp_path / name / "encoder" / "encoder.json", marker)
         OmegaConf.save({"names": {"encoder": "gru" if name == "both" else name}}, tmp_path / name / "config.yaml")
     mini, gru, both = (f"warm_start={tmp_path / name}" for name in kinds)
     assert compose.check([mini])["names"]["encoder"] == BUNDLED  # not the default's name
     assert compose.check([gru, "encoder=gru"])["names"]["encoder"] == "gru"
-    assert compose.check([both])["names"]["encoder"] == "gru"  # it may be for an objective of two
+    for encoder in ("gru", "concatenated"):  # the objective may train two, or one
+        assert compose.check([both, f"encoder={encoder}"])["names"]["encoder"] == "gru"
+    assert compose.check([mini, "encoder=bundled"])["names"]["encoder"] == BUNDLED
     assert compose.check([f"warm_start={tmp_path}"])["names"]["encoder"] == "roberta-base"
     for given, lines in (
         ([gru], [f"{gru} holds gru: add encoder=gru."]),
         ([mini, "encoder=lstm"], [f"{mini} holds {BUNDLED}: add encoder=bundled."]),
+        (
+            [mini, "encoder=distilroberta-base"],
+            [f"{mini} holds {BUNDLED}, and not distilroberta-base: leave out encoder=distilroberta-base."],
+        ),
+        ([both], [f"{both} holds 2 encoders side by side, each gru: add encoder=gru."]),
+        ([both, "encoder=lstm"], [f"{both} holds 2 encoders side by side, each gru: add encoder=gru."]),
         (
             [mini, "encoder=lstm", "sede=1"],
             ["sede: no such key. Did you mean seed?", f"{mini} holds {BUNDLED}: add"],
@@ -178,33 +194,6 @@ def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
     OmegaConf.save({"names": {"encoder": "encoder"}}, tmp_path / "gru" / "config.yaml")  # it was given by a path
     with pytest.raises(UserError, match=r"holds encoder: add encoder=gru\.$"):
         compose.check([gru])
-
-
-def test_a_sweep_is_checked_value_by_value() -> None:
-    jobs = list(compose._jobs(["seed=1,2", "objective=declutr,mlm_only", "encoder.shape={a: 1}"]))
-    assert jobs == [
-        ["seed=1", "objective=declutr", "encoder.shape={a: 1}"],
-        ["seed=2", "objective=declutr", "encoder.shape={a: 1}"],
-        ["seed=1", "objective=mlm_only", "encoder.shape={a: 1}"],
-    ]
-
-
-def test_a_sweep_has_a_folder_for_each_run() -> None:
-    for given in (["run_dir=x", "seed=1,2"], ["++run_dir=x", "seed=1,2"], ["run_dir=x,y", "seed=1,2"]):
-        with pytest.raises(UserError, match=r": the runs of a sweep cannot share a folder: leave it out, or name"):
-            list(compose._jobs(given))
-    for given in (["run_dir=x", "seed=1"], ["run_dir=x/${seed}", "seed=1,2"], ["run_dir=null", "seed=1,2"]):
-        assert [*compose._jobs(given)]
-
-
-def test_a_sweep_tells_each_fault_once() -> None:
-    with pytest.raises(UserError) as error:
-        compose.check_all(compose._jobs(["seed=1,-2", "objective.temperature=0,0.1,-1"]))
-    assert str(error.value).split("\n") == [
-        "objective.temperature must be a positive number. Got 0 instead.",
-        "seed must be at least 0. Got -2 instead.",
-        "objective.temperature must be a positive number. Got -1 instead.",
-    ]
 
 
 @pytest.mark.parametrize("text", ["a: [1", "", "- seed", "seed: 1"])
@@ -233,6 +222,35 @@ def test_a_broken_yaml_of_ones_own_is_one_line(tmp_path: Path) -> None:
         compose.check(given)
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "# @package _global_\ndefaults:\n  - /objective: simcse\n",
+            "write '- override /objective: simcse' in its",
+        ),
+        (
+            "# @package _global_\ndefaults:\n  - objective: simcse\n",
+            "write '- override /objective: simcse' in its",
+        ),
+        ("# @package _global_\ndefaults: [{override /schedule: ws}]\n", "no such schedule: ws. Did you mean wsd?"),
+        ("# Mine.\n# @package _global_\ndefaults: [{override /objective: simcse}]\n", "its first line must be"),
+        ("defaults:\n  - override /objective: simcse\n", "its first line must be '# @package _global_', as"),
+    ],
+)
+def test_a_choice_in_a_yaml_of_ones_own_overrides_that_of_a_run(text: str, line: str, tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    path = tmp_path / "experiment" / "mine.yaml"
+    path.write_text(text)
+    given = ["+experiment=mine", override("hydra.searchpath", [f"file://{tmp_path}"])]
+    with pytest.raises(UserError) as error:
+        compose.check(given)
+    assert str(error.value).startswith(f"{path}: ") and line in str(error.value)
+    assert "\n" not in str(error.value)
+    path.write_text("# @package _global_\ndefaults:\n  - override /objective: simcse\n")
+    assert compose.check(given)["names"]["objective"] == "simcse"
+
+
 def test_configs_of_the_user(tmp_path: Path) -> None:
     folder = tmp_path / "my conf"
     (folder / "experiment").mkdir(parents=True)
@@ -247,22 +265,6 @@ def test_configs_of_the_user(tmp_path: Path) -> None:
         compose.check([*(text for text in given if "experiment" not in text), "+experiment=mien"])
 
 
-@pytest.mark.parametrize(
-    "given", ["+experiment=both --config-dir conf", "++hydra.mode=MULTIRUN seed=7,8", "-m seed=7,8"]
-)
-def test_the_composed_mode_decides_whether_to_sweep(
-    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {seed: '7,8'}}}\n"
-    (tmp_path / "conf" / "experiment").mkdir(parents=True)
-    (tmp_path / "conf" / "experiment" / "both.yaml").write_text(own)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["run.py", *given.split()])
-    seeds: list[int] = []
-    compose.command(report=seeds.extend)(lambda config: config["seed"])()
-    assert seeds == [7, 8]
-
-
 @pytest.mark.parametrize("path", ["it's.txt", "a (1).txt", "[a b", "{a", "a;b", "a#b", "é.txt", "a=b"])
 def test_a_path_is_cured_in_a_sweep_too(path: str) -> None:
     with pytest.raises(
@@ -270,7 +272,7 @@ def test_a_path_is_cured_in_a_sweep_too(path: str) -> None:
     ) as one:
         compose.check(["corpus=text", f"corpus.path={path}"])
     with pytest.raises(UserError) as several:
-        list(compose._jobs(["corpus=text", f"corpus.path={path}", "seed=1,2"]))
+        list(command.jobs_of(["corpus=text", f"corpus.path={path}", "seed=1,2"]))
     assert str(one.value) == str(several.value)
 
 
@@ -284,29 +286,37 @@ def test_the_home_folder_is_written_out() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["sede=3"],
-        ["--seed", "3"],
-        ["objective=declut", "encoder=gru"],
-        ["corpus=text", "corpus.path=nowhere.txt"],
-        ["encoder=transformer", "encoder.path=nowhere"],
-        ["warm_start=nowhere"],
-        ["evaluation=senteval", "evaluation.data=nowhere"],
-        ["threads=0"],
-        ["--help"],
+        "run sede=3",
+        "run --seed 3",
+        "run objective=declut encoder=gru",
+        "run corpus=text corpus.path=nowhere.txt",
+        "run encoder=transformer encoder.path=nowhere",
+        "run warm_start=nowhere",
+        "run evaluation=senteval evaluation.data=nowhere",
+        "run threads=0",
+        "run --help",
+        "evaluate model=. data=.",
+        "evaluate model=nowhere/at/all",
+        "evaluate --help",
+        "reproduce figure=declutr/2d",
+        "reproduce --help",
+        "compare objectives=nsp,sop",
+        "compare --help",
     ],
 )
-def test_a_mistake_is_answered_without_heavy_imports(arguments: list[str], tmp_path: Path) -> None:
+def test_a_mistake_is_answered_without_heavy_imports(arguments: str, tmp_path: Path) -> None:
+    name, *given = arguments.split()
     code = (
         "import sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
-        f"sys.argv = ['run.py', *{arguments!r}]\n"
-        "from experiments import compose\n"
+        f"sys.argv = ['{name}.py', *{given!r}]\n"
+        f"from experiments.{name} import main\n"
         "try:\n"
-        "    compose.command()(print)()\n"
+        "    main()\n"
         "except SystemExit as end:\n"
         "    assert end.code == 2\n"
         "assert not {'torch', 'transformers'} & {*sys.modules}"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert found.returncode == 0, found.stderr
-    assert len(found.stderr.splitlines()) == (arguments != ["--help"])
+    assert len(found.stderr.splitlines()) == ("--help" not in given)

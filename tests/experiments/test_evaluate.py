@@ -84,6 +84,13 @@ def test_the_run_that_may_have_been_meant(tmp_path: Path, monkeypatch: pytest.Mo
     assert EvaluationSettings(model="~nobody/x").model == "~nobody/x"
 
 
+def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").touch()
+    with pytest.raises(UserError) as error:
+        compose.check([f"model={tmp_path}"], "evaluate", EvaluationSettings, present=True)
+    assert str(error.value) == f"model={tmp_path}: the run is not finished; resume={tmp_path} goes on with it."
+
+
 def test_what_a_model_does_not_use_is_said(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,7 +137,7 @@ def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.
 def refusal(overrides: list[str]) -> str:
     """What the command says, without a process of its own."""
     with pytest.raises(UserError) as error:
-        settings = EvaluationSettings.of(compose.check(overrides, "evaluate", EvaluationSettings))
+        settings = EvaluationSettings.of(compose.check(overrides, "evaluate", EvaluationSettings, present=True))
         other = evaluation.combine if settings.ensemble else evaluation.evaluate_model
         (evaluation.embed if settings.embed else other)(settings)
     return str(error.value)
@@ -181,6 +188,7 @@ def refusal(overrides: list[str]) -> str:
         ),
         ("model={data}/qqq data={data}", "There is no encoder's folder {data}/qqq."),
         ("model=nowhere/at/all data={data}", "There is no encoder's folder nowhere/at/all."),
+        ("model={data} data={data}", "model={data} is no model's folder: it has none of encoder, encoder.json, "),
         ("model=bag_of_words data={data}", "model=bag_of_words needs encoder.vectors="),
         (
             "model=bag_of_words encoder.vectors={data}/words.txt encoder.weighting=sif data={data}",

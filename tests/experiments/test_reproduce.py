@@ -14,7 +14,7 @@ from analysis.senteval.averages import RULES
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import compose
-from experiments.overrides import key_of
+from experiments.overrides import file_of, key_of
 from experiments.reproduction import planning, settings
 from experiments.reproduction.planning import core_seconds, plan
 from experiments.reproduction.settings import Reproduction
@@ -310,5 +310,5 @@ def test_other_keys_go_to_the_runs() -> None:
 
 
 def test_help_names_every_key() -> None:
-    text = settings.FILE.read_text(encoding="utf-8")
+    text = file_of("reproduce").read_text(encoding="utf-8")
     assert all(re.search(rf"^{key}: ", text, re.MULTILINE) for key in Reproduction.__dataclass_fields__)

@@ -281,12 +281,12 @@ def test_half_precision_comes_near() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"vocabulary": 4}, r"A decoder's vocabulary must be at least 5\. Got 4 instead\."),
-        ({"condition": 0}, r"A decoder's condition must be at least 1\. Got 0 instead\."),
-        ({"word_size": 0}, r"A decoder's word_size must be at least 1\. Got 0 instead\."),
-        ({"hidden": 0}, r"A decoder's hidden must be at least 1\. Got 0 instead\."),
-        ({"chunk": 0}, r"A decoder's chunk must be at least 1\. Got 0 instead\."),
-        ({"dropout": 1.0}, r"A decoder's dropout must be at least 0 and below 1\. Got 1\.0 instead\."),
+        ({"vocabulary": 4}, r"decoder\.vocabulary must be at least 5\. Got 4 instead\."),
+        ({"condition": 0}, r"decoder\.condition must be at least 1\. Got 0 instead\."),
+        ({"word_size": 0}, r"decoder\.word_size must be at least 1\. Got 0 instead\."),
+        ({"hidden": 0}, r"decoder\.hidden must be at least 1\. Got 0 instead\."),
+        ({"chunk": 0}, r"decoder\.chunk must be at least 1\. Got 0 instead\."),
+        ({"dropout": 1.0}, r"decoder\.dropout must be at least 0 and below 1\. Got 1\.0 instead\."),
     ],
 )
 def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:

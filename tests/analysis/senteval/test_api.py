@@ -33,9 +33,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def evaluate(encode: Any, data: Path, **options: Any) -> Results:
-    return senteval.evaluate(
-        encode, data=data, protocol="prototyping", **{"tasks": TASKS, "progress": False} | options
-    )
+    given: dict[str, Any] = {"tasks": TASKS, "progress": False} | options
+    return senteval.evaluate(encode, data=data, protocol="prototyping", **given)
 
 
 def plain(results: Results) -> dict[str, Any]:
@@ -123,7 +122,8 @@ def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
 )
 def test_mistakes_are_one_line(data: Path, encode: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
-        senteval.evaluate(encode, **{"data": data, "tasks": TASKS, "progress": False} | options)
+        given: dict[str, Any] = {"data": data, "tasks": TASKS, "progress": False} | options
+        senteval.evaluate(encode, **given)
     assert message in str(error.value) and "\n" not in str(error.value)
 
 

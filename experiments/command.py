@@ -1,0 +1,262 @@
+"""Commands: functions of a checked configuration, called once, for each job of a sweep, or with keys of runs."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, get_type_hints
+
+import hydra
+from hydra import version
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from data.errors import UserError
+from experiments.command_line import HELP, INFORMING, Ended, one_line_errors, split
+from experiments.compose import COMPONENTS, Schema, check, check_all, checked, composed, kinds
+from experiments.overrides import CONFIGS, NO_FORM, compose, guess, key_of, override, readable, unreadable
+from experiments.settings import Settings
+
+OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"}  # keys that go to runs
+
+
+class Failure(NamedTuple):
+    """Failure of a job: its process, and the line that it printed there."""
+
+    process: int
+    line: str
+
+
+class Swept(NamedTuple):
+    """A job of a sweep: its overrides, and its failure or what it returned."""
+
+    overrides: list[str]
+    failure: Failure | None
+    value: Any = None
+
+
+def command(
+    name: str = "run", schema: Schema | None = None, report: Callable[[list[Any]], None] | None = None
+) -> Callable[[Callable[[dict[str, Any]], Any]], Callable[[], None]]:
+    """Makes a Hydra command of a function, which gets the resolved configuration as a plain dictionary.
+
+    In a sweep, an error that the user can mend ends one job only: the others still run, and the status is 2 at the
+    end.
+
+    Args:
+        name: of its YAML in ``configs``.
+        schema: the dataclass of its keys, with a method ``of``; None: those of a training run.
+        report: ends a sweep; it gets what the jobs returned that did not fail, if there are several.
+    """
+
+    def decorate(task: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+        returned: list[Any] = []  # by the jobs of a sweep
+
+        @functools.wraps(task)
+        def job(config: DictConfig) -> Any:
+            hydra_config = HydraConfig.get()
+            choices, overrides = dict(hydra_config.runtime.choices), list(hydra_config.overrides.task)
+            try:
+                with one_line_errors():
+                    value = task(checked(config, choices, overrides, schema, present=True))
+            except Ended as end:
+                if end.code != UserError.status or hydra_config.mode != RunMode.MULTIRUN:
+                    raise
+                return Failure(os.getpid(), end.line)
+            returned.append(value)
+            return value
+
+        def main() -> None:
+            with one_line_errors():
+                flags, overrides = split(sys.argv[1:])
+                if HELP & {*flags}:
+                    print(_help(overrides, name))
+                    return
+                overrides = [*map(readable, overrides)]
+                multirun = bool({"--multirun", "-m"} & {*flags}) or any(
+                    key_of(text) == "hydra.mode" and text.endswith("=MULTIRUN") for text in overrides
+                )
+                values: dict[str, Any] = {}
+                if multirun:
+                    check_all(jobs_of(overrides), name, schema)
+                elif not {*flags} & INFORMING:
+                    config = composed(overrides, name, schema)
+                    values = checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=True)
+                    # The user's own YAML may say so, too.
+                    multirun = config.hydra.mode == RunMode.MULTIRUN and not {"--cfg", "-c"} & {*flags}
+            if multirun:
+                done = []
+                try:
+                    done = run_sweep(CONFIGS, name, job, overrides)
+                    returned[:] = [one.value for one in done if one.failure is None]  # of all processes
+                    for line in failed_elsewhere(done):
+                        print(line, file=sys.stderr)
+                finally:  # if the sweep was interrupted, there are those before
+                    if report is not None and len(returned) > 1:
+                        report(returned)
+                if any(one.failure for one in done):
+                    sys.exit(2)
+                return
+
+            @functools.wraps(task)
+            def once(config: DictConfig) -> None:
+                with one_line_errors():
+                    task(values)
+
+            sys.argv[1:] = [*flags, *overrides]
+            hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(once)()
+
+        return main
+
+    return decorate
+
+
+def command_of_runs(
+    name: str, read: Callable[[list[str]], tuple[Any, list[str]]]
+) -> Callable[[Callable[[Any, list[str]], int]], Callable[[], None]]:
+    """Makes a command of a function of its settings and of the overrides for the runs that it starts.
+
+    The function returns the exit status.
+
+    Args:
+        name: of its YAML in ``configs``.
+        read: makes both from the command line, by ``settings_and_overrides``.
+    """
+
+    def decorate(task: Callable[[Any, list[str]], int]) -> Callable[[], None]:
+        @functools.wraps(task)
+        def main() -> None:
+            with one_line_errors():
+                switches = [key for key, value in compose([], name).items() if isinstance(value, bool)]
+                flags, given = split(sys.argv[1:], HELP, [str(key) for key in switches])
+                if flags:
+                    print(_help([], name))
+                    return
+                sys.exit(task(*read(given)))
+
+        return main
+
+    return decorate
+
+
+def settings_and_overrides(
+    given: Iterable[str], name: str, schema: Schema, reserved: Mapping[str, str]
+) -> tuple[Any, list[str]]:
+    """Returns the settings of a command that starts runs, and the overrides for these.
+
+    Args:
+        given: overrides of the command's keys and of those of a run; "a.b=1" sets one value of its mapping "a".
+        name: of its YAML in ``configs``.
+        schema: the dataclass of its keys, with a method ``of``.
+        reserved: keys of runs that the command sets itself, and what to write instead.
+
+    Raises:
+        UserError: with one line for each fault.
+    """
+    hints = get_type_hints(schema, include_extras=True)
+    mappings = [key for key, hint in hints.items() if Mapping in kinds(hint)]
+    own, passed, found = list[str](), list[str](), list[str]()
+    for text in map(readable, given):
+        key, value = key_of(text), text.partition("=")[2]
+        first = key.partition(".")[0]
+        if "=" not in text:
+            found.append(f"{text}: {NO_FORM}")
+        elif key in hints or first in mappings:
+            bad = unreadable([text])
+            if bad and kinds(hints.get(key)) == {str} and value[0] not in "'\"~":
+                own.append(override(key, value))  # a path, as the shell passes it
+            else:
+                found += bad.values()
+                own += [text if key in hints else f"++{text}"] * (not bad)
+        elif instead := reserved.get(key, reserved.get(first)):
+            found.append(f"{key}: the command sets it for each run; {instead}.")
+        elif first in OF_RUNS:
+            passed.append(text)
+        else:
+            found.append(f"{key}: no such key.{guess(key, hints.keys() | OF_RUNS)}")
+    try:
+        values = check(own, name, schema, between=not found)
+    except UserError as error:
+        found += [line.removeprefix("++") for line in str(error).split("\n")]
+    if found:
+        raise UserError(*found)
+    return schema.of(values), passed
+
+
+def _help(overrides: list[str], name: str) -> str:
+    from experiments.help import described  # late: most commands do without
+
+    try:
+        return described(overrides, name)
+    except (HydraException, OmegaConfBaseException):
+        return described([], name)
+
+
+def jobs_of(overrides: list[str]) -> Iterator[list[str]]:
+    """Yields what to check of a sweep: each value of each swept key, beside the first values of the others."""
+    if bad := unreadable(overrides):
+        raise UserError(*bad.values())
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    swept = [
+        [f"{one.get_key_element()}={value}" for value in one.sweep_string_iterator()]
+        if one.is_sweep_override() and not isinstance(one.value(), str) and one.is_discrete_sweep()
+        else [text]
+        for one, text in zip(parsed, overrides, strict=True)
+    ]
+    jobs = math.prod(map(len, swept))
+    for one, text, values in zip(parsed, overrides, swept, strict=True):
+        shared = one.key_or_group == "run_dir" and one.value() is not None and "${" not in text
+        if shared and len(values) < jobs:
+            hint = "leave it out, or name the folders by a key, as in 'run_dir=runs/${seed}'"
+            raise UserError(f"{text}: the runs of a sweep cannot share a folder: {hint}.")
+    first = [values[0] for values in swept]
+    yield first
+    for place, values in enumerate(swept):
+        for value in values[1:]:
+            yield [*first[:place], value, *first[place + 1 :]]
+
+
+def run_sweep(folder: Path, name: str, job: Callable[..., Any], overrides: list[str]) -> list[Swept]:
+    """Runs ``job`` for every value that ``overrides`` sweep over, by their hydra/launcher.
+
+    ``hydra.main`` does the same but drops the return values, and a job in another process has no other way.
+
+    Args:
+        folder: of the configurations.
+        name: of the command's YAML in it.
+    """
+    version.setbase("1.3")
+    search_path = create_config_search_path(str(folder))
+    runner = Hydra.create_main_hydra2(task_name=name, config_search_path=search_path)
+    try:
+        multirun = [*overrides, "hydra.mode=MULTIRUN"]  # as hydra.main does, so that jobs know
+        batches = runner.multirun(config_name=name, task_function=job, overrides=multirun)
+    finally:
+        GlobalHydra.instance().clear()
+    return [_swept(list(one.overrides or []), one.return_value) for batch in batches for one in batch]
+
+
+def _swept(overrides: list[str], value: Any) -> Swept:
+    return Swept(overrides, value, None) if isinstance(value, Failure) else Swept(overrides, None, value)
+
+
+def failed_elsewhere(done: Sequence[Swept]) -> list[str]:
+    """Returns a line for each failure in another process, with the overrides that only that job had."""
+    shared = set.intersection(*(set(one.overrides) for one in done)) if done else set()
+    lines = []
+    for one in done:
+        if one.failure is not None and one.failure.process != os.getpid():
+            own = " ".join(text for text in one.overrides if text not in shared)
+            lines.append(f"{own}: {one.failure.line}")
+    return lines
