@@ -1,7 +1,7 @@
 """Evaluates encoders on tasks of MTEB, the Massive Text Embedding Benchmark (Muennighoff et al. 2023).
 
     python -m analysis.mteb runs/<folder> declutr-mini --tasks STSBenchmark STS16
-    python -m analysis.mteb bag_of_words --word-vectors glove.txt.gz random_vectors --benchmark 'MTEB(eng, v2)'
+    python -m analysis.mteb bag_of_words random_vectors --word-vectors glove.txt.gz --benchmark 'MTEB(eng, v2)'
 
 Needs the package mteb: pip install -c requirements/constraints.txt -e '.[mteb]'. Tasks, data and metrics are
 mteb's own. No prompt is put before a text, and vectors are compared by their cosine. A task's score is its main
@@ -18,6 +18,7 @@ if __name__ == "__main__" and find_spec("mteb") is None:  # before imports that 
     print("mteb is not installed: pip install -c requirements/constraints.txt -e '.[mteb]'", file=sys.stderr)
     sys.exit(2)
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,9 @@ def evaluate_task(encoder: MTEBEncoder, task: Any, cache: Any) -> float:
         path = cache.get_task_result_path(name, encoder.mteb_model_meta)
         raise UserError(f"{path} is damaged: remove it, and the task will be evaluated again.") from None
     try:
-        results = mteb.evaluate(encoder, task, cache=cache, co2_tracker=False, show_progress_bar=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what concerns the user is logged besides
+            results = mteb.evaluate(encoder, task, cache=cache, co2_tracker=False, show_progress_bar=False)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
     except Exception as error:  # tasks raise what they like: no data, no network, no disk space
@@ -118,31 +121,29 @@ def evaluate_task(encoder: MTEBEncoder, task: Any, cache: Any) -> float:
 
 
 def score_table(
-    title: str, metrics: Mapping[str, str], scores: Sequence[tuple[Model, Mapping[str, float]]]
+    title: str, metrics: Mapping[str, str], scores: Sequence[tuple[str, Mapping[str, float]]]
 ) -> Table:
     """Returns the table of all scores, a row for each task and a column for each model.
 
     Args:
         title: of the table.
         metrics: name of each task's main metric, by task.
-        scores: of each model, by task, in percent; a task that failed is missing.
+        scores: name and scores of each model, by task, in percent; a task that failed is missing.
     """
     table = Table(title=escape(printable(title)), title_justify="left", title_style="bold", header_style="bold")
     table.add_column("task", no_wrap=True)
-    table.add_column("metric", no_wrap=True)
+    table.add_column("metric, in %", no_wrap=True)
     for model, _ in scores:
-        table.add_column(escape(model.name), justify="right")
+        table.add_column(escape(model), justify="right")
     for task, metric in metrics.items():
         cells = [f"{found[task]:.2f}" if task in found else "–" for _, found in scores]
         table.add_row(escape(task), escape(metric), *cells)
     if len(metrics) > 1:
-        means = [np.mean(list(found.values())) if len(found) == len(metrics) else None for _, found in scores]
+        means = [
+            f"{np.mean(list(found.values())):.2f}" if len(found) == len(metrics) else "–" for _, found in scores
+        ]
         table.add_section()
-        table.add_row(
-            f"mean of {len(metrics)} tasks", "", *("–" if mean is None else f"{mean:.2f}" for mean in means)
-        )
-    table.caption = "\n".join(escape(printable(f"{model.name}: {model.encoder.origin}")) for model, _ in scores)
-    table.caption_justify = "left"
+        table.add_row(f"mean of {len(metrics)} tasks", "", *means)
     return table
 
 
@@ -161,25 +162,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cache = mteb.ResultCache(given.out)
         except OSError as error:
             raise UserError(f"{given.out} cannot be used: {reason(error)}. --out names another folder.") from error
-        if network.unreachable() is not None:  # data that was downloaded before opens, other tasks fail at once
+        if (why := network.unreachable()) is not None:  # else each task is tried for 24 s
+            print(f"{why}: only tasks whose data were downloaded before can be evaluated", file=sys.stderr)
             constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
-        scores: list[tuple[Model, dict[str, float]]] = []
+        scores: list[tuple[str, dict[str, float]]] = []
         failures = []
         for model in models:
             encoder = MTEBEncoder(model)
-            scores.append((model, {}))
+            found = {}
             for number, task in enumerate(tasks, start=1):
                 name = task.metadata.name
                 print(f"{model.name}: {name} ({number} of {len(tasks)})", file=sys.stderr)
                 try:
-                    scores[-1][1][name] = evaluate_task(encoder, task, cache)
+                    found[name] = evaluate_task(encoder, task, cache)
                 except UserError as error:  # the other tasks are evaluated all the same
                     failures.append(f"{model.name}: {error}")
-        metrics = {task.metadata.name: task.metadata.main_score for task in tasks}
+            scores.append((model.name, found))
         console = Console()
         if not console.is_terminal:
             console = Console(width=WIDE)
+        metrics = {task.metadata.name: task.metadata.main_score for task in tasks}
         console.print(score_table(given.benchmark or "MTEB", metrics, scores))
+        for model in models:
+            print(printable(f"{model.name}: weights: {model.encoder.weights}, {model.encoder.origin}"))
         if failures:
             raise UserError(*failures)
 
