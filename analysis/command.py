@@ -81,7 +81,16 @@ class Model:
 
 
 def parser(module: str, description: str, *, several: bool) -> argparse.ArgumentParser:
-    """A parser of what all these commands take; ``several``: whether more than one model may be named."""
+    """Returns ``model_parser`` with the options of a command that prints a table and writes a JSON file."""
+    made = model_parser(module, description, several=several)
+    output = made.add_argument_group("output")
+    output.add_argument("--format", default="text", choices=SHOWN_FORMATS)
+    output.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON besides")
+    return made
+
+
+def model_parser(module: str, description: str, *, several: bool) -> argparse.ArgumentParser:
+    """Returns a parser of models and their options; ``several``: whether more than one may be named."""
     made = argparse.ArgumentParser(
         prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -98,9 +107,6 @@ def parser(module: str, description: str, *, several: bool) -> argparse.Argument
     group.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     group.add_argument("--cache", type=Path, default=CACHE, metavar="FOLDER", help="keeps vectors (%(default)s)")
     group.add_argument("--no-cache", dest="cache", action="store_const", const=None, help="keep no vectors")
-    output = made.add_argument_group("output")
-    output.add_argument("--format", default="text", choices=SHOWN_FORMATS)
-    output.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON besides")
     return made
 
 

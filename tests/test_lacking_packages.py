@@ -1,4 +1,4 @@
-"""What works where packages are lacking that only some corpora and a CPU's classifiers need."""
+"""Behaviour where packages are missing that only some corpora, a CPU's classifiers or MTEB need."""
 
 from __future__ import annotations
 
@@ -17,6 +17,23 @@ sys.modules |= dict.fromkeys(("datasets", "pyarrow", "numba"))  # importing one 
 from experiments import compose, experiment, evaluation
 experiment.run(compose.check(sys.argv[1:]))
 """
+
+WITHOUT_MTEB = """
+import runpy, sys
+sys.modules["mteb"] = None
+sys.argv = ["mteb", "random_vectors", "--tasks", "STS12"]
+try:
+    runpy.run_module("analysis.mteb", run_name="__main__")
+finally:
+    assert "torch" not in sys.modules  # its import takes seconds
+"""
+
+
+def test_mteb_is_asked_for_in_one_line() -> None:
+    command = [sys.executable, "-c", WITHOUT_MTEB]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    line = "mteb is not installed: pip install -c requirements/constraints.txt -e '.[mteb]'\n"
+    assert (found.returncode, found.stdout, found.stderr) == (2, "", line)
 
 
 @pytest.mark.slow

@@ -1,0 +1,195 @@
+"""Evaluates encoders on tasks of MTEB, the Massive Text Embedding Benchmark (Muennighoff et al. 2023).
+
+    python -m analysis.mteb runs/<folder> declutr-mini --tasks STSBenchmark STS16
+    python -m analysis.mteb bag_of_words random_vectors --word-vectors glove.txt.gz --benchmark 'MTEB(eng, v2)'
+
+Needs the package mteb: pip install -c requirements/constraints.txt -e '.[mteb]'. Tasks, data and metrics are
+mteb's own. No prompt is put before a text, and vectors are compared by their cosine. A task's score is its main
+metric, in percent. Results lie in mteb's layout, <--out>/results/<model>/<fingerprint>/<task>.json, and are used
+again.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+if __name__ == "__main__" and find_spec("mteb") is None:  # before imports that take seconds
+    print("mteb is not installed: pip install -c requirements/constraints.txt -e '.[mteb]'", file=sys.stderr)
+    sys.exit(2)
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import mteb
+import numpy as np
+from huggingface_hub import constants
+from mteb.models.abs_encoder import AbsEncoder
+from mteb.models.model_meta import ModelMeta, ScoringFunction
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from analysis import command
+from analysis.command import Model
+from data import network
+from data.display import printable
+from data.errors import UserError, reason
+
+OUT = Path("evaluations/mteb")
+OWNER = "sentence-objectives"  # of a name without one: mteb's names are "owner/model"
+WIDE = 1000  # characters of a line where there is no terminal
+
+
+class MTEBEncoder(AbsEncoder):
+    """Encoder of the suite behind mteb's ``EncoderProtocol``.
+
+    Its revision is the fingerprint: a model that was trained further has results of its own.
+
+    Args:
+        model: gives the vectors, and keeps them if it has a cache.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        facts = model.facts()
+        self.mteb_model_meta = ModelMeta.create_empty(
+            {
+                "name": model.name if "/" in model.name else f"{OWNER}/{model.name}",
+                "revision": model.fingerprint,
+                "embed_dim": facts["dimension"],
+                "similarity_fn_name": ScoringFunction.COSINE,
+                "framework": ["PyTorch"],
+                "loader_kwargs": {"weights": facts["weights"], "origin": facts["origin"]},
+            }
+        )
+
+    def encode(self, inputs: Any, **options: Any) -> np.ndarray:
+        """Returns the vectors of all texts of ``inputs``, float32 of shape (n, D), in the order given.
+
+        Args:
+            inputs: batches of n texts in all, each a mapping with a list of them under "text".
+            options: task, split, prompt type and batch size, which the vectors do not depend on.
+
+        Raises:
+            UserError: if a vector is not finite, or the cache cannot be used.
+        """
+        return self.model.rows([text for batch in inputs for text in batch["text"]])
+
+
+def find_tasks(names: Sequence[str] | None, benchmark: str | None) -> list[Any]:
+    """Returns mteb's tasks of these names, or those of a benchmark.
+
+    Raises:
+        UserError: if there is none of a name.
+    """
+    try:
+        return list(mteb.get_tasks(names) if names else mteb.get_benchmark(benchmark).tasks)
+    except KeyError as error:
+        raise UserError(f"mteb: {str(error.args[0]).removeprefix('KeyError: ')}") from None
+
+
+def evaluate_task(encoder: MTEBEncoder, task: Any, cache: Any) -> float:
+    """Returns the main score of a task, in percent: the mean of its splits and languages.
+
+    Args:
+        encoder: is evaluated.
+        task: an ``AbsTask`` of mteb.
+        cache: a ``ResultCache`` of mteb; what it holds of the task is not computed again.
+
+    Raises:
+        UserError: if the task's data cannot be read, or its result not written or read again.
+    """
+    name = task.metadata.name
+    try:
+        cache.load_task_result(name, encoder.mteb_model_meta)
+    except ValueError:
+        path = cache.get_task_result_path(name, encoder.mteb_model_meta)
+        raise UserError(f"{path} is damaged: remove it, and the task will be evaluated again.") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what concerns the user is logged besides
+            results = mteb.evaluate(encoder, task, cache=cache, co2_tracker=False, show_progress_bar=False)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from error
+    except Exception as error:  # tasks raise what they like: no data, no network, no disk space
+        raise UserError(f"{name}: {type(error).__name__}: {reason(error)}.") from error
+    return 100 * float(results.task_results[0].validate_and_filter_scores(task).get_score())
+
+
+def score_table(
+    title: str, metrics: Mapping[str, str], scores: Sequence[tuple[str, Mapping[str, float]]]
+) -> Table:
+    """Returns the table of all scores, a row for each task and a column for each model.
+
+    Args:
+        title: of the table.
+        metrics: name of each task's main metric, by task.
+        scores: name and scores of each model, by task, in percent; a task that failed is missing.
+    """
+    table = Table(title=escape(printable(title)), title_justify="left", title_style="bold", header_style="bold")
+    table.add_column("task", no_wrap=True)
+    table.add_column("metric, in %", no_wrap=True)
+    for model, _ in scores:
+        table.add_column(escape(model), justify="right")
+    for task, metric in metrics.items():
+        cells = [f"{found[task]:.2f}" if task in found else "–" for _, found in scores]
+        table.add_row(escape(task), escape(metric), *cells)
+    if len(metrics) > 1:
+        means = [
+            f"{np.mean(list(found.values())):.2f}" if len(found) == len(metrics) else "–" for _, found in scores
+        ]
+        table.add_section()
+        table.add_row(f"mean of {len(metrics)} tasks", "", *means)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = command.model_parser("analysis.mteb", __doc__, several=True)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--tasks", nargs="+", metavar="NAME", help="mteb's names of tasks, as STSBenchmark")
+    what.add_argument("--benchmark", metavar="NAME", help="all tasks of one of mteb's benchmarks")
+    parser.add_argument("--out", type=Path, default=OUT, metavar="FOLDER", help="keeps the results (%(default)s)")
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        tasks = find_tasks(given.tasks, given.benchmark)
+        models = [command.opened(name, given) for name in given.models]
+        try:
+            cache = mteb.ResultCache(given.out)
+        except OSError as error:
+            raise UserError(f"{given.out} cannot be used: {reason(error)}. --out names another folder.") from error
+        if (why := network.unreachable()) is not None:  # else each task is tried for 24 s
+            print(f"{why}: only tasks whose data were downloaded before can be evaluated", file=sys.stderr)
+            constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
+        scores: list[tuple[str, dict[str, float]]] = []
+        failures = []
+        for model in models:
+            encoder = MTEBEncoder(model)
+            found = {}
+            for number, task in enumerate(tasks, start=1):
+                name = task.metadata.name
+                print(f"{model.name}: {name} ({number} of {len(tasks)})", file=sys.stderr)
+                try:
+                    found[name] = evaluate_task(encoder, task, cache)
+                except UserError as error:  # the other tasks are evaluated all the same
+                    failures.append(f"{model.name}: {error}")
+            scores.append((model.name, found))
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=WIDE)
+        metrics = {task.metadata.name: task.metadata.main_score for task in tasks}
+        console.print(score_table(given.benchmark or "MTEB", metrics, scores))
+        for model in models:
+            print(printable(f"{model.name}: weights: {model.encoder.weights}, {model.encoder.origin}"))
+        if failures:
+            raise UserError(*failures)
+
+    return command.finished(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
