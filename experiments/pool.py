@@ -1,4 +1,8 @@
-"""A pool of subprocesses: several commands at a time, with their progress, failures and interrupts."""
+"""A pool of subprocesses: several commands at a time, with their progress, failures and interrupts.
+
+Trainings and evaluations are subprocesses, so that they run side by side and one that the system kills takes no
+other along.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +14,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from data.display import PLAIN_SECONDS
-from data.errors import UnfitError, UserError
+from data.errors import UserError
 from experiments.interrupts import terminations
 from experiments.progress import Display
 
 POLL_SECONDS = 0.5
 TAIL_BYTES = 4000
-# Set for subprocesses of the pool: a pair that cannot work then ends with a status of its own instead of 2.
-BEGUN_HERE = "SENTENCE_OBJECTIVES_BEGUN"
 # Exit statuses of Python and of this suite, with which the last line of the log is the reason.
-EXPLAINED = (1, UserError.status, UnfitError.status, 130)
+EXPLAINED = (1, UserError.status, 130)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,6 @@ class Working:
         place: number of its present command.
         since: byte of the log where the output of this subprocess begins.
         share: share of its training that is done.
-        begun: time when it began.
     """
 
     job: Job
@@ -68,20 +68,12 @@ class Working:
     place: int = -1
     since: int = 0
     share: float = 0.0
-    begun: float = field(default_factory=time.monotonic)
-
-
-class Failure(NamedTuple):
-    """Why a job failed, in a line, and the status of its process, which is negative where a signal ended it."""
-
-    line: str
-    status: int
 
 
 Watch = Callable[[Sequence[Working], float], None]  # running jobs, and the share of the work that is done
 
 
-def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -> dict[str, Failure]:
+def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -> dict[str, str]:
     """Runs ``jobs``, ``at_once`` at the same time; a job whose command fails ends, the others go on.
 
     An interrupt is passed on once, so that runs in training end with a checkpoint; a second one kills them.
@@ -93,17 +85,17 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
         watch: called every ``POLL_SECONDS``.
 
     Returns:
-        The failures, by the job's name.
+        Why jobs failed, each in a line, by the job's name.
 
     Raises:
         KeyboardInterrupt: when all subprocesses have ended after an interrupt.
     """
     waiting = list(jobs)
     at_work: list[Working] = []
-    failed: dict[str, Failure] = {}
+    failed: dict[str, str] = {}
     whole = sum(job.weight for job in jobs) or 1.0
     done = 0.0
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads), BEGUN_HERE: "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
     with terminations():
         try:
             while waiting or at_work:
@@ -129,7 +121,7 @@ def _ready(waiting: Sequence[Job], at_work: Sequence[Working]) -> Job | None:
     return next((job for job in waiting if left.isdisjoint(job.after)), None)
 
 
-def _advance(one: Working, environment: Mapping[str, str], failed: dict[str, Failure]) -> bool:
+def _advance(one: Working, environment: Mapping[str, str], failed: dict[str, str]) -> bool:
     """Begins the next command of a job if the last one has ended; returns False when the job has ended."""
     if one.process is not None:
         one.share = max(one.share, trained_share(one.job.folder))
@@ -137,14 +129,14 @@ def _advance(one: Working, environment: Mapping[str, str], failed: dict[str, Fai
             return True
         one.process = None
         if status != 0:
-            failed[one.job.name] = Failure(_why(status, last_line(one.job.log, one.since)), status)
+            failed[one.job.name] = _why(status, last_line(one.job.log, one.since))
             return False
     while one.place + 1 < len(one.job.commands):
         one.place += 1
         try:
             arguments = one.job.commands[one.place]()
         except UserError as error:
-            failed[one.job.name] = Failure(str(error), error.status)
+            failed[one.job.name] = str(error)
             return False
         if arguments is not None:
             one.since = one.job.log.stat().st_size if one.job.log.exists() else 0

@@ -126,6 +126,7 @@ class Exhibit:
         quick: panel to a score of the quick evaluation, where there is no SentEval data.
         tasks: evaluated at teaching size; None: all.
         protocol: of SentEval.
+        needs: what data= must be, where scores are not SentEval's.
         ensemble: of runs, shown beside them.
         claims: what the paper states of it.
         departures: what is not as in the paper, and why.
@@ -141,6 +142,7 @@ class Exhibit:
     quick: Mapping[str, str] = field(default_factory=lambda: {"": "recall@1"})
     tasks: Sequence[str] | None = None
     protocol: str = "default"
+    needs: str = ""
     ensemble: Ensemble | None = None
     claims: Sequence[Claim] = ()
     departures: Sequence[str] = ()
@@ -154,6 +156,11 @@ class Exhibit:
     def grids(self) -> dict[str, Grid]:
         """Its grids by size."""
         return {size: grid for size in ("teaching", "paper") if (grid := getattr(self, size)) is not None}
+
+    @property
+    def on_senteval(self) -> bool:
+        """True if it shows SentEval's scores, or without SentEval's data those of the quick evaluation."""
+        return bool(self.grids) and not self.needs
 
     def values(self, axis: str | None = None) -> Iterator[Value]:
         """Yields all values of ``axis`` (None: of each axis) in any grid, then those that they join, each once."""
@@ -218,7 +225,7 @@ class Table(Exhibit):
         columns: SentEval's tasks shown; None: the paper's.
         command: an evaluation's module and arguments, whose output for all models is the table; "{data}" becomes
             data=.
-        needs: what data= must be for ``command``.
+        by_model: whether ``command`` takes one model at a time.
         sizes: row to an encoder (name, vocabulary, positions) whose parameters are counted.
         examples: text of the table from a run's config and its corpus.
         printed: a file of analysis/paper_tables whose rows are shown as printed.
@@ -229,7 +236,7 @@ class Table(Exhibit):
     split: Literal["test", "dev"] = "test"
     columns: Sequence[str] | None = None
     command: Sequence[str] = ()
-    needs: str = ""
+    by_model: bool = False
     sizes: Mapping[str, tuple[str, int, int] | str] = field(default_factory=dict)
     examples: Callable[[Mapping[str, Any], Any], str] | None = None
     printed: str = ""
