@@ -93,7 +93,7 @@ def test_files_text_and_csv(tmp_path: Path) -> None:
     assert "![Figure 2a](declutr-2a.png)" in text and NOTE.replace("_", r"\_") in text
     assert "- **held** (section 5.2): two beat one\n  - 2 − 1: +3.0" in text and "5 seeds" in text
     assert "- **not computed here** (caption): no P=4\n  - it states what was run" in text
-    assert "5 seeds; asked: above 0\n" in text
+    assert "5 seeds; claimed: above 0\n" in text
 
 
 def test_too_few_seeds_decide_nothing_and_are_reported(tmp_path: Path) -> None:
