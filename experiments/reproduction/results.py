@@ -13,7 +13,7 @@ from analysis.figures.exhibits import ROW, Exhibit, Figure, PrintedRows, Table
 from analysis.figures.reproduction import verdict_lines
 from analysis.figures.scores import Mark, Point
 from analysis.figures.verdicts import Verdict, decide
-from analysis.senteval.averages import RULES, Rule, Scores, average
+from analysis.senteval.averages import RULES, Scores, average
 from analysis.senteval.printed import paper_rows
 from analysis.senteval.records import incomparable
 from analysis.senteval.records import measure as score_of
@@ -210,22 +210,21 @@ def _measures(exhibit: Exhibit, found: Found) -> dict[str, _Measure]:
 
 def _measure(metric: str, found: Found) -> _Measure:
     """Returns a score; an average is over the tasks that all results have."""
-    results = list(found.senteval.values())
-    rule = RULES.get(metric)
+    rule, results = RULES.get(metric), found.senteval.values()
     apart = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
     if rule is None:
         own = metric.partition(".")[0] not in apart
         return _Measure(metric, set(), metric if own else f"{metric} (not comparable)", own, own)
-    tasks = {task for task in rule.tasks if all(_has(rule, task, one) for one in results)}
-    mean = average(rule, _scores(results[0]), apart, tasks) if results and tasks else None
+    scores = [_scores(one) for one in results]
+    tasks = {
+        task
+        for task in rule.tasks
+        if all(one(task, group[task]) is not None for one in scores for group in rule.groups if task in group)
+    }
+    mean = average(rule, scores[0], apart, tasks) if scores and tasks else None
     if mean is None:
         return _Measure(metric, tasks, f"{metric} (no task in common)", whole=False, comparable=False)
     return _Measure(metric, tasks, mean.label, mean.complete, not mean.apart)
-
-
-def _has(rule: Rule, task: str, results: Results) -> bool:
-    metrics = [group[task] for group in rule.groups if task in group]
-    return all(_scores(results)(task, metric) is not None for metric in metrics)
 
 
 def _scores(results: Results) -> Scores:
