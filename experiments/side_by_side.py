@@ -25,6 +25,7 @@ from encoders.folder import BUNDLED
 from encoders.offline import CHECKPOINTS, bundled
 from experiments import signatures
 from experiments.compose import RESUME_KEYS
+from experiments.evaluation import DOWNLOADED
 from experiments.overrides import key_of, override
 from experiments.pool import Job, run_jobs, watched
 from experiments.progress import Display
@@ -130,6 +131,21 @@ class Evaluation:
             task.name in done and done[task.name].get("files") == _digest(task, places[task.group])
             for task in there
         )
+
+
+def senteval_folder(
+    data: str | None, tasks: Sequence[str] | None, probing: str | None = None, keys: Sequence[str] = ("data",)
+) -> Path | None:
+    """Returns SentEval's folder: ``data``, else where it is downloaded to; None if it is not there.
+
+    Raises:
+        UserError: if it has no file of the ``tasks``; ``keys`` are those of the command that name folders.
+    """
+    folder = ROOT / DOWNLOADED if data is None else Path(data)
+    if data is None and not folder.is_dir():
+        return None
+    available(tasks, folder, Path(probing) if probing else None, keys=tuple(keys))
+    return folder
 
 
 def results_folder(folder: Path, protocol: str, pooling: str = "") -> Path:

@@ -59,8 +59,13 @@ class Value:
         return [*self.overrides, *more]
 
     @property
+    def files(self) -> list[str]:
+        """The placeholders of files in its overrides."""
+        return [file for file in (VECTORS, NLI) if any(file in text for text in self.overrides)]
+
+    @property
     def trained(self) -> Sequence[Value]:
-        """Returns the runs to train for it: itself, or those that it joins."""
+        """The values to train for it: itself, or those that it joins."""
         return self.joins or (self,)
 
 

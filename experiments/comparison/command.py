@@ -19,7 +19,6 @@ from analysis.comparison.page import Comparison, render
 from analysis.comparison.reading import Run
 from analysis.comparison.views import ObjectiveView
 from analysis.opening import EXPORT
-from analysis.senteval.tasks import available
 from data.errors import UnfitError, UserError, reason
 from data.files import atomic_write
 from data.tokenising import cores
@@ -27,10 +26,8 @@ from experiments import building, side_by_side
 from experiments.comparison.examples import Document, examples
 from experiments.comparison.planning import Planned, equality, folder_of, plan
 from experiments.comparison.settings import ComparisonSettings
-from experiments.evaluation import DOWNLOADED
 from experiments.pool import Job
 from experiments.progress import Display
-from experiments.run_folder import ROOT
 from experiments.side_by_side import Evaluation, results_folder, state
 
 
@@ -42,7 +39,7 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
         KeyboardInterrupt: if interrupted, after all runs have stopped; the same command continues them.
     """
     display = Display()
-    senteval = _senteval_folder(wanted)
+    senteval = side_by_side.senteval_folder(wanted.data, wanted.tasks)
     planned = plan(wanted, passed)
     folders = [folder_of(wanted, run) for run in planned]
     states = [state(folder) for folder in folders]
@@ -80,19 +77,6 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
         raise UserError(f"{out} cannot be written ({reason(error)}): out=<file> sets another file.") from error
     display.fact("page", f"{out}  ({out.stat().st_size / 2**20:.1f} MiB)")
     return 1 if any(one.not_evaluated or (one.problem and one.possible) for one in runs) else 0
-
-
-def _senteval_folder(wanted: ComparisonSettings) -> Path | None:
-    """Returns the folder with SentEval's data; None if there is none.
-
-    Raises:
-        UserError: if it has no file of the tasks.
-    """
-    folder = Path(wanted.data) if wanted.data else ROOT / DOWNLOADED
-    if not folder.is_dir():
-        return None
-    available(wanted.tasks, folder, keys=("data",))
-    return folder
 
 
 def _impossible(planned: Sequence[Planned], display: Display) -> dict[tuple[str, str], str]:

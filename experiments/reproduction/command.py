@@ -23,20 +23,18 @@ from analysis.senteval.best import rank
 from analysis.senteval.ensemble import ensemble
 from analysis.senteval.rendering import as_text
 from analysis.senteval.results import Results
-from analysis.senteval.tasks import TASKS, available
+from analysis.senteval.tasks import TASKS
 from analysis.syntax import TREEBANK
 from data.display import duration
 from data.errors import UserError
 from data.tokenising import cores
 from experiments import budget, side_by_side
-from experiments.evaluation import DOWNLOADED
 from experiments.pool import Job
 from experiments.progress import Display
 from experiments.reproduction import joining, planning, results, tables
 from experiments.reproduction.planning import Run
 from experiments.reproduction.results import Found
 from experiments.reproduction.settings import Reproduction, Size
-from experiments.run_folder import ROOT
 from experiments.side_by_side import Evaluation, results_folder
 
 State = side_by_side.State | Literal["not evaluated"]
@@ -150,11 +148,12 @@ def _senteval(exhibit: Exhibit, wanted: Reproduction, passed: Sequence[str]) -> 
     Raises:
         UserError: if the data has no file of the tasks.
     """
-    folder = ROOT / DOWNLOADED if wanted.data is None else Path(wanted.data)
-    if not exhibit.on_senteval or (wanted.data is None and not folder.is_dir()):
+    if not exhibit.on_senteval:
         return None
     tasks = wanted.tasks if wanted.tasks is not None or wanted.budget == "paper" else exhibit.tasks
-    available(tasks, folder, Path(wanted.probing) if wanted.probing else None)
+    folder = side_by_side.senteval_folder(wanted.data, tasks, wanted.probing, ("data", "probing"))
+    if folder is None:
+        return None
     return Evaluation(folder, wanted.protocol or exhibit.protocol, tasks, wanted.probing, wanted.threads, passed)
 
 

@@ -208,7 +208,7 @@ class _Settings:
             scaled.append(f"budget.epochs={epochs:g}")
         if documents and documents != Grid.documents:
             scaled.append(f"budget.documents={documents:g}")
-        if _lacking(own, self.wanted) is not None:
+        if any(_lacking(value, self.wanted) for value in values):
             return None, flops
         for file, name in _files(self.wanted).items():
             own = [text.replace(file, name) for text in own]
@@ -245,23 +245,22 @@ def left_out(exhibit: Exhibit, wanted: Reproduction) -> list[str]:
     found = []
     for values in grid_of(exhibit, wanted).axes.values():
         for value in values:
-            lacking = dict.fromkeys(_lacking(part.overrides, wanted) for part in value.trained)
-            found += [f"{value.label}: needs {ASKED[file]}" for file in lacking if file is not None]
+            lacking = dict.fromkeys(file for part in value.trained for file in _lacking(part, wanted))
+            found += [f"{value.label}: needs {ASKED[file]}" for file in lacking]
     return found
 
 
 def not_taken(exhibit: Exhibit, wanted: Reproduction) -> list[str]:
     """Returns the keys of files that the command line names and no value of the axes takes."""
-    taken = [text for value in exhibit.values() for text in value.every_override]
-    return [file.strip("{}") for file in _files(wanted) if not any(file in text for text in taken)]
+    taken = {file for value in exhibit.values() for file in value.files}
+    return [file.strip("{}") for file in _files(wanted) if file not in taken]
 
 
-def _lacking(overrides: Sequence[str], wanted: Reproduction) -> str | None:
-    """The file that these overrides need and the command line does not name."""
+def _lacking(value: Value, wanted: Reproduction) -> list[str]:
+    """The files that a value needs and the command line does not name."""
     given = _files(wanted)
     # At teaching size a run without inference data learns from generated pairs.
-    needed = [file for file in ASKED if file not in given and (file != NLI or wanted.budget == "paper")]
-    return next((file for file in needed if any(file in text for text in overrides)), None)
+    return [file for file in value.files if file not in given and (file != NLI or wanted.budget == "paper")]
 
 
 def _files(wanted: Reproduction) -> dict[str, str]:
