@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from analysis.figures.scores import Mark, Point, Scores
 from analysis.figures.verdicts import Claim
+from data.views.spans import SpanSampler
 
 MODEL = "model"  # the axis that encoder= replaces
 ROW = "row"  # the axis that names a table's rows
@@ -196,8 +197,8 @@ class Figure(Exhibit):
         legend: title of the legend ("temperature").
         scale: of the x axis: ticks "even"ly spaced, or "linear" in their numbers.
         colours: group to the objective whose colour it has, where the group's name does not give it.
-        settings: of kind "density": those of analysis.figures.span_lengths.sampler; of kind "map": "sample", the
-            number of sentences of each set, its "seed", and "senteval", task to the names of its classes.
+        spans: the sampler whose lengths a "density" shows.
+        classes: SentEval's tasks that a "map" shows, with the names of their classes.
     """
 
     kind: Kind
@@ -211,7 +212,8 @@ class Figure(Exhibit):
     legend: str = ""
     scale: Literal["even", "linear"] = "even"
     colours: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    spans: SpanSampler | None = None
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def over(self, points: Sequence[Point]) -> Scores:
         """Returns ``points`` as scores on which its claims can be evaluated."""

@@ -46,13 +46,9 @@ FIGURE_1 = Figure(
     needs="SentEval's folder, or one of labelled sentences (.tsv[.gz]: label, tab, text), or one such file",
     groups=["GenSen", "skip-thought", "GenSen, in the map", "GenSen, by guessing", "skip-thought, in the map"],
     point={"group": "tasks"},
-    settings={
-        "sample": 1000,
-        "seed": 0,
-        "senteval": {  # names of SentEval's classes
-            "SUBJ": ["subjective", "objective"],
-            "TREC": ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"],
-        },
+    classes={
+        "SUBJ": ["subjective", "objective"],
+        "TREC": ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"],
     },
     base=BASE,
     teaching=Grid(

@@ -18,7 +18,6 @@ from data.errors import UserError
 from data.files import atomic_write
 
 MOST_FINDINGS = 8  # shown of a claim
-_NEEDED = {"density": "lengths", "map": "maps"}  # what a kind of figure is drawn from, if not scores
 
 
 def draw(
@@ -47,16 +46,16 @@ def draw(
         UserError: in one line, if there is nothing to draw.
     """
     points = list(points)
-    if figure.kind == "density":
-        points = points or span_lengths.lengths(figure.settings)
+    if figure.spans is not None:
+        points = points or span_lengths.lengths(figure.spans)
     elif figure.kind == "map":
         points += labelled_maps.agreements(maps)
     if not points or (figure.kind == "map" and not maps):
-        needed = _NEEDED.get(figure.kind, "scores")
+        needed = "maps" if figure.kind == "map" else "scores"
         raise UserError(f"There is nothing to draw for figure {figure.id}: it has no {needed} yet.")
     with style.look():
-        if figure.kind == "density":
-            picture = span_lengths.picture(figure, points, note)
+        if figure.spans is not None:
+            picture = span_lengths.picture(figure, figure.spans, points, note)
         elif figure.kind == "map":
             picture = labelled_maps.picture(figure, maps, note)
         else:

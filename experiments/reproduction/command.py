@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from analysis import projection_map
 from analysis.command import Model
 from analysis.figures import catalogue, labelled_maps, reproduction
 from analysis.figures.exhibits import Ensemble, Exhibit, Figure, Grid, Table
@@ -139,7 +138,7 @@ def _require(exhibit: Exhibit, wanted: Reproduction) -> None:
     if wanted.data is None:
         raise UserError(f"data is not set: {exhibit.id} needs {exhibit.needs}.")
     if isinstance(exhibit, Figure):
-        labelled_maps.require(Path(wanted.data), exhibit.settings.get("senteval", {}))
+        labelled_maps.require(Path(wanted.data), exhibit.classes)
 
 
 def _senteval(exhibit: Exhibit, wanted: Reproduction, passed: Sequence[str]) -> Evaluation | None:
@@ -334,9 +333,7 @@ def _maps(work: Work, figure: Figure) -> list[labelled_maps.LabelledMap]:
     finished = [run for run in work.planned if run.evaluated and (work.runs / run.name / "encoder").is_dir()]
     if not finished:
         raise UserError("There is nothing to draw: no run is finished.")
-    size, seed = int(figure.settings.get("sample", 1000)), int(figure.settings.get("seed", 0))
-    data = labelled_maps.labelled_sets(Path(str(work.wanted.data)), figure.settings.get("senteval", {}))
-    sets = {name: projection_map.sample(labelled, size, seed) for name, labelled in data}
+    sets = dict(labelled_maps.labelled_sets(Path(str(work.wanted.data)), figure.classes))
     maps = []
     for run in finished:
         model = Model(run.name, Named(str(work.runs / run.name)).open(device("auto")))

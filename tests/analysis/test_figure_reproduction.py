@@ -22,6 +22,7 @@ from analysis.figures.scores import Mark, Point
 from analysis.figures.verdicts import Claim
 from analysis.projection_map import Labelled
 from data.errors import UserError
+from data.views.spans import SpanSampler
 
 NOTE = "teaching size: 2 seeds, weights: random, pydocs, 10,000 tokens_a_run"
 
@@ -167,17 +168,17 @@ def test_density(tmp_path: Path) -> None:
         "a", "anchors are longer", "3.2", lambda scores: greater(scores(group="anchor"), scores(group="positive"))
     )
     more: dict[str, Any] = {"kind": "density", "groups": ["anchor", "positive"], "claims": [claim]}
-    figure = described(**more, settings={"documents": 300, "min_length": 8, "max_length": 64})
-    paths = draw(figure, [], tmp_path, NOTE)
+    spans = SpanSampler(min_length=8, max_length=64)
+    paths = draw(described(**more, spans=spans), span_lengths.lengths(spans, 300), tmp_path, NOTE)
     points = read_points(paths[2])
     assert len(points) == 300 * (2 + 4) and {point.group for point in points} == {"anchor", "positive"}
     assert all(8 <= point.score <= 64 for point in points)
     assert "**held**" in paths[3].read_text() and "tokens" in paths[3].read_text()
-    assert span_lengths.lengths(figure.settings) == points
+    assert span_lengths.lengths(spans, 300) == points
 
 
 def test_sampled_lengths_follow_their_density() -> None:
-    drawn = np.array([p.score for p in span_lengths.lengths({"documents": 1500}) if p.group == "anchor"])
+    drawn = np.array([p.score for p in span_lengths.lengths(SpanSampler(), 1500) if p.group == "anchor"])
     edges = np.linspace(32, 512, 11)
     inner = np.linspace(32, 512, 4801)
     density = span_lengths.density(inner, 32, 512, 4, 2)
@@ -185,13 +186,6 @@ def test_sampled_lengths_follow_their_density() -> None:
     expected = [np.trapezoid(np.where((inner >= a) & (inner <= b), density, 0), inner) for a, b in pairwise(edges)]
     found = np.histogram(drawn, edges)[0] / len(drawn)
     np.testing.assert_allclose(found, expected, atol=0.03)
-
-
-def test_unknown_settings_of_a_density_are_refused(tmp_path: Path) -> None:
-    figure = described(kind="density", settings={"strategy": "adjacent"})
-    with pytest.raises(UserError, match=r"^A density figure has no setting strategy; it has anchors, "):
-        draw(figure, [], tmp_path, NOTE)
-    assert not list(tmp_path.iterdir())
 
 
 def test_map(tmp_path: Path) -> None:
