@@ -129,7 +129,7 @@ def test_kinds_with_and_without_printed_values_far_off(tmp_path: Path, kind: str
     assert len(draw(figure, points, tmp_path, NOTE)) == 4
 
 
-def test_one_score_alone_is_drawn(tmp_path: Path) -> None:
+def test_a_single_score_is_drawn(tmp_path: Path) -> None:
     for kind in ("line", "distribution", "bars"):
         figure = described(kind=kind, scale="linear", ticks=["1", "2", "50"])
         paths = draw(figure, [Point("", "small", "2", 1, 50.0)], tmp_path / kind, NOTE)
@@ -234,7 +234,7 @@ def test_maps_of_several_models_stand_below_each_other(tmp_path: Path) -> None:
     }
 
 
-def test_nothing_to_draw_is_said_and_nothing_written(tmp_path: Path) -> None:
+def test_nothing_to_draw_is_reported_and_nothing_written(tmp_path: Path) -> None:
     for kind, what in (("line", "scores"), ("map", "maps")):
         with pytest.raises(UserError, match=rf"nothing to draw for figure declutr/2a: it has no {what} yet\.$"):
             draw((described(kind=kind)), [], tmp_path, NOTE)

@@ -101,7 +101,7 @@ def test_every_pair_and_seed_under_one_budget() -> None:
     assert planned[1].command.startswith("python experiments/run.py objective=a encoder=gru ")
 
 
-def test_names_follow_from_what_is_trained_alone() -> None:
+def test_names_follow_from_what_is_trained_only() -> None:
     def name(*given: str) -> str:
         wanted, passed = read(["objectives=[a]", "encoders=[gru]", *given])
         return plan(wanted, passed, fake_check)[0].name

@@ -44,7 +44,7 @@ def test_commands_of_a_job_follow_each_other_and_a_failed_one_ends_it(tmp_path: 
     assert shares == sorted(shares)
 
 
-def test_why_a_child_ended_is_told_by_what_this_one_said(tmp_path: Path) -> None:
+def test_a_failure_is_explained_by_the_output_of_its_own_process(tmp_path: Path) -> None:
     killed = job(tmp_path, "killed", "import os; print('run  a', flush=True); os.kill(os.getpid(), 9)")
     silent = job(tmp_path, "silent", "raise SystemExit(2)")
     odd = job(tmp_path, "odd", "print('step'); raise SystemExit(7)")
@@ -132,7 +132,7 @@ def test_the_last_line_of_a_log(tmp_path: Path) -> None:
 def test_a_job_waits_for_those_that_it_is_after_whether_they_end_well_or_not(tmp_path: Path) -> None:
     order: list[str] = []
 
-    def told(name: str, *, wrong: bool = False, after: Sequence[str] = ()) -> Job:
+    def named(name: str, *, wrong: bool = False, after: Sequence[str] = ()) -> Job:
         def command() -> None:
             order.append(name)
             if wrong:
@@ -141,7 +141,7 @@ def test_a_job_waits_for_those_that_it_is_after_whether_they_end_well_or_not(tmp
         slow = job(tmp_path, name, "import time; time.sleep(0.2)")
         return Job(name, [*slow.commands, command], slow.log, after=after)
 
-    jobs = [told("last", after=("a", "b")), told("a"), told("b", wrong=True), told("c")]
+    jobs = [named("last", after=("a", "b")), named("a"), named("b", wrong=True), named("c")]
     failed = run_jobs(jobs, at_once=3, threads=1, watch=nothing)
     assert order[-1] == "last"
     assert sorted(order[:3]) == ["a", "b", "c"]

@@ -26,7 +26,7 @@ CONFIG = {
 }  # fmt: skip
 
 
-def test_a_name_follows_from_what_is_trained_alone() -> None:
+def test_a_name_follows_from_what_is_trained_only() -> None:
     name = name_of(CONFIG)
     assert name.startswith("declutr-gru-text-2-")
     assert name == name_of(CONFIG | {"device": "cpu", "cache": "b", "log_every": 3})
@@ -75,7 +75,7 @@ def test_the_state_of_a_run(tmp_path: Path) -> None:
         side_by_side.training(tmp_path, [], [])
 
 
-def test_what_names_do_not_tell_is_told(tmp_path: Path) -> None:
+def test_differences_that_names_do_not_show_are_reported(tmp_path: Path) -> None:
     def finished(seed: int, origin: str, commit: str, encoder: str = "roberta-mini") -> Path:
         folder = tmp_path / f"{encoder}-{seed}"
         (folder / "encoder").mkdir(parents=True)
