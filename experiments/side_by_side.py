@@ -108,17 +108,17 @@ class Evaluation:
         out = results_folder(folder, self.protocol, pooling)
         if self.complete(out):
             return None
-        wanted = {
-            "model": folder,
-            "data": self.data,
-            "protocol": self.protocol,
-            "out": out,
-            "threads": self.threads,
-        }
-        more = {"probing": self.probing, "pooling": pooling or None, "tasks": self.tasks}
-        given = [override(key, value) for key, value in wanted.items()]
-        given += [text for text in self.passed if key_of(text) in ("device", "cache")]
-        return [EVALUATE, *given, *(override(key, value) for key, value in more.items() if value is not None)]
+        named = {"probing": self.probing, "pooling": pooling or None, "tasks": self.tasks}
+        return [
+            EVALUATE,
+            override("model", folder),
+            override("data", self.data),
+            override("protocol", self.protocol),
+            override("out", out),
+            override("threads", self.threads),
+            *(text for text in self.passed if key_of(text) in ("device", "cache")),
+            *(override(key, value) for key, value in named.items() if value is not None),
+        ]
 
     def complete(self, out: Path) -> bool:
         """Returns whether ``out`` has results on the present files of all tasks that have files."""
