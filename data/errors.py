@@ -26,8 +26,6 @@ class UserError(Exception):
 class UnfitError(UserError):
     """An objective that cannot train this encoder as the two are set."""
 
-    status = 3  # of a process that a command begins which tries many pairs
-
 
 def _shown(line: str) -> str:
     line = printable(line)

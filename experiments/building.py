@@ -157,6 +157,19 @@ def build(
     return Parts(source, encoder, objective, store, materials, *_start(settings, encoder))
 
 
+def require_fit(config: dict[str, Any]) -> None:
+    """Refuses an encoder that the objective cannot train, as ``build`` does, without training anything.
+
+    Raises:
+        UnfitError: in one line.
+        UserError: for what else keeps the encoder from being built.
+    """
+    objective: Objective = compose.build(config["objective"], "objective")
+    source: Source = compose.build(config["corpus"], "corpus")
+    settings = Settings.of(config)
+    objective.require(_encoder(config, settings, objective, source, ROOT / settings.cache / "tokenizers", None))
+
+
 def require_division(sizes: Iterable[int], processes: int) -> None:
     """Refuses batch ``sizes`` that do not divide by the number of ``processes``.
 

@@ -18,7 +18,6 @@ from data.display import printable
 from data.errors import UserError
 from experiments.interrupts import terminations
 from experiments.overrides import guess, key_of, override
-from experiments.pool import BEGUN_HERE
 
 # Hydra's flags that commands take; --config-dir becomes hydra.searchpath=.
 FLAGS = {"--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m"}
@@ -131,7 +130,7 @@ def one_line_errors() -> Iterator[None]:
             yield
             sys.stdout.flush()  # a closed pipe is noticed here
     except UserError as error:
-        message, status = str(error), error.status if BEGUN_HERE in os.environ else UserError.status
+        message, status = str(error), UserError.status
     except KeyboardInterrupt as error:
         status, message = 130, str(error) or "Interrupted."
     except (MemoryError, RuntimeError) as error:

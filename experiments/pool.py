@@ -1,4 +1,8 @@
-"""A pool of subprocesses: several commands at a time, with their progress, failures and interrupts."""
+"""A pool of subprocesses: several commands at a time, with their progress, failures and interrupts.
+
+Trainings and evaluations are subprocesses, so that they run side by side and one that the system kills takes no
+other along.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +12,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from data.display import PLAIN_SECONDS, Clock
-from data.errors import UnfitError, UserError
+from data.errors import UserError
 from experiments.interrupts import terminations
 from experiments.progress import Display
 
 POLL_SECONDS = 0.5
 TAIL_BYTES = 4000
-# Set for subprocesses of the pool: a pair that cannot work then ends with a status of its own instead of 2.
-BEGUN_HERE = "SENTENCE_OBJECTIVES_BEGUN"
 # Exit statuses of Python and of this suite, with which the last line of the log is the reason.
-EXPLAINED = (1, UserError.status, UnfitError.status, 130)
+EXPLAINED = (1, UserError.status, 130)
 
 
 @dataclass(frozen=True)
@@ -51,37 +52,26 @@ class Job:
     folder: Path | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Working:
     """A running job.
 
     Attributes:
         process: its present subprocess.
         place: number of its present command.
-        since: byte of the log where the output of this subprocess begins.
         share: share of its training that is done.
-        begun: time when it began.
     """
 
     job: Job
     process: subprocess.Popen[bytes] | None = None
-    place: int = -1
-    since: int = 0
+    place: int = 0
     share: float = 0.0
-    begun: float = field(default_factory=time.monotonic)
-
-
-class Failure(NamedTuple):
-    """Why a job failed, in a line, and the status of its process, which is negative where a signal ended it."""
-
-    line: str
-    status: int
 
 
 Watch = Callable[[Sequence[Working], float], None]  # running jobs, and the share of the work that is done
 
 
-def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -> dict[str, Failure]:
+def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -> dict[str, str]:
     """Runs ``jobs``, ``at_once`` at the same time; a job whose command fails ends, the others go on.
 
     An interrupt is passed on once, so that runs in training end with a checkpoint; a second one kills them.
@@ -93,28 +83,35 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
         watch: called every ``POLL_SECONDS``.
 
     Returns:
-        The failures, by the job's name.
+        Why jobs failed, each in a line, by the job's name.
 
     Raises:
         KeyboardInterrupt: when all subprocesses have ended after an interrupt.
     """
     waiting = list(jobs)
-    at_work: list[Working] = []
-    failed: dict[str, Failure] = {}
+    at_work: dict[Working, Iterator[None]] = {}
+    failed: dict[str, str] = {}
     whole = sum(job.weight for job in jobs) or 1.0
     done = 0.0
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads), BEGUN_HERE: "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
     with terminations():
         try:
             while waiting or at_work:
                 while len(at_work) < at_once and (ready := _ready(waiting, at_work)) is not None:
                     waiting.remove(ready)
-                    at_work.append(Working(ready))
-                for one in list(at_work):
-                    if not _advance(one, environment, failed):
-                        at_work.remove(one)
-                        done += one.job.weight
-                watch(at_work, (done + sum(one.job.weight * one.share for one in at_work)) / whole)
+                    working = Working(ready)
+                    at_work[working] = _carry_out(working, environment)
+                for one, commands in [*at_work.items()]:
+                    try:
+                        next(commands)
+                        continue
+                    except StopIteration:
+                        pass
+                    except UserError as error:
+                        failed[one.job.name] = str(error)
+                    del at_work[one]
+                    done += one.job.weight
+                watch([*at_work], (done + sum(one.job.weight * one.share for one in at_work)) / whole)
                 if at_work:
                     time.sleep(POLL_SECONDS)
         except BaseException:
@@ -123,34 +120,31 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
     return failed
 
 
-def _ready(waiting: Sequence[Job], at_work: Sequence[Working]) -> Job | None:
+def _ready(waiting: Sequence[Job], at_work: Collection[Working]) -> Job | None:
     """Returns the first job that waits for no other."""
     left = {job.name for job in waiting} | {one.job.name for one in at_work}
     return next((job for job in waiting if left.isdisjoint(job.after)), None)
 
 
-def _advance(one: Working, environment: Mapping[str, str], failed: dict[str, Failure]) -> bool:
-    """Begins the next command of a job if the last one has ended; returns False when the job has ended."""
-    if one.process is not None:
-        one.share = max(one.share, trained_share(one.job.folder))
-        if (status := one.process.poll()) is None:
-            return True
+def _carry_out(one: Working, environment: Mapping[str, str]) -> Iterator[None]:
+    """Runs the commands of a job one after another, and yields as long as one is running.
+
+    Raises:
+        UserError: if one fails, with the reason.
+    """
+    log = one.job.log
+    for place, command in enumerate(one.job.commands):
+        one.place, arguments = place, command()
+        if arguments is None:
+            continue
+        begin = log.stat().st_size if log.exists() else 0
+        one.process = _begin(arguments, log, environment)
+        while (status := one.process.poll()) is None:
+            yield
+            one.share = max(one.share, trained_share(one.job.folder))
         one.process = None
         if status != 0:
-            failed[one.job.name] = Failure(_why(status, last_line(one.job.log, one.since)), status)
-            return False
-    while one.place + 1 < len(one.job.commands):
-        one.place += 1
-        try:
-            arguments = one.job.commands[one.place]()
-        except UserError as error:
-            failed[one.job.name] = Failure(str(error), error.status)
-            return False
-        if arguments is not None:
-            one.since = one.job.log.stat().st_size if one.job.log.exists() else 0
-            one.process = _begin(arguments, one.job.log, environment)
-            return True
-    return False
+            raise UserError(_why(status, last_line(log, begin)))
 
 
 def _why(status: int, line: str) -> str:

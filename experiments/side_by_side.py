@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -24,8 +25,9 @@ from encoders.folder import BUNDLED
 from encoders.offline import CHECKPOINTS, bundled
 from experiments import compose
 from experiments.compose import RESUME_KEYS
+from experiments.evaluation import DOWNLOADED
 from experiments.overrides import key_of, override
-from experiments.pool import Failure, Job, run_jobs, watched
+from experiments.pool import Job, run_jobs, watched
 from experiments.progress import Display
 from experiments.run_folder import LEARNS, ROOT
 
@@ -43,9 +45,8 @@ def name_of(config: Mapping[str, Any]) -> str:
     """
     version = compose.locate(config["objective"]["_target_"], "objective").version
     decisive = [runs.comparable(config), version, _bundled_weights(config["encoder"])]
-    digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:10]
     chosen = (config["names"][key] for key in ("objective", "encoder", "corpus"))
-    return "-".join(map(str, (*chosen, config["seed"], digest)))
+    return "-".join(map(str, (*chosen, config["seed"], _digits(decisive))))
 
 
 def _bundled_weights(encoder: Mapping[str, Any]) -> str | None:
@@ -60,8 +61,12 @@ def _bundled_weights(encoder: Mapping[str, Any]) -> str | None:
 
 def joined_name(members: Sequence[str]) -> str:
     """Returns the name of the folder with the joined encoders of the runs ``members``, in this order."""
-    digest = hashlib.sha256(json.dumps(list(members)).encode()).hexdigest()[:10]
-    return f"joined-{members[0].rpartition('-')[0]}-{digest}"
+    return f"joined-{members[0].rpartition('-')[0]}-{_digits(members)}"
+
+
+def _digits(value: Any) -> str:
+    """Returns ten hexadecimal digits that are another for another ``value``."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def state(folder: Path) -> State:
@@ -78,22 +83,75 @@ def how_far(states: Sequence[State], folder: str | Path, at_once: int) -> str:
     return f"{len(states)} in {folder}: {counts}; {at_once} at a time"
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """The evaluation of runs on SentEval.
+
+    Attributes:
+        data: SentEval's folder.
+        protocol: of all tasks.
+        tasks: None for all that have files.
+        probing: the folder of the probing files, where they are not below ``data``.
+        threads: cores of one evaluation on a CPU.
+        passed: the user's overrides for runs, of which an evaluation takes the device and the cache.
+    """
+
+    data: Path
+    protocol: str
+    tasks: Sequence[str] | None = None
+    probing: str | None = None
+    threads: int = 1
+    passed: Sequence[str] = ()
+
+    def command(self, folder: Path, pooling: str = "") -> list[str] | None:
+        """Returns Python's arguments that evaluate the run in ``folder``; None if all results exist."""
+        out = results_folder(folder, self.protocol, pooling)
+        if self.complete(out):
+            return None
+        named = {"probing": self.probing, "pooling": pooling or None, "tasks": self.tasks}
+        return [
+            EVALUATE,
+            override("model", folder),
+            override("data", self.data),
+            override("protocol", self.protocol),
+            override("out", out),
+            override("threads", self.threads),
+            *(text for text in self.passed if key_of(text) in ("device", "cache")),
+            *(override(key, value) for key, value in named.items() if value is not None),
+        ]
+
+    def complete(self, out: Path) -> bool:
+        """Returns whether ``out`` has results on the present files of all tasks that have files."""
+        if not (out / FILE).exists():
+            return False
+        root = Path(self.probing) if self.probing else None
+        done, places = read_results(out).tasks, roots(self.data, root)
+        there, _ = available(self.tasks, self.data, root)
+        return all(
+            task.name in done and done[task.name].get("files") == _digest(task, places[task.group])
+            for task in there
+        )
+
+
+def senteval_folder(
+    data: str | None, tasks: Sequence[str] | None, probing: str | None = None, keys: Sequence[str] = ("data",)
+) -> Path | None:
+    """Returns SentEval's folder: ``data``, else where it is downloaded to; None if it is not there.
+
+    Raises:
+        UserError: if it has no file of the ``tasks``; ``keys`` are those of the command that name folders.
+    """
+    folder = ROOT / DOWNLOADED if data is None else Path(data)
+    if data is None and not folder.is_dir():
+        return None
+    available(tasks, folder, Path(probing) if probing else None, keys=tuple(keys))
+    return folder
+
+
 def results_folder(folder: Path, protocol: str, pooling: str = "") -> Path:
     """Returns the folder of the run's SentEval results, with another ``pooling`` than the encoder's own."""
     own = protocol == "default" and not pooling
     return folder if own else folder / "-".join(filter(None, ("senteval", protocol, pooling)))
-
-
-def complete(out: Path, data: Path, tasks: Sequence[str] | None, probing: str | None = None) -> bool:
-    """Returns whether ``out`` has results on the present files of all ``tasks`` (None: all) that have files."""
-    if not (out / FILE).exists():
-        return False
-    root = Path(probing) if probing else None
-    done, places = read_results(out).tasks, roots(data, root)
-    there, _ = available(tasks, data, root)
-    return all(
-        task.name in done and done[task.name].get("files") == _digest(task, places[task.group]) for task in there
-    )
 
 
 def training(folder: Path, overrides: Sequence[str], passed: Sequence[str]) -> list[str] | None:
@@ -121,28 +179,6 @@ def training(folder: Path, overrides: Sequence[str], passed: Sequence[str]) -> l
             kept = [text for text in passed if key_of(text) in RESUME_KEYS]
             return [TRAIN, override("resume", folder), *kept]
     return [TRAIN, *overrides, "evaluation=quick", override("run_dir", folder)]
-
-
-def evaluation(
-    folder: Path,
-    *,
-    data: Path,
-    protocol: str,
-    passed: Sequence[str],
-    threads: int,
-    tasks: Sequence[str] | None = None,
-    probing: str | None = None,
-    pooling: str = "",
-) -> list[str] | None:
-    """Returns Python's arguments that evaluate the run on SentEval's ``data``; None if all results exist."""
-    out = results_folder(folder, protocol, pooling)
-    if complete(out, data, tasks, probing):
-        return None
-    given = [text for text in passed if key_of(text) in ("device", "cache")]
-    wanted = {"model": folder, "data": data, "protocol": protocol, "out": out, "threads": threads}
-    more = {"probing": probing, "pooling": pooling or None, "tasks": tasks}
-    given += [override(key, value) for key, value in more.items() if value is not None]
-    return [EVALUATE, *(override(key, value) for key, value in wanted.items()), *given]
 
 
 def differences(folders: Sequence[Path]) -> list[str]:
@@ -174,8 +210,8 @@ def log_of(folder: Path) -> Path:
     return folder.parent / "logs" / f"{folder.name}.log"
 
 
-def bring_to_end(jobs: Sequence[Job], *, at_once: int, threads: int, display: Display) -> dict[str, Failure]:
-    """Calls ``run_jobs``, shows the progress and then the time; returns the failures by the job's name.
+def bring_to_end(jobs: Sequence[Job], *, at_once: int, threads: int, display: Display) -> dict[str, str]:
+    """Calls ``run_jobs``, shows the progress and then the time; returns why jobs failed, by their names.
 
     Raises:
         UserError: if the folder of the logs is a link or has one that leaves it.

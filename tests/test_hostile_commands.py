@@ -18,7 +18,7 @@ from experiments import compose, experiment, side_by_side
 from experiments.comparison.planning import plan
 from experiments.comparison.settings import read
 from experiments.overrides import override
-from experiments.pool import Failure, Job
+from experiments.pool import Job
 from experiments.reproduction import planning, settings
 from experiments.settings import EvaluationSettings
 from tests.experiments import tiny
@@ -201,15 +201,15 @@ FOUND = (
 )
 
 
-def not_begun(jobs: Sequence[Job], **options: Any) -> dict[str, Failure]:
+def not_begun(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
     """``run_jobs`` without children: asks for the commands only."""
     failed = {}
     for job in jobs:
         try:
             if any([get() is not None for get in job.commands]):
-                failed[job.name] = Failure("It was not begun.", 1)
+                failed[job.name] = "It was not begun."
         except UserError as error:
-            failed[job.name] = Failure(str(error), error.status)
+            failed[job.name] = str(error)
     return failed
 
 
@@ -333,9 +333,7 @@ def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.Mon
     shutil.rmtree(run / "encoder")
     begun = training(run, [], ["device=cpu"])
     assert begun is not None and compose.check(begun[1:])["resume"] == str(run)
-    evaluated = side_by_side.evaluation(
-        run, data=folder / "data", protocol="default", passed=[], threads=1, tasks=["TREC"], probing=str(folder)
-    )
+    evaluated = side_by_side.Evaluation(folder / "data", "default", ["TREC"], str(folder)).command(run)
     assert evaluated is not None
     values = compose.check(evaluated[1:], "evaluate", EvaluationSettings)
     assert (values["model"], values["out"], values["data"]) == (str(run), str(run), str(folder / "data"))

@@ -16,14 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from statistics import fmean, stdev
 
 from analysis.figures.scores import AXES, NoScoresError, Point, Scores, Selection
 from analysis.figures.verdicts import (
     LEAST,
-    Asked,
+    Condition,
     Evidence,
     Finding,
     Interval,
@@ -44,29 +43,31 @@ def greater(
     A selection of several places or groups counts by its mean: to compare with each of them, pass one selection
     for each (or ``each``, see the module).
     """
-    text = f"above {_points(margin)}" + (f", at most the paper's {most:g}" if most < math.inf else "")
-    asked = Asked(
+    text = _stated(f"above {margin:g}", margin) + (f", at most the paper's {most:g}" if most < math.inf else "")
+    condition = Condition(
         text,
         lambda low, high: margin < low and high <= most,
         lambda low, high: high <= margin or low > most,
     )
-    return _compared(left, rights, asked, each)
+    return _compared(left, rights, condition, each)
 
 
 def at_most(left: Selection, right: Selection, margin: float = 0.0, each: str = "") -> Evidence:
     """Claims that ``left`` is not above ``right`` by more than ``margin`` points."""
-    asked = Asked(f"at most {_points(margin)}", lambda _, high: high <= margin, lambda low, _: low > margin)
-    return _compared(left, [right], asked, each)
+    condition = Condition(
+        _stated(f"at most {margin:g}", margin), lambda _, high: high <= margin, lambda low, _: low > margin
+    )
+    return _compared(left, [right], condition, each)
 
 
 def about_equal(left: Selection, right: Selection, margin: float, each: str = "") -> Evidence:
     """Claims that ``left`` is within ``margin`` points of ``right``."""
-    asked = Asked(
-        f"within {_points(margin)} either way",
+    condition = Condition(
+        _stated(f"within {margin:g} either way", margin),
         lambda low, high: -margin <= low and high <= margin,
         lambda low, high: low > margin or high < -margin,
     )
-    return _compared(left, [right], asked, each)
+    return _compared(left, [right], condition, each)
 
 
 def best(at: Selection, of: Selection) -> Evidence:
@@ -97,12 +98,12 @@ def rising(of: Selection, margin: float = 0.0) -> Evidence:
         raise NoScoresError(f"{of} at two places of the x axis")
     steps = list(pairwise(places))
     whole = greater(of.at(x=places[-1]), of.at(x=places[0])).findings
-    asked = Asked(
-        f"no clear step down, and none by more than {_points(margin)}",
+    condition = Condition(
+        _stated(f"no clear step down, and none by more than {margin:g}", margin),
         lambda low, _: low >= -margin,
         lambda _, high: high < 0,
     )
-    parts = [_difference(of.at(x=after), of.at(x=before), asked) for before, after in steps if len(steps) > 1]
+    parts = [_difference(of.at(x=after), of.at(x=before), condition) for before, after in steps if len(steps) > 1]
     findings = [*whole, *parts]
     return Evidence(tuple(replace(one, tests=len(findings)) for one in findings), (of,))
 
@@ -137,8 +138,8 @@ def peak_inside(of: Selection) -> Evidence:
 
     chance = 100 * (len(places) - 2) / len(places)
     what = f"{of}: share of curves that peak inside ({chance:.0f} % without any trend)"
-    asked = Asked(f"above {chance:.0f}", lambda low, _: low > chance, lambda _, high: high < chance)
-    finding = Finding(what, 100 * value, interval, n, "curves", seeds, asked, share=True)
+    condition = Condition(f"above {chance:.0f}", lambda low, _: low > chance, lambda _, high: high < chance)
+    finding = Finding(what, 100 * value, interval, n, "curves", seeds, condition, share=True)
     return Evidence((finding,), (of,))
 
 
@@ -153,11 +154,11 @@ def above(panel: str, rows: str | Sequence[str], others: str | Sequence[str], ea
     return lambda scores: greater(scores(panel=panel, group=rows), scores(panel=panel, group=others), each=each)
 
 
-def _compared(left: Selection, rights: Sequence[Selection], asked: Asked, each: str) -> Evidence:
+def _compared(left: Selection, rights: Sequence[Selection], condition: Condition, each: str) -> Evidence:
     pairs = [(left, right) for right in rights]
     if each:
         pairs = [part for pair in pairs for part in _separately(*pair, each)]
-    findings = (_difference(*pair, asked) for pair in pairs)
+    findings = (_difference(*pair, condition) for pair in pairs)
     return Evidence(tuple(replace(one, tests=len(pairs)) for one in findings), (left, *rights))
 
 
@@ -171,35 +172,23 @@ def _separately(left: Selection, right: Selection, axis: str) -> list[tuple[Sele
     return [(left.at(**{axis: name}), right.at(**{axis: name}) if both else right) for name in names]
 
 
-def _difference(left: Selection, right: Selection, asked: Asked) -> Finding:
+def _difference(left: Selection, right: Selection, condition: Condition) -> Finding:
     free = [axis for axis in AXES if left.get(axis) == right.get(axis)]  # both name the same, or neither does
     if "x" in free and left.is_level != right.is_level:
         free.remove("x")
     a, b = (_by_key(side.points, [*free, "setting", "seed"]) for side in (left, right))
     differences = _by_seed({key: a[key] - b[key] for key in a if key in b})
     ours, theirs = _by_seed(a), _by_seed(b)
-    fewest = min(len(ours), len(theirs))
-    finding = partial(_finding, _contrast(left, right), asked=asked)
-    if len(differences) < 2 <= fewest or len(differences) < LEAST <= fewest:
-        error, freedom = welch((stdev(ours), len(ours)), (stdev(theirs), len(theirs)))
-        return finding(fmean(ours) - fmean(theirs), error, freedom, fewest)
-    if not differences:
-        return finding(fmean(ours) - fmean(theirs), math.nan, 0, fewest)
-    n = len(differences)
-    error = stdev(differences) / math.sqrt(n) if n > 1 else math.nan
-    return finding(fmean(differences), error, n - 1, n, of=left.scores.replicates)
-
-
-def _finding(
-    what: str,
-    value: float,
-    error: float,
-    freedom: float,
-    n: int,
-    asked: Asked,
-    of: str = "seeds a side, unpaired",
-) -> Finding:
-    return Finding(what, value, t_interval(value, error, freedom), n, of, n, asked)
+    n, fewest = len(differences), min(len(ours), len(theirs))
+    if n == 0 or n < 2 <= fewest or n < LEAST <= fewest:
+        value, n, of = fmean(ours) - fmean(theirs), fewest, "seeds a side, unpaired"
+        error, freedom = math.nan, 0.0
+        if fewest > 1:
+            error, freedom = welch((stdev(ours), len(ours)), (stdev(theirs), len(theirs)))
+    else:
+        value, of = fmean(differences), left.scores.replicates
+        error, freedom = stdev(differences) / math.sqrt(n) if n > 1 else math.nan, n - 1
+    return Finding(_contrast(left, right), value, t_interval(value, error, freedom), n, of, n, condition)
 
 
 def _by_key(points: Iterable[Point], axes: Sequence[str]) -> dict[tuple[str, ...], float]:
@@ -218,9 +207,9 @@ def _by_seed(scores: Mapping[tuple[str, ...], float]) -> list[float]:
     return [fmean(own) for own in seeds.values()]
 
 
-def _points(margin: float) -> str:
-    """No paper states a margin: where there is one, it is the suite's."""
-    return f"{margin:g} (a margin of ours)" if margin else "0"
+def _stated(text: str, margin: float) -> str:
+    """Marks a condition with a margin as the suite's: no paper states one."""
+    return f"{text} (margin set by this suite)" if margin else text
 
 
 def _contrast(left: Selection, right: Selection) -> str:

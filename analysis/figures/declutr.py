@@ -11,6 +11,7 @@ from typing import Any
 from analysis.figures.claims import about_equal, all_of, at_most, greater, rising
 from analysis.figures.exhibits import Figure, Grid, Value
 from analysis.figures.verdicts import Claim
+from data.views.spans import SpanSampler
 
 DOWNSTREAM = (
     "CR", "TREC", "MRPC", "SICKEntailment", "SICKRelatedness", "STSBenchmark",
@@ -100,7 +101,7 @@ FIGURE_1C = Figure(
     x="length of a span in tokens",
     y="density",
     groups=["anchor", "positive"],
-    settings={"min_length": 32, "max_length": 512, "anchor_beta": [4, 2], "positive_beta": [2, 4]},
+    spans=SpanSampler(min_length=32, max_length=512, anchor_beta=(4, 2), positive_beta=(2, 4)),
     claims=[
         Claim(
             "anchors_longer",

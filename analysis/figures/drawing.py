@@ -115,7 +115,7 @@ def picture(figure: Figure, points: Sequence[Point], note: str) -> Picture:
         above = body.add_subplot(grid[row * 2, column], sharex=axes) if apart else axes
         ours = [point for point in points if point.panel == panel]
         marks = [mark for mark in figure.printed if mark.panel == panel]
-        places = _PLACES[figure.kind](figure, groups, ticks)
+        places = (_Clusters if figure.kind == "bars" else _Places)(figure, groups, ticks)
         _DRAWN[figure.kind](axes, ours, places, series)
         _printed(above, marks, places, series)
         places.label(axes)
@@ -147,8 +147,10 @@ class _Places:
         self.at = {x: float(x) if linear else float(i) for i, x in enumerate(ticks)}
         self.linear = linear and figure.kind != "bars"
         self.step = min(np.diff(sorted(self.at.values())), default=1.0)
-        # Error bars of several lines do not overlap.
-        self.width = self.step * min(0.05, (0.15 if linear else 0.3) / max(1, len(groups)))
+        if figure.kind == "distribution":  # groups stand side by side
+            self.width = 0.8 * self.step / max(1, len(groups))
+        else:  # error bars of several lines do not overlap
+            self.width = self.step * min(0.05, (0.15 if linear else 0.3) / max(1, len(groups)))
 
     def __call__(self, group: str, x: str) -> float:
         return self.at[x] + (self.groups.index(group) - (len(self.groups) - 1) / 2) * self.width
@@ -158,14 +160,6 @@ class _Places:
         if self.at:
             axes.set_xlim(min(self.at.values()) - 0.5 * self.step, max(self.at.values()) + 0.5 * self.step)
         axes.grid(axis="x", visible=self.linear)
-
-
-class _Beside(_Places):
-    """Positions of groups side by side at each tick."""
-
-    def __init__(self, figure: Figure, groups: Sequence[str], ticks: Sequence[str]) -> None:
-        super().__init__(figure, groups, ticks)
-        self.width = 0.8 * self.step / max(1, len(groups))
 
 
 class _Clusters(_Places):
@@ -370,5 +364,4 @@ def _by_x(points: Sequence[Point], group: str) -> dict[str, list[float]]:
     return found
 
 
-_PLACES = {"line": _Places, "distribution": _Beside, "bars": _Clusters}
 _DRAWN = {"line": _lines, "distribution": _distributions, "bars": _bars}

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from analysis.figures.scores import Mark, Point, Scores
 from analysis.figures.verdicts import Claim
+from data.views.spans import SpanSampler
 
 MODEL = "model"  # the axis that encoder= replaces
 ROW = "row"  # the axis that names a table's rows
@@ -59,8 +60,13 @@ class Value:
         return [*self.overrides, *more]
 
     @property
+    def files(self) -> list[str]:
+        """The placeholders of files in its overrides."""
+        return [file for file in (VECTORS, NLI) if any(file in text for text in self.overrides)]
+
+    @property
     def trained(self) -> Sequence[Value]:
-        """Returns the runs to train for it: itself, or those that it joins."""
+        """The values to train for it: itself, or those that it joins."""
         return self.joins or (self,)
 
 
@@ -126,6 +132,7 @@ class Exhibit:
         quick: panel to a score of the quick evaluation, where there is no SentEval data.
         tasks: evaluated at teaching size; None: all.
         protocol: of SentEval.
+        needs: what data= must be, where scores are not SentEval's.
         ensemble: of runs, shown beside them.
         claims: what the paper states of it.
         departures: what is not as in the paper, and why.
@@ -141,6 +148,7 @@ class Exhibit:
     quick: Mapping[str, str] = field(default_factory=lambda: {"": "recall@1"})
     tasks: Sequence[str] | None = None
     protocol: str = "default"
+    needs: str = ""
     ensemble: Ensemble | None = None
     claims: Sequence[Claim] = ()
     departures: Sequence[str] = ()
@@ -154,6 +162,11 @@ class Exhibit:
     def grids(self) -> dict[str, Grid]:
         """Its grids by size."""
         return {size: grid for size in ("teaching", "paper") if (grid := getattr(self, size)) is not None}
+
+    @property
+    def on_senteval(self) -> bool:
+        """True if it shows SentEval's scores, or without SentEval's data those of the quick evaluation."""
+        return bool(self.grids) and not self.needs
 
     def values(self, axis: str | None = None) -> Iterator[Value]:
         """Yields all values of ``axis`` (None: of each axis) in any grid, then those that they join, each once."""
@@ -184,8 +197,8 @@ class Figure(Exhibit):
         legend: title of the legend ("temperature").
         scale: of the x axis: ticks "even"ly spaced, or "linear" in their numbers.
         colours: group to the objective whose colour it has, where the group's name does not give it.
-        settings: of kind "density": those of analysis.figures.span_lengths.sampler; of kind "map": "sample", the
-            number of sentences of each set, its "seed", and "senteval", task to the names of its classes.
+        spans: the sampler whose lengths a "density" shows.
+        classes: SentEval's tasks that a "map" shows, with the names of their classes.
     """
 
     kind: Kind
@@ -199,7 +212,8 @@ class Figure(Exhibit):
     legend: str = ""
     scale: Literal["even", "linear"] = "even"
     colours: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    spans: SpanSampler | None = None
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def over(self, points: Sequence[Point]) -> Scores:
         """Returns ``points`` as scores on which its claims can be evaluated."""
@@ -218,7 +232,7 @@ class Table(Exhibit):
         columns: SentEval's tasks shown; None: the paper's.
         command: an evaluation's module and arguments, whose output for all models is the table; "{data}" becomes
             data=.
-        needs: what data= must be for ``command``.
+        by_model: whether ``command`` takes one model at a time.
         sizes: row to an encoder (name, vocabulary, positions) whose parameters are counted.
         examples: text of the table from a run's config and its corpus.
         printed: a file of analysis/paper_tables whose rows are shown as printed.
@@ -229,7 +243,7 @@ class Table(Exhibit):
     split: Literal["test", "dev"] = "test"
     columns: Sequence[str] | None = None
     command: Sequence[str] = ()
-    needs: str = ""
+    by_model: bool = False
     sizes: Mapping[str, tuple[str, int, int] | str] = field(default_factory=dict)
     examples: Callable[[Mapping[str, Any], Any], str] | None = None
     printed: str = ""

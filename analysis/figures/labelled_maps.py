@@ -21,6 +21,7 @@ from data.errors import UserError
 # Groups of a map's scores: how often the nearest neighbours have a sentence's label, there and at chance level.
 IN_MAP, IN_VECTORS, GUESSING = "in the map", "in the vectors", "by guessing"
 SIDE = 2.35  # inches
+SENTENCES, SEED = 1000, 0  # sampled of each set
 
 
 class LabelledMap(NamedTuple):
@@ -101,7 +102,7 @@ def require(data: Path, senteval: Mapping[str, Sequence[str]]) -> None:
 
 
 def labelled_sets(data: Path, senteval: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Labelled]]:
-    """Yields sets of labelled sentences by name: tasks of a SentEval folder, and files.
+    """Yields sets of labelled sentences by name, at most SENTENCES of each: tasks of a SentEval folder, and files.
 
     Args:
         data: a folder, or one file (label, tab, text).
@@ -113,9 +114,9 @@ def labelled_sets(data: Path, senteval: Mapping[str, Sequence[str]]) -> Iterator
         texts = {
             text: classes[int(kind)] for part in parts for text, kind in zip(part.first, part.targets, strict=True)
         }
-        yield task.name, Labelled(list(texts), list(texts.values()))
+        yield task.name, projection_map.sample(Labelled(list(texts), list(texts.values())), SENTENCES, SEED)
     for file in _files(data):
-        yield file.name.split(".")[0], projection_map.read(file)
+        yield file.name.split(".")[0], projection_map.sample(projection_map.read(file), SENTENCES, SEED)
 
 
 def _files(data: Path) -> list[Path]:

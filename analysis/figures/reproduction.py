@@ -18,7 +18,6 @@ from data.errors import UserError
 from data.files import atomic_write
 
 MOST_FINDINGS = 8  # shown of a claim
-_NEEDED = {"density": "lengths", "map": "maps"}  # what a kind of figure is drawn from, if not scores
 
 
 def draw(
@@ -47,16 +46,16 @@ def draw(
         UserError: in one line, if there is nothing to draw.
     """
     points = list(points)
-    if figure.kind == "density":
-        points = points or span_lengths.lengths(figure.settings)
+    if figure.spans is not None:
+        points = points or span_lengths.lengths(figure.spans)
     elif figure.kind == "map":
         points += labelled_maps.agreements(maps)
     if not points or (figure.kind == "map" and not maps):
-        needed = _NEEDED.get(figure.kind, "scores")
+        needed = "maps" if figure.kind == "map" else "scores"
         raise UserError(f"There is nothing to draw for figure {figure.id}: it has no {needed} yet.")
     with style.look():
-        if figure.kind == "density":
-            picture = span_lengths.picture(figure, points, note)
+        if figure.spans is not None:
+            picture = span_lengths.picture(figure, figure.spans, points, note)
         elif figure.kind == "map":
             picture = labelled_maps.picture(figure, maps, note)
         else:
@@ -130,8 +129,8 @@ def verdict_lines(verdicts: Sequence[Verdict], unit: str = "points", by: str = "
         f"Differences have 95 % t-intervals over seeds, of means over settings, as runs of one seed share their "
         f"start and data order. They are paired where both sides have the same seeds and settings. Fewer than "
         f"{LEAST} seeds decide nothing (seeds=[{','.join(map(str, range(1, LEAST + 1)))}] trains the missing "
-        f"ones). What a claim asks of a difference follows it: above 0 asks for its sign only. A claim of "
-        f"several differences holds if each of them does; a single one refutes it by a wider interval "
+        f"ones). The condition that a claim puts on a difference follows it: above 0 concerns its sign only. A "
+        f"claim of several differences holds if each of them does; a single one refutes it by a wider interval "
         f"(Bonferroni). The verdicts show whether these runs, at their sizes, agree with the paper, not whether "
         f"the paper's own runs are right.",
         "",
@@ -149,4 +148,6 @@ def _finding(found: Finding, unit: str) -> str:
     value, low, high = (f"{x:.0f}" if found.share else f"{x:+.2f}" for x in (found.value, found.low, found.high))
     between = f"[{low}, {high}]" if math.isfinite(found.low) else "no interval"
     of = found.of.replace("seeds", "seed") if found.n == 1 else found.of
-    return f"{escape_markdown(found.what)}: {value} {unit} {between}, {found.n} {of}; asked: {found.asked.text}"
+    return (
+        f"{escape_markdown(found.what)}: {value} {unit} {between}, {found.n} {of}; claimed: {found.condition.text}"
+    )

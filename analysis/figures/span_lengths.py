@@ -7,10 +7,8 @@ Giorgi et al. 2021, section 3.2. The lengths come from the sampler that training
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure as Picture
@@ -19,35 +17,19 @@ from scipy.special import beta as beta_function
 from analysis.figures import drawing, style
 from analysis.figures.exhibits import Figure
 from analysis.figures.scores import Point
-from data.errors import UserError
 from data.randomness import EVALUATED_SPLIT, generator
 from data.views.spans import SpanSampler
 
-DOCUMENTS = 2000
+DOCUMENTS, SEED = 2000, 0
 BINS = 40
 ANCHOR, POSITIVE = "anchor", "positive"
 
 
-def sampler(settings: Mapping[str, Any]) -> SpanSampler:
-    """Returns the sampler of a figure's ``settings``: SpanSampler's keys, with the paper's values as defaults.
-
-    Raises:
-        UserError: if a key is unknown, or its lengths would follow no single density.
-    """
-    known = [key.name for key in fields(SpanSampler) if key.name != "strategy"] + ["documents", "seed"]
-    if unknown := [key for key in settings if key not in known]:
-        raise UserError(f"A density figure has no setting {unknown[0]}; it has {', '.join(known)}.")
-    betas = {key: tuple(map(float, settings[key])) for key in ("anchor_beta", "positive_beta") if key in settings}
-    given = {key: value for key, value in settings.items() if key not in ("documents", "seed")}
-    return SpanSampler(**(given | betas))
-
-
-def lengths(settings: Mapping[str, Any]) -> list[Point]:
+def lengths(spans: SpanSampler, documents: int = DOCUMENTS) -> list[Point]:
     """Samples lengths in tokens of the spans of ``documents`` documents; a point's seed is its document."""
-    spans = sampler(settings)
-    rng = generator(EVALUATED_SPLIT, int(settings.get("seed", 0)))
+    rng = generator(EVALUATED_SPLIT, SEED)
     found = []
-    for document in range(int(settings.get("documents", DOCUMENTS))):
+    for document in range(documents):
         anchors, positives = spans.draw(2 * spans.min_tokens, rng)
         for group, drawn in ((ANCHOR, anchors), (POSITIVE, [span for few in positives for span in few])):
             found += [Point("", group, "", document, float(span.end - span.start)) for span in drawn]
@@ -60,9 +42,8 @@ def density(x: np.ndarray, low: float, high: float, a: float, b: float) -> np.nd
     return share ** (a - 1) * (1 - share) ** (b - 1) / beta_function(a, b) / (high - low)
 
 
-def picture(figure: Figure, points: Sequence[Point], note: str) -> Picture:
-    """Draws histograms of the lengths under their densities; within ``style.look()``."""
-    spans = sampler(figure.settings)
+def picture(figure: Figure, spans: SpanSampler, points: Sequence[Point], note: str) -> Picture:
+    """Draws histograms of the lengths under the densities of ``spans``; within ``style.look()``."""
     low, high = spans.min_length, spans.max_length
     whole, body = drawing.framed(
         figure, note, drawing.TALL, ["Filled: sampled lengths; line: the density; |: means."]

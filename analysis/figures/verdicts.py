@@ -27,7 +27,7 @@ ERROR = 0.05  # probability that an interval misses
 LEAST = 3  # seeds: two that happen to be equal are no evidence
 
 
-class Asked(NamedTuple):
+class Condition(NamedTuple):
     """Condition that a claim puts on a value: in words, and as tests of the ends of its interval."""
 
     text: str
@@ -45,7 +45,7 @@ class Finding:
         interval: the interval by its probability of missing; infinite where there are too few scores.
         n, of: the number of observations, and what they are.
         seeds: the number of seeds (in a density figure, of documents).
-        asked: what is asked of the value.
+        condition: what the claim requires of the value.
         tests: how many differences the claim compares.
         share: whether the value is a share in percent.
     """
@@ -56,7 +56,7 @@ class Finding:
     n: int
     of: str
     seeds: int
-    asked: Asked
+    condition: Condition
     tests: int = 1
     share: bool = False
 
@@ -75,9 +75,9 @@ class Finding:
         """The verdict on this single difference."""
         if self.seeds < LEAST:
             return "undecided at this size"
-        if self.asked.refuted(*self.interval(ERROR / self.tests)):
+        if self.condition.refuted(*self.interval(ERROR / self.tests)):
             return "not held"
-        return "held" if self.asked.held(*self.interval(ERROR)) else "undecided at this size"
+        return "held" if self.condition.held(*self.interval(ERROR)) else "undecided at this size"
 
 
 @dataclass(frozen=True)

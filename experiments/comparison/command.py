@@ -19,19 +19,16 @@ from analysis.comparison.page import Comparison, render
 from analysis.comparison.reading import Run
 from analysis.comparison.views import ObjectiveView
 from analysis.models import EXPORT
-from analysis.senteval.tasks import available
 from data.errors import UnfitError, UserError, reason
 from data.files import atomic_write
 from data.tokenising import cores
-from experiments import side_by_side
+from experiments import building, side_by_side
 from experiments.comparison.examples import Document, examples
 from experiments.comparison.planning import Planned, equality, folder_of, plan
 from experiments.comparison.settings import ComparisonSettings
-from experiments.evaluation import DOWNLOADED
-from experiments.pool import Failure, Job
+from experiments.pool import Job
 from experiments.progress import Display
-from experiments.run_folder import ROOT
-from experiments.side_by_side import results_folder, state
+from experiments.side_by_side import Evaluation, results_folder, state
 
 
 def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
@@ -42,7 +39,7 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
         KeyboardInterrupt: if interrupted, after all runs have stopped; the same command continues them.
     """
     display = Display()
-    senteval = _senteval_folder(wanted)
+    senteval = side_by_side.senteval_folder(wanted.data, wanted.tasks)
     planned = plan(wanted, passed)
     folders = [folder_of(wanted, run) for run in planned]
     states = [state(folder) for folder in folders]
@@ -54,11 +51,15 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
             table.add_row(escape(run.name), kind)
         display.console.print(table)
         return 0
-    failed = _train(wanted, planned, passed, senteval, display)
-    runs = [_result(wanted, run, failed.get(run.name)) for run in planned]
+    impossible = _impossible(
+        [run for run, kind in zip(planned, states, strict=True) if kind == "missing"], display
+    )
+    possible = [run for run in planned if run.pair not in impossible]
+    failed = _train(wanted, possible, passed, senteval, display)
+    runs = [_result(wanted, run, failed.get(run.name, ""), impossible.get(run.pair)) for run in planned]
     for one in runs:
-        if one.problem:
-            display.say(f"{'failed' if one.possible else 'impossible':<11} {one.name}: {one.problem}", style="red")
+        if one.problem and one.possible:
+            display.say(f"failed      {one.name}: {one.problem}", style="red")
         elif one.not_evaluated:
             display.say(f"not evaluated  {one.name}, seed {one.seed}: {one.not_evaluated}", style="red")
     for line in side_by_side.differences(folders):
@@ -78,17 +79,18 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
     return 1 if any(one.not_evaluated or (one.problem and one.possible) for one in runs) else 0
 
 
-def _senteval_folder(wanted: ComparisonSettings) -> Path | None:
-    """Returns the folder with SentEval's data; None if there is none.
-
-    Raises:
-        UserError: if it has no file of the tasks.
-    """
-    folder = Path(wanted.data) if wanted.data else ROOT / DOWNLOADED
-    if not folder.is_dir():
-        return None
-    available(wanted.tasks, folder, keys=("data",))
-    return folder
+def _impossible(planned: Sequence[Planned], display: Display) -> dict[tuple[str, str], str]:
+    """Returns why objectives cannot train encoders, by pair, after a line for each, before anything is trained."""
+    found: dict[tuple[str, str], str] = {}
+    for run in {run.pair: run for run in planned}.values():
+        try:
+            building.require_fit({**run.config})
+        except UnfitError as error:
+            found[run.pair] = str(error)
+            display.say(f"impossible  {' · '.join(run.pair)}: {error}", style="red")
+        except UserError:  # the run itself reports it, and the others go on
+            continue
+    return found
 
 
 def _train(
@@ -97,36 +99,28 @@ def _train(
     passed: Sequence[str],
     senteval: Path | None,
     display: Display,
-) -> dict[str, Failure]:
-    """Trains and evaluates all runs that are not finished; returns failures by run name."""
+) -> dict[str, str]:
+    """Trains and evaluates all runs that are not finished; returns why runs failed, by their names."""
     threads = wanted.threads or max(1, cores() // wanted.jobs)
+    evaluation = None
+    if senteval is not None:
+        evaluation = Evaluation(senteval, wanted.protocol, wanted.tasks, None, threads, passed)
     jobs = []
     for run in planned:
         folder = folder_of(wanted, run)
         commands = [partial(side_by_side.training, folder, run.overrides, passed)]
-        if senteval is not None:
-            evaluation = partial(
-                side_by_side.evaluation,
-                folder,
-                data=senteval,
-                protocol=wanted.protocol,
-                passed=passed,
-                threads=threads,
-                tasks=wanted.tasks,
-            )
-            commands.append(evaluation)
+        if evaluation is not None:
+            commands.append(partial(evaluation.command, folder))
         jobs.append(Job(run.name, commands, side_by_side.log_of(folder), folder=folder))
     return side_by_side.bring_to_end(jobs, at_once=wanted.jobs, threads=threads, display=display)
 
 
-def _result(wanted: ComparisonSettings, run: Planned, failure: Failure | None) -> Run:
-    """Reads a run; a pair is impossible if the objective refused the encoder."""
+def _result(wanted: ComparisonSettings, run: Planned, problem: str, impossible: str | None) -> Run:
+    """Reads a run; ``problem`` is why it failed, ``impossible`` why the objective cannot train the encoder."""
     folder = folder_of(wanted, run)
-    problem = failure.line if failure else ""
-    if state(folder) == "missing":
-        possible = failure is None or failure.status != UnfitError.status
-        problem = problem or "The run did not start."
-        return Run(run.objective, run.encoder, run.seed, run.command, possible=possible, problem=problem)
+    if impossible is not None or state(folder) == "missing":
+        why = impossible or problem or "The run did not start."
+        return Run(run.objective, run.encoder, run.seed, run.command, possible=impossible is None, problem=why)
     results = results_folder(folder, wanted.protocol)
     found = reading.read(run.objective, run.encoder, run.seed, run.command, folder, results)
     if problem and found.problem:

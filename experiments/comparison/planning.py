@@ -33,6 +33,11 @@ class Planned:
     config: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
+    def pair(self) -> tuple[str, str]:
+        """The objective and the encoder."""
+        return self.objective, self.encoder
+
+    @property
     def command(self) -> str:
         """The command line that trains it."""
         return shlex.join(["python", "experiments/run.py", *self.overrides])

@@ -3,40 +3,98 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
+from typing import Literal, get_args
 
+import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as RichTable
 
-from analysis import projection_map
 from analysis.command import Model
 from analysis.figures import catalogue, labelled_maps, reproduction
-from analysis.figures.exhibits import Ensemble, Exhibit, Figure, Table
+from analysis.figures.exhibits import Ensemble, Exhibit, Figure, Grid, Table
 from analysis.models import Named, device
 from analysis.reporting.ensemble import ensemble
 from analysis.reporting.ranking import rank
 from analysis.reporting.rendering import as_text
 from analysis.senteval.results import Results
-from analysis.senteval.tasks import TASKS, available
+from analysis.senteval.tasks import TASKS
 from analysis.syntax import TREEBANK
 from data.display import duration
 from data.errors import UserError
-from experiments import side_by_side
-from experiments.evaluation import DOWNLOADED
-from experiments.pool import Failure, Job
+from data.tokenising import cores
+from experiments import budget, side_by_side
+from experiments.pool import Job
 from experiments.progress import Display
 from experiments.reproduction import joining, planning, results, tables
 from experiments.reproduction.planning import Run
 from experiments.reproduction.results import Found
-from experiments.reproduction.settings import Reproduction
-from experiments.reproduction.work import Work, apart, listing, on_senteval, room, tasks_of
-from experiments.run_folder import ROOT
-from experiments.side_by_side import results_folder
+from experiments.reproduction.settings import Reproduction, Size
+from experiments.side_by_side import Evaluation, results_folder
 
-MAP_DATA = "SentEval's folder, or one of labelled sentences (.tsv[.gz]: label, tab, text), or one such file"
+State = side_by_side.State | Literal["not evaluated"]
+STYLES = {"finished": "green", "not evaluated": "yellow", "begun": "yellow", "broken": "red", "missing": "dim"}
+
+
+@dataclass(frozen=True)
+class Work:
+    """A figure or table and how it is made here.
+
+    Attributes:
+        exhibit: the figure or table.
+        wanted: what the command line asks for.
+        passed: overrides of the runs.
+        planned: the runs.
+        senteval: their evaluation on SentEval, None where scores are of the quick evaluation.
+        display: shows progress.
+    """
+
+    exhibit: Exhibit
+    wanted: Reproduction
+    passed: Sequence[str]
+    planned: Sequence[Run]
+    senteval: Evaluation | None
+    display: Display
+
+    @property
+    def grid(self) -> Grid:
+        """The grid that is asked for."""
+        return planning.grid_of(self.exhibit, self.wanted)
+
+    @property
+    def runs(self) -> Path:
+        """The folder of the run folders."""
+        return Path(self.wanted.runs)
+
+    @property
+    def at_once(self) -> int:
+        """The number of runs at a time."""
+        return self.wanted.jobs or room(self.wanted.threads)
+
+    @property
+    def noun(self) -> str:
+        """The name of what its rows and points are of."""
+        return "encoders" if any(run.members for run in self.planned) else "runs"
+
+    def evaluation(self, run: Run) -> list[str] | None:
+        """Returns the command that evaluates a run on SentEval; None where there is nothing to evaluate."""
+        return None if self.senteval is None else self.senteval.command(self.runs / run.name, run.pooling)
+
+    def state(self, run: Run) -> State:
+        """Returns how far a run is."""
+        state = side_by_side.state(self.runs / run.name)
+        lacking = state == "finished" and run.evaluated and self.evaluation(run) is not None
+        return "not evaluated" if lacking else state
+
+    def seconds(self, run: Run, state: State = "missing") -> float:
+        """Estimates the seconds that a run takes here from its ``state`` on."""
+        if state in ("finished", "not evaluated"):
+            return self.grid.evaluation * (state == "not evaluated")
+        return planning.core_seconds([run], self.grid, speed(self.wanted.threads))
 
 
 def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
@@ -48,43 +106,80 @@ def reproduce(wanted: Reproduction, passed: Sequence[str]) -> int:
     """
     display = Display()
     if wanted.list:
-        _print(listing())
+        _print(_listing())
         for name in catalogue.names():
             for line in catalogue.EXHIBITS[name].departures:
                 display.say(f"{name}: {line}", style="dim")
         return 0
     exhibit = catalogue.find(str(wanted.figure))
-    if wanted.data == TREEBANK and not (isinstance(exhibit, Table) and TREEBANK in exhibit.needs):
-        raise UserError(f"data={TREEBANK}: {exhibit.id} is not of trees; data=<folder> names its data.")
-    for key in planning.not_taken(exhibit, wanted):
-        more = " (GenSen's rows take objective.nli=)" if key == "nli" else ""
-        raise UserError(f"{key}: {exhibit.id} has no row that takes it{more}.")
-    if not wanted.dry_run:
-        _require_data(exhibit, wanted)
-    senteval = _senteval(exhibit, wanted)
-    planned = planning.plan(exhibit, wanted, passed, joined=not apart(exhibit, wanted, senteval))
-    work = Work(exhibit, wanted, passed, planned, senteval, wanted.jobs or room(wanted.threads), display)
+    _require(exhibit, wanted)
+    senteval = _senteval(exhibit, wanted, passed)
+    apart = exhibit.on_senteval and senteval is None  # joined encoders have no quick evaluation
+    work = Work(
+        exhibit, wanted, passed, planning.plan(exhibit, wanted, passed, joined=not apart), senteval, display
+    )
     _announce(work)
     if wanted.dry_run:
-        if planned:
-            _print(work.table())
+        if work.planned:
+            _print(_table(work))
         return 0
     return _show(work, _train_and_evaluate(work))
 
 
-def _require_data(exhibit: Exhibit, wanted: Reproduction) -> None:
-    """Refuses a figure or table of other data than SentEval's, before anything is trained, where none is named."""
-    mapped = isinstance(exhibit, Figure) and exhibit.kind == "map"
-    needs = MAP_DATA if mapped else exhibit.needs if isinstance(exhibit, Table) else ""
-    if needs and wanted.data is None:
-        raise UserError(f"data is not set: {exhibit.id} needs {needs}.")
-    if isinstance(exhibit, Figure) and mapped:
-        labelled_maps.require(Path(str(wanted.data)), exhibit.settings.get("senteval", {}))
+def _require(exhibit: Exhibit, wanted: Reproduction) -> None:
+    """Refuses data and files that the figure or table does not take, or lacks, before anything is trained."""
+    if wanted.data == TREEBANK and TREEBANK not in exhibit.needs:
+        raise UserError(f"data={TREEBANK}: {exhibit.id} is not of trees; data=<folder> names its data.")
+    for key in planning.not_taken(exhibit, wanted):
+        more = " (GenSen's rows take objective.nli=)" if key == "nli" else ""
+        raise UserError(f"{key}: {exhibit.id} has no row that takes it{more}.")
+    if not exhibit.needs or wanted.dry_run:
+        return
+    if wanted.data is None:
+        raise UserError(f"data is not set: {exhibit.id} needs {exhibit.needs}.")
+    if isinstance(exhibit, Figure):
+        labelled_maps.require(Path(wanted.data), exhibit.classes)
+
+
+def _senteval(exhibit: Exhibit, wanted: Reproduction, passed: Sequence[str]) -> Evaluation | None:
+    """The evaluation on SentEval, where the figure has one and the data is there.
+
+    Raises:
+        UserError: if the data has no file of the tasks.
+    """
+    if not exhibit.on_senteval:
+        return None
+    tasks = wanted.tasks if wanted.tasks is not None or wanted.budget == "paper" else exhibit.tasks
+    folder = side_by_side.senteval_folder(wanted.data, tasks, wanted.probing, ("data", "probing"))
+    if folder is None:
+        return None
+    return Evaluation(folder, wanted.protocol or exhibit.protocol, tasks, wanted.probing, wanted.threads, passed)
 
 
 def _print(table: RichTable) -> None:
     """Prints a table at its full width: a name that is cut cannot be copied."""
     Console(width=Console(width=1000).measure(table).maximum).print(table)
+
+
+def _listing() -> RichTable:
+    """Returns all that can be reproduced as a table: runs, and what they cost here, at both sizes."""
+    table = RichTable(title="What can be reproduced (figure=<name>)", title_justify="left", header_style="bold")
+    for name in ("name", "what", "runs, teaching", "here", "runs, paper", "here"):
+        numbers = name.startswith(("runs", "here"))
+        table.add_column(name, justify="right" if numbers else "left", no_wrap=name == "name")
+    for name in catalogue.names():
+        exhibit = catalogue.EXHIBITS[name]
+        cells = []
+        for size in get_args(Size):
+            grid = exhibit.grids.get(size)
+            if grid is None:
+                cells += ["–", ""]
+                continue
+            runs, seconds = planning.cost(exhibit, Reproduction(figure=name, budget=size), speed(1))
+            trained = any(value.share for values in planning.combinations(exhibit, grid) for value in values)
+            cells += [str(runs), "?" if trained and not grid.flops else duration(seconds / room(1))]
+        table.add_row(name, escape(exhibit.title), *cells)
+    return table
 
 
 def _announce(work: Work) -> None:
@@ -104,57 +199,64 @@ def _announce(work: Work) -> None:
     display.fact("runs", side_by_side.how_far(there, work.runs, work.at_once))
     if joined := len({run.name for run in work.planned if run.members}):
         display.fact("joined", f"{joined} of two or more of these, side by side")
-    known = planning.timed(work.grid, work.passed)
-    left = f"about {duration(work.seconds(states))}" if known else "unknown"
+    left = "unknown"
+    if planning.timed(work.grid, work.passed):
+        each = [work.seconds(run, state) for run, state in states.items()]
+        left = f"about {duration(max(sum(each) / work.at_once, *each))}"
     own = "" if work.wanted.tasks is None else " (assuming the figure's own tasks for the evaluation)"
     display.fact("time", f"{left} here, for what is not finished{own}")
-    if isinstance(exhibit, Figure) and exhibit.kind == "map":
+    if work.senteval is not None:
+        tasks = ", ".join(work.senteval.tasks) if work.senteval.tasks else "all whose files are there"
+        display.fact("scores", f"SentEval in {work.senteval.data}, protocol {work.senteval.protocol}: {tasks}")
+    elif exhibit.on_senteval:
+        display.fact("scores", "quick evaluation on held-out text; data=<SentEval folder> evaluates on SentEval")
+    elif isinstance(exhibit, Figure):
         display.fact("scores", f"share of sentences of {work.wanted.data} with their neighbours' label in a map")
-    elif on_senteval(exhibit):
-        if work.senteval is None:
-            display.fact(
-                "scores", "quick evaluation on held-out text; data=<SentEval folder> evaluates on SentEval"
-            )
-        else:
-            tasks = ", ".join(work.tasks) if work.tasks else "all whose files are there"
-            display.fact("scores", f"SentEval in {work.senteval}, protocol {work.protocol}: {tasks}")
     for line in planning.left_out(exhibit, work.wanted):
         display.warn(f"left out    {line}")
 
 
-def _senteval(exhibit: Exhibit, wanted: Reproduction) -> Path | None:
-    """SentEval's folder, where the figure is evaluated on it and it is there.
+def _table(work: Work) -> RichTable:
+    """Returns the runs as a table: their labels, how long each takes here, and how far it is."""
+    table = RichTable(header_style="bold", title_justify="left")
+    varied = [axis for axis in work.grid.axes if len({run.labels[axis] for run in work.planned}) > 1]
+    for name in (*varied, "seed"):
+        table.add_column(name)
+    table.add_column("here", justify="right")
+    table.add_column("state")
+    table.add_column("run", no_wrap=True)
+    known = planning.timed(work.grid, work.passed)
+    for run in work.planned:
+        state = work.state(run)
+        seconds = work.seconds(run) if known else 0.0
+        table.add_row(
+            *(escape(run.labels[axis]) for axis in varied),
+            str(run.seed),
+            duration(seconds) if seconds else "?",
+            f"[{STYLES[state]}]{state}[/{STYLES[state]}]",
+            escape(run.name),
+        )
+    return table
 
-    Raises:
-        UserError: if it has no file of the tasks.
-    """
-    if not on_senteval(exhibit):
-        return None
-    folder = ROOT / DOWNLOADED if wanted.data is None else Path(wanted.data)
-    if wanted.data is None and not folder.is_dir():
-        return None
-    available(tasks_of(exhibit, wanted), folder, Path(wanted.probing) if wanted.probing else None)
-    return folder
 
-
-def _train_and_evaluate(work: Work) -> dict[str, Failure]:
-    """Completes all runs; returns what failed, by the run's name."""
+def _train_and_evaluate(work: Work) -> dict[str, str]:
+    """Completes all runs; returns why some failed, by the run's name."""
     if not work.planned:
         return {}
     jobs = []
     for name in dict.fromkeys(run.name for run in work.planned):
-        same = [run for run in work.planned if run.name == name]
-        evaluations = (partial(work.evaluation, run) for run in same if run.evaluated)
-        weight = planning.core_seconds(same, work.grid)
-        commands = [partial(_training, work, same[0]), *evaluations]
-        folder = work.runs / name
+        same = [run for run in work.planned if run.name == name]  # evaluated with several poolings
+        commands = [partial(_training, work, same[0])]
+        commands += [partial(work.evaluation, run) for run in same if run.evaluated]
+        weight, folder = planning.core_seconds(same, work.grid), work.runs / name
         jobs.append(Job(name, commands, side_by_side.log_of(folder), weight, same[0].members, folder))
     failed = side_by_side.bring_to_end(
         jobs, at_once=work.at_once, threads=work.wanted.threads, display=work.display
     )
-    for name, failure in failed.items():
-        work.display.say(f"failed      {name}: {failure.line}", style="red")
-    for line in side_by_side.differences(work.folders):
+    for name, line in failed.items():
+        work.display.say(f"failed      {name}: {line}", style="red")
+    trained = dict.fromkeys(work.runs / run.name for run in work.planned if not run.members)
+    for line in side_by_side.differences([*trained]):
         work.display.warn(line)
     return failed
 
@@ -168,67 +270,57 @@ def _training(work: Work, run: Run) -> list[str] | None:
     return side_by_side.training(folder, run.overrides, work.passed)
 
 
-def _show(work: Work, failed: dict[str, Failure]) -> int:
+def _show(work: Work, failed: Mapping[str, str]) -> int:
     """Draws or tabulates what there is; returns 1 where something is missing."""
     exhibit, display = work.exhibit, work.display
-    found = results.collect(work.planned, work.runs, work.protocol)
+    found = results.collect(work.planned, work.runs, None if work.senteval is None else work.senteval.protocol)
     if exhibit.ensemble is not None and work.senteval is not None:
-        found.ensembles = _ensembles(work, exhibit.ensemble, found)
-    finish = _draw if isinstance(exhibit, Figure) else _tabulate
-    for path in finish(work, found, _notes(work, found)):
+        found.ensembles = _ensembles(work, work.senteval, exhibit.ensemble, found)
+    missing = dict.fromkeys(run.name for run in work.planned if run.evaluated and run not in found.facts)
+    notes = _notes(work, found, len(missing))
+    paths = _draw(work, exhibit, found, notes) if isinstance(exhibit, Figure) else _tabulate(work, found, notes)
+    for path in paths:
         display.fact(path.suffix.lstrip("."), str(path))
-    missing = _missing(work, found)
     for name in missing:
-        why = failed[name].line if name in failed else "not finished"
-        display.say(f"missing     {name}: {why}", style="red")
+        display.say(f"missing     {name}: {failed.get(name, 'not finished')}", style="red")
     return 1 if missing or failed else 0
 
 
-def _missing(work: Work, found: Found) -> list[str]:
-    """Names of runs that should be shown and are not finished."""
-    return list(dict.fromkeys(run.name for run in work.planned if run.evaluated and run not in found.facts))
-
-
-def _notes(work: Work, found: Found) -> list[str]:
-    """Facts that a reader must know about the runs behind a picture or table."""
+def _notes(work: Work, found: Found, missing: int) -> list[str]:
+    """Facts that a reader must know about the runs behind a picture or table; ``missing`` of them are."""
     exhibit, wanted = work.exhibit, work.wanted
     shown, lacking = [*found.facts], 0
     if work.senteval is not None:
-        shown, lacking = results.scored(found, work.tasks)
+        shown, lacking = results.scored(found, work.senteval.tasks)
     notes = [results.sizes(found, wanted.budget, shown) + "."] if work.planned else []
     if wanted.only:
-        notes.append(
-            f"A part of it: {', '.join(f'only.{axis}={labels}' for axis, labels in wanted.only.items())}."
-        )
+        parts = ", ".join(f"only.{axis}={labels}" for axis, labels in wanted.only.items())
+        notes.append(f"A part of it: {parts}.")
     every = len({run.name for run in work.planned if run.evaluated})
-    if missing := len(_missing(work, found)):
+    if missing:
         notes.append(f"{missing} of {every} {work.noun} are missing.")
     if lacking:
         notes.append(f"{lacking} of {every} {work.noun} are finished but not evaluated on all tasks.")
-    if apart(exhibit, wanted, work.senteval):
+    joins = exhibit.grids and any(value.joins for values in work.grid.axes.values() for value in values)
+    if joins and exhibit.on_senteval and work.senteval is None:
         notes.append("Joined encoders are evaluated on SentEval only (data=<folder>): here each one is a row.")
     notes += [f"Left out: {line}." for line in planning.left_out(exhibit, wanted)]
     return notes + [f"Not as in the paper: {line}" for line in exhibit.departures]
 
 
-def _draw(work: Work, found: Found, notes: list[str]) -> list[Path]:
-    figure, out = work.exhibit, Path(work.wanted.out)
-    assert isinstance(figure, Figure)
-    if figure.kind == "map":
-        return reproduction.draw(figure, [], out, " ".join(notes), _maps(work, figure))
+def _draw(work: Work, figure: Figure, found: Found, notes: list[str]) -> list[Path]:
+    """Draws the figure; returns the paths of its files."""
+    out = Path(work.wanted.out)
     if not work.planned:
         return reproduction.draw(figure, [], out, " ".join(["No run is trained for it.", *notes]))
-    senteval = work.senteval is not None
-    if not (found.senteval if senteval else found.quick):
+    if figure.needs:
+        return reproduction.draw(figure, [], out, " ".join(notes), _maps(work, figure))
+    if not (found.quick if work.senteval is None else found.senteval):
         raise UserError(
             f"None of the {len(work.planned)} runs is finished and evaluated: there is nothing to draw."
         )
-    if senteval:
-        points, marks, more = results.senteval_points(figure, found)
-        shown = replace(figure, printed=marks)
-    else:
-        shown, points, more = results.quick_points(figure, found)
-    by = results.stands_in(figure, found, senteval=senteval)
+    scored = results.by_quick if work.senteval is None else results.by_senteval
+    shown, points, more, by = scored(figure, found)
     return reproduction.draw(shown, points, out, " ".join([*notes, *more]), by=by)
 
 
@@ -241,9 +333,7 @@ def _maps(work: Work, figure: Figure) -> list[labelled_maps.LabelledMap]:
     finished = [run for run in work.planned if run.evaluated and (work.runs / run.name / "encoder").is_dir()]
     if not finished:
         raise UserError("There is nothing to draw: no run is finished.")
-    size, seed = int(figure.settings.get("sample", 1000)), int(figure.settings.get("seed", 0))
-    data = labelled_maps.labelled_sets(Path(str(work.wanted.data)), figure.settings.get("senteval", {}))
-    sets = {name: projection_map.sample(labelled, size, seed) for name, labelled in data}
+    sets = dict(labelled_maps.labelled_sets(Path(str(work.wanted.data)), figure.classes))
     maps = []
     for run in finished:
         model = Model(run.name, Named(str(work.runs / run.name)).open(device("auto")))
@@ -281,7 +371,7 @@ def _tabulate(work: Work, found: Found, notes: list[str]) -> list[Path]:
     return tables.write(table, grid, out, notes)
 
 
-def _ensembles(work: Work, wanted: Ensemble, found: Found) -> dict[int, Results]:
+def _ensembles(work: Work, senteval: Evaluation, wanted: Ensemble, found: Found) -> dict[int, Results]:
     """By seed, the ensemble of the best run of each member by mean dev score (ConsSent, section 5)."""
     result: dict[int, Results] = {}
     for seed in dict.fromkeys(run.seed for run in found.senteval):
@@ -292,10 +382,10 @@ def _ensembles(work: Work, wanted: Ensemble, found: Found) -> dict[int, Results]
         }
         groups: dict[str, list[Path]] = {}
         for run in members:
-            folder = results_folder(work.runs / run.name, str(work.protocol), run.pooling)
+            folder = results_folder(work.runs / run.name, senteval.protocol, run.pooling)
             groups.setdefault(run.labels[wanted.axis], []).append(folder)
         # Runs are shared with other figures, which may have evaluated them on other tasks.
-        tasks = [name for name in work.tasks or TASKS if all(name in one.tasks for one in members.values())]
+        tasks = [name for name in senteval.tasks or TASKS if all(name in one.tasks for one in members.values())]
         if len(groups) < len(wanted.members) or not tasks:
             continue  # a member is missing: it would be another ensemble
         out = Path(work.wanted.out) / f"{work.exhibit.name}-ensemble-{seed}"
@@ -307,3 +397,22 @@ def _ensembles(work: Work, wanted: Ensemble, found: Found) -> dict[int, Results]
         except UserError as error:
             work.display.warn(f"left out    {wanted.group}, seed {seed}: {error}")
     return result
+
+
+def room(threads: int) -> int:
+    """Returns how many runs go at the same time: one on a GPU, else one for each ``threads`` cores."""
+    if torch.cuda.is_available():
+        return 1
+    return max(1, cores() // threads)
+
+
+@cache
+def speed(threads: int) -> float:
+    """Measures the floating-point operations per second of one run here; used for shown estimates only."""
+    place = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return budget.flops_per_second(place, torch.float32) * budget.EFFICIENCY
+    finally:
+        torch.set_num_threads(before)

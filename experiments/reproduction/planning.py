@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from analysis.figures.exhibits import MODEL, NLI, VECTORS, Exhibit, Grid, Value
@@ -131,13 +132,11 @@ def plan(
     """
     if not exhibit.grids:
         return []
-    grid = grid_of(exhibit, wanted)
-    seeds = wanted.seeds or grid.seeds
+    settings = _Settings(exhibit, wanted, passed)
     checked = cache(lambda *overrides: check(list(overrides)))  # several rows may join the same setting
     found: dict[tuple[str, str], Run] = {}
-    for combination in combinations(exhibit, grid, passed):
-        settings = settings_of(combination)
-        runs = [_runs(exhibit, grid, wanted, values, passed, checked, seeds) for values in settings]
+    for combination in combinations(exhibit, settings.grid, passed):
+        runs = [settings.runs(values, checked) for values in settings_of(combination)]
         if not all(runs):
             continue
         joins = joined and len(runs) > 1
@@ -145,7 +144,7 @@ def plan(
             for run in same_seed:
                 _add(found, replace(run, evaluated=not joins))
             if joins:
-                labels = _labels(grid, combination)
+                labels = _labels(settings.grid, combination)
                 members = tuple(dict.fromkeys(run.name for run in same_seed))
                 joined_run = Run(labels, same_seed[0].seed, (), 0.0, joined_name(members), members=members)
                 # With encoder= two may be the same encoder, which is not joined to itself.
@@ -153,28 +152,71 @@ def plan(
     return list(found.values())
 
 
-def _runs(
-    exhibit: Exhibit,
-    grid: Grid,
-    wanted: Reproduction,
-    values: Sequence[Value],
-    passed: Sequence[str],
-    check: Callable[..., dict[str, Any]],
-    seeds: Sequence[int],
-) -> list[Run]:
-    """The runs of one setting, one for each seed; none where a file that it needs is not named."""
-    labels = _labels(grid, values)
-    overrides, flops = _overrides(exhibit, grid, wanted, values, labels, passed)
-    if overrides is None:
-        return []
-    config = check(*overrides)
-    pooling = next((value.pooling for value in values if value.pooling), "")
-    if pooling and pooling == config["encoder"].get("pooling"):
-        pooling = ""  # the encoder's own: evaluated as it is, as in other figures
-    return [
-        Run(labels, seed, (*overrides, f"seed={seed}"), flops, name_of(config | {"seed": seed}), pooling)
-        for seed in seeds
-    ]
+@dataclass(frozen=True)
+class _Settings:
+    """The settings of a figure's grid, each one value of every axis, as overrides and runs."""
+
+    exhibit: Exhibit
+    wanted: Reproduction
+    passed: Sequence[str] = ()
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The grid that is asked for."""
+        return grid_of(self.exhibit, self.wanted)
+
+    @property
+    def seeds(self) -> Sequence[int]:
+        """The seeds of each setting."""
+        return self.wanted.seeds or self.grid.seeds
+
+    def runs(self, values: Sequence[Value], check: Callable[..., dict[str, Any]]) -> list[Run]:
+        """Returns the runs of a setting, one for each seed; none where a file that it needs is not named."""
+        overrides, flops = self.overrides(values)
+        if overrides is None:
+            return []
+        labels, config = _labels(self.grid, values), check(*overrides)
+        pooling = next((value.pooling for value in values if value.pooling), "")
+        if pooling and pooling == config["encoder"].get("pooling"):
+            pooling = ""  # the encoder's own: evaluated as it is, as in other figures
+        return [
+            Run(labels, seed, (*overrides, f"seed={seed}"), flops, name_of(config | {"seed": seed}), pooling)
+            for seed in self.seeds
+        ]
+
+    def overrides(self, values: Sequence[Value]) -> tuple[tuple[str, ...] | None, float]:
+        """Returns a run's overrides but the seed (None: a file is needed that is not named), and its compute."""
+        passed, grid, budget = self.passed, self.grid, self.wanted.budget
+        if any(value.other_encoder for value in values):
+            passed = [text for text in passed if not key_of(text).startswith("encoder.")]
+        given, labels = _values(passed), _labels(grid, values)
+        own: list[str] = []
+        for axis, value in zip(labels, values, strict=True):
+            more = (text for other, part in value.by.items() for text in part.get(labels[other], ()))
+            texts = (*value.overrides, *more)
+            own += [text for text in texts if axis != MODEL or not _replaced(key_of(text), given)]
+
+        flops = math.prod(value.share for value in values) * _number(given, "budget.flops", grid.flops)
+        epochs = math.prod(value.epochs for value in values) * _number(given, "budget.epochs", grid.epochs)
+        epochs = min(epochs, *(value.most_epochs for value in values))
+        documents = math.prod(value.documents for value in values)
+        documents *= _number(given, "budget.documents", grid.documents)
+        scaled: list[str] = []
+        if flops and (budget == "teaching" or "budget.flops" in given):
+            scaled.append(f"budget.flops={flops:.4g}")
+        if epochs and (budget == "paper" or "budget.epochs" in given):
+            scaled.append(f"budget.epochs={epochs:g}")
+        if documents and documents != Grid.documents:
+            scaled.append(f"budget.documents={documents:g}")
+        if any(_lacking(value, self.wanted) for value in values):
+            return None, flops
+        for file, name in _files(self.wanted).items():
+            own = [text.replace(file, name) for text in own]
+        own = [text for text in own if NLI not in text]
+        again = {key_of(text) for text in scaled}
+        base = [text for text in (*self.exhibit.base, *grid.base) if not _replaced(key_of(text), given)]
+        rest = [text for text in passed if key_of(text) not in again]
+        return (*base, f"budget={budget}", *own, *scaled, *rest), flops
 
 
 def _labels(grid: Grid, values: Iterable[Value]) -> dict[str, str]:
@@ -203,23 +245,22 @@ def left_out(exhibit: Exhibit, wanted: Reproduction) -> list[str]:
     found = []
     for values in grid_of(exhibit, wanted).axes.values():
         for value in values:
-            lacking = dict.fromkeys(_lacking(part.overrides, wanted) for part in value.trained)
-            found += [f"{value.label}: needs {ASKED[file]}" for file in lacking if file is not None]
+            lacking = dict.fromkeys(file for part in value.trained for file in _lacking(part, wanted))
+            found += [f"{value.label}: needs {ASKED[file]}" for file in lacking]
     return found
 
 
 def not_taken(exhibit: Exhibit, wanted: Reproduction) -> list[str]:
     """Returns the keys of files that the command line names and no value of the axes takes."""
-    taken = [text for value in exhibit.values() for text in value.every_override]
-    return [file.strip("{}") for file in _files(wanted) if not any(file in text for text in taken)]
+    taken = {file for value in exhibit.values() for file in value.files}
+    return [file.strip("{}") for file in _files(wanted) if file not in taken]
 
 
-def _lacking(overrides: Sequence[str], wanted: Reproduction) -> str | None:
-    """The file that these overrides need and the command line does not name."""
+def _lacking(value: Value, wanted: Reproduction) -> list[str]:
+    """The files that a value needs and the command line does not name."""
     given = _files(wanted)
     # At teaching size a run without inference data learns from generated pairs.
-    needed = [file for file in ASKED if file not in given and (file != NLI or wanted.budget == "paper")]
-    return next((file for file in needed if any(file in text for text in overrides)), None)
+    return [file for file in value.files if file not in given and (file != NLI or wanted.budget == "paper")]
 
 
 def _files(wanted: Reproduction) -> dict[str, str]:
@@ -228,51 +269,8 @@ def _files(wanted: Reproduction) -> dict[str, str]:
     return {file: quoted(value) for file, value in given.items() if value is not None}
 
 
-def _overrides(
-    exhibit: Exhibit,
-    grid: Grid,
-    wanted: Reproduction,
-    combination: Sequence[Value],
-    labels: Mapping[str, str],
-    passed: Sequence[str],
-) -> tuple[tuple[str, ...] | None, float]:
-    """What experiments/run.py gets but the seed (None: a file is needed that is not named), and its compute."""
-    if any(value.other_encoder for value in combination):
-        passed = [text for text in passed if not key_of(text).startswith("encoder.")]
-    given = _values(passed)
-    own: list[str] = []
-    for axis, value in zip(labels, combination, strict=True):
-        more = (text for other, part in value.by.items() for text in part.get(labels[other], ()))
-        texts = (*value.overrides, *more)
-        own += [text for text in texts if axis != MODEL or not _replaced(key_of(text), given)]
-
-    share = epochs = documents = 1.0
-    for value in combination:
-        share, epochs, documents = share * value.share, epochs * value.epochs, documents * value.documents
-    scaled: list[str] = []
-    flops = share * _number(given, "budget.flops", grid.flops)
-    if flops and (wanted.budget == "teaching" or "budget.flops" in given):
-        scaled.append(f"budget.flops={flops:.4g}")
-    most = min(value.most_epochs for value in combination)
-    passes = min(most, epochs * _number(given, "budget.epochs", grid.epochs))
-    if passes and (wanted.budget == "paper" or "budget.epochs" in given):
-        scaled.append(f"budget.epochs={passes:g}")
-    size = documents * _number(given, "budget.documents", grid.documents)
-    if size and size != Grid.documents:
-        scaled.append(f"budget.documents={size:g}")
-    if _lacking(own, wanted) is not None:
-        return None, flops
-    for file, name in _files(wanted).items():
-        own = [text.replace(file, name) for text in own]
-    own = [text for text in own if NLI not in text]
-    again = {key_of(text) for text in scaled}
-    base = [text for text in (*exhibit.base, *grid.base) if not _replaced(key_of(text), given)]
-    rest = [text for text in passed if key_of(text) not in again]
-    return (*base, f"budget={wanted.budget}", *own, *scaled, *rest), flops
-
-
 def _replaced(key: str, given: Mapping[str, str]) -> bool:
-    """Whether the command line sets ``key`` itself, another choice of its group, or a run's length otherwise."""
+    """Returns whether the command line sets ``key``, another choice of its group, or a run's length otherwise."""
     length = key in LENGTHS and not LENGTHS.isdisjoint(given)
     return length or key in given or ("." in key and key.split(".")[0] in given)
 
@@ -299,17 +297,14 @@ def core_seconds(planned: Sequence[Run], grid: Grid, speed: float = CORE) -> flo
 
 def cost(exhibit: Exhibit, wanted: Reproduction, speed: float = CORE) -> tuple[int, float]:
     """Returns the number of runs of the grid of ``wanted``, and ``core_seconds`` of all; no run is composed."""
-    grid, seconds = grid_of(exhibit, wanted), 0.0
+    settings, seconds = _Settings(exhibit, wanted), 0.0
     trained: list[tuple[str, ...] | None] = []
-    for combination in combinations(exhibit, grid):
-        seconds += grid.evaluation
-        settings = settings_of(combination)
-        for values in settings:
-            overrides, flops = _overrides(exhibit, grid, wanted, values, _labels(grid, values), ())
-            if (
-                overrides is None or overrides not in trained
-            ):  # else it is joined, or evaluated with another pooling
-                seconds += flops / speed + STARTED * (len(settings) > 1)
+    for combination in combinations(exhibit, settings.grid):
+        seconds += settings.grid.evaluation
+        parts = settings_of(combination)
+        for values in parts:
+            overrides, flops = settings.overrides(values)
+            if overrides is None or overrides not in trained:  # else another row has it too
+                seconds += flops / speed + STARTED * (len(parts) > 1)
                 trained.append(overrides)
-    seeds = len(wanted.seeds or grid.seeds)
-    return seeds * len(trained), seeds * seconds
+    return len(settings.seeds) * len(trained), len(settings.seeds) * seconds

@@ -14,8 +14,9 @@ from analysis.figures.reproduction import verdict_lines
 from analysis.figures.scores import Mark, Point
 from analysis.figures.verdicts import Verdict, decide
 from analysis.reporting.printed import paper_rows
-from analysis.senteval.averages import RULES, Rule, Scores, average
-from analysis.senteval.records import incomparable, measure
+from analysis.senteval.averages import RULES, Scores, average
+from analysis.senteval.records import incomparable
+from analysis.senteval.records import measure as score_of
 from analysis.senteval.results import FILE, Results, read_results
 from experiments.reproduction.planning import Run
 from experiments.side_by_side import results_folder
@@ -75,70 +76,73 @@ def _joined(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {"synthetic": ", ".join(tasks)} if tasks else {}
 
 
-def quick_points(figure: Figure, found: Found) -> tuple[Figure, list[Point], list[str]]:
-    """Returns the figure by the quick evaluation, without printed values, its points and notes."""
-    metrics = list(dict.fromkeys(figure.quick.values()))
+class Scored(NamedTuple):
+    """A figure with what is drawn in it, notes, and the scores that stand in for the paper's ("": none)."""
+
+    figure: Figure
+    points: list[Point]
+    notes: list[str]
+    by: str
+
+
+def by_quick(figure: Figure, found: Found) -> Scored:
+    """Returns the figure by the quick evaluation, without printed values."""
+    names = ", ".join(dict.fromkeys(figure.quick.values()))
     points = [
         _point(figure, found, run, panel, value)
         for run, scores in found.quick.items()
         for panel, metric in figure.quick.items()
         if (value := scores.get(metric)) is not None
     ]
-    y = f"{metrics[0] if len(metrics) == 1 else 'score'} {QUICK}"
+    y = f"{names if ', ' not in names else 'score'} {QUICK}"
     panels = tuple(figure.quick) if len(figure.quick) > 1 else figure.panels
-    note = f"Scores: {', '.join(metrics)} {QUICK}; there is no SentEval data here (data=<folder>)."
-    return replace(figure, y=y, printed=(), panels=panels), points, [note]
+    note = f"Scores: {names} {QUICK}; there is no SentEval data here (data=<folder>)."
+    return Scored(replace(figure, y=y, printed=(), panels=panels), points, [note], f"{names} {QUICK}")
 
 
-def senteval_points(exhibit: Exhibit, found: Found) -> tuple[list[Point], list[Mark], list[str]]:
-    """Returns points of a figure or of a table's claims on SentEval, the printed marks beside them, and notes.
+def by_senteval(figure: Figure, found: Found) -> Scored:
+    """Returns the figure by SentEval, with printed values beside comparable scores only."""
+    points, notes = senteval_points(figure, found)
+    marks, measures = [], _measures(figure, found)
+    for panel, measure in measures.items() if figure.printed_rows else ():
+        beside = _marks(figure.printed_rows, panel, measure) if measure.comparable else []
+        marks += beside
+        if beside and not measure.whole:
+            notes.append(f"{measure.label} of printed rows is computed from their cells over the same tasks.")
+        elif not beside:
+            why = "among the printed values" if measure.comparable else "comparable with printed values"
+            notes.append(f"{measure.label} is not {why}, which are left out.")
+    others = [measure.label for measure in measures.values() if not measure.whole]
+    return Scored(replace(figure, printed=marks), points, notes, ", ".join(dict.fromkeys(others)))
 
-    Printed values stand only beside comparable scores. The labels of averages that are not over all tasks give the
-    number of tasks.
+
+def senteval_points(exhibit: Exhibit, found: Found) -> tuple[list[Point], list[str]]:
+    """Returns points of a figure or of a table's claims on SentEval, and notes.
+
+    The labels of averages that are not over all tasks give the number of tasks.
     """
-    points, marks, notes, labels = [], [], [], []
-    printed = exhibit.printed_rows if isinstance(exhibit, Figure) else None
-    for panel, metric in exhibit.scores.items():
-        score = _measured(metric, found)
-        labels.append(score.label)
+    points, measures = [], _measures(exhibit, found)
+    for panel, measure in measures.items():
         for run, results in found.senteval.items():
-            if (value := _value(metric, results, score.over)) is not None:
+            if (value := measure.of(_scores(results))) is not None:
                 points.append(_point(exhibit, found, run, panel, value))
         for seed, results in found.ensembles.items():
-            if (value := _value(metric, results, score.over)) is not None and exhibit.ensemble:
+            if (value := measure.of(_scores(results))) is not None and exhibit.ensemble:
                 points.append(Point(panel, exhibit.ensemble.group, "", seed, value))
-        if printed is None:
-            continue
-        beside = _marks(printed, panel, metric, score.over) if score.comparable else []
-        marks += beside
-        if beside and not score.whole:
-            notes.append(f"{score.label} of printed rows is computed from their cells over the same tasks.")
-        elif not beside:
-            why = (
-                "is not among the printed values" if score.comparable else "is not comparable with printed values"
-            )
-            notes.append(f"{score.label} {why}, which are left out.")
     protocols = ", ".join(dict.fromkeys(one.protocol for one in found.senteval.values())) or "none"
-    notes.insert(0, f"Scores: {', '.join(dict.fromkeys(labels))}, SentEval, protocol {protocols}.")
-    return points, marks, notes
-
-
-def stands_in(figure: Figure, found: Found, *, senteval: bool) -> str:
-    """Returns the scores that decide claims where they are not wholly the paper's; "" where they are."""
-    if not senteval:
-        return f"{', '.join(dict.fromkeys(figure.quick.values()))} {QUICK}"
-    measured = [_measured(metric, found) for metric in figure.scores.values()]
-    return ", ".join(dict.fromkeys(one.label for one in measured if not one.whole))
+    labels = ", ".join(dict.fromkeys(measure.label for measure in measures.values()))
+    return points, [f"Scores: {labels}, SentEval, protocol {protocols}."]
 
 
 def claimed(table: Table, found: Found) -> list[str]:
     """Returns verdicts on the claims of a table: lines of Markdown, or none."""
     if not table.claims:
         return []
-    points, _, notes = senteval_points(table, found)
-    averages = {panel: _measured(metric, found) for panel, metric in table.scores.items()}
+    points, notes = senteval_points(table, found)
     remarks = {
-        ("panel", panel): f"{panel} is {one.label} here" for panel, one in averages.items() if not one.whole
+        ("panel", panel): f"{panel} is {measure.label} here"
+        for panel, measure in _measures(table, found).items()
+        if not measure.whole
     }
     for run, row in found.facts.items():
         if tasks := synthetic(row):
@@ -173,65 +177,73 @@ def _point(exhibit: Exhibit, found: Found, run: Run, panel: str, score: float) -
     )
 
 
-class _Measured(NamedTuple):
-    """A metric as some results have it: the tasks that an average is ``over`` (None: it is a single task's).
+class _Measure(NamedTuple):
+    """A score as all results have it: a task's, or an average.
 
-    ``whole``: whether it is over all tasks of its name; ``comparable``: whether it is of SentEval's own data.
+    Attributes:
+        metric: a rule of analysis.senteval.averages, or <task>.<metric>.
+        over: the tasks that an average is over.
+        label: its name, with the number of its tasks where some are missing.
+        whole: whether it is over all tasks of its name.
+        comparable: whether it is of SentEval's own data.
     """
 
-    over: set[str] | None
+    metric: str
+    over: set[str]
     label: str
     whole: bool
     comparable: bool
 
+    def of(self, scores: Scores) -> float | None:
+        """Returns the value that ``scores`` have, None where there is none."""
+        if self.metric not in RULES:
+            task, _, name = self.metric.partition(".")
+            return scores(task, name)
+        found = average(RULES[self.metric], scores, (), self.over) if self.over else None
+        return None if found is None else found.value
 
-def _measured(metric: str, found: Found) -> _Measured:
-    """An average is over the tasks that all results have."""
-    results = list(found.senteval.values())
-    rule = RULES.get(metric)
+
+def _measures(exhibit: Exhibit, found: Found) -> dict[str, _Measure]:
+    """The scores of an exhibit by panel."""
+    return {panel: _measure(metric, found) for panel, metric in exhibit.scores.items()}
+
+
+def _measure(metric: str, found: Found) -> _Measure:
+    """Returns a score; an average is over the tasks that all results have."""
+    rule, results = RULES.get(metric), found.senteval.values()
+    apart = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
     if rule is None:
-        task = metric.partition(".")[0]
-        apart = any(task in one.tasks and incomparable(task, one.tasks[task]) for one in results)
-        return _Measured(None, f"{metric} (not comparable)" if apart else metric, not apart, not apart)
-    tasks = {task for task in rule.tasks if all(_has(rule, task, one) for one in results)}
-    apart_tasks = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
-    mean = average(rule, _scores(results[0]), apart_tasks, tasks) if results and tasks else None
+        own = metric.partition(".")[0] not in apart
+        return _Measure(metric, set(), metric if own else f"{metric} (not comparable)", own, own)
+    scores = [_scores(one) for one in results]
+    tasks = {
+        task
+        for task in rule.tasks
+        if all(one(task, group[task]) is not None for one in scores for group in rule.groups if task in group)
+    }
+    mean = average(rule, scores[0], apart, tasks) if scores and tasks else None
     if mean is None:
-        return _Measured(tasks, f"{metric} (no task in common)", whole=False, comparable=False)
-    return _Measured(tasks, mean.label, mean.complete, not mean.apart)
-
-
-def _value(metric: str, results: Results, over: set[str] | None) -> float | None:
-    if over is None:
-        task, _, name = metric.partition(".")
-        return _scores(results)(task, name)
-    found = average(RULES[metric], _scores(results), (), over) if over else None
-    return None if found is None else found.value
-
-
-def _has(rule: Rule, task: str, results: Results) -> bool:
-    metrics = [group[task] for group in rule.groups if task in group]
-    return all(_scores(results)(task, metric) is not None for metric in metrics)
+        return _Measure(metric, tasks, f"{metric} (no task in common)", whole=False, comparable=False)
+    return _Measure(metric, tasks, mean.label, mean.complete, not mean.apart)
 
 
 def _scores(results: Results) -> Scores:
-    return lambda task, metric: measure(results.tasks[task], metric) if task in results.tasks else None
+    return lambda task, metric: score_of(results.tasks[task], metric) if task in results.tasks else None
 
 
-def _marks(printed: PrintedRows, panel: str, metric: str, over: set[str] | None) -> list[Mark]:
-    """The paper's own values of this score: printed, or computed from printed ones ``over`` the same tasks."""
+def _marks(printed: PrintedRows | None, panel: str, measure: _Measure) -> list[Mark]:
+    """The paper's own values of this score: printed, or computed from printed ones over the same tasks."""
+    if printed is None:
+        return []
     found = []
+    rule = RULES.get(measure.metric)
     for row in paper_rows(printed.paper, printed.split):
         place = printed.places.get(row.model)
         if place is None:
             continue
-        if metric in RULES:
-            cell = row.cells.get(("", metric)) if over == set(RULES[metric].tasks) else None
-            mean = average(RULES[metric], row.score, (), over)
-            value = cell.value if cell else mean.value if mean else None
-        else:
-            task, _, name = metric.partition(".")
-            value = row.score(task, name)
+        whole = rule is not None and measure.over == {*rule.tasks}
+        cell = row.cells.get(("", measure.metric)) if whole else None
+        value = cell.value if cell else measure.of(row.score)
         if value is not None:
             found.append(Mark(place.get("panel", panel), place.get("group", ""), place.get("x", ""), value))
     return found

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,7 @@ def senteval_table(table: Table, found: Found) -> tuple[Grid, list[str]]:
 
 
 def _named(results: Results, name: str) -> Results:
-    return Results(
-        results.protocol, results.model | {"name": name}, results.data, results.tasks, dict(results.missing)
-    )
+    return replace(results, model=results.model | {"name": name})
 
 
 def quick_grid(table: Table, found: Found) -> Grid:
@@ -124,9 +123,8 @@ def command_text(table: Table, models: Mapping[str, Path], data: str) -> str:
         UserError: with the evaluation's own line, where it fails.
     """
     module, *arguments = [part.replace("{data}", data) for part in table.command]
-    single = module in ("analysis.neighbours", "analysis.projection_map")  # of one model
     parts = []
-    for names in [[name] for name in models] if single else [[*models]]:
+    for names in [[name] for name in models] if table.by_model else [[*models]]:
         folders = [str(models[name]) for name in names]
         found = subprocess.run(
             # -P: from this checkout, not from the current folder.
@@ -139,7 +137,7 @@ def command_text(table: Table, models: Mapping[str, Path], data: str) -> str:
         if found.returncode:
             lines = found.stderr.strip().splitlines() or ["it failed without a message"]
             raise UserError(f"{module}: {lines[-1]}")
-        parts += [f"## {escape_markdown(names[0])}"] * single + [found.stdout.strip()]
+        parts += [f"## {escape_markdown(names[0])}"] * table.by_model + [found.stdout.strip()]
     text = "\n\n".join(parts)
     for name, folder in models.items():  # rows are named as in the paper, not as their folders
         text = text.replace(escape_markdown(folder.name), escape_markdown(name))

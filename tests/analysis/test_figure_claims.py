@@ -148,7 +148,7 @@ def test_one_score_a_side_has_no_interval() -> None:
     assert found.findings[0].value == 10 and found.findings[0].high == np.inf
 
 
-def test_a_margin_is_asked_for() -> None:
+def test_a_margin_is_required() -> None:
     points = curve([50, 52], seeds=5)
 
     def outcome(compare: Callable[..., Evidence], margin: float) -> str:
@@ -168,23 +168,26 @@ def test_a_difference_may_be_larger_than_in_the_paper(gain: float, outcome: str)
     ]
     found = verdict(lambda scores: greater(scores(x="2"), scores(x="1"), most=1.0), points)
     assert found.outcome == outcome
-    assert found.findings[0].asked.text == "above 0, at most the paper's 1"
+    assert found.findings[0].condition.text == "above 0, at most the paper's 1"
 
 
-def test_findings_tell_what_is_asked_of_them() -> None:
+def test_findings_state_their_condition() -> None:
     points = curve([50, 52, 54], seeds=5)
-    asked: dict[str, Check] = {
-        "above 0.5 (a margin of ours)": lambda s: greater(s(x="2"), s(x="1"), margin=0.5),
+    conditions: dict[str, Check] = {
+        "above 0.5 (margin set by this suite)": lambda s: greater(s(x="2"), s(x="1"), margin=0.5),
         "at most 0": lambda s: at_most(s(x="2"), s(x="1")),
-        "within 0.5 (a margin of ours) either way": lambda s: about_equal(s(x="2"), s(x="1"), margin=0.5),
+        "within 0.5 either way (margin set by this suite)": lambda s: about_equal(s(x="2"), s(x="1"), margin=0.5),
         "above 33": peak,
     }
-    for words, check in asked.items():
-        assert [finding.asked.text for finding in verdict(check, points).findings] == [words]
+    for words, check in conditions.items():
+        assert [finding.condition.text for finding in verdict(check, points).findings] == [words]
     steps = verdict(rise, points).findings
-    assert [one.asked.text for one in steps] == ["above 0", *["no clear step down, and none by more than 0"] * 2]
+    assert [one.condition.text for one in steps] == [
+        "above 0",
+        *["no clear step down, and none by more than 0"] * 2,
+    ]
     steps = verdict(lambda scores: rising(scores(), margin=0.5), points).findings
-    assert steps[1].asked.text == "no clear step down, and none by more than 0.5 (a margin of ours)"
+    assert steps[1].condition.text == "no clear step down, and none by more than 0.5 (margin set by this suite)"
 
 
 def test_of_how_many_seeds_a_verdict_is() -> None:

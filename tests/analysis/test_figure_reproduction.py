@@ -22,6 +22,7 @@ from analysis.figures.scores import Mark, Point
 from analysis.figures.verdicts import Claim
 from analysis.projection_map import Labelled
 from data.errors import UserError
+from data.views.spans import SpanSampler
 
 NOTE = "teaching size: 2 seeds, weights: random, pydocs, 10,000 tokens_a_run"
 
@@ -93,7 +94,7 @@ def test_files_text_and_csv(tmp_path: Path) -> None:
     assert "![Figure 2a](declutr-2a.png)" in text and NOTE.replace("_", r"\_") in text
     assert "- **held** (section 5.2): two beat one\n  - 2 − 1: +3.0" in text and "5 seeds" in text
     assert "- **not computed here** (caption): no P=4\n  - it states what was run" in text
-    assert "5 seeds; asked: above 0\n" in text
+    assert "5 seeds; claimed: above 0\n" in text
 
 
 def test_too_few_seeds_decide_nothing_and_are_reported(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_kinds_with_and_without_printed_values_far_off(tmp_path: Path, kind: str
     assert len(draw(figure, points, tmp_path, NOTE)) == 4
 
 
-def test_one_score_alone_is_drawn(tmp_path: Path) -> None:
+def test_a_single_score_is_drawn(tmp_path: Path) -> None:
     for kind in ("line", "distribution", "bars"):
         figure = described(kind=kind, scale="linear", ticks=["1", "2", "50"])
         paths = draw(figure, [Point("", "small", "2", 1, 50.0)], tmp_path / kind, NOTE)
@@ -167,17 +168,17 @@ def test_density(tmp_path: Path) -> None:
         "a", "anchors are longer", "3.2", lambda scores: greater(scores(group="anchor"), scores(group="positive"))
     )
     more: dict[str, Any] = {"kind": "density", "groups": ["anchor", "positive"], "claims": [claim]}
-    figure = described(**more, settings={"documents": 300, "min_length": 8, "max_length": 64})
-    paths = draw(figure, [], tmp_path, NOTE)
+    spans = SpanSampler(min_length=8, max_length=64)
+    paths = draw(described(**more, spans=spans), span_lengths.lengths(spans, 300), tmp_path, NOTE)
     points = read_points(paths[2])
     assert len(points) == 300 * (2 + 4) and {point.group for point in points} == {"anchor", "positive"}
     assert all(8 <= point.score <= 64 for point in points)
     assert "**held**" in paths[3].read_text() and "tokens" in paths[3].read_text()
-    assert span_lengths.lengths(figure.settings) == points
+    assert span_lengths.lengths(spans, 300) == points
 
 
 def test_sampled_lengths_follow_their_density() -> None:
-    drawn = np.array([p.score for p in span_lengths.lengths({"documents": 1500}) if p.group == "anchor"])
+    drawn = np.array([p.score for p in span_lengths.lengths(SpanSampler(), 1500) if p.group == "anchor"])
     edges = np.linspace(32, 512, 11)
     inner = np.linspace(32, 512, 4801)
     density = span_lengths.density(inner, 32, 512, 4, 2)
@@ -185,13 +186,6 @@ def test_sampled_lengths_follow_their_density() -> None:
     expected = [np.trapezoid(np.where((inner >= a) & (inner <= b), density, 0), inner) for a, b in pairwise(edges)]
     found = np.histogram(drawn, edges)[0] / len(drawn)
     np.testing.assert_allclose(found, expected, atol=0.03)
-
-
-def test_unknown_settings_of_a_density_are_refused(tmp_path: Path) -> None:
-    figure = described(kind="density", settings={"strategy": "adjacent"})
-    with pytest.raises(UserError, match=r"^A density figure has no setting strategy; it has anchors, "):
-        draw(figure, [], tmp_path, NOTE)
-    assert not list(tmp_path.iterdir())
 
 
 def test_map(tmp_path: Path) -> None:
@@ -240,7 +234,7 @@ def test_maps_of_several_models_stand_below_each_other(tmp_path: Path) -> None:
     }
 
 
-def test_nothing_to_draw_is_said_and_nothing_written(tmp_path: Path) -> None:
+def test_nothing_to_draw_is_reported_and_nothing_written(tmp_path: Path) -> None:
     for kind, what in (("line", "scores"), ("map", "maps")):
         with pytest.raises(UserError, match=rf"nothing to draw for figure declutr/2a: it has no {what} yet\.$"):
             draw((described(kind=kind)), [], tmp_path, NOTE)

@@ -20,13 +20,13 @@ from data.sources.base import Document
 from data.store import prepare
 from data.token_format import TokenFormat
 from data.vocabulary import train_word_level
-from experiments import command_line, compose, experiment, side_by_side
+from experiments import building, compose, experiment, side_by_side
 from experiments.comparison import command, examples
 from experiments.comparison.examples import describe
 from experiments.comparison.planning import equality, plan
 from experiments.comparison.settings import TOKENS, read
 from experiments.overrides import override
-from experiments.pool import BEGUN_HERE, Failure, Job
+from experiments.pool import Job
 from objectives.base import Corpus
 from objectives.nsp import NSP
 from objectives.sop import SOP
@@ -120,7 +120,7 @@ def test_every_pair_and_seed_under_one_budget() -> None:
     assert planned[1].command.startswith("python experiments/run.py objective=a encoder=gru ")
 
 
-def test_names_follow_from_what_is_trained_alone() -> None:
+def test_names_follow_from_what_is_trained_only() -> None:
     def name(*given: str) -> str:
         wanted, passed = read(["objectives=[a]", "encoders=[gru]", *given])
         return plan(wanted, passed, fake_check)[0].name
@@ -145,19 +145,19 @@ def test_an_objective_is_described_by_its_docstring() -> None:
     assert describe(NSP)[1].startswith("L = -log softmax(")  # of its base class
 
 
-def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, Failure]:
+def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
     """``run_jobs`` without subprocesses; evaluation fails."""
     failed = {}
     for job in jobs:
         for get in job.commands:
             if (arguments := get()) is not None:
                 if arguments[0] == side_by_side.EVALUATE:
-                    failed[job.name] = Failure("No evaluation today.", 1)
+                    failed[job.name] = "No evaluation today."
                     continue
                 try:
                     experiment.run(compose.check([*arguments[1:]]))
                 except UserError as error:
-                    failed[job.name] = Failure(str(error), error.status)
+                    failed[job.name] = str(error)
     return failed
 
 
@@ -241,42 +241,40 @@ def test_a_folder_that_is_not_sentevals_is_refused_at_once(tmp_path: Path) -> No
     )  # it has no such key
 
 
-@pytest.mark.parametrize(
-    ("status", "told"),
-    [(UnfitError.status, "impossible"), (UserError.status, "failed"), (-9, "failed"), (1, "failed")],
-)
-def test_only_what_the_objective_refused_is_impossible(
-    status: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_impossible_pair_is_refused_before_the_others_are_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, fake_check))
-    monkeypatch.setattr(
-        side_by_side, "run_jobs", lambda jobs, **_: {job.name: Failure("It says why.", status) for job in jobs}
-    )
-    wanted, passed = read(["objectives=[a]", "encoders=[gru]", f"runs={tmp_path}"])
-    with pytest.raises(UserError, match="None of the 1 runs is finished"):
-        command.compare(wanted, passed)
-    assert f"{told:<11} a · gru: It says why." in capsys.readouterr().out
+    """In one line for all its seeds; what else keeps an encoder from being built is the run's to report."""
 
+    def require_fit(config: dict[str, Any]) -> None:
+        if config["encoder_name"] != "gru":
+            raise {"lstm": UnfitError, "bag_of_words": UserError}[config["encoder_name"]]("It gives the reason.")
 
-def test_the_status_of_a_subprocess_marks_impossible_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To a person the status is the same as of any other fault."""
-    for error, status, begun in (
-        (UnfitError("no"), 3, True),
-        (UserError("no"), 2, True),
-        (UnfitError("no"), 2, False),
-    ):
-        monkeypatch.delenv(BEGUN_HERE, raising=False)
-        if begun:
-            monkeypatch.setenv(BEGUN_HERE, "1")
-        with pytest.raises(command_line.Ended) as ended, command_line.one_line_errors():
-            raise error
-        assert ended.value.code == status
+    def check(overrides: list[str]) -> dict[str, Any]:
+        config = fake_check(overrides)
+        return config | {"encoder_name": config["names"]["encoder"]}
+
+    def train(jobs: Sequence[Job], **_: Any) -> dict[str, str]:
+        assert capsys.readouterr().out.count("impossible  a · lstm: It gives the reason.") == 1
+        assert [job.name.split("-")[1] for job in jobs] == ["gru", "gru", "bag_of_words", "bag_of_words"]
+        return {job.name: "Out of luck." for job in jobs}
+
+    monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, check))
+    monkeypatch.setattr(building, "require_fit", require_fit)
+    monkeypatch.setattr(side_by_side, "run_jobs", train)
+    given = ["objectives=[a]", "encoders=[gru,lstm,bag_of_words]", "settings.bag_of_words=[]", "seeds=[1,2]"]
+    with pytest.raises(UserError, match="None of the 6 runs is finished"):
+        command.compare(*read([*given, f"runs={tmp_path}"]))
+    shown = capsys.readouterr().out
+    assert "failed      a · gru, seed 1: Out of luck." in shown or "failed      a · gru: Out of luck." in shown
+    assert "impossible" not in shown
 
 
 def test_nothing_finished_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "require_fit", lambda config: None)
     monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, fake_check))
     monkeypatch.setattr(
-        side_by_side, "run_jobs", lambda jobs, **options: {job.name: Failure("Out of luck.", 2) for job in jobs}
+        side_by_side, "run_jobs", lambda jobs, **options: {job.name: "Out of luck." for job in jobs}
     )
     wanted, passed = read(
         ["objectives=[a]", "encoders=[gru]", f"runs={tmp_path}", f"out={tmp_path / 'page.html'}"]

@@ -14,7 +14,7 @@ import pytest
 
 from data.errors import UserError
 from experiments import pool
-from experiments.pool import Failure, Job, Working, last_line, run_jobs, trained_share
+from experiments.pool import Job, Working, last_line, run_jobs, trained_share
 from experiments.progress import Display
 
 
@@ -38,13 +38,13 @@ def test_commands_of_a_job_follow_each_other_and_a_failed_one_ends_it(tmp_path: 
     none = job(tmp_path, "none", None)
     shares: list[float] = []
     failed = run_jobs([bad, good, none], at_once=1, threads=1, watch=lambda at_work, share: shares.append(share))
-    assert failed == {"bad": Failure("it broke", 1)}
+    assert failed == {"bad": "it broke"}
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "logs"}
     assert shares[-1] == pytest.approx(1)
     assert shares == sorted(shares)
 
 
-def test_why_a_child_ended_is_told_by_what_this_one_said(tmp_path: Path) -> None:
+def test_a_failure_is_explained_by_the_output_of_its_own_process(tmp_path: Path) -> None:
     killed = job(tmp_path, "killed", "import os; print('run  a', flush=True); os.kill(os.getpid(), 9)")
     silent = job(tmp_path, "silent", "raise SystemExit(2)")
     odd = job(tmp_path, "odd", "print('step'); raise SystemExit(7)")
@@ -57,10 +57,10 @@ def test_why_a_child_ended_is_told_by_what_this_one_said(tmp_path: Path) -> None
     (tmp_path / "logs" / "silent.log").write_text("training 5 of 5\nwhat an earlier one said\n")
     failed = run_jobs([killed, silent, odd, never], at_once=4, threads=1, watch=nothing)
     assert failed == {
-        "killed": Failure("killed by signal 9 (out of memory?); its last line: run  a", -9),
-        "silent": Failure("ended with status 2", 2),
-        "odd": Failure("ended with status 7; its last line: step", 7),
-        "never": Failure("It cannot be read.", 2),
+        "killed": "killed by signal 9 (out of memory?); its last line: run  a",
+        "silent": "ended with status 2",
+        "odd": "ended with status 7; its last line: step",
+        "never": "It cannot be read.",
     }
 
 
@@ -132,7 +132,7 @@ def test_the_last_line_of_a_log(tmp_path: Path) -> None:
 def test_a_job_waits_for_those_that_it_is_after_whether_they_end_well_or_not(tmp_path: Path) -> None:
     order: list[str] = []
 
-    def told(name: str, *, wrong: bool = False, after: Sequence[str] = ()) -> Job:
+    def named(name: str, *, wrong: bool = False, after: Sequence[str] = ()) -> Job:
         def command() -> None:
             order.append(name)
             if wrong:
@@ -141,7 +141,7 @@ def test_a_job_waits_for_those_that_it_is_after_whether_they_end_well_or_not(tmp
         slow = job(tmp_path, name, "import time; time.sleep(0.2)")
         return Job(name, [*slow.commands, command], slow.log, after=after)
 
-    jobs = [told("last", after=("a", "b")), told("a"), told("b", wrong=True), told("c")]
+    jobs = [named("last", after=("a", "b")), named("a"), named("b", wrong=True), named("c")]
     failed = run_jobs(jobs, at_once=3, threads=1, watch=nothing)
     assert order[-1] == "last"
     assert sorted(order[:3]) == ["a", "b", "c"]

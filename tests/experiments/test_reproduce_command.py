@@ -19,11 +19,12 @@ from analysis.figures.verdicts import Claim
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import side_by_side
-from experiments.pool import Failure, Job
+from experiments.pool import Job
 from experiments.progress import Display
 from experiments.reproduction import command, planning, results, settings
+from experiments.reproduction.command import Work
 from experiments.reproduction.planning import Run
-from experiments.reproduction.work import Work
+from experiments.side_by_side import Evaluation
 from tests.experiments import tiny
 from tests.experiments.test_reproduce_scores import finished, record
 
@@ -104,9 +105,7 @@ def test_the_list_has_everything_with_its_cost(figure: Path, capsys: pytest.Capt
 def test_where_no_run_ends_there_is_one_line_and_no_picture(
     figure: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        side_by_side, "run_jobs", lambda jobs, **_: {job.name: Failure("it broke", 1) for job in jobs}
-    )
+    monkeypatch.setattr(side_by_side, "run_jobs", lambda jobs, **_: {job.name: "it broke" for job in jobs})
     with pytest.raises(UserError, match="None of the 2 runs is finished and evaluated: there is nothing to draw"):
         reproduce(figure)
     assert capsys.readouterr().out.count(": it broke") == 2
@@ -114,7 +113,7 @@ def test_where_no_run_ends_there_is_one_line_and_no_picture(
 
 
 def test_the_message_of_a_stop_names_the_way_to_continue(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(jobs: object, **settings: object) -> dict[str, Failure]:
+    def stopped(jobs: object, **settings: object) -> dict[str, str]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(side_by_side, "run_jobs", stopped)
@@ -126,15 +125,9 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     [run, _] = planned(figure)
     (figure / "senteval").mkdir()
     asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
-    work = Work(
-        FIGURE,
-        asked,
-        ["device=cpu", "dev_batches=2"],
-        [run],
-        Path("senteval"),
-        1,
-        Display(),
-    )
+    passed = ["device=cpu", "dev_batches=2"]
+    senteval = Evaluation(Path("senteval"), "default", passed=passed)
+    work = Work(FIGURE, asked, passed, [run], senteval, Display())
     folder = Path("runs") / run.name
 
     def training() -> list[str] | None:
@@ -169,7 +162,7 @@ def test_the_note_counts_the_runs_that_are_evaluated(figure: Path, monkeypatch: 
     for path in (figure / "senteval" / "downstream" / file for file in TASKS["TREC"].files):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    monkeypatch.setattr(side_by_side, "run_jobs", lambda jobs, **_: {second.name: Failure("it broke", 1)})
+    monkeypatch.setattr(side_by_side, "run_jobs", lambda jobs, **_: {second.name: "it broke"})
     assert reproduce(figure, "data=senteval") == 1
     text = (figure / "out" / "some-fig.md").read_text()
     assert "1 runs at teaching sizes" in text
@@ -199,10 +192,11 @@ def test_an_ensemble_is_of_the_best_on_the_figures_tasks(figure: Path) -> None:
 
     runs = [Run({"task": name[0]}, 1, (), 1.0, name) for name in ("D1", "D2", "R1")]
     asked = settings.Reproduction(figure="some/fig", runs="runs", out="out")
-    work = Work(given, asked, [], runs, Path("senteval"), 1, Display())
+    senteval = Evaluation(Path("senteval"), "default", given.tasks)
+    work = Work(given, asked, [], runs, senteval, Display())
 
     def members() -> list[str]:
-        result = command._ensembles(work, wanted, results.collect(runs, Path("runs"), "default"))[1]
+        result = command._ensembles(work, senteval, wanted, results.collect(runs, Path("runs"), "default"))[1]
         assert [*result.tasks] == ["TREC"]
         return [member["name"] for member in result.model["members"]]
 
@@ -221,10 +215,10 @@ def test_a_run_that_is_evaluated_with_several_poolings_is_one_job(
     (figure / "senteval").mkdir()
     both = [own, replace(own, pooling="cls", flops=0.0)]
     asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
-    work = Work(FIGURE, asked, [], both, Path("senteval"), 1, Display())
+    work = Work(FIGURE, asked, [], both, Evaluation(Path("senteval"), "default"), Display())
     jobs: list[Job] = []
 
-    def keep(given: list[Job], **settings: object) -> dict[str, Failure]:
+    def keep(given: list[Job], **settings: object) -> dict[str, str]:
         jobs.extend(given)
         return {}
 

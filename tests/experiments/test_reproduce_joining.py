@@ -16,7 +16,6 @@ from analysis.figures.exhibits import VECTORS, Grid, Table, Value
 from data.errors import UserError
 from encoders.concatenated import Concatenated
 from experiments import compose, side_by_side
-from experiments.pool import Failure
 from experiments.reproduction import command, joining, planning, results, settings
 from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction
@@ -225,6 +224,7 @@ FIGURE = Table(
     title="Joined",
     printed_paper="gensen",
     command=["analysis.neighbours", "--sentences", "{data}", "--query", "a b"],
+    by_model=True,
     needs="a file of sentences, one a line",
     base=["objective=contrastive_only"],
     teaching=Grid({"row": [Value("both", joins=[WARM, COLD])]}, flops=1.0e8),
@@ -249,12 +249,12 @@ def reproduce(folder: Path, *more: str) -> int:
 def test_a_row_whose_encoder_failed_is_reported(
     figure: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(jobs: list[Any], **_: Any) -> dict[str, Failure]:
+    def broken(jobs: list[Any], **_: Any) -> dict[str, str]:
         *members, joined = jobs
         assert set(joined.after) == {job.name for job in members}
         with pytest.raises(UserError, match="It joins the encoder of"):
             joined.commands[0]()
-        return {jobs[0].name: Failure("it broke", 1), joined.name: Failure("a part is missing", 2)}
+        return {jobs[0].name: "it broke", joined.name: "a part is missing"}
 
     monkeypatch.setattr(side_by_side, "run_jobs", broken)
     with pytest.raises(UserError, match="None of the 1 encoders is there: there is nothing to tabulate"):

@@ -76,11 +76,11 @@ def test_quick_scores_say_so_and_stand_beside_nothing_printed(tmp_path: Path, pl
         finished(tmp_path, run, 10.0 + run.seed)
     found = results.collect(planned, tmp_path, None)
     assert [run.name for run in found.facts] == ["D1low1", "D1low2", "D1high1"]
-    shown, points, [note] = results.quick_points(figure(), found)
+    shown, points, [note], by = results.by_quick(figure(), found)
     assert shown.y == "recall@1 on held-out text, % (quick evaluation, not SentEval)"
     assert shown.printed == ()
     assert "there is no SentEval data here" in note
-    assert results.stands_in(figure(), found, senteval=False) == shown.y
+    assert by == shown.y
     assert [(one.group, one.x, one.seed, one.score, one.setting, one.run) for one in points] == [
         ("D", "1", 1, 11.0, "lr=low", "D1low1"),
         ("D", "1", 2, 12.0, "lr=low", "D1low2"),
@@ -101,10 +101,10 @@ def test_complete_scores_of_whole_data_stand_beside_the_printed_ones(tmp_path: P
     for run in planned:
         finished(tmp_path, run, 1.0, {"TREC": record(80.0 + run.seed)})
     found = results.collect(planned, tmp_path, "default")
-    points, marks, notes = results.senteval_points(figure(), found)
-    assert len(points) == len(planned)
+    shown, points, notes, by = results.by_senteval(figure(), found)
+    assert len(points) == len(planned) and not by
     assert {(one.panel, one.score) for one in points} == {("TREC", 81.0), ("TREC", 82.0)}
-    assert [(mark.panel, mark.group, mark.x, mark.score) for mark in marks] == [("TREC", "D", "1", 91.2)]
+    assert [(mark.panel, mark.group, mark.x, mark.score) for mark in shown.printed] == [("TREC", "D", "1", 91.2)]
     assert notes == ["Scores: TREC.test, SentEval, protocol default."]
 
 
@@ -112,8 +112,8 @@ def test_scores_of_other_data_say_so_and_printed_ones_are_left_out(tmp_path: Pat
     for run in planned[:2]:
         finished(tmp_path, run, 1.0, {"TREC": record(80.0, n_train=100)})
     found = results.collect(planned, tmp_path, "default")
-    _, marks, notes = results.senteval_points(figure(), found)
-    assert marks == []
+    shown, _, notes, _ = results.by_senteval(figure(), found)
+    assert shown.printed == []
     assert notes[0] == "Scores: TREC.test (not comparable), SentEval, protocol default."
     assert any("is not comparable with printed values" in note for note in notes)
 
@@ -125,15 +125,14 @@ def test_an_average_is_over_the_tasks_that_all_have(tmp_path: Path, planned: lis
     finished(tmp_path, second, 1.0, {"TREC": record(90.0)})
     found = results.collect(planned, tmp_path, "default")
     given = figure("", "declutr_downstream")
-    points, marks, notes = results.senteval_points(given, found)
+    shown, points, notes, by = results.by_senteval(given, found)
     assert [one.score for one in points] == [80.0, 90.0]
     assert notes == [
         "Scores: declutr_downstream (1 of 17), SentEval, protocol default.",
         "declutr_downstream (1 of 17) of printed rows is computed from their cells over the same tasks.",
     ]
-    assert [mark.score for mark in marks] == [91.2]  # ConsSent-D(5)'s TREC
-    assert results.stands_in(given, found, senteval=True) == "declutr_downstream (1 of 17)"
-    assert not results.stands_in(figure(), found, senteval=True)
+    assert [mark.score for mark in shown.printed] == [91.2]  # ConsSent-D(5)'s TREC
+    assert by == "declutr_downstream (1 of 17)"
 
 
 def test_runs_without_a_score_are_not_behind_a_picture(tmp_path: Path, planned: list[Run]) -> None:
@@ -329,7 +328,7 @@ def test_output_for_one_model_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
         return CompletedProcess(command, 0, "**a query**", "")
 
     monkeypatch.setattr(tables.subprocess, "run", run)
-    asked = table(command=["analysis.neighbours", "--sentences", "{data}"])
+    asked = table(command=["analysis.neighbours", "--sentences", "{data}"], by_model=True)
     models = {f"a_row, seed {seed}": Path(f"run-{seed}") for seed in (1, 2)}
     assert tables.command_text(asked, models, "sentences.txt").split("\n\n") == [
         r"## a\_row, seed 1", "**a query**", r"## a\_row, seed 2", "**a query**",

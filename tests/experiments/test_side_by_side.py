@@ -15,7 +15,7 @@ from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from encoders.folder import BUNDLED
 from experiments import side_by_side
-from experiments.side_by_side import complete, name_of, state
+from experiments.side_by_side import Evaluation, name_of, state
 from objectives.declutr import Declutr
 from tests.analysis.senteval.made_up import record
 
@@ -26,7 +26,7 @@ CONFIG = {
 }  # fmt: skip
 
 
-def test_a_name_follows_from_what_is_trained_alone() -> None:
+def test_a_name_follows_from_what_is_trained_only() -> None:
     name = name_of(CONFIG)
     assert name.startswith("declutr-gru-text-2-")
     assert name == name_of(CONFIG | {"device": "cpu", "cache": "b", "log_every": 3})
@@ -75,7 +75,7 @@ def test_the_state_of_a_run(tmp_path: Path) -> None:
         side_by_side.training(tmp_path, [], [])
 
 
-def test_what_names_do_not_tell_is_told(tmp_path: Path) -> None:
+def test_differences_that_names_do_not_show_are_reported(tmp_path: Path) -> None:
     def finished(seed: int, origin: str, commit: str, encoder: str = "roberta-mini") -> Path:
         folder = tmp_path / f"{encoder}-{seed}"
         (folder / "encoder").mkdir(parents=True)
@@ -117,18 +117,19 @@ def evaluated(out: Path, digests: Mapping[str, str]) -> None:
 def test_what_is_evaluated_is_not_evaluated_again(tmp_path: Path) -> None:
     data = tmp_path / "data"
     digest = files(data / "downstream", "TREC")
-    assert not complete(tmp_path, data, ["TREC"])
+    assert not Evaluation(data, "default", ["TREC"]).complete(tmp_path)
     evaluated(tmp_path, {"TREC": digest})
-    assert complete(tmp_path, data, ["TREC"])
-    assert complete(tmp_path, data, ["TREC", "CR"])  # whose files are not there
-    assert complete(tmp_path, data, None)
+    passed = ["device=cpu", "seed=1"]
+    trec, both = (Evaluation(data, "default", tasks, passed=passed) for tasks in (["TREC"], ["TREC", "CR"]))
+    assert trec.complete(tmp_path)
+    assert both.complete(tmp_path)  # the files of CR are not there
+    assert Evaluation(data, "default").complete(tmp_path)
     with pytest.raises(UserError, match="The files of TREC are not there"):
-        complete(tmp_path, Path("other"), ["TREC"])
-    asked: dict[str, Any] = {"data": data, "protocol": "default", "passed": ["device=cpu", "seed=1"], "threads": 1}
-    assert side_by_side.evaluation(tmp_path, **asked, tasks=["TREC"]) is None
+        Evaluation(Path("other"), "default", ["TREC"]).complete(tmp_path)
+    assert trec.command(tmp_path) is None
     files(data / "downstream", "CR")  # fetched since
-    assert not complete(tmp_path, data, ["TREC", "CR"])
-    assert side_by_side.evaluation(tmp_path, **asked, tasks=["TREC", "CR"]) == [
+    assert not both.complete(tmp_path)
+    assert both.command(tmp_path) == [
         side_by_side.EVALUATE,
         f"model={tmp_path}",
         f"data={data}",
@@ -142,18 +143,19 @@ def test_what_is_evaluated_is_not_evaluated_again(tmp_path: Path) -> None:
 
 def test_scores_of_other_files_are_none_of_these(tmp_path: Path) -> None:
     first, second, rebuilt, genuine = (tmp_path / name for name in ("a", "b", "rebuilt", "genuine"))
-    tasks = ["TREC", "Length"]
+
+    def complete(data: Path, probing: Path) -> bool:
+        return Evaluation(data, "default", ["TREC", "Length"], str(probing)).complete(tmp_path)
+
     digests = {"TREC": files(first / "downstream", "TREC")}
     evaluated(tmp_path, digests)
-    assert complete(tmp_path, first, tasks)
+    assert Evaluation(first, "default", ["TREC", "Length"]).complete(tmp_path)
     digests["Length"] = files(rebuilt, "Length")
-    assert not complete(tmp_path, first, tasks, str(rebuilt))  # which was not named before
+    assert not complete(first, rebuilt)  # which was not named before
     evaluated(tmp_path, digests)
-    assert complete(tmp_path, first, tasks, str(rebuilt))
+    assert complete(first, rebuilt)
     files(genuine, "Length", "b")
-    assert not complete(tmp_path, first, tasks, str(genuine))
+    assert not complete(first, genuine)
     files(second / "downstream", "TREC", "b")
-    assert not complete(tmp_path, second, tasks, str(rebuilt))
-    assert side_by_side.evaluation(
-        tmp_path, data=first, protocol="default", passed=[], threads=1, tasks=tasks, probing=str(genuine)
-    )
+    assert not complete(second, rebuilt)
+    assert Evaluation(first, "default", ["TREC", "Length"], str(genuine)).command(tmp_path)
