@@ -134,7 +134,7 @@ def score_table(
     table.add_column("task", no_wrap=True)
     table.add_column("metric, in %", no_wrap=True)
     for model, _ in scores:
-        table.add_column(escape(model), justify="right")
+        table.add_column(escape(model), justify="right", overflow="fold")
     for task, metric in metrics.items():
         cells = [f"{found[task]:.2f}" if task in found else "–" for _, found in scores]
         table.add_row(escape(task), escape(metric), *cells)
