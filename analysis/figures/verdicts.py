@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from analysis.figures.scores import NoScoresError, Scores, Selection
+from analysis.intervals import ERROR, LEAST, reach
 
 Outcome = Literal["held", "not held", "undecided at this size", "not computed here"]
 Interval = tuple[float, float]
-ERROR = 0.05  # probability that an interval misses
-LEAST = 3  # seeds: two that happen to be equal are no evidence
 
 
 class Condition(NamedTuple):
@@ -150,27 +149,6 @@ def _verdict(claim: Claim, scores: Scores) -> Verdict:
     missing = dict.fromkeys(name for side in evidence.sides for _, name in side.missing)
     remark = f"without {', '.join(missing)}" if missing else ""
     return Verdict(claim, outcome, evidence.findings, remark, evidence.sides)
-
-
-def welch(*sides: tuple[float, int]) -> tuple[float, float]:
-    """Returns the standard error of a difference of means and its degrees of freedom.
-
-    Args:
-        sides: standard deviation and number of scores of each side.
-    """
-    squares = [(deviation**2 / n, n - 1) for deviation, n in sides]
-    whole, parts = sum(square for square, _ in squares), sum(square**2 / free for square, free in squares)
-    return math.sqrt(whole), whole**2 / parts if parts else 1.0
-
-
-def reach(error: float, freedom: float, miss: float = ERROR) -> float:
-    """Returns half the width of a t-interval that misses with probability ``miss``.
-
-    With infinite ``freedom`` it is the normal interval's.
-    """
-    from scipy.special import stdtrit  # late, as it takes half a second: names of figures are checked first
-
-    return float(stdtrit(freedom, 1 - miss / 2)) * error if error else 0.0
 
 
 def t_interval(value: float, error: float, freedom: float) -> Callable[[float], Interval]:
