@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from analysis.comparison.reading import Run, finished
-from analysis.figures.verdicts import LEAST, reach, welch
+from analysis.intervals import LEAST, reach, welch
 from analysis.quick import PERCENTAGES, SCORES, Scores, chance
 from analysis.reporting.printed import Cell, Key
 from analysis.reporting.rendering import Grid, Row, heading, score_cell

@@ -20,17 +20,8 @@ from itertools import pairwise
 from statistics import fmean, stdev
 
 from analysis.figures.scores import AXES, NoScoresError, Point, Scores, Selection
-from analysis.figures.verdicts import (
-    LEAST,
-    Condition,
-    Evidence,
-    Finding,
-    Interval,
-    reach,
-    share_interval,
-    t_interval,
-    welch,
-)
+from analysis.figures.verdicts import Condition, Evidence, Finding, Interval, share_interval, t_interval
+from analysis.intervals import LEAST, reach, welch
 
 Check = Callable[[Scores], Evidence]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import sqrt
 from statistics import fmean, stdev
 
-from analysis.figures.verdicts import reach, welch
+from analysis.intervals import reach, welch
 from analysis.reporting.printed import Cell, Key
 from analysis.reporting.rendering import Grid, Row, score_cell
 from data.errors import UserError

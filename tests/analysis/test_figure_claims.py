@@ -10,7 +10,8 @@ from scipy import stats
 
 from analysis.figures.claims import about_equal, all_of, at_most, best, greater, peak_inside, rising
 from analysis.figures.scores import Point, Scores
-from analysis.figures.verdicts import ERROR, Claim, Evidence, Verdict, decide
+from analysis.figures.verdicts import Claim, Evidence, Verdict, decide
+from analysis.intervals import ERROR
 
 Check = Callable[[Scores], Evidence]
 TICKS = ["1", "2", "3", "4", "5"]

@@ -22,7 +22,8 @@ import pytest
 from analysis.figures import catalogue
 from analysis.figures.exhibits import Exhibit
 from analysis.figures.scores import Point
-from analysis.figures.verdicts import ERROR, Verdict, decide
+from analysis.figures.verdicts import Verdict, decide
+from analysis.intervals import ERROR
 from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction
 

@@ -7,14 +7,15 @@ imported. Form and order after ``senteval/rank.py`` of facebookresearch/SentEval
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
 import pickletools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from data.errors import UserError, readable
 FILES = {"train": "train.pkl", "dev": "valid.pkl", "test": "test.pkl"}
 CAPTIONS = 5  # of an image, the first ones
 MOST_BYTES = 2 * 2**30  # COCO's train.pkl, the largest, has about 1 GB: 113,287 images of 2,048 float32
+_HASHABLE = {str, bytes, int, float, bool}  # others may nest: to hash them can overflow the stack
 
 
 def captions(folder: Path) -> dict[str, Captions]:
@@ -49,8 +51,9 @@ def plain_data(path: Path) -> Any:
         if size > MOST_BYTES:
             raise UserError(f"{path} must have at most {MOST_BYTES} bytes. Got {size} instead.")
         try:
-            content = _Unpickler(_Bounded(file, size), encoding="latin-1").load()
-            _check_plain(content)
+            with _Content(file.fileno(), size, access=mmap.ACCESS_READ) as content:
+                value = _Unpickler(content, encoding="latin-1").load()
+            _check_plain(value)
         except _Refused as refused:
             raise UserError(
                 f"{path} holds {refused}: only lists, tuples, dicts, strings, bytes, numbers and numpy arrays of "
@@ -60,7 +63,7 @@ def plain_data(path: Path) -> Any:
             raise
         except Exception as error:  # a damaged pickle may raise any, as the library documents
             raise UserError(f"{path} is no whole pickle: fetch it again ({type(error).__name__}).") from None
-        return content
+        return value
 
 
 def _split(path: Path) -> Captions:
@@ -89,7 +92,7 @@ def _split(path: Path) -> Captions:
 
 def _sentence(spoken: Any, key: Any) -> str:
     """One caption with the toolkit's full stop; cut at ASCII blanks alone, as its bytes.split() does."""
-    if not isinstance(key, int | str | np.integer):  # others may nest: to hash them can overflow
+    if type(key) not in _HASHABLE and not isinstance(key, np.integer):
         raise TypeError
     caption = spoken[key]["cleaned_caption"]
     if not isinstance(caption, str):
@@ -196,28 +199,24 @@ def _fill(state: Any, target: object) -> None:
 
 def _check_plain(content: object) -> None:
     """Refuses names and dtypes that are left in ``content``."""
-    pending, seen = [content], set()
+    pending: list[Iterable[Any]] = [[content]]
+    seen = set()
     while pending:
-        value = pending.pop()
-        if isinstance(value, list | tuple | dict):
-            if id(value) not in seen:
-                seen.add(id(value))
-                pending.extend(value.values() if isinstance(value, dict) else value)
-        elif isinstance(value, _Name | _Dtype):
-            raise _Refused(_shown(value))
+        for value in pending.pop():
+            kind = type(value)
+            if kind is dict or kind is list or kind is tuple:
+                if id(value) not in seen:
+                    seen.add(id(value))
+                    pending.append(value.values() if kind is dict else value)
+            elif kind is _Name or kind is _Dtype:
+                raise _Refused(_shown(value))
 
 
-class _Bounded:
-    """A file whose lines are whole, and whose size bounds the memory of a read, whatever length is declared."""
-
-    def __init__(self, file: IO[bytes], size: int) -> None:
-        self.file, self.size = file, size
-
-    def read(self, count: int) -> bytes:
-        return self.file.read(min(count, self.size))
+class _Content(mmap.mmap):
+    """A file, mapped: a read takes no memory beyond its end, whatever length an instruction declares."""
 
     def readline(self) -> bytes:
-        line = self.file.readline()
+        line = super().readline()
         if not line.endswith(b"\n"):
             raise EOFError
         return line
@@ -255,7 +254,7 @@ class _Unpickler(pickle._Unpickler):
         if type(target) is not dict:
             raise _Refused(f"items set in {_shown(target)}")
         for key in keys:
-            if not isinstance(key, str | bytes | int | float):
+            if type(key) not in _HASHABLE:
                 raise _Refused(f"a dict with a key of type {_shown(key)}")
         target.update(zip(keys, items[1::2], strict=True))
 
