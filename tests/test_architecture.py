@@ -22,6 +22,11 @@ MAY_IMPORT = {
     "analysis": {"data", "encoders"},
     "experiments": {"data", "encoders", "objectives", "analysis"},
 }
+# Folders of analysis that import less: the suite's modules that each may import.
+WITHIN = {
+    "analysis/senteval": ("analysis.senteval", "data"),
+    "analysis/reporting": ("analysis.reporting", "analysis.senteval", "analysis.intervals", "data"),
+}
 OURS = {*MAY_IMPORT, "benchmarks", "tests"}
 UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 MAY_UNPICKLE = "analysis/senteval/files/captions.py", "pickle"  # with the instructions of plain data only
@@ -101,6 +106,9 @@ def _import_faults(where: Path, tree: ast.Module, requirements: dict[str, set[st
         elif top == "mteb":  # of an extra, so it may be absent
             if package != "tests" and where.as_posix() != "analysis/mteb.py":
                 yield line, "mteb: only analysis/mteb.py imports it"
+        elif top in OURS and (folder := next((each for each in WITHIN if where.is_relative_to(each)), None)):
+            if not any(f"{module}.".startswith(f"{taken}.") for taken in WITHIN[folder]):
+                yield line, f"{folder} imports {module}"
         elif top in OURS:
             if ours is not None and top != package and top not in ours:
                 yield line, f"{package} imports {top}"
@@ -158,6 +166,11 @@ def test_every_package_is_seen() -> None:
         ),
         ("objectives/a.py", "from analysis import quick\n", "objectives/a.py:1: objectives imports analysis"),
         ("analysis/a.py", "import experiments\n", "analysis/a.py:1: analysis imports experiments"),
+        (
+            "analysis/senteval/a.py",
+            "from analysis.reporting import tables\n",
+            "analysis/senteval/a.py:1: analysis/senteval imports analysis.reporting",
+        ),
         ("experiments/a.py", "from tests import support\n", "experiments/a.py:1: experiments imports tests"),
         ("data/a.py", "from . import batch\n", "data/a.py:1: a relative import"),
         ("data/a.py", "import torchtext\n", "data/a.py:1: torchtext: only data/vectors.py imports it"),
@@ -216,7 +229,7 @@ def test_an_intruder_is_named(tmp_path: Path) -> None:
 def house(root: Path, files: dict[str, str]) -> None:
     """A tree with setup.cfg, the packages and ``files``."""
     (root / "setup.cfg").write_text((ROOT / "setup.cfg").read_text(encoding="utf-8"), encoding="utf-8")
-    for package in OURS:
+    for package in (*sorted(OURS), *WITHIN):
         (root / package).mkdir()
         (root / package / "__init__.py").touch()
     for file, text in files.items():
