@@ -328,8 +328,8 @@ def locate(target: Any, component: str | None = None) -> Any:
     Raises:
         UserError: if there is no such class or function.
     """
-    target = RENAMED.get(str(target), str(target))
-    module, _, name = target.rpartition(".")
+    target = RENAMED.get(str(target), target)
+    module, _, name = str(target).rpartition(".")
     why = "that is none of its components"
     if component:
         why = f"{component} takes {BASES.get(component, ' or '.join(EVALUATIONS))}"
