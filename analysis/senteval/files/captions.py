@@ -1,19 +1,21 @@
 """COCO captions and image features of the toolkit's pickles, read without running anything.
 
-A pickle is a program that may call any function. Here its instructions are carried out by hand, those alone that
-build lists, tuples, dicts, strings, bytes, numbers and numpy arrays of numbers; nothing that a file names is ever
-imported or called. Form and order after ``senteval/rank.py`` of facebookresearch/SentEval (5d6dc117).
+A pickle is a program that may call any function. The standard library's unpickler reads these files, restricted to
+the instructions of plain data; a name in a file stands for a function of this module or is refused, and nothing is
+imported. Form and order after ``senteval/rank.py`` of facebookresearch/SentEval (5d6dc117).
 """
 
 from __future__ import annotations
 
-import ast
+import mmap
+import os
+import pickle
 import pickletools
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,16 +24,8 @@ from data.errors import UserError, readable
 
 FILES = {"train": "train.pkl", "dev": "valid.pkl", "test": "test.pkl"}
 CAPTIONS = 5  # of an image, the first ones
-_DAMAGE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
+MOST_BYTES = 2 * 2**30  # COCO's train.pkl, the largest, has about 1 GB: 113,287 images of 2,048 float32
+_HASHABLE = {str, bytes, int, float, bool}  # others may nest: to hash them can overflow the stack
 
 
 def captions(folder: Path) -> dict[str, Captions]:
@@ -44,21 +38,32 @@ def captions(folder: Path) -> dict[str, Captions]:
 
 
 def plain_data(path: Path) -> Any:
-    """What a pickle holds, if that is plain data alone. Strings of Python 2 are read as latin-1.
+    """Reads a pickle of plain data. Strings of Python 2 are read as latin-1, bytearrays as bytes.
+
+    Returns:
+        Lists, tuples, dicts, strings, bytes, numbers and numpy arrays of numbers, one inside the other.
 
     Raises:
-        UserError: otherwise, or if the file is damaged.
+        UserError: if the file holds anything else, is damaged or has more than MOST_BYTES.
     """
     with readable(path), path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MOST_BYTES:
+            raise UserError(f"{path} must have at most {MOST_BYTES} bytes. Got {size} instead.")
         try:
-            return _Machine().run(file)
+            with _Content(file.fileno(), size, access=mmap.ACCESS_READ) as content:
+                value = _Unpickler(content, encoding="latin-1").load()
+            _check_plain(value)
         except _Refused as refused:
             raise UserError(
                 f"{path} holds {refused}: only lists, tuples, dicts, strings, bytes, numbers and numpy arrays of "
                 "numbers are read, for a pickle may run any program."
             ) from None
-        except _DAMAGE as error:
+        except OSError:
+            raise
+        except Exception as error:  # a damaged pickle may raise any, as the library documents
             raise UserError(f"{path} is no whole pickle: fetch it again ({type(error).__name__}).") from None
+        return value
 
 
 def _split(path: Path) -> Captions:
@@ -87,7 +92,7 @@ def _split(path: Path) -> Captions:
 
 def _sentence(spoken: Any, key: Any) -> str:
     """One caption with the toolkit's full stop; cut at ASCII blanks alone, as its bytes.split() does."""
-    if not isinstance(key, int | str | np.integer):  # others may nest: to hash them can overflow
+    if type(key) not in _HASHABLE and not isinstance(key, np.integer):
         raise TypeError
     caption = spoken[key]["cleaned_caption"]
     if not isinstance(caption, str):
@@ -99,48 +104,53 @@ class _Refused(Exception):
     """What a file holds and may not."""
 
 
-@dataclass(frozen=True)
+def _refuse(what: str, *_: object) -> None:
+    raise _Refused(what)
+
+
 class _Name:
-    """A function or class that a file names; never looked up."""
+    """A function or class that a file names; a call goes to ``make`` instead, a function of this module."""
 
-    module: str
-    name: str
+    __slots__ = ("make", "name")
 
-    def __str__(self) -> str:
-        return f"{self.module}.{self.name}"[:100]
+    def __init__(self, name: str, make: Callable[..., Any]) -> None:
+        self.name, self.make = name, make
 
-
-def _shown(value: object) -> str:
-    return str(value) if isinstance(value, _Name) else type(value).__name__
+    def __call__(self, *arguments: Any) -> Any:
+        return self.make(*arguments)
 
 
-@dataclass
 class _Dtype:
-    code: str
-    order: str = "="  # told by a later instruction
+    """A dtype of numbers; a later instruction may set its byte order."""
+
+    __slots__ = ("code", "order")
+    name = "numpy.dtype"
+
+    def __init__(self, code: object, *_: object) -> None:
+        if not isinstance(code, str) or not re.fullmatch("b1|[iu][1248]|f[248]", code):
+            raise _Refused(f"an array of {code[:20]!r}" if isinstance(code, str) else "a dtype of parts")
+        self.code, self.order = code, "="
 
     def numpy(self) -> np.dtype:
         return np.dtype(self.code).newbyteorder(self.order)  # type: ignore[arg-type]
 
 
-def _as_bytes(raw: object) -> bytes | bytearray:
+def _shown(value: object) -> str:
+    return getattr(value, "name", type(value).__name__)
+
+
+def _as_bytes(raw: object) -> bytes:
     """Bytes, which Python 2 wrote as a string."""
     if isinstance(raw, str):
         return raw.encode("latin-1")
-    if isinstance(raw, bytes | bytearray):
+    if isinstance(raw, bytes):
         return raw
-    raise _Refused(f"an array made of a {type(raw).__name__}")
-
-
-def _dtype(code: object, *_: object) -> _Dtype:
-    if not isinstance(code, str) or not re.fullmatch("b1|[iu][1248]|f[248]", code):
-        raise _Refused(f"an array of {code[:20]!r}" if isinstance(code, str) else "a dtype of parts")
-    return _Dtype(code)
+    raise _Refused(f"an array made of a {_shown(raw)}")
 
 
 def _array(kind: object, *_: object) -> np.ndarray:
     """An empty array; a later instruction fills it."""
-    if kind != _Name("numpy", "ndarray"):
+    if not isinstance(kind, _Name) or kind.name != "numpy.ndarray":
         raise _Refused(f"an array of class {_shown(kind)}")
     return np.empty(0, np.int8)
 
@@ -150,7 +160,8 @@ def _scalar(dtype: _Dtype, raw: object) -> Any:
 
 
 def _from_buffer(raw: object, dtype: _Dtype, shape: tuple[int, ...], order: Any) -> np.ndarray:
-    return np.frombuffer(_as_bytes(raw), dtype.numpy()).reshape(shape, order=order)
+    content = bytearray(_as_bytes(raw))  # for an array that can be written to
+    return np.frombuffer(content, dtype.numpy()).reshape(shape, order=order)
 
 
 def _encode(text: str, encoding: str) -> bytes:
@@ -160,153 +171,104 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin-1")
 
 
-_MAKERS: dict[_Name, Callable[..., Any]] = {
-    _Name("numpy", "dtype"): _dtype,
-    _Name("_codecs", "encode"): _encode,
-    **{_Name(f"numpy.{core}.multiarray", "_reconstruct"): _array for core in ("core", "_core")},
-    **{_Name(f"numpy.{core}.multiarray", "scalar"): _scalar for core in ("core", "_core")},
-    **{_Name(f"numpy.{core}.numeric", "_frombuffer"): _from_buffer for core in ("core", "_core")},
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "numpy.ndarray": partial(_refuse, "a call of numpy.ndarray"),
+    "numpy.dtype": _Dtype,
+    "numpy.core.multiarray._reconstruct": _array,
+    "numpy.core.multiarray.scalar": _scalar,
+    "numpy.core.numeric._frombuffer": _from_buffer,
+    "_codecs.encode": _encode,
 }
-_NAMES = {*_MAKERS, _Name("numpy", "ndarray")}
-_OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
-_PUSHED = {"NONE"} | {  # instructions whose argument is the value: a number, string or bytes
-    opcode.name
-    for opcode in pickletools.opcodes
-    if opcode.arg and not opcode.stack_before and opcode.stack_after not in ([], [pickletools.anyobject])
-}
-_EMPTY: dict[str, Callable[[], Any]] = {"EMPTY_LIST": list, "EMPTY_TUPLE": tuple, "EMPTY_DICT": dict}
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
-class _Machine:
-    """The stack machine of a pickle, with the instructions of plain data.
+def _fill(state: Any, target: object) -> None:
+    """Completes an array or a dtype; no other object has a state."""
+    if type(target) is _Dtype:
+        _, order, *parts = state
+        if order not in ("<", ">", "=", "|") or any(part is not None for part in parts[:3]):
+            raise _Refused("an array of records")
+        target.order = order
+    elif type(target) is np.ndarray:
+        _, shape, dtype, fortran, raw = state
+        content, dtype = _as_bytes(raw), dtype.numpy()
+        shape = np.frombuffer(content, dtype).reshape(shape).shape  # refuses one that does not fit
+        target.__setstate__((1, shape, dtype, bool(fortran), content))  # type: ignore[arg-type]
+    else:
+        raise _Refused(f"a state for {_shown(target)}")
 
-    The standard library's ``pickletools``, which carries nothing out, says how an instruction is read.
+
+def _check_plain(content: object) -> None:
+    """Refuses names and dtypes that are left in ``content``."""
+    pending: list[Iterable[Any]] = [[content]]
+    seen = set()
+    while pending:
+        for value in pending.pop():
+            kind = type(value)
+            if kind is dict or kind is list or kind is tuple:
+                if id(value) not in seen:
+                    seen.add(id(value))
+                    pending.append(value.values() if kind is dict else value)
+            elif kind is _Name or kind is _Dtype:
+                raise _Refused(_shown(value))
+
+
+class _Content(mmap.mmap):
+    """A file, mapped: a read takes no memory beyond its end, whatever length an instruction declares."""
+
+    def readline(self) -> bytes:
+        line = super().readline()
+        if not line.endswith(b"\n"):
+            raise EOFError
+        return line
+
+
+# Instructions that do what the library says. PERSID, the first byte of a zip file, always ends in an error.
+_UNCHANGED = """
+PROTO FRAME STOP MARK PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_BINGET GLOBAL STACK_GLOBAL REDUCE PERSID
+NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING
+UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8 BINBYTES SHORT_BINBYTES BINBYTES8
+EMPTY_LIST APPEND APPENDS LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT
+"""
+_LIBRARY = pickle._Unpickler.dispatch
+
+
+class _Unpickler(pickle._Unpickler):
+    """The library's unpickler in Python; the one in C allocates 32 GiB for a memo index of 2**31.
+
+    Instructions of ``_UNCHANGED`` are the library's own. Those that are replaced here could overflow the C stack
+    (the hash of a deep tuple), write into an array or set the state of any object. All others are refused.
     """
 
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-        self.below: list[list[Any]] = []  # the stack under each mark
-        self.memo: dict[int, Any] = {}
+    stack: list[Any]
+    pop_mark: Callable[[], list[Any]]
 
-    def run(self, file: IO[bytes]) -> Any:
-        while True:
-            opcode = _OPCODES[file.read(1)]
-            if opcode.name == "STRING":  # pickletools takes ASCII alone
-                argument = ast.literal_eval("b" + file.readline().decode("latin-1").strip()).decode("latin-1")
-            else:
-                argument = opcode.arg.reader(file) if opcode.arg else None
-            if opcode.name == "STOP":
-                return self.stack.pop()
-            self.carry_out(opcode.name, argument)
+    def find_class(self, module: str, name: str) -> _Name:
+        found = f"{module}.{name}"
+        make = _MAKERS.get(found.replace("numpy._core.", "numpy.core."))
+        if make is None:
+            raise _Refused(found[:100])
+        return _Name(found, make)
 
-    def carry_out(self, instruction: str, argument: Any) -> None:
-        push = self.stack.append
-        match instruction:  # the frequent ones first
-            case "PUT" | "BINPUT" | "LONG_BINPUT":
-                self.memo[argument] = self.stack[-1]
-            case "MEMOIZE":
-                self.memo[len(self.memo)] = self.stack[-1]
-            case "GET" | "BINGET" | "LONG_BINGET":
-                push(self.memo[argument])
-            case _ if instruction in _PUSHED:
-                push(argument)
-            case "MARK":
-                self.below.append(self.stack)
-                self.stack = []
-            case "SETITEMS":
-                self.set_items(self.marked())
-            case "APPENDS":
-                self.extend(self.marked())
-            case _ if instruction in _EMPTY:
-                push(_EMPTY[instruction]())
-            case _ if instruction in _TUPLES:
-                push(tuple(self.top(_TUPLES[instruction])))
-            case "SETITEM":
-                self.set_items(self.top(2))
-            case "APPEND":
-                self.extend(self.top(1))
-            case "TUPLE":
-                self.stack_marked(tuple)
-            case "LIST":
-                self.stack_marked(list)
-            case "DICT":
-                items = self.marked()
-                self.stack.append({})
-                self.set_items(items)
-            case "NEWTRUE" | "NEWFALSE":
-                push(instruction == "NEWTRUE")
-            case "GLOBAL":
-                self.name(*argument.split(" ", 1))
-            case "STACK_GLOBAL":
-                self.name(*self.top(2))
-            case "REDUCE":
-                self.make(*self.top(2))
-            case "BUILD":
-                self.fill(*self.top(1))
-            case "PROTO" | "FRAME":
-                pass
-            case _:
-                raise _Refused(f"the instruction {instruction}")
-
-    def top(self, count: int) -> list[Any]:
-        """Takes the last ``count`` values off the stack."""
-        values = self.stack[-count:]
-        if len(values) < count:
-            raise IndexError
-        del self.stack[-count:]
-        return values
-
-    def marked(self) -> list[Any]:
-        """Takes the values above the last mark off the stack."""
-        values, self.stack = self.stack, self.below.pop()
-        return values
-
-    def stack_marked(self, kind: Callable[[list[Any]], Any]) -> None:
-        values = self.marked()
-        self.stack.append(kind(values))
-
-    def extend(self, values: list[Any]) -> None:
-        target = self.stack[-1]
-        if type(target) is not list:
-            raise _Refused(f"values added to {_shown(target)}")
-        target.extend(values)
-
-    def set_items(self, values: Sequence[Any]) -> None:
-        target, keys = self.stack[-1], values[::2]
+    def set_items(self, items: list[Any]) -> None:
+        target, keys = self.stack[-1], items[::2]
         if type(target) is not dict:
             raise _Refused(f"items set in {_shown(target)}")
         for key in keys:
-            if not isinstance(key, str | bytes | int | float):  # others may nest: to hash them can overflow
-                raise _Refused(f"a dict with a key of type {type(key).__name__}")
-        target.update(zip(keys, values[1::2], strict=True))
+            if type(key) not in _HASHABLE:
+                raise _Refused(f"a dict with a key of type {_shown(key)}")
+        target.update(zip(keys, items[1::2], strict=True))
 
-    def name(self, module: object, name: object) -> None:
-        if not isinstance(module, str) or not isinstance(name, str):
-            raise _Refused("a name that is no string")
-        found = _Name(module, name)
-        if found not in _NAMES:
-            raise _Refused(str(found))
-        self.stack.append(found)
+    def load_dict(self) -> None:
+        items = self.pop_mark()
+        self.stack.append({})
+        self.set_items(items)
 
-    def make(self, name: object, arguments: tuple[Any, ...]) -> None:
-        if not isinstance(name, _Name) or name not in _MAKERS:
-            raise _Refused(f"a call of {_shown(name)}")
-        self.stack.append(_MAKERS[name](*arguments))
-
-    def fill(self, state: Any) -> None:
-        """Completes the array or dtype on top of the stack."""
-        target = self.stack[-1]
-        if type(target) is _Dtype:
-            _, order, *parts = state
-            if order not in ("<", ">", "=", "|") or any(part is not None for part in parts[:3]):
-                raise _Refused("an array of records")
-            target.order = order
-        elif type(target) is np.ndarray:
-            _, shape, dtype, fortran, raw = state
-            dtype = dtype.numpy()
-            content = bytes(_as_bytes(raw))
-            shape = np.frombuffer(content, dtype).reshape(shape).shape  # refuses one that does not fit
-            target.__setstate__((1, shape, dtype, bool(fortran), content))  # type: ignore[arg-type]
-        else:
-            raise _Refused(f"a state for {_shown(target)}")
+    dispatch: ClassVar[dict[int, Any]] = {
+        **{ord(each.code): partial(_refuse, f"the instruction {each.name}") for each in pickletools.opcodes},
+        **{getattr(pickle, name)[0]: _LIBRARY[getattr(pickle, name)[0]] for name in _UNCHANGED.split()},
+        pickle.BYTEARRAY8[0]: _LIBRARY[pickle.BINBYTES8[0]],  # its own allocates before it reads
+        pickle.SETITEM[0]: lambda self: self.set_items([self.stack.pop(-2), self.stack.pop()]),
+        pickle.SETITEMS[0]: lambda self: self.set_items(self.pop_mark()),
+        pickle.DICT[0]: load_dict,
+        pickle.BUILD[0]: lambda self: _fill(self.stack.pop(), self.stack[-1]),
+    }

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import builtins
 import collections
+import copyreg
 import datetime
+import errno
 import os
 import pickle
 import pickletools
 import struct
 import subprocess
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.senteval.files import captions as module
-from analysis.senteval.files.captions import captions, plain_data
+from analysis.senteval.files.captions import MOST_BYTES, captions, plain_data
 from data.errors import UserError
 from data.randomness import generator
 
@@ -180,25 +186,43 @@ def test_calls_are_refused(tmp_path: Path, call: tuple[Any, ...], named: str, pr
         (b"ccopy_reg\n_reconstructor\n(cnumpy\nndarray\ncnumpy\nndarray\nNtR.", "copy_reg._reconstructor"),
         (b"cos\nsystem\n.", "os.system"),
         (b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "os.system"),
-        (b"\x80\x04K\x01\x8c\x06system\x93.", "a name that is no string"),
         (b"(S'id'\nios\nsystem\n.", "the instruction INST"),
         (b"(cnumpy\nndarray\no.", "the instruction OBJ"),
         (b"\x80\x02cnumpy\nndarray\n)\x81.", "the instruction NEWOBJ"),
+        (b"\x80\x04cnumpy\nndarray\n)}\x92.", "the instruction NEWOBJ_EX"),
+        (b"(inumpy\nndarray\n.", "the instruction INST"),
+        (b"\x80\x02cnumpy\ndtype\nU\x02f8\x85\x81.", "the instruction NEWOBJ"),
         (b"\x80\x02\x82\x01.", "the instruction EXT1"),
-        (b"Pname\n.", "the instruction PERSID"),
+        (b"NQ.", "the instruction BINPERSID"),
         (b"\x80\x04\x8f.", "the instruction EMPTY_SET"),
         (b"\x80\x05\x97.", "the instruction NEXT_BUFFER"),
         # States for what is no array: a class, a function, a dict.
         (b"cnumpy\nndarray\n}U\x01aK\x01sb.", "a state for numpy.ndarray"),
         (b"c_codecs\nencode\nN}U\x0c__defaults__)s\x86b.", "a state for _codecs.encode"),
+        (b"c_codecs\nencode\nN}U\x04makeNs\x86b.", "a state for _codecs.encode"),
+        (b"cnumpy\ndtype\nN}U\x04makeNs\x86b.", "a state for numpy.dtype"),
+        (b"]N}U\x09__class__Ns\x86b.", "a state for list"),
+        # Names where plain data must be.
+        (b"cnumpy\nndarray\n.", "numpy.ndarray"),
+        (b"](K\x01}U\x01ac_codecs\nencode\n\x85se.", "_codecs.encode"),
+        (b"cnumpy\ndtype\nU\x02f8\x85R.", "numpy.dtype"),
         (b"}}b.", "a state for dict"),
         (b"cnumpy\nndarray\n)R.", "a call of numpy.ndarray"),
-        (b"U\x02os)R.", "a call of str"),
-        (b"cnumpy\nndarray\nK\x01a.", "values added to numpy.ndarray"),
         (b"]K\x01K\x02s.", "items set in list"),
+        (b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n\x85RK\x00K\x01s.", "items set in ndarray"),
         (b"}K\x01\x85K\x02s.", "a dict with a key of type tuple"),
+        (b"}(K\x01\x85K\x02u.", "a dict with a key of type tuple"),
+        (b"(K\x01\x85K\x02d.", "a dict with a key of type tuple"),
+        (b"}]K\x02s.", "a dict with a key of type list"),
+        (b"}cnumpy\nndarray\nK\x02s.", "a dict with a key of type numpy.ndarray"),
         (b"c_codecs\nencode\nU\x01aU\x03hex\x86R.", "bytes in 'hex'"),
         (b"cnumpy\ndtype\nU\x02O8\x85R.", "an array of 'O8'"),
+        (b"cnumpy\ndtype\nU\x0bi4,(1000)i4\x85R.", "an array of 'i4,(1000)i4'"),
+        (
+            b"cnumpy\ndtype\nU\x02f4\x85R(K\x03U\x01<K\x01NNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb.",
+            "an array of records",
+        ),
+        (b"cnumpy\ndtype\nU\x02f4\x85R(K\x03U\x01SNNNtb.", "an array of records"),
         (b"cnumpy\ndtype\n}\x85R.", "a dtype of parts"),
         (b"cnumpy\ndtype\nU\x02f8\x85R(K\x03U\x01<U\x01aNNK\x00K\x00K\x00tb.", "an array of records"),
         (b"cnumpy.core.multiarray\n_reconstruct\nc_codecs\nencode\n\x85R.", "an array of class _codecs.encode"),
@@ -253,6 +277,11 @@ def test_subclasses_of_arrays_are_refused(tmp_path: Path) -> None:
         b"\x85.",
         b"t.",
         b"K\x01r\xff\xff\xff\x7f",
+        b"\x80\x04K\x01\x8c\x06system\x93.",
+        b"Pname\n.",
+        b"U\x02os)R.",
+        b"cnumpy\nndarray\nK\x01a.",
+        b"c_codecs\nencode\n(K\x01e.",
         b"S'a\n.",
         b"S__import__('os')\n.",
         b"I1x\n.",
@@ -290,20 +319,132 @@ def test_depth_does_not_overflow(tmp_path: Path, use: bytes) -> None:
         plain_data(tmp_path / "x")
 
 
-def test_a_large_memo_index_costs_nothing(tmp_path: Path) -> None:
-    """The standard unpickler allocates 32 GB for this one."""
-    (tmp_path / "x").write_bytes(b"K\x01r\xff\xff\xff\x7f.")
-    assert plain_data(tmp_path / "x") == 1
+def test_an_error_of_the_disk_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (tmp_path / "x").write_bytes(b"N.")
+    monkeypatch.setattr(module, "_Content", fail)
+    assert refused(tmp_path / "x") == "cannot be read: Input/output error."
 
 
-def test_instructions_that_push_their_argument_are_these() -> None:
-    """Derived from the standard library's table: a new one there must be looked at."""
-    names = (
-        "BINBYTES BINBYTES8 BINFLOAT BININT BININT1 BININT2 BINSTRING BINUNICODE BINUNICODE8 BYTEARRAY8 FLOAT INT "
-        "LONG LONG1 LONG4 NONE SHORT_BINBYTES SHORT_BINSTRING SHORT_BINUNICODE STRING UNICODE"
-    )
-    assert sorted(module._PUSHED) == names.split()
-    assert len(pickletools.opcodes) == 68
+def test_a_file_above_the_limit_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "x").open("wb") as file:
+        file.write(b"N.")
+        file.truncate(MOST_BYTES)  # takes no room on the disk
+    assert plain_data(tmp_path / "x") is None
+    os.truncate(tmp_path / "x", MOST_BYTES + 1)
+    assert refused(tmp_path / "x") == "must have at most 2147483648 bytes. Got 2147483649 instead."
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        b"K\x01r\xff\xff\xff\x7f.",  # a place in the memo, for which the unpickler in C takes 32 GiB
+        b"K\x01p2147483647\n.",
+        b"\x80\x04\x95" + struct.pack("<Q", 2**35) + b"K\x01.",
+        b"\x80\x04\x8e" + struct.pack("<Q", 2**35) + b"a.",
+        b"\x80\x04\x8d" + struct.pack("<Q", 2**35) + b"a.",
+        b"\x80\x05\x96" + struct.pack("<Q", 2**35) + b"a.",
+        b"B" + struct.pack("<I", 2**32 - 1) + b"a.",
+        b"X" + struct.pack("<I", 2**32 - 1) + b"a.",
+        b"T" + struct.pack("<i", 2**31 - 1) + b"a.",
+        b"\x8b" + struct.pack("<i", 2**31 - 1) + b"a.",
+    ],
+)
+def test_declared_sizes_cost_nothing(tmp_path: Path, file: bytes) -> None:
+    (tmp_path / "x").write_bytes(file)
+    tracemalloc.start()
+    try:
+        if file[0] == ord("K") or file[2] == 0x95:
+            assert plain_data(tmp_path / "x") == 1
+        else:
+            assert refused(tmp_path / "x").startswith("is no whole pickle")
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_files_cut_short(tmp_path: Path, protocol: int) -> None:
+    values = [np.arange(3, dtype="<f4"), "né", 1.5, 70_000, 2**70, b"b", True, None, (1, 2), {"a": ()}]
+    whole = pickle.dumps(values, protocol=protocol)
+    for length in range(len(whole)):
+        (tmp_path / "x").write_bytes(whole[:length])
+        assert refused(tmp_path / "x").startswith("is no whole pickle")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@settings(max_examples=100)
+@given(data=st.data())
+def test_changed_bytes_end_in_plain_data_or_one_line(tmp_path: Path, protocol: int, data: st.DataObject) -> None:
+    file = bytearray(pickle.dumps(content(1), protocol=protocol))
+    places = st.tuples(st.integers(0, len(file) - 1), st.integers(0, 255))
+    for place, byte in data.draw(st.lists(places, min_size=1, max_size=8)):
+        file[place] = byte
+    (tmp_path / "x").write_bytes(file)
+    try:
+        kinds = set(classes(plain_data(tmp_path / "x")))
+    except UserError:
+        return
+    assert kinds <= {dict, list, tuple, str, bytes, int, float, bool, type(None), np.ndarray}
+
+
+def classes(value: Any) -> Iterator[type]:
+    """The exact classes inside ``value``."""
+    yield type(value)
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from (*classes(key), *classes(inner))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from classes(inner)
+    elif isinstance(value, np.ndarray):
+        assert value.dtype.kind in "biuf" and value.dtype.fields is None and not value.dtype.hasobject
+
+
+def test_registered_extensions_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library keeps what such a number stands for, and would not ask again which class it may be."""
+    monkeypatch.setitem(copyreg._extension_cache, 1, os.getcwd)  # type: ignore[attr-defined]
+    for number in (b"\x82\x01", b"\x83\x01\x00", b"\x84\x01\x00\x00\x00"):
+        (tmp_path / "x").write_bytes(number + b")R.")
+        assert refused(tmp_path / "x").startswith("holds the instruction EXT")
+
+
+def test_no_module_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"cthis\ns\n.")
+    assert refused(tmp_path / "x") == f"holds this.s{ONLY}" and "this" not in sys.modules
+
+
+def test_instructions_that_are_refused_are_these() -> None:
+    """Where the library has a new one, it is refused until it has been looked at."""
+    names = {opcode.code.encode("latin-1")[0]: opcode.name for opcode in pickletools.opcodes}
+    dispatch = module._Unpickler.dispatch
+    said = set()
+    for code, name in names.items():
+        if isinstance(dispatch[code], partial):
+            with pytest.raises(module._Refused, match=f"the instruction {name}$"):
+                dispatch[code](None)
+            said.add(name)
+    assert said == {
+        *("POP", "DUP", "POP_MARK", "BINPERSID", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"),
+        *("EMPTY_SET", "ADDITEMS", "FROZENSET", "NEXT_BUFFER", "READONLY_BUFFER"),
+    }
+    ours = {"SETITEM", "SETITEMS", "DICT", "BUILD", "BYTEARRAY8"}
+    library = pickle._Unpickler.dispatch
+    assert {name for code, name in names.items() if dispatch[code] is not library[code]} == said | ours
+    assert len(dispatch) == 68
+
+
+def test_what_names_stand_for_cannot_be_changed(tmp_path: Path) -> None:
+    before = {name: vars(make).copy() for name, make in module._MAKERS.items() if hasattr(make, "__code__")}
+    for name in module._MAKERS:
+        path, _, last = name.rpartition(".")
+        for state in (b"}U\x04makeNs", b"N}U\x04makeNs\x86", b"N}U\x08__code__Ns\x86"):
+            (tmp_path / "x").write_bytes(f"c{path}\n{last}\n".encode() + state + b"b.")
+            assert refused(tmp_path / "x") == f"holds a state for {name}{ONLY}"
+    assert not hasattr(module._Name("a", len), "__dict__") and not hasattr(module._Dtype("f4"), "__dict__")
+    assert before == {name: vars(make) for name, make in module._MAKERS.items() if hasattr(make, "__code__")}
 
 
 FORM = "must hold a dict of features, image_to_caption_ids and captions, as the toolkit's files do."
