@@ -46,7 +46,7 @@ def test_the_page_works_as_written(tree: Path) -> None:
     for split in ("train", "dev", "test"):
         (folder / f"{split}.tsv").write_text(lines * 200)
     shown = follow(evaluation.replace("<folder with downstream/Mine>", str(tree / "data")), tree)
-    assert re.search(r"Mine +│ 100\.00 │ 100\.00", shown), shown
+    assert re.search(r"Mine │ accuracy │ 100\.00 │ 100\.00", shown), shown
 
 
 def test_it_names_what_there_is() -> None:

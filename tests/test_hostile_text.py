@@ -291,12 +291,12 @@ RESULTS: dict[str, tuple[Content, str]] = {
 
 
 @pytest.mark.parametrize("name", RESULTS)
-@pytest.mark.parametrize("command", ["tables", "best"])
+@pytest.mark.parametrize("command", ["tables", "ranking"])
 def test_damaged_results(root: Path, command: str, name: str) -> None:
     content, message = RESULTS[name]
     (root / name).mkdir(exist_ok=True)
     (root / name / "senteval.json").write_bytes(raw(content))
-    refused(root, f"analysis.senteval.{command}", str(root / name), parts=(str(root / name), message))
+    refused(root, f"analysis.reporting.{command}", str(root / name), parts=(str(root / name), message))
 
 
 GOLD = np.arange(3.0)

@@ -6,6 +6,7 @@ import builtins
 import collections
 import copyreg
 import datetime
+import errno
 import os
 import pickle
 import pickletools
@@ -221,6 +222,7 @@ def test_calls_are_refused(tmp_path: Path, call: tuple[Any, ...], named: str, pr
             b"cnumpy\ndtype\nU\x02f4\x85R(K\x03U\x01<K\x01NNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb.",
             "an array of records",
         ),
+        (b"cnumpy\ndtype\nU\x02f4\x85R(K\x03U\x01SNNNtb.", "an array of records"),
         (b"cnumpy\ndtype\n}\x85R.", "a dtype of parts"),
         (b"cnumpy\ndtype\nU\x02f8\x85R(K\x03U\x01<U\x01aNNK\x00K\x00K\x00tb.", "an array of records"),
         (b"cnumpy.core.multiarray\n_reconstruct\nc_codecs\nencode\n\x85R.", "an array of class _codecs.encode"),
@@ -315,6 +317,15 @@ def test_depth_does_not_overflow(tmp_path: Path, use: bytes) -> None:
     (tmp_path / "x").write_bytes(tails[use])
     with pytest.raises(UserError):
         plain_data(tmp_path / "x")
+
+
+def test_an_error_of_the_disk_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (tmp_path / "x").write_bytes(b"N.")
+    monkeypatch.setattr(module, "_Content", fail)
+    assert refused(tmp_path / "x") == "cannot be read: Input/output error."
 
 
 def test_a_file_above_the_limit_is_not_read(tmp_path: Path) -> None:
