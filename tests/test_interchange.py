@@ -146,10 +146,10 @@ def refusal(objective: str, task: str | None, encoder: str, chosen: Sequence[str
     there = keys("encoder", encoder)
     masks = bool(keys("objective", objective).get("mlm_weight", 0)) and "objective.mlm_weight=0" not in chosen
     bags = str(there["_target_"]).endswith(("BagOfWords", "Concatenated"))  # the latter of such, here
+    if masks and bags:
+        return "mask|order of words"  # sop has both reasons
     if bags and (task == "P" or objective in ("conssent_mt", "sop")):
         return "order of words"
-    if masks and bags:
-        return "mask"
     if objective == "language_model" and str(there["_target_"]).endswith(("Transformer", "BiLSTMMax", "GRU")):
         return "know those after it"
     if objective == "simcse" and "dropout" not in there:
