@@ -6,13 +6,14 @@
     python -m analysis.masked_lm roberta-mini runs/<folder> --corpus 'books={path: b.jsonl.gz, group_field: id}'
     python -m analysis.masked_lm <model> --corpus 'a={path: a.txt, dev_path: b.txt}' --corpus 'c={kind: pydocs}'
 
-A corpus is given as in ``corpus=mixture``. Its held-out documents are cut into passages of 128 words.
-Every encoder gets the same passages; encoders with the same tokenizer get the same masked tokens. The 95 %
-intervals are over documents, or over groups of them, such as books.
+A corpus is given as in ``corpus=mixture``. Its held-out documents are cut into passages of 128 words. Every
+encoder gets the same passages, cut to its positions; encoders with the same tokenizer get the same masked tokens.
+The 95 % intervals are over documents, or over groups of them, such as books.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 import sys
@@ -28,6 +29,7 @@ from rich.table import Table
 from torch.nn import functional as F
 
 from analysis import command
+from analysis.intervals import reach
 from analysis.reporting.rendering import escape_markdown
 from data.batch import IGNORE, Tokens
 from data.display import csv_cell, printable
@@ -41,7 +43,6 @@ from encoders.base import Encoder
 PASSAGE_WORDS = 128
 PASSAGES = 1000  # of a corpus, at most
 BATCH = 16  # passages in one forward pass
-NORMAL_95 = 1.96  # standard errors to either side of a mean
 
 
 class Passage(NamedTuple):
@@ -55,7 +56,7 @@ class MaskedLoss(NamedTuple):
     """Loss over the masked tokens of passages.
 
     Attributes:
-        loss, interval: mean in nats per masked token, and half of its 95 % interval.
+        loss, interval: mean in nats per masked token, and half of its 95 % interval (t; NaN with one group).
         bits_per_character, bits_interval: the same in bits per character of text.
         masked: masked tokens.
         groups: books or documents that the passages are from.
@@ -104,6 +105,9 @@ def masked_loss(
         texts: the passages.
         probability: of a token to be masked, in (0, 1].
         progress: is called with the share that is done.
+
+    Raises:
+        UserError: if no token is masked.
     """
     device = next(encoder.parameters()).device
     sums = np.zeros((len(texts), 4))  # nats, masked tokens, tokens, characters
@@ -132,31 +136,49 @@ def masked_loss(
     by_group = np.zeros((len(groups), sums.shape[1]))
     np.add.at(by_group, owner, sums)
     nats, masked_tokens, all_tokens, characters = by_group.sum(axis=0)
+    if not masked_tokens:
+        raise UserError(
+            f"No token was masked: --probability {probability} is too small for {len(texts)} passages."
+        )
     loss = nats / masked_tokens
     # The standard error of a ratio of sums, by linearisation.
-    error = math.sqrt(((by_group[:, 0] - loss * by_group[:, 1]) ** 2).sum()) / masked_tokens
+    count = len(groups)
+    error = (
+        math.sqrt(((by_group[:, 0] - loss * by_group[:, 1]) ** 2).sum() * count / max(count - 1, 1))
+        / masked_tokens
+    )
+    interval = reach(error, count - 1) if count > 1 else math.nan
     bits = all_tokens / characters / math.log(2)
-    interval = NORMAL_95 * error
     return MaskedLoss(loss, interval, loss * bits, interval * bits, int(masked_tokens), len(groups))
 
 
 def _corpora(given: Sequence[str]) -> Iterator[tuple[str, Mixture]]:
     """Yields name and corpus of each NAME={...} on the command line."""
+    seen = set[str]()
     for text in given:
         name, equals, settings = text.partition("=")
         try:
             value = yaml.safe_load(settings)
         except yaml.YAMLError:
             value = None
-        if not name or not equals or not isinstance(value, dict):
+        if not name or not equals or not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
             raise UserError(f"--corpus {text}: must be of the form 'books={{path: books.jsonl.gz}}'.")
-        yield name, Mixture(corpora={name: value}, dev_fraction=value.get("dev_fraction", 0.05))
+        if name in seen:
+            raise UserError(f"--corpus {name}: two corpora have this name.")
+        seen.add(name)
+        try:
+            yield name, Mixture(corpora={name: value}, dev_fraction=value.get("dev_fraction", 0.05))
+        except (TypeError, ValueError) as error:
+            raise UserError(f"--corpus {name}: {error}") from None
 
 
 def _probability(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value <= 1:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"must be above 0 and at most 1. Got {text} instead")
     return value
 
 
@@ -177,12 +199,16 @@ def _as_text(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> Table:
 COLUMNS = ("model", "corpus", "loss, nats ↓", "bits per character ↓", "masked tokens", "groups")
 
 
+def _spread(value: float, half: float) -> str:
+    return f"{value:.3f}" + ("" if math.isnan(half) else f" ± {half:.3f}")
+
+
 def _row(model: str, corpus: str, found: MaskedLoss) -> list[str]:
     return [
         printable(model),
         printable(corpus),
-        f"{found.loss:.3f} ± {found.interval:.3f}",
-        f"{found.bits_per_character:.3f} ± {found.bits_interval:.3f}",
+        _spread(found.loss, found.interval),
+        _spread(found.bits_per_character, found.bits_interval),
         f"{found.masked:,}",
         f"{found.groups:,}",
     ]

@@ -40,12 +40,12 @@ class SentEval:
     ) -> None:
         if protocol not in PROTOCOLS:
             raise UserError(f"evaluation.protocol={protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
-        if not Path(data).is_dir():
+        self.data = Path(data).expanduser()
+        if not self.data.is_dir():
             raise UserError(f"evaluation.data={data}: there is no such folder.")
         if every is not None and every < 1:
             raise UserError(f"evaluation.every must be at least 1. Got {every} instead.")
-        self.data = Path(data)
-        self.probing = Path(probing) if probing else None
+        self.probing = Path(probing).expanduser() if probing else None
         available(tasks, self.data, self.probing, keys=("evaluation.data", "evaluation.probing"))
         self.tasks = tasks
         self.protocol = PROTOCOLS[protocol]

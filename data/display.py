@@ -68,6 +68,8 @@ class Clock:
 
     def left(self) -> str:
         """Returns "about 0:01:30 left in all", "" while too little is done for an estimate."""
+        if self.share >= 1:
+            return ""
         done = self.share - self._before
         if done <= EARLY * (1 - self._before):
             return ""

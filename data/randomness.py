@@ -6,7 +6,9 @@ import numpy as np
 
 # First number of every key, so that no two purposes share a stream. (Keys that differ in trailing zeros alone are
 # the same to SeedSequence, so the purpose stands in front.)
-ORDER, EXAMPLE, FIXED, DROPOUT, EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, MASKED_PASSAGES = range(1, 9)
+ORDER, EXAMPLE, FIXED, DROPOUT, EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, MASKED_PASSAGES, PROBE_VECTORS = range(
+    1, 10
+)
 SYNTHETIC = 101  # of text that a program makes up
 TURN = 102  # whose turn a step is
 

@@ -178,7 +178,7 @@ def settings_and_overrides(
                 own.append(override(key, value))  # a path, as the shell passes it
             else:
                 found += bad.values()
-                own += [text if key in hints else f"++{text}"] * (not bad)
+                own += [text if key in hints else f"++{text.lstrip('+~')}"] * (not bad)
         elif instead := reserved.get(key, reserved.get(first)):
             found.append(f"{key}: the command sets it for each run; {instead}.")
         elif first in OF_RUNS:

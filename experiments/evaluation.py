@@ -20,7 +20,7 @@ from analysis.senteval.display import progress_on
 from analysis.senteval.evaluation import held, run_tasks
 from analysis.senteval.features import embed_file
 from analysis.senteval.protocols import PROTOCOLS, Protocol
-from analysis.senteval.results import FILE, read_results
+from analysis.senteval.results import FILE, Results, read_results
 from analysis.training_evaluation import SentEval
 from data.errors import UserError
 from data.files import refuse_links_out
@@ -45,7 +45,7 @@ def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Pa
     """
     protocol = PROTOCOLS[settings.protocol]
     protocol = protocol.changed(hidden=settings.hidden, dropout=settings.dropout, folds=settings.folds)
-    data = Path(settings.data) if settings.data else ROOT / DOWNLOADED
+    data = Path(settings.data).expanduser() if settings.data else ROOT / DOWNLOADED
     if not data.is_dir():
         raise UserError(
             f"There is no SentEval folder {data}: `make senteval-data` fetches it, data=<folder> names another."
@@ -80,7 +80,7 @@ def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Pa
         out,
         display,
         data=data,
-        probing=Path(settings.probing) if settings.probing else None,
+        probing=Path(settings.probing).expanduser() if settings.probing else None,
         tasks=settings.tasks,
         cache=ROOT / settings.cache / "vectors",
         device=device(settings.device),
@@ -135,7 +135,7 @@ def _evaluate(
         )
     for task, path in results.missing.items():
         display.say(f"left out    {task}: {path} is not there", style="dim")
-    print(results)
+    _show(results)
 
 
 def combine(settings: EvaluationSettings) -> Path:
@@ -153,8 +153,14 @@ def combine(settings: EvaluationSettings) -> Path:
     display.fact("weights", "dev performance of each task, normalised; equal where there is no dev set (STS12-16)")
     for task in results.model["left_out"]:
         display.say(f"left out    {task}: its predictions are not kept", style="dim")
-    print(results)
+    _show(results)
     return out
+
+
+def _show(results: Results) -> None:
+    table = results.table()
+    # As wide as needed: a score that is folded over two lines cannot be read.
+    Console(width=Console(width=1000).measure(table).maximum).print(table)
 
 
 def compare(folders: Sequence[Path]) -> None:
@@ -165,7 +171,7 @@ def compare(folders: Sequence[Path]) -> None:
 
 def embed(settings: EvaluationSettings) -> None:
     """Embeds the file ``settings.embed``, a sentence a line, into ``settings.out``."""
-    source, out = Path(str(settings.embed)), Path(str(settings.out))
+    source, out = Path(str(settings.embed)).expanduser(), Path(str(settings.out))
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     display = Display()

@@ -102,10 +102,21 @@ def places_of(config: DictConfig) -> list[Path]:
 def readable(text: str) -> str:
     """Returns the override ``text``, quoted where YAML reads its list or mapping and Hydra's grammar does not."""
     key, _, value = text.partition("=")
-    with suppress(yaml.YAMLError):
-        if value[:1] in ("[", "{") and unreadable([text]):
-            return override(key, yaml.safe_load(value))
+    with suppress(yaml.YAMLError, RecursionError):
+        if value[:1] in ("[", "{") and unreadable([text]) and (node := yaml.compose(value, yaml.SafeLoader)):
+            return f"{key}={_requoted(node)}"
     return text
+
+
+def _requoted(node: yaml.Node) -> str:
+    """Returns a YAML node in Hydra's grammar: a scalar is quoted if it was or if Hydra cannot read it bare."""
+    if isinstance(node, yaml.MappingNode):
+        return f"{{{', '.join(f'{_requoted(key)}: {_requoted(value)}' for key, value in node.value)}}}"
+    if isinstance(node, yaml.SequenceNode):
+        return f"[{','.join(map(_requoted, node.value))}]"
+    assert isinstance(node, yaml.ScalarNode)
+    bare = not node.style and node.value and not re.search(r"[,\[\]{}]", node.value)
+    return str(node.value) if bare and not unreadable([f"x={node.value}"]) else quoted(node.value)
 
 
 def unreadable(overrides: Iterable[str]) -> dict[str, str]:

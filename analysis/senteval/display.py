@@ -71,7 +71,7 @@ def _metric(record: Record) -> str:
     """Returns the name of the metric of ``record``'s test score."""
     match record["kind"]:
         case "relatedness":
-            return "Spearman"
+            return "Spearman" if record.get("mse") is None else "Spearman (dev: Pearson)"
         case "similarity":
             return "Spearman" if "all" in headlines("", record)[0] else "mean Spearman"
         case "retrieval":

@@ -20,7 +20,7 @@ from analysis.senteval.records import incomparable
 from analysis.senteval.results import FILE, Results, read_results, write_results
 from analysis.senteval.tasks import Task, available, roots
 from data.errors import UserError, about
-from data.files import atomic_write
+from data.files import atomic_write, refuse_links_out
 
 
 class Watch:
@@ -225,10 +225,15 @@ def digest_files(task: Task, place: Path) -> str:
 
 @contextmanager
 def held(out: Path) -> Iterator[None]:
-    """Locks ``out`` against other processes; removes it if it stays empty."""
+    """Locks ``out`` against other processes; removes it if it stays empty.
+
+    Raises:
+        UserError: if it is in use, cannot be written or has a link that leaves it.
+    """
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
+        refuse_links_out(out)
         lock = FileLock(out / ".evaluation.lock")
         lock.acquire(timeout=0)
     except Timeout:

@@ -42,11 +42,14 @@ class Results:
     tasks: dict[str, Record] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
-    def __str__(self) -> str:
+    def table(self) -> Table:
+        """Returns the scores as a table for a terminal."""
         from analysis.senteval.display import task_table  # late: it imports this module
 
-        table = task_table(self.tasks, title=f"SentEval: {self.model.get('name')} ({self.protocol})")
-        return _as_text(table)
+        return task_table(self.tasks, title=f"SentEval: {self.model.get('name')} ({self.protocol})")
+
+    def __str__(self) -> str:
+        return _as_text(self.table())
 
     @property
     def scores(self) -> dict[str, float | None]:
@@ -193,7 +196,7 @@ def read_results(path: Path | str) -> Results:
 
 def _checked(path: Path, value: Any) -> Results:
     def refuse(what: str) -> UserError:
-        return UserError(f"{path} is no {FILE} of ours: {what}.")
+        return UserError(f"{path} is not a valid {FILE}: {what}.")
 
     if not isinstance(value, dict):
         raise refuse("it is not an object")

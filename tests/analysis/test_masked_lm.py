@@ -57,7 +57,8 @@ def test_equals_a_loop_over_masked_tokens(probability: float) -> None:
     error = math.sqrt(sum((nat - loss * number) ** 2 for nat, number in nats.values())) / count
     assert (found.masked, found.groups) == (count, 2)
     assert found.loss == pytest.approx(loss, rel=1e-5)
-    assert found.interval == pytest.approx(1.96 * error, rel=1e-3)
+    # Two groups: one degree of freedom, and n / (n - 1).
+    assert found.interval == pytest.approx(12.7062 * error * math.sqrt(2), rel=1e-3)
     # Two characters a token.
     assert found.bits_per_character == pytest.approx(loss / 2 / math.log(2), rel=1e-5)
     assert found.bits_interval == pytest.approx(found.interval / 2 / math.log(2))
@@ -111,6 +112,11 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--corpus", "books.txt"], "--corpus books.txt: must be of the form 'books={path: books.jsonl.gz}'."),
         (["--corpus", "a={path: [}"], "--corpus a={path: [}: must be of the form 'books={path: books.jsonl.gz}'."),
+        (["--corpus", "a={1: 2}"], "--corpus a={1: 2}: must be of the form 'books={path: books.jsonl.gz}'."),
+        (
+            ["--corpus", "a={kind: pydocs}", "--corpus", "a={kind: pydocs}"],
+            "--corpus a: two corpora have this name.",
+        ),
         (["--corpus", "a={paht: b}"], "corpus.corpora.a.paht: no such key. Did you mean corpus.corpora.a.path?"),
     ],
 )
@@ -122,5 +128,10 @@ def test_bad_corpora_are_one_line(arguments: list[str], line: str, capsys: pytes
 def test_what_cannot_be_measured_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["random_vectors", *given(tmp_path)]) == 2
     assert capsys.readouterr().err == "random_vectors has no head for masked language modelling.\n"
+    with pytest.raises(
+        UserError, match=r"^No token was masked: --probability 1e-09 is too small for 21 passages\.$"
+    ):
+        masked_loss(tiny(), TEXTS, 1e-9)
+    assert math.isnan(masked_loss(tiny(), TEXTS[:2], 1.0).interval)  # of one group
     with pytest.raises(UserError, match=r"^No held-out document of a has 128 words\.$"):
         passages(corpus(tmp_path, 0))

@@ -71,12 +71,14 @@ def _split(path: Path) -> Captions:
     try:
         rows, owned, spoken = (content[key] for key in ("features", "image_to_caption_ids", "captions"))
         if not isinstance(rows, np.ndarray):
+            if len(rows) * len(rows[0]) * 4 > MOST_BYTES:  # one row may stand many times
+                raise MemoryError
             rows = np.stack([row if isinstance(row, np.ndarray) else np.fromiter(row, np.float32) for row in rows])
         images = rows.astype(np.float32, copy=False)
         sentences = [
             [_sentence(spoken, caption) for caption in owned[image][:CAPTIONS]] for image in range(len(images))
         ]
-    except (LookupError, MemoryError, TypeError, ValueError):
+    except (LookupError, MemoryError, OverflowError, TypeError, ValueError):
         raise UserError(
             f"{path} must hold a dict of features, image_to_caption_ids and captions, as the toolkit's files do."
         ) from None
@@ -91,7 +93,7 @@ def _split(path: Path) -> Captions:
 
 
 def _sentence(spoken: Any, key: Any) -> str:
-    """One caption with the toolkit's full stop; cut at ASCII blanks alone, as its bytes.split() does."""
+    """One caption with the toolkit's full stop; cut only at ASCII blanks, as its bytes.split() does."""
     if type(key) not in _HASHABLE and not isinstance(key, np.integer):
         raise TypeError
     caption = spoken[key]["cleaned_caption"]
@@ -101,7 +103,7 @@ def _sentence(spoken: Any, key: Any) -> str:
 
 
 class _Refused(Exception):
-    """What a file holds and may not."""
+    """Content that is refused in a file."""
 
 
 def _refuse(what: str, *_: object) -> None:
@@ -165,7 +167,7 @@ def _from_buffer(raw: object, dtype: _Dtype, shape: tuple[int, ...], order: Any)
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """How protocols below 3 write bytes."""
+    """Decodes bytes as protocols below 3 write them."""
     if encoding not in ("latin1", "latin-1"):
         raise _Refused(f"bytes in {encoding!r:.20}")
     return text.encode("latin-1")

@@ -71,14 +71,41 @@ def test_a_folder_holds_what_is_returned_and_goes_on(data: Path, tmp_path: Path)
     first = evaluate(encode, data, out=tmp_path, tasks=["CR"], name="mine")
     assert plain(read_results(tmp_path)) == plain(first) and first.model["name"] == "mine"
     seen.clear()
-    both = evaluate(encode, data, out=tmp_path)
+    both = evaluate(encode, data, out=tmp_path, name="mine")
     assert {*both.tasks} == {*TASKS}
     seen.clear()
-    assert plain(evaluate(encode, data, out=tmp_path)) == plain(both)
+    assert plain(evaluate(encode, data, out=tmp_path, name="mine")) == plain(both)
     assert {*seen} == {*PROBES}  # nothing is embedded again
     with pytest.raises(UserError, match="another model"):
-        evaluate(RandomVectors(dimension=9), data, out=tmp_path)
+        evaluate(RandomVectors(dimension=9), data, out=tmp_path, name="mine")
     assert not (tmp_path / ".evaluation.lock").exists()
+
+
+def test_results_are_of_the_encoder_that_made_them(data: Path, tmp_path: Path) -> None:
+    """Rounding, as of another machine, is the same encoder; another window or another name is another one."""
+    encoder, rng = RandomVectors(dimension=32), np.random.default_rng(0)
+    evaluate(encoder, data, out=tmp_path, tasks=["CR"], name="mine")
+
+    def rounded(texts: list[str]) -> np.ndarray:
+        vectors = encoder.encode(texts)
+        return vectors * (1 + 1e-3 * rng.normal(size=vectors.shape))
+
+    def cut(texts: list[str]) -> np.ndarray:
+        return encoder.encode([text[:1000] for text in texts])
+
+    assert evaluate(rounded, data, out=tmp_path, tasks=["CR"], name="mine").model["name"] == "mine"
+    for other, name in ((cut, "mine"), (encoder, "yours")):
+        with pytest.raises(UserError, match="another model"):
+            evaluate(other, data, out=tmp_path, tasks=["CR"], name=name)
+
+
+def test_nothing_is_written_through_a_link(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out/predictions").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="predictions"):
+        evaluate(RandomVectors(dimension=8), data, out=tmp_path / "out")
+    assert not [*(tmp_path / "elsewhere").iterdir()]
 
 
 def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
@@ -113,6 +140,10 @@ def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
         (lambda texts: np.zeros((2, 3)), {}, "encode must return numbers of shape (4, D) for 4 sentences. Got"),
         (lambda texts: np.zeros((len(texts), len(texts))), {}, "encode returned vectors of 4 numbers, then of"),
         (lambda texts: np.full((len(texts), 3), np.nan), {}, "has no finite vector"),
+        (lambda texts: [[0.0] * len(text) for text in texts], {}, "encode must return numbers of shape (4, D)"),
+        (lambda texts: np.zeros((len(texts), 0)), {}, "encode must return numbers of shape (4, D)"),
+        (RandomVectors(), {"device": "auto"}, "device=auto: there is none here; device='cpu' always works."),
+        (RandomVectors(), {"tasks": "STSB"}, "tasks: there is no task 'STSB'; did you mean STSBenchmark?"),
         ("all-MiniLM-L6-v2", {}, "encode must be a function or have a method encode. Got str instead."),
         (RandomVectors(), {"protocol": "defualt"}, "protocol=defualt: no such protocol."),
         (RandomVectors(), {"protocol": "gensen"}, "protocol=gensen chooses among poolings"),

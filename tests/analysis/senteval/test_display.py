@@ -13,12 +13,13 @@ from tests.analysis.senteval.made_up import record, records
 def test_the_live_table() -> None:
     done = {"CR": record("CR", 80, l2=[1e-4, 1e-5, 1e-4]), "MRPC": record("MRPC"), "STS12": record("STS12")}
     done["SNLI"] = record("SNLI", n_train=3000)
+    done["STSBenchmark"] = record("STSBenchmark")
     table = task_table(done, {"MR": "training, 40 %", "STS13": "no [x]"}, title="[m] default")
-    console = Console(width=100, file=io.StringIO())
+    console = Console(width=140, file=io.StringIO())
     with console.capture() as capture:
         console.print(table)
     lines = {line.split("│")[1].strip(): line for line in capture.get().split("\n") if line.startswith("│")}
-    assert list(lines) == ["MR", "CR", "MRPC", "SNLI", "STS12", "STS13"]
+    assert list(lines) == ["MR", "CR", "MRPC", "SNLI", "STSBenchmark", "STS12", "STS13"]
     assert "training, 40 %" in lines["MR"] and "no [x]" in lines["STS13"]
     assert (
         "60.00" in lines["CR"] and "80.00" in lines["CR"] and "3,775" in lines["CR"] and "~0.0001" in lines["CR"]
@@ -26,7 +27,8 @@ def test_the_live_table() -> None:
     assert "F1 78.00" in lines["MRPC"] and "not comparable" in lines["SNLI"]
     metrics = {name: line.split("│")[2].strip() for name, line in lines.items()}
     assert metrics == {"MR": "", "STS13": ""} | dict.fromkeys(("CR", "MRPC", "SNLI"), "accuracy") | {
-        "STS12": "mean Spearman"
+        "STSBenchmark": "Spearman (dev: Pearson)",
+        "STS12": "mean Spearman",
     }
     assert lines["STS12"].split("│")[3].strip() == "–"
     assert "L2: weight of the penalty, chosen on dev" in capture.get()
