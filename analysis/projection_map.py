@@ -71,7 +71,7 @@ def read(path: Path, wanted: Sequence[str] | None = None) -> Labelled:
     found: dict[str, str] = {}
     for line in command.stream(path):
         if line.text.strip():
-            label, text = line.columns(2, "a label and a text, parted by a tab")[:2]
+            label, text = line.columns(2, "a label and a text, separated by a tab")[:2]
             if text.strip() and (not wanted or label in wanted):
                 found.setdefault(text, label)
     names = set(found.values())

@@ -239,7 +239,7 @@ def _read(path: Path | None) -> Pairs:
                 raise UserError(f"{line.where}: the header has no {', '.join(lacking)}.")
             places = [header.index(name) for name in COLUMNS]
             continue
-        columns = line.columns(max(places) + 1, "a label and two questions, parted by tabs")
+        columns = line.columns(max(places) + 1, "a label and two questions, separated by tabs")
         label, one, other = (columns[place] for place in places)
         labels.append(line.label(label, {"0": 0, "1": 1}))
         first.append(one if one.strip() else ".")

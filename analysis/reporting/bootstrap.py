@@ -313,10 +313,10 @@ def compare_folders(
                 resampled[task, "accuracy+f1"] = _resampled(of_a, of_b, "accuracy+f1", resamples, rng)
         if progress:
             progress(done / len(common))
-    return result | _averages(resampled, _apart((a, b)))
+    return result | _averages(resampled, _incomparable_tasks((a, b)))
 
 
-def _apart(folders: Sequence[Path]) -> set[str]:
+def _incomparable_tasks(folders: Sequence[Path]) -> set[str]:
     """Returns the tasks not comparable with printed scores, by the results next to the predictions."""
     found = [read_results(folder).tasks for folder in folders if (folder / FILE).exists()]
     return {task for tasks in found for task, record in tasks.items() if incomparable(task, record)}
