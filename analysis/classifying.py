@@ -1,10 +1,10 @@
-"""Classifiers on frozen vectors: logistic regression and a multilayer perceptron. Dev chooses, test is asked once.
+"""Classifiers on frozen vectors: logistic regression and a multilayer perceptron, selected on dev, tested once.
 
     logistic     min_W  mean_i cross entropy(W x_i, y_i) + (l2 / 2) |W|^2        l2 by dev accuracy
-    perceptron   x -> [Linear -> ReLU -> dropout] x layers -> Linear             the look at dev that was best
+    perceptron   x -> [Linear -> ReLU -> dropout] x layers -> Linear             the best dev evaluation
 
-Features are standardised by the training part. The equation of both is the papers' (Subramanian et al. 2018, table
-4 and section 10.6; Adi et al. 2016); what they do not name (non-linearity, optimiser, batch, L2) is ours.
+Features are standardised by the training part. Both equations are the papers' (Subramanian et al. 2018, table 4
+and section 10.6; Adi et al. 2016). Unspecified there and chosen here: non-linearity, optimizer, batch, L2.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from torch.nn import functional as F
 
 from data.errors import UserError
 
-L2 = (1.0, 0.1, 0.01, 0.001)  # of equal ones on dev the strongest
+L2 = (1.0, 0.1, 0.01, 0.001)  # ties on dev go to the strongest
 WIDTH = 1024
 LEARNING_RATE = 1e-3
 BATCH = 128
-LEAST_STEPS = 50  # between two looks at dev: an epoch of 1,000 examples is 8
-LOOKS, PATIENCE = 30, 5  # most looks at dev; looks in a row without a rise that end it
-EVALUATION_ROWS = 2048  # rows at a time where nothing is learned
-ROUNDS = 1000  # of L-BFGS at most
+LEAST_STEPS = 50  # between two dev evaluations: an epoch of 1,000 examples is 8
+DEV_EVALUATIONS, PATIENCE = 30, 5  # maximum number; consecutive ones without improvement that stop training
+EVALUATION_ROWS = 2048  # rows at a time in evaluation
+ROUNDS = 1000  # maximum iterations of L-BFGS
 
 
 class Rows(Protocol):
-    """Features by row numbers: an array of shape (n, F), or what puts them together when asked for."""
+    """Features by row numbers: an array of shape (n, F), or an object that builds rows on demand."""
 
     def __getitem__(self, index: np.ndarray, /) -> np.ndarray:
-        """Float32 of shape (m, F)."""
+        """Returns float32 rows of shape (m, F)."""
 
 
 class Gathered:
-    """Rows put together from rows of several matrices when they are asked for.
+    """Rows combined on demand from rows of several matrices.
 
     Args:
-        sources: matrices of shape (N, D), and of each the row numbers, of shape (n,).
-        combine: makes (m, F) of one (m, D) a source.
+        sources: matrices of shape (N, D), each with its row numbers of shape (n,).
+        combine: function from one (m, D) array per source to an (m, F) array.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Gathered:
 
 
 def side_by_side(*rows: np.ndarray) -> np.ndarray:
-    """[a; b; ...] of arrays of shape (m, D)."""
+    """Concatenates arrays of shape (m, D) to [a; b; ...]."""
     return np.hstack(rows)
 
 
 def compared(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """[u; v; |u - v|; u * v] of two (m, D) arrays, of shape (m, 4 D) (Conneau et al. 2017)."""
+    """Combines two (m, D) arrays to [u; v; |u - v|; u * v] of shape (m, 4 D) (Conneau et al. 2017)."""
     return np.hstack([u, v, np.abs(u - v), u * v])
 
 
@@ -74,7 +74,7 @@ class Examples(NamedTuple):
     labels: np.ndarray
 
     def first(self, count: int) -> Examples:
-        """The first ``count`` of them."""
+        """Returns the first ``count`` examples."""
         return Examples(self.rows, self.labels[:count])
 
 
@@ -84,7 +84,7 @@ class Fit(NamedTuple):
     Attributes:
         dev: accuracy on dev in percent.
         predictions: classes of the test examples, int64 of shape (n_test,).
-        chosen: what dev chose: {"l2": ...} or {"steps": ...}.
+        chosen: values chosen on dev: {"l2": ...} or {"steps": ...}.
     """
 
     dev: float
@@ -93,17 +93,17 @@ class Fit(NamedTuple):
 
 
 def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Percentage of equal entries of two (n,) arrays."""
+    """Computes the percentage of equal entries of two (n,) arrays."""
     return 100.0 * float(np.mean(predictions == labels))
 
 
 def logistic(train: Examples, dev: Examples, test: Examples) -> Fit:
-    """Logistic regression (scikit-learn, L-BFGS), one fit a value of ``L2``; the training features are in memory.
+    """Fits logistic regression (scikit-learn, L-BFGS) for each value of ``L2``, with training features in memory.
 
     Raises:
-        UserError: if a part is empty, or training has one class only.
+        UserError: if a part is empty, or training has only one class.
     """
-    from sklearn.exceptions import ConvergenceWarning  # late: it takes seconds, and commands check first
+    from sklearn.exceptions import ConvergenceWarning  # late: takes seconds, and commands check arguments first
     from sklearn.linear_model import LogisticRegression
 
     _check(train, dev, test)
@@ -112,9 +112,9 @@ def logistic(train: Examples, dev: Examples, test: Examples) -> Fit:
     classifier = LogisticRegression(max_iter=ROUNDS, warm_start=True)
     best: Fit | None = None
     for l2 in L2:
-        classifier.set_params(C=1.0 / (l2 * len(features)))  # scikit-learn weighs the sum of the losses
+        classifier.set_params(C=1.0 / (l2 * len(features)))  # scikit-learn weights the sum of the losses
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the score on dev decides
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the dev score decides
             classifier.fit(features, train.labels)
         score = accuracy(np.concatenate([classifier.predict(block) for block in scale.blocks(dev)]), dev.labels)
         if best is None or score > best.dev:
@@ -136,16 +136,16 @@ def perceptron(
     device: torch.device | str = "cpu",
     progress: Callable[[float], None] | None = None,
 ) -> Fit:
-    """A multilayer perceptron, trained by Adam; the same seed gives the same on a CPU.
+    """Trains a multilayer perceptron with Adam; on a CPU the same seed gives the same result.
 
     Args:
-        layers: hidden ones, of ``width`` units each.
-        dropout: after each of them.
-        seed: of weights, order and dropout.
-        progress: told the share of the most that it can take, 0 to 1.
+        layers: number of hidden layers of ``width`` units.
+        dropout: dropout probability after each hidden layer.
+        seed: seed of weights, order and dropout.
+        progress: called with the share of the maximum number of steps done, 0 to 1.
 
     Raises:
-        UserError: if a part is empty, or training has one class only.
+        UserError: if a part is empty, or training has only one class.
     """
     _check(train, dev, test)
     scale = _Scale(train)
@@ -157,7 +157,7 @@ def perceptron(
     batches = _batches(len(train.labels), host)
     steps = max(math.ceil(len(train.labels) / BATCH), LEAST_STEPS)
     best, kept, chosen, waited = -math.inf, {}, 0, 0
-    for look in range(1, LOOKS + 1):
+    for evaluation in range(1, DEV_EVALUATIONS + 1):
         network.train()
         for _ in range(steps):
             index = next(batches)
@@ -170,12 +170,12 @@ def perceptron(
             optimizer.step()
         score = accuracy(_predict(network, scale, dev, device), dev.labels)
         if score > best:
-            best, chosen, waited = score, look * steps, 0
+            best, chosen, waited = score, evaluation * steps, 0
             kept = {name: weight.clone() for name, weight in network.state_dict().items()}
         else:
             waited += 1
         if progress is not None:
-            progress(look / LOOKS)
+            progress(evaluation / DEV_EVALUATIONS)
         if waited == PATIENCE:
             break
     network.load_state_dict(kept)
@@ -183,7 +183,7 @@ def perceptron(
 
 
 class _Scale:
-    """Mean and standard deviation of training features; of a feature that never varies only the mean counts."""
+    """Standardisation by mean and standard deviation of training features; constant features are only centred."""
 
     def __init__(self, train: Examples) -> None:
         total = square = np.zeros(0)
@@ -198,19 +198,19 @@ class _Scale:
         self.width = len(total)
 
     def blocks(self, examples: Examples) -> Iterator[np.ndarray]:
-        """The standardised features of all ``examples``, some at a time."""
+        """Yields the standardised features of all ``examples`` in blocks."""
         for index in _blocks(len(examples.labels)):
-            yield self._of(examples, index)
+            yield self._standardised(examples, index)
 
     def tensor(self, examples: Examples, index: np.ndarray) -> Tensor:
-        return torch.from_numpy(self._of(examples, index))
+        return torch.from_numpy(self._standardised(examples, index))
 
-    def _of(self, examples: Examples, index: np.ndarray) -> np.ndarray:
+    def _standardised(self, examples: Examples, index: np.ndarray) -> np.ndarray:
         return ((examples.rows[index] - self._mean) / self._spread).astype(np.float32)
 
 
 class _Dropout(nn.Module):
-    """Dropout whose masks come from a generator of its own (torch's takes the global one)."""
+    """Dropout with masks from its own generator (torch's uses the global one)."""
 
     def __init__(self, rate: float, generator: torch.Generator) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ class _Dropout(nn.Module):
 
 
 def _network(sizes: Sequence[int], dropout: float, host: torch.Generator, drops: torch.Generator) -> nn.Sequential:
-    """Layers of ``sizes`` with torch's usual start, drawn from ``host``."""
+    """Builds layers of ``sizes`` with torch's default initialisation, sampled from ``host``."""
     parts: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
         layer = nn.utils.skip_init(nn.Linear, inputs, outputs)
@@ -236,7 +236,7 @@ def _network(sizes: Sequence[int], dropout: float, host: torch.Generator, drops:
 
 
 def _batches(count: int, generator: torch.Generator) -> Iterator[np.ndarray]:
-    """Row numbers of one batch after another, in a fresh order each time round."""
+    """Yields row numbers of batches without end, in a new order for each epoch."""
     while True:
         order = torch.randperm(count, generator=generator).numpy()
         yield from (order[start : start + BATCH] for start in range(0, count, BATCH))
@@ -258,4 +258,4 @@ def _check(train: Examples, dev: Examples, test: Examples) -> None:
         if len(part.labels) == 0:
             raise UserError(f"There is no {name} example.")
     if len(np.unique(train.labels)) < 2:
-        raise UserError("All training examples are of one class: there is nothing to tell apart.")
+        raise UserError("All training examples are of one class: a classifier needs two.")

@@ -1,4 +1,4 @@
-"""What the evaluations of GenSen's paper share as commands: models by name, kept vectors, tables, JSON results."""
+"""Shared parts of the commands of ``analysis``: models by name, cached vectors, tables, JSON results."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ CACHE = Path(__file__).resolve().parents[1] / ".cache" / "vectors"
 SHOWN_FORMATS = ("text", "md", "csv")
 MODEL = (
     "a run's folder, an encoder's folder, a name of encoders/checkpoints, a model of the hub, bag_of_words (with "
-    "--word-vectors), or random_vectors, the floor"
+    "--word-vectors), or random_vectors (chance level)"
 )
 
 
 class Model:
-    """An encoder under the name that tables call it.
+    """An encoder with its name in tables.
 
     Args:
-        name: what tables call it.
-        encoder: gives the vectors.
-        cache: folder that keeps them; None keeps none.
+        name: name in tables.
+        encoder: encoder of sentences.
+        cache: folder of cached vectors; None disables the cache.
     """
 
     def __init__(self, name: str, encoder: Encoder | RandomVectors, cache: Path | None = None) -> None:
@@ -57,20 +57,20 @@ class Model:
         return fingerprint(self.encoder)
 
     def vectors(self, sentences: Sequence[str]) -> Vectors:
-        """Vectors of ``sentences``, each distinct one computed once; a bar on a terminal tells how far it is.
+        """Embeds ``sentences``, each distinct one once, and shows the progress.
 
         Raises:
-            UserError: if one is not finite, or the cache cannot be used.
+            UserError: if a vector is not finite, or the cache cannot be used.
         """
         with bar(f"embedding, {self.name}") as progress:
             return embed(self.encoder, sentences, cache=self._cache, key=self.fingerprint, progress=progress)
 
     def rows(self, sentences: Sequence[str]) -> np.ndarray:
-        """Vectors of ``sentences``, float32 of shape (n, D), in memory; raises as ``vectors`` does."""
+        """Returns vectors of ``sentences``, float32 of shape (n, D), in memory; raises as ``vectors`` does."""
         return self.vectors(sentences).rows(sentences)
 
     def facts(self) -> dict[str, Any]:
-        """What a result file says of it."""
+        """Returns the description of the model for result files."""
         return {
             "name": self.name,
             "fingerprint": self.fingerprint,
@@ -85,12 +85,12 @@ def parser(module: str, description: str, *, several: bool) -> argparse.Argument
     made = model_parser(module, description, several=several)
     output = made.add_argument_group("output")
     output.add_argument("--format", default="text", choices=SHOWN_FORMATS)
-    output.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON besides")
+    output.add_argument("--out", type=Path, metavar="FILE", help="also write the result as JSON")
     return made
 
 
 def model_parser(module: str, description: str, *, several: bool) -> argparse.ArgumentParser:
-    """Returns a parser of models and their options; ``several``: whether more than one may be named."""
+    """Returns a parser of models and their options; with ``several`` more than one may be named."""
     made = argparse.ArgumentParser(
         prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -98,20 +98,26 @@ def model_parser(module: str, description: str, *, several: bool) -> argparse.Ar
         "models" if several else "model", nargs="+" if several else None, metavar="MODEL", help=MODEL
     )
     group = made.add_argument_group("models")
-    group.add_argument("--word-vectors", type=Path, metavar="FILE", help="of bag_of_words: a text file, .gz too")
-    group.add_argument("--lowercase", action="store_true", help="of bag_of_words: look words up in lower case")
-    group.add_argument("--weighting", choices=get_args(Weighting), default="none", help="of bag_of_words' words")
-    group.add_argument("--counts", type=Path, metavar="FILE", help="of --weighting: text to count words in")
+    group.add_argument(
+        "--word-vectors", type=Path, metavar="FILE", help="word vectors for bag_of_words: a text file, may be .gz"
+    )
+    group.add_argument("--lowercase", action="store_true", help="for bag_of_words: look words up in lower case")
+    group.add_argument(
+        "--weighting", choices=get_args(Weighting), default="none", help="weights of words in bag_of_words"
+    )
+    group.add_argument("--counts", type=Path, metavar="FILE", help="for --weighting: text to count words in")
     group.add_argument("--pooling", choices=(*POOLINGS, POOLER), help="default: the model's own")
-    group.add_argument("--layers", type=whole, metavar="K", help="of a transformer: keep its first K layers alone")
+    group.add_argument("--layers", type=whole, metavar="K", help="for a transformer: keep only its first K layers")
     group.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
-    group.add_argument("--cache", type=Path, default=CACHE, metavar="FOLDER", help="keeps vectors (%(default)s)")
-    group.add_argument("--no-cache", dest="cache", action="store_const", const=None, help="keep no vectors")
+    group.add_argument(
+        "--cache", type=Path, default=CACHE, metavar="FOLDER", help="folder of cached vectors (%(default)s)"
+    )
+    group.add_argument("--no-cache", dest="cache", action="store_const", const=None, help="do not cache vectors")
     return made
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1, for argparse."""
+    """Parses an integer of at least 1, for argparse."""
     try:
         value = int(text)
     except ValueError:
@@ -122,22 +128,22 @@ def positive(text: str) -> int:
 
 
 def whole(text: str) -> int:
-    """A whole number of at least 0, for argparse."""
+    """Parses an integer of at least 0, for argparse."""
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 0. Got {text} instead")
     return int(text)
 
 
 def opened(name: str, given: argparse.Namespace) -> Model:
-    """The model ``name``, with the options of ``parser``.
+    """Opens the model ``name`` with the options of ``parser``.
 
     Raises:
         UserError: if it cannot be opened.
     """
     if name == "bag_of_words" and given.word_vectors is None:
-        raise UserError("bag_of_words needs --word-vectors: a text file, a word and its numbers a line.")
+        raise UserError("bag_of_words needs --word-vectors: a text file with a word and its numbers per line.")
     if name == "bag_of_words" and given.weighting != "none" and given.counts is None:
-        raise UserError(f"--weighting {given.weighting} needs --counts: a text file, a sentence a line.")
+        raise UserError(f"--weighting {given.weighting} needs --counts: a text file with one sentence per line.")
     pooling = None if name in WITHOUT_POOLING else given.pooling
     layers = None if name in WITHOUT_POOLING else given.layers
     named = Named(name, pooling, given.word_vectors, given.lowercase, given.weighting, given.counts, layers)
@@ -145,16 +151,16 @@ def opened(name: str, given: argparse.Namespace) -> Model:
 
 
 def stream(path: Path) -> Iterator[Line]:
-    """The lines of a text file of any size, plain or .gz, without their ends.
+    """Yields the lines of a text file of any size, plain or .gz, without line breaks.
 
     Raises:
-        UserError: if it cannot be read to its end, or is not UTF-8 text.
+        UserError: if it cannot be read completely, or is not UTF-8 text.
     """
     return (Line(f"{path}:{number}", text.rstrip("\r\n")) for number, text in lines(path))
 
 
 def finished(work: Callable[[], None]) -> int:
-    """Exit status of a command that does ``work``: what the user can mend is one line and status 2."""
+    """Runs ``work`` and returns the exit status of a command; a UserError prints one line and gives status 2."""
     try:
         work()
     except UserError as error:
@@ -164,7 +170,7 @@ def finished(work: Callable[[], None]) -> int:
 
 
 def show(grid: Grid, form: str) -> None:
-    """Prints a table; a CSV's notes go to the error stream, as it has no place for them."""
+    """Prints a table; with CSV, which has no place for notes, these go to the error stream."""
     console = Console()
     if form == "text" and console.is_terminal:
         console.print(rich_table(grid, console.width))
@@ -175,7 +181,7 @@ def show(grid: Grid, form: str) -> None:
 
 
 def write(out: Path | None, result: Any) -> None:
-    """Writes ``result`` to ``out`` as JSON, atomically; nowhere where that is None.
+    """Writes ``result`` to ``out`` as JSON, atomically; does nothing if ``out`` is None.
 
     Raises:
         UserError: if it cannot be written.
@@ -190,10 +196,10 @@ def write(out: Path | None, result: Any) -> None:
 
 
 @contextmanager
-def bar(what: str) -> Iterator[Callable[[float], None]]:
-    """A bar on the error stream, or a line now and then where that is no terminal.
+def bar(title: str) -> Iterator[Callable[[float], None]]:
+    """Shows progress on the error stream: a bar on a terminal, otherwise a line from time to time.
 
-    Yields what tells it the share done, 0 to 1.
+    Yields a function that takes the share done, 0 to 1.
     """
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
@@ -204,11 +210,11 @@ def bar(what: str) -> Iterator[Callable[[float], None]]:
             if (now := time.monotonic()) >= due[0] and 0 < share < 1:
                 due[0] = now + PLAIN_SECONDS
                 clock.share = share
-                console.print(f"{what} {share:.0%}  {clock.left()}", markup=False, soft_wrap=True)
+                console.print(f"{title} {share:.0%}  {clock.left()}", markup=False, soft_wrap=True)
 
         yield line
         return
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task(what, total=1.0)
+        task = shown.add_task(title, total=1.0)
         yield lambda share: shown.update(task, completed=share)

@@ -1,10 +1,10 @@
-"""Held-out scores of runs before and after training; those of equal names as mean and standard deviation.
+"""Held-out scores of runs before and after training, as mean and standard deviation over runs of equal names.
 
     python -m analysis.held_out runs/<folder> runs/<another>
     python -m analysis.held_out D=runs/<seed 1> D=runs/<seed 2> C=runs/<seed 1> --format md
     python -m analysis.held_out runs/reproduced/conssent-* --by objective.task objective.k optimizer.lr
 
-Chance is what guessing gets, where that is known.
+The column "chance" gives chance level if known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rich.table import Table
 
 from analysis.command import finished
 from analysis.quick import chance
-from analysis.reporting.matching import CONFIG, named, told
+from analysis.reporting.matching import CONFIG, config_label, named
 from analysis.reporting.rendering import escape_markdown
 from analysis.runs import comparable, read
 from analysis.tables import in_order, in_percent, label, show
@@ -34,7 +34,7 @@ COLUMNS = ("start", "trained", "chance")
 
 
 class Named(NamedTuple):
-    """A run under a name, as ``analysis.runs.read`` has it, and its configuration."""
+    """A named run, as read by ``analysis.runs.read``, and its configuration."""
 
     name: str
     run: Mapping[str, Any]
@@ -42,7 +42,7 @@ class Named(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A measure of the runs of one name: values by COLUMNS, as shown."""
+    """A score of the runs of one name: values of COLUMNS, as shown."""
 
     name: str
     runs: int
@@ -51,11 +51,10 @@ class Row(NamedTuple):
 
 
 def table(given: Sequence[Named]) -> list[Row]:
-    """A row for each name and measure.
+    """Builds a row for each name and score.
 
     Raises:
-        UserError: if a run has no scores, is named twice, or differs from others of its name in more than its
-            seed.
+        UserError: if a run has no scores, is named twice, or differs from others of its name not only in seed.
     """
     groups: dict[str, list[dict[str, dict[str, float | None]]]] = {}
     firsts: dict[str, Named] = {}
@@ -65,7 +64,7 @@ def table(given: Sequence[Named]) -> list[Row]:
     for one in given:
         name, run, _ = one
         if other := _difference(firsts.setdefault(name, one), one):
-            raise UserError(f"{name} would be the mean of runs that are not alike: {other}. Give them names.")
+            raise UserError(f"{name} would be the mean of runs that differ: {other}. Give them names.")
         if not run.get("trained"):
             raise UserError(f"{run['path']} has no held-out scores: {run['problem'] or 'it is not finished'}.")
         found = {column: in_percent(run.get(column) or {}) for column in COLUMNS}
@@ -77,13 +76,13 @@ def table(given: Sequence[Named]) -> list[Row]:
         shared = [key for key in in_order(runs[0]["trained"]) if all(key in run["trained"] for run in runs)]
         for key in shared:
             start, trained, guessed = (_spread(key, [run[column].get(key) for run in runs]) for column in COLUMNS)
-            if (start, trained) != ("–", "–"):  # as what is of documents where sentences are lines
+            if (start, trained) != ("–", "–"):  # scores of documents are missing if lines are sentences
                 rows.append(Row(name, len(runs), label(key), (start, trained, guessed)))
     return rows
 
 
 def _difference(one: Named, other: Named) -> str:
-    """The first setting but the seed in which they differ, with both values; "" where there is none."""
+    """Describes the first setting, other than the seed, in which two runs differ; "" if there is none."""
     first, second = (
         dict(_settings(comparable(run.config))) | {"weights": run.run.get("weights")} for run in (one, other)
     )
@@ -94,7 +93,7 @@ def _difference(one: Named, other: Named) -> str:
 
 
 def _settings(config: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each value but the seed's by its key ("objective.k")."""
+    """Yields each value except the seed with its key ("objective.k")."""
     for key, value in config.items():
         if at or key != "seed":
             if isinstance(value, Mapping):
@@ -132,16 +131,16 @@ def as_text(rows: Sequence[Row]) -> Table:
 
 
 def _named(given: str, by: Sequence[str]) -> Named:
-    """Of FOLDER or NAME=FOLDER; the name is else what the run has at ``by``, or its folder's."""
+    """Reads FOLDER or NAME=FOLDER; NAME defaults to the configuration's values at ``by``, or the folder's."""
     name, path = named(given)
     if not (Path(path) / CONFIG).is_file():
         raise UserError(f"{path} is not the folder of a run: it has no {CONFIG}.")
     run = read(Path(path))
-    if run["problem"] is not None:  # which is told where its scores are looked for
+    if run["problem"] is not None:  # reported by ``table``, which needs its scores
         return Named(name or str(run["run"]), run, {})
     config = read_yaml(Path(path) / CONFIG)
     if by and not name:
-        name = told(config, by) or ""
+        name = config_label(config, by) or ""
         if not name:
             raise UserError(f"{path}: its {CONFIG} has none of --by {' '.join(by)}.")
     return Named(name or str(run["run"]), run, config)
@@ -156,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("runs", nargs="+", metavar="[NAME=]RUN", help="folders of finished runs")
     parser.add_argument("--format", default="text", choices=("text", "md"))
     parser.add_argument(
-        "--by", nargs="+", default=[], metavar="KEY", help="name runs by their configuration: objective.task, say"
+        "--by", nargs="+", default=[], metavar="KEY", help="name runs by their configuration, as in objective.task"
     )
     given = parser.parse_args(arguments)
 

@@ -1,11 +1,11 @@
-"""Half widths of t-intervals and Welch's standard error: how far a mean over seeds may be off."""
+"""Half-widths of t-intervals and Welch's standard error, for means over seeds."""
 
 from __future__ import annotations
 
 import math
 
-ERROR = 0.05  # probability that an interval misses
-LEAST = 3  # seeds: two that happen to be equal are no evidence
+ERROR = 0.05  # probability that an interval misses the true value
+LEAST = 3  # minimum number of seeds: two equal scores may be a coincidence
 
 
 def welch(*sides: tuple[float, int]) -> tuple[float, float]:
@@ -20,10 +20,10 @@ def welch(*sides: tuple[float, int]) -> tuple[float, float]:
 
 
 def reach(error: float, freedom: float, miss: float = ERROR) -> float:
-    """Returns half the width of a t-interval that misses with probability ``miss``.
+    """Returns half the width of a t-interval that misses the true value with probability ``miss``.
 
-    With infinite ``freedom`` it is the normal interval's.
+    With infinite ``freedom`` it is the normal interval's half-width.
     """
-    from scipy.special import stdtrit  # late, as it takes half a second: names of figures are checked first
+    from scipy.special import stdtrit  # late: takes half a second, and arguments are checked first
 
     return float(stdtrit(freedom, 1 - miss / 2)) * error if error else 0.0

@@ -1,4 +1,4 @@
-"""A model as a user names it: what tables call it, the run that it is from, and the encoder behind it."""
+"""A model as named by the user: its name in tables, its run, and its encoder."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ EXPORT = "encoder"  # folder of the exported encoder in a run folder
 
 @dataclass(frozen=True)
 class Named:
-    """A model by its name.
+    """A model by name, with its options.
 
     Attributes:
-        model: a run's folder, an encoder's, a name of ``encoders/checkpoints``, a model of the hub,
+        model: a run's folder, an encoder's folder, a name of ``encoders/checkpoints``, a model of the hub,
             "bag_of_words", or "random_vectors".
-        pooling: None: the model's own.
-        vectors: file of word vectors, of a bag of words.
-        lowercase: whether it looks words up in lower case.
-        weighting, counts: how much each word counts in it (see BagOfWords).
-        layers: of a transformer, how many of its layers are kept; None: all.
-        precision: of the encoder's products ("fp32", "tf32", "bf16").
+        pooling: name of the pooling; None: the model's own.
+        vectors: file of word vectors, for a bag of words.
+        lowercase: if true, a bag of words looks words up in lower case.
+        weighting, counts: weighting of words in a bag of words (see BagOfWords).
+        layers: number of layers to keep, for a transformer; None: all.
+        precision: precision of the encoder's products ("fp32", "tf32", "bf16").
     """
 
     model: str
@@ -45,7 +45,7 @@ class Named:
 
     def __post_init__(self) -> None:
         with readable(repr(self.model)[:200]):
-            self.path.is_dir()  # raises for what no path can be
+            self.path.is_dir()  # raises if it cannot be a path
 
     @property
     def path(self) -> Path:
@@ -53,17 +53,17 @@ class Named:
 
     @property
     def run(self) -> Path | None:
-        """The folder of the run that it is from, if it is from one."""
+        """Folder of the model's run; None if it is not from a run."""
         place = self.path.parent if self.path.name == EXPORT else self.path
         return place if (place / "config.yaml").is_file() and (place / EXPORT).is_dir() else None
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Name in tables."""
         if self.run is not None:
             name = self.run.resolve().name
         else:
-            # The last two names tell folders apart of which many are called "model".
+            # Two parts of the path, as many folders have the same last name ("model").
             name = "/".join(self.path.resolve().parts[-2:]) if self.path.is_dir() else self.model
         if self.vectors is not None and self.model == "bag_of_words":
             name += f", {_stem(self.vectors)}" + ", lower-cased" * self.lowercase
@@ -76,7 +76,7 @@ class Named:
         return name + (f", {self.pooling}" if self.pooling else "")
 
     def open(self, device: str, pooling: str | None = None) -> Encoder | RandomVectors:
-        """The encoder, in eval mode; ``pooling`` goes before its own.
+        """Opens the encoder in eval mode; ``pooling`` overrides the model's.
 
         Raises:
             UserError: if it cannot be opened.
@@ -92,7 +92,7 @@ class Named:
                 device=device,
             )
         folder = self.path if self.run is None else self.run / EXPORT
-        with readable(folder):  # of a sweep, one that is broken must not end the others
+        with readable(folder):  # a UserError, so that a broken run of a sweep does not stop the others
             return encoders.load(
                 folder if folder.is_dir() else self.model,
                 pooling=pooling or self.pooling,
@@ -107,10 +107,10 @@ def _stem(file: str | Path) -> str:
 
 
 def device(wanted: str) -> str:
-    """The device that ``wanted`` (auto, cpu, cuda, mps) comes to.
+    """Resolves ``wanted`` (auto, cpu, cuda, mps) to a device.
 
     Raises:
-        UserError: if there is no such one.
+        UserError: if the device is not available.
     """
     if wanted == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,13 +1,13 @@
-"""Nearest neighbours: the sentences of a file that are closest to a query, by cosine (GenSen's table 8).
+"""Nearest neighbours: the sentences of a file closest to a query by cosine (GenSen's table 8).
 
-    cos(v(query), v(sentence))        the k largest; exact, in blocks: memory does not grow with the file
+    cos(v(query), v(sentence))        the k largest; exact, in blocks of constant memory
 
     python -m analysis.neighbours runs/<folder> --sentences books.txt.gz --query "a sentence" --k 4
-    python -m analysis.neighbours <model> --sentences news.txt --queries asked.txt --format md --out found.json
+    python -m analysis.neighbours <model> --sentences news.txt --queries queries.txt --format md --out found.json
 
-One sentence a line, .gz too; blank lines are passed over. A text counts once, and the query's own not at all,
-where texts are equal but for case and white space. Of equal cosines the earlier line stands first. Vectors are
-kept (--cache): a second query of the same file costs no encoding.
+Files have one sentence per line and may be .gz; blank lines are skipped. Texts that differ only in case and white
+space count as equal: duplicates are shown once, and texts equal to the query never. Of equal cosines the earlier
+line comes first. Vectors are cached (--cache), so a second query of the same file needs no encoding.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BLOCK = 16_384  # sentences at a time
 
 
 class Neighbour(NamedTuple):
-    """A sentence found: its cosine, its line in the file (from 1) and its text."""
+    """A neighbour: its cosine, its line in the file (from 1) and its text."""
 
     cosine: float
     line: int
@@ -40,7 +40,7 @@ class Neighbour(NamedTuple):
 
 
 def same(text: str) -> str:
-    """What texts that count as equal have in common."""
+    """Normalises ``text``: texts that count as equal have the same result."""
     return " ".join(text.split()).casefold()
 
 
@@ -52,28 +52,28 @@ def neighbours(
     *,
     block: int = BLOCK,
 ) -> list[list[Neighbour]]:
-    """The k nearest of ``sentences`` to each of q ``queries``, nearest first; fewer where there are fewer.
+    """Finds the k nearest ``sentences`` to each of q ``queries``, nearest first; fewer if there are fewer.
 
     Args:
         queries: texts.
         sentences: numbered lines, read once.
-        rows: gives sentences their vectors, float32 of shape (n, D).
-        k: how many.
+        rows: function from sentences to vectors, float32 of shape (n, D).
+        k: number of neighbours.
         block: sentences in memory at a time.
     """
-    asked = normalise(rows(queries))
+    query_vectors = normalise(rows(queries))
     own = [same(query) for query in queries]
     best: list[dict[str, Neighbour]] = [{} for _ in queries]
     lines = iter(sentences)
     while part := list(islice(lines, block)):
-        cosines = asked @ normalise(rows([text for _, text in part])).T  # (q, b)
+        cosines = query_vectors @ normalise(rows([text for _, text in part])).T  # (q, b)
         for place, query in enumerate(own):
             best[place] = _nearest([*best[place].values(), *_candidates(cosines[place], part, query, k)], k)
     return [list(found.values()) for found in best]
 
 
 def _candidates(cosines: np.ndarray, part: Sequence[tuple[int, str]], query: str, k: int) -> Iterator[Neighbour]:
-    """The k nearest different texts of a block, nearest first; of texts that are equal the nearest."""
+    """Yields the k nearest distinct texts of a block, nearest first; of equal texts the nearest."""
     seen = {query}
     for i in np.argsort(-cosines, kind="stable"):
         line, text = part[i]
@@ -94,7 +94,7 @@ def _nearest(found: Iterable[Neighbour], k: int) -> dict[str, Neighbour]:
 
 
 def as_text(found: Mapping[str, Sequence[Neighbour]]) -> str:
-    """A paragraph a query, its neighbours indented below."""
+    """Renders one paragraph per query, with its neighbours indented below."""
     return "\n\n".join(
         "\n".join(
             printable(line)
@@ -105,7 +105,7 @@ def as_text(found: Mapping[str, Sequence[Neighbour]]) -> str:
 
 
 def as_markdown(found: Mapping[str, Sequence[Neighbour]]) -> str:
-    """A table a query."""
+    """Renders one table per query."""
     parts = []
     for query, near in found.items():
         lines = [f"**{escape_markdown(query)}**", "", "| cosine | sentence | line |", "| --: | :-- | --: |"]
@@ -116,7 +116,7 @@ def as_markdown(found: Mapping[str, Sequence[Neighbour]]) -> str:
 
 
 def as_csv(found: Mapping[str, Sequence[Neighbour]]) -> str:
-    """A line a neighbour: query, rank, cosine, line, sentence."""
+    """Renders one line per neighbour: query, rank, cosine, line, sentence."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["query", "rank", "cosine", "line", "sentence"])
@@ -134,26 +134,26 @@ _FORMATS = {"text": as_text, "md": as_markdown, "csv": as_csv}
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = command.parser("analysis.neighbours", __doc__, several=False)
     parser.add_argument(
-        "--sentences", type=Path, required=True, metavar="FILE", help="searched: a sentence a line"
+        "--sentences", type=Path, required=True, metavar="FILE", help="sentences to search, one per line"
     )
-    parser.add_argument("--query", action="append", default=[], metavar="TEXT", help="may be given again")
-    parser.add_argument("--queries", type=Path, metavar="FILE", help="of queries, a sentence a line")
+    parser.add_argument("--query", action="append", default=[], metavar="TEXT", help="may be repeated")
+    parser.add_argument("--queries", type=Path, metavar="FILE", help="queries, one per line")
     parser.add_argument(
         "--k", type=command.positive, default=4, help="neighbours of a query; default: 4, the paper's"
     )
     given = parser.parse_args(arguments)
 
     def work() -> None:
-        asked = list(given.query)
+        texts = list(given.query)
         if given.queries is not None:
-            asked += [line.text for line in command.stream(given.queries) if line.text.strip()]
-        queries = list(dict.fromkeys(query for query in asked if query.strip()))
+            texts += [line.text for line in command.stream(given.queries) if line.text.strip()]
+        queries = list(dict.fromkeys(query for query in texts if query.strip()))
         if not queries:
             raise UserError("There is no query: --query names one, --queries a file of them.")
         model = command.opened(given.model, given)
         near = neighbours(queries, _numbered(given.sentences), model.rows, given.k)
         if not any(near):
-            raise UserError(f"{given.sentences} holds no sentence beside the queries.")
+            raise UserError(f"{given.sentences} holds no sentence other than the queries.")
         found = dict(zip(queries, near, strict=True))
         print(_FORMATS[given.format](found))
         records = [

@@ -1,4 +1,4 @@
-"""Six probes of what frozen sentence vectors hold: length, word content, word order, passive, tense, top sequence.
+"""Six probes of frozen sentence vectors: length, word content, word order, passive, tense, top sequence.
 
     length     s -> one of 8 bins of numbers of words          passive    s -> is the main clause passive?
     content    [s; w] -> is the word w in the sentence?        tense      s -> is it in the past tense?
@@ -7,19 +7,20 @@
     python -m analysis.probes runs/<folder> --data <folder of trees>
     python -m analysis.probes a b --data treebank --probes length order --format md
 
-GenSen's table 5 (Subramanian et al. 2018, section 10.7). The first three are Adi et al.'s (2016): of each sentence
-one positive and one negative example; content's negative is a word that is somewhere a positive one and not in
-this sentence; order's is the same pair the other way round. The last three are Shi et al.'s (2016), labelled from
-gold trees (see ``analysis.syntax``).
+GenSen's table 5 (Subramanian et al. 2018, section 10.7). The first three are Adi et al.'s (2016). Each sentence
+gives one positive and one negative example of content and order: the negative of content is a positive word of
+another sentence that is not in this one; the negative of order is the same pair reversed. The last three are Shi
+et al.'s (2016), labelled from gold trees (see ``analysis.syntax``).
 
-Ours, as they leave it open: content's negatives are drawn from the occurrences of positive words, so that a word's
-frequency tells little; order asks for two different words that each occur once; case does not count; all three
-take the sentences of 5 to 70 words that length has bins for. Words are tree leaves, punctuation included. A word's
-vector is as in ``analysis.wordsim``.
+Unspecified there and chosen here: negatives of content are sampled from the occurrences of positive words, so that
+a word's frequency carries little information; order uses two different words that each occur once; case is
+ignored; all three use the sentences of 5 to 70 words covered by the bins of length. Words are tree leaves,
+punctuation included. Vectors of words are as in ``analysis.wordsim``.
 
 Shi et al. use logistic regression, Adi et al. a perceptron with one hidden layer of ReLU. A linear classifier of
-[s; w] adds up what s and w say apart and cannot ask whether w is in s: on content and order its score only shows
-what the words alone give away. So their three probes get both, and the perceptron's score is the probe's.
+[s; w] scores s and w separately and cannot detect whether w is in s: on content and order its score only shows how
+much the words predict by themselves. So these three probes get both classifiers, and the perceptron's score is the
+probe's score.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ TOP_SEQUENCES = 19
 PROBES = ("length", "content", "order", "passive", "tense", "tss")
 TITLES = dict(zip(PROBES, ("Length", "Content", "Order", "Passive", "Tense", "TSS"), strict=True))
 CLASSES = dict(zip(PROBES, (len(LENGTH_BINS), 2, 2, 2, 2, TOP_SEQUENCES + 1), strict=True))
-HIDDEN = ("length", "content", "order")  # probes with a perceptron besides
+HIDDEN = ("length", "content", "order")  # probes that also use a perceptron
 DROPOUT = 0.5
-STREAM = 100  # of this module's keys below PROBE
+STREAM = 100  # first key of this module's random streams below PROBE
 PAPER = "gensen, other data"
 PARTS = ("train", "dev", "test")
 
@@ -56,11 +57,11 @@ Part = Sequence[Sentence]
 
 
 class Questions(NamedTuple):
-    """A part's examples of a probe.
+    """Examples of a probe for one part.
 
     Attributes:
         sentences: n texts.
-        words: k lists of n words that are asked about (k is 0, 1 or 2).
+        words: k lists of the n words in question (k is 0, 1 or 2).
         labels: int64 of shape (n,).
     """
 
@@ -70,7 +71,7 @@ class Questions(NamedTuple):
 
 
 def questions(probe: str, parts: Mapping[str, Part], seed: int) -> dict[str, Questions]:
-    """The examples of ``probe`` for each part: of sentences and seed alone, so the same for every encoder."""
+    """Builds the examples of ``probe`` for each part; they do not depend on the encoder."""
     rng = generator(PROBE, seed, STREAM + PROBES.index(probe))
     if probe == "tss":
         count = Counter(sentence.top for sentence in parts["train"] if sentence.top is not None)
@@ -84,19 +85,19 @@ def questions(probe: str, parts: Mapping[str, Part], seed: int) -> dict[str, Que
 
 
 def length(part: Part, rng: np.random.Generator) -> Questions:
-    """Sentences by the bin of their number of words."""
+    """Labels sentences with the bin of their number of words."""
     return _labelled(part, _bin)
 
 
 def content(part: Part, rng: np.random.Generator) -> Questions:
-    """For each sentence a word of it (1), and one that is another sentence's positive and not in it (0)."""
+    """Pairs each sentence with one of its words (1) and with another sentence's positive that it lacks (0)."""
     part = [sentence for sentence in part if _bin(sentence) is not None]
     chosen = [sentence.words[rng.integers(len(sentence.words))] for sentence in part]
     sentences: list[str] = []
     words: list[str] = []
     for sentence, positive in zip(part, chosen, strict=True):
         inside = {word.lower() for word in sentence.words}
-        outside = next((word for word in _draws(chosen, rng) if word.lower() not in inside), None)
+        outside = next((word for word in _sample(chosen, rng) if word.lower() not in inside), None)
         if outside is not None:
             sentences += [sentence.text] * 2
             words += [positive, outside]
@@ -104,7 +105,7 @@ def content(part: Part, rng: np.random.Generator) -> Questions:
 
 
 def order(part: Part, rng: np.random.Generator) -> Questions:
-    """For each sentence two of its words as they follow each other (1), and the other way round (0)."""
+    """Pairs each sentence with two of its words in their order (1) and in reverse (0)."""
     sentences: list[str] = []
     first: list[str] = []
     second: list[str] = []
@@ -126,7 +127,7 @@ def _bin(sentence: Sentence) -> int | None:
     return next((number for number, (low, high) in enumerate(LENGTH_BINS) if low <= words <= high), None)
 
 
-def _draws(words: Sequence[str], rng: np.random.Generator, most: int = 100) -> Sequence[str]:
+def _sample(words: Sequence[str], rng: np.random.Generator, most: int = 100) -> Sequence[str]:
     return [words[i] for i in rng.integers(len(words), size=most)]
 
 
@@ -146,25 +147,25 @@ _MAKERS: dict[str, Callable[[Part, np.random.Generator], Questions]] = {
 
 def evaluate_probes(
     model: command.Model,
-    asked: Mapping[str, Mapping[str, Questions]],
+    probe_questions: Mapping[str, Mapping[str, Questions]],
     *,
     words: Kind | None = None,
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, dict[str, Any]]:
-    """Scores by probe: {"length": {"logistic": {"dev":, "test":, ...}, "mlp": {...}, "n_train":, ...}}.
+    """Computes scores by probe: {"length": {"logistic": {"dev":, "test":, ...}, "mlp": {...}, "n_train":, ...}}.
 
     Args:
-        model: whose vectors.
-        asked: by probe and part, from ``questions``.
-        words: where words' vectors come from (see ``Lexicon``).
-        seed: of the perceptrons.
-        device: where they are trained.
+        model: model that encodes the sentences.
+        probe_questions: output of ``questions`` by probe and part.
+        words: source of word vectors (see ``Lexicon``).
+        seed: seed of the perceptrons.
+        device: device to train the perceptrons on.
 
     Raises:
-        UserError: if a part of a probe is empty or all alike.
+        UserError: if a part of a probe is empty or has only one class.
     """
-    every = [part for parts in asked.values() for part in parts.values()]
+    every = [part for parts in probe_questions.values() for part in parts.values()]
     vectors = model.vectors([sentence for part in every for sentence in part.sentences])
     lexicon = Lexicon(model.encoder, model.rows, words)
     known = list(dict.fromkeys(word for part in every for column in part.words for word in column))
@@ -178,7 +179,7 @@ def evaluate_probes(
         return Examples(Gathered(sources, side_by_side), part.labels)
 
     result: dict[str, dict[str, Any]] = {}
-    for probe, parts in asked.items():
+    for probe, parts in probe_questions.items():
         train, dev, test = (examples(parts[name]) for name in PARTS)
         fits = {"logistic": logistic(train, dev, test)}
         if probe in HIDDEN:
@@ -198,13 +199,13 @@ def evaluate_probes(
 
 
 def guesses(probe: str, train: np.ndarray, test: np.ndarray) -> dict[str, float]:
-    """Percentage of right answers by chance, and by always saying what training says most often."""
+    """Computes chance level and the accuracy of the majority class of training, in percent."""
     common = np.bincount(train).argmax()
     return {"chance": 100.0 / CLASSES[probe], "majority": accuracy(np.full_like(test, common), test)}
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> Grid:
-    """A row a model and classifier, what guessing gives, then the paper's rows, which are over other data."""
+    """Builds a row per model and classifier, the baselines, then the paper's rows, which are over other data."""
     probes = [probe for probe in PROBES if any(probe in one["probes"] for one in results)]
     columns = [("", TITLES[probe]) for probe in probes]
     rows = []
@@ -230,13 +231,13 @@ def table(results: Sequence[Mapping[str, Any]]) -> Grid:
     )
     notes = [
         f"Test accuracy in percent. Examples ({' / '.join(PARTS)}): {counts}.",
-        f"Rows of {PAPER!r} are not comparable: sentences, labels and sizes are others (Billion Word, and "
+        f"Rows of {PAPER!r} are not comparable: sentences, labels and sizes differ (Billion Word, and "
         "Shi et al.'s own set); each must be read against its own majority baseline.",
     ]
     if any(probe in probes for probe in ("content", "order")):
         notes.append(
-            "Content and order: a linear classifier cannot relate a word to the sentence; (logistic) shows what "
-            "the words alone give away, (mlp) is the probe."
+            "Content and order: a linear classifier cannot relate a word to the sentence; (logistic) shows how "
+            "much the words predict by themselves, (mlp) is the probe."
         )
     return Grid("probes", columns, rows, below, notes)
 
@@ -247,25 +248,34 @@ def _cell(value: float) -> Cell:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = command.parser("analysis.probes", __doc__, several=True)
-    data_help = f"folder of x_train, x_dev and x_test trees (.ptb[.gz], one a line), or {TREEBANK}: NLTK's sample"
+    data_help = (
+        f"folder of x_train, x_dev and x_test trees (.ptb[.gz], one per line), or {TREEBANK}: NLTK's sample"
+    )
     parser.add_argument("--data", required=True, metavar="FOLDER", help=data_help)
     parser.add_argument("--probes", nargs="+", choices=PROBES, default=list(PROBES), help="default: all six")
-    parser.add_argument("--vectors", choices=KINDS, help="of words; default: table where there is one")
-    parser.add_argument("--limit", type=command.positive, metavar="N", help="sentences of each part at most")
-    parser.add_argument("--seed", type=command.whole, default=0, help="of words asked and perceptrons; default: 0")
+    parser.add_argument("--vectors", choices=KINDS, help="source of word vectors; default: table if there is one")
+    parser.add_argument("--limit", type=command.positive, metavar="N", help="maximum number of sentences per part")
+    parser.add_argument(
+        "--seed",
+        type=command.whole,
+        default=0,
+        help="seed of the examples' words and of the perceptrons; default: 0",
+    )
     given = parser.parse_args(arguments)
 
     def work() -> None:
         if given.data != TREEBANK and not Path(given.data).is_dir():
-            raise UserError(f"There is no folder {given.data}: --data names one of trees, or {TREEBANK}.")
+            raise UserError(f"There is no folder {given.data}: --data needs a folder of trees, or {TREEBANK}.")
         parts = {name: part[: given.limit] for name, part in read_parts(given.data, given.seed).items()}
-        asked = {probe: questions(probe, parts, given.seed) for probe in given.probes}
+        probe_questions = {probe: questions(probe, parts, given.seed) for probe in given.probes}
         results = []
         for name in given.models:
             model = command.opened(name, given)
             device = command.device(given.device)
             with about(given.data):
-                scores = evaluate_probes(model, asked, words=given.vectors, seed=given.seed, device=device)
+                scores = evaluate_probes(
+                    model, probe_questions, words=given.vectors, seed=given.seed, device=device
+                )
             results.append({"model": model.facts(), "probes": scores})
         command.show(table(results), given.format)
         settings = {"data": given.data, "seed": given.seed, "limit": given.limit}

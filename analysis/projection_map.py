@@ -1,16 +1,16 @@
-"""A map of labelled sentences: their vectors in two dimensions by t-SNE, as a picture (GenSen's figure 1).
+"""A map of labelled sentences: a plot of their vectors in two dimensions by t-SNE (GenSen's figure 1).
 
-    min KL(P || Q),   p_ij by Gaussians of the wanted perplexity around x_i,   q_ij ~ 1 / (1 + |y_i - y_j|^2)
+    min KL(P || Q),   p_ij by Gaussians of the given perplexity around x_i,   q_ij ~ 1 / (1 + |y_i - y_j|^2)
 
     python -m analysis.projection_map runs/<folder> --data ag_news.tsv.gz --folder maps --sample 2000
 
-van der Maaten and Hinton (2008), scikit-learn's. The file has a label, a tab and a text a line. Vectors are scaled
-to length 1, so that their distances order pairs as cosines do; where they are wider than 50 they are first reduced
-to their first 50 principal components, as in that paper's section 4.2 (30 there).
+van der Maaten and Hinton (2008), in scikit-learn's implementation. Lines of the file are label, tab, text. Vectors
+are scaled to length 1, so that distances order pairs as cosines do. Vectors wider than 50 are first reduced to
+their first 50 principal components, as in that paper's section 4.2 (30 there).
 
-A t-SNE map shows neighbourhoods: sizes of clusters and distances between them mean nothing, and it finds clusters
-in noise. So beside the picture stands how often a sentence has the label of most of its nearest neighbours, in the
-vectors themselves and in the map, and what guessing gives.
+A t-SNE map shows neighbourhoods. Sizes of clusters and distances between them mean nothing, and clusters appear
+even in noise. So the plot also reports how often a sentence has the majority label of its nearest neighbours, in
+the vectors and in the map, next to the share of the most frequent label.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ SAMPLE = 2000
 PERPLEXITY = 30.0
 COMPONENTS = 50
 NEIGHBOURS = 10
-# Okabe and Ito's (2008) hues, grey in place of their black, without yellow, which is hardly seen on white.
+# Okabe and Ito's (2008) colours with grey for black, without yellow, which is hard to see on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4D4D4D")
 SHAPES = "o^sDvXP"
 MOST_LABELS = len(COLOURS) * len(SHAPES)
 
 
 class Agreement(NamedTuple):
-    """How often, in percent, neighbours name a sentence's label: in the vectors, in the map, by guessing."""
+    """Share of sentences, in percent, with their neighbours' label: in the vectors, in the map, and by chance."""
 
     vectors: float
     map: float
@@ -52,7 +52,7 @@ class Agreement(NamedTuple):
 
 
 class Labelled(NamedTuple):
-    """n texts and their labels; ``names`` are the different labels in order, so that each keeps its colour."""
+    """n texts and their labels; ``names`` are the sorted distinct labels, so that each keeps its colour."""
 
     texts: list[str]
     labels: list[str]
@@ -63,15 +63,15 @@ class Labelled(NamedTuple):
 
 
 def read(path: Path, wanted: Sequence[str] | None = None) -> Labelled:
-    """The sentences of a file, each different text once; of the ``wanted`` labels alone, if any are given.
+    """Reads the distinct sentences of a file; if ``wanted`` labels are given, only those.
 
     Raises:
-        UserError: if a line has no tab, a label is missing, or fewer than two or too many labels are there.
+        UserError: if a line has no tab, a wanted label is missing, or there are fewer than two or too many labels.
     """
     found: dict[str, str] = {}
     for line in command.stream(path):
         if line.text.strip():
-            label, text = line.columns(2, "a label and a text, parted by a tab")[:2]
+            label, text = line.columns(2, "a label and a text, separated by a tab")[:2]
             if text.strip() and (not wanted or label in wanted):
                 found.setdefault(text, label)
     names = set(found.values())
@@ -83,7 +83,7 @@ def read(path: Path, wanted: Sequence[str] | None = None) -> Labelled:
 
 
 def sample(data: Labelled, size: int, seed: int) -> Labelled:
-    """``size`` sentences drawn by ``seed``, in the file's order; labels keep their shares, one each at least."""
+    """Samples ``size`` sentences, in the file's order; labels keep their shares, at least one sentence each."""
     if size >= len(data.texts):
         return data
     rng = generator(EVALUATED_SPLIT, seed)
@@ -99,12 +99,12 @@ def sample(data: Labelled, size: int, seed: int) -> Labelled:
 
 
 def project(vectors: np.ndarray, *, perplexity: float = PERPLEXITY, seed: int = 0) -> np.ndarray:
-    """Places in the map, float32 of shape (n, 2), of unit ``vectors`` of shape (n, D).
+    """Projects unit ``vectors`` of shape (n, D) to the map, float32 of shape (n, 2).
 
     Raises:
         UserError: if there are too few sentences for the perplexity.
     """
-    from sklearn.decomposition import PCA  # late: it takes seconds, and commands check first
+    from sklearn.decomposition import PCA  # late: takes seconds, and commands check arguments first
     from sklearn.manifold import TSNE
 
     if len(vectors) <= 3 * perplexity:
@@ -117,17 +117,19 @@ def project(vectors: np.ndarray, *, perplexity: float = PERPLEXITY, seed: int = 
 
 
 def agreement(points: np.ndarray, labels: Sequence[str], k: int = NEIGHBOURS) -> float:
-    """Percentage of points whose label is the commonest of their k nearest others.
+    """Computes the percentage of points with the most frequent label of their k nearest neighbours.
 
     Args:
-        points: of shape (n, D); near by Euclidean distance.
-        labels: n of them.
-        k: neighbours; of labels that are equally common the one of the nearest counts.
+        points: points of shape (n, D), compared by Euclidean distance.
+        labels: n labels.
+        k: number of neighbours; ties go to the label of the nearest.
     """
     from sklearn.neighbors import NearestNeighbors
 
     k = min(k, len(points) - 1)
-    near = NearestNeighbors(n_neighbors=k).fit(points).kneighbors(return_distance=False)  # (n, k), not itself
+    near = (
+        NearestNeighbors(n_neighbors=k).fit(points).kneighbors(return_distance=False)
+    )  # (n, k), without the point itself
     hits = 0
     for own, row in zip(labels, near, strict=True):
         hits += Counter(labels[i] for i in row).most_common(1)[0][0] == own
@@ -137,7 +139,7 @@ def agreement(points: np.ndarray, labels: Sequence[str], k: int = NEIGHBOURS) ->
 def placed(
     vectors: np.ndarray, labels: Sequence[str], *, perplexity: float = PERPLEXITY, seed: int = 0
 ) -> tuple[np.ndarray, Agreement]:
-    """Places in the map, (n, 2), of ``vectors`` (n, D) of any length, and how well neighbours name ``labels``."""
+    """Projects ``vectors`` (n, D) of any length to the map, (n, 2); also returns the agreement of ``labels``."""
     vectors = normalise(vectors)
     points = project(vectors, perplexity=perplexity, seed=seed)
     guess = 100.0 * Counter(labels).most_common(1)[0][1] / len(labels)
@@ -145,7 +147,7 @@ def placed(
 
 
 def draw(points: np.ndarray, data: Labelled, scores: Agreement, *, model: str, source: str) -> Figure:
-    """The picture of one map, with how well neighbours name labels below it."""
+    """Draws one map, with the agreement of labels below it."""
     with style.look():
         figure = Figure(figsize=(style.WIDTH, 0.72 * style.WIDTH))
         axes = figure.subplots()
@@ -163,9 +165,9 @@ def draw(points: np.ndarray, data: Labelled, scores: Agreement, *, model: str, s
 
 
 def scatter(axes: Axes, points: np.ndarray, data: Labelled, size: float = 1.0) -> None:
-    """Draws ``points`` (n, 2): a colour (and, beyond seven, a shape) a label, its name where they are densest.
+    """Draws ``points`` (n, 2) with a colour (and, beyond seven, a shape) per label, named at its densest point.
 
-    ``size`` is that of dots and names; a small panel wants less than 1.
+    ``size`` scales dots and names; small panels need less than 1.
     """
     names = data.names
     labels = np.array(data.labels)
@@ -191,18 +193,18 @@ def scatter(axes: Axes, points: np.ndarray, data: Labelled, size: float = 1.0) -
             color=COLOURS[number % len(COLOURS)],
             bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.75},
         )
-    axes.set(xticks=[], yticks=[])  # places in a map have no unit
+    axes.set(xticks=[], yticks=[])  # positions in a map have no unit
     axes.spines[:].set_visible(False)
     axes.set_aspect("equal", adjustable="datalim")
 
 
 def _drawn(text: str) -> str:
-    """``text`` as Matplotlib shows it, which takes what is between dollar signs for a formula."""
+    """Escapes ``text`` for Matplotlib, which reads text between dollar signs as a formula."""
     return printable(text).replace("$", r"\$")
 
 
 def _densest(points: np.ndarray) -> tuple[float, float]:
-    """The one of ``points`` (n, 2) whose NEIGHBOURS nearest lie closest."""
+    """Returns the one of ``points`` (n, 2) with the smallest distance to its NEIGHBOURS-th neighbour."""
     from sklearn.neighbors import NearestNeighbors
 
     near = NearestNeighbors(n_neighbors=min(NEIGHBOURS + 1, len(points))).fit(points)
@@ -213,15 +215,21 @@ def _densest(points: np.ndarray) -> tuple[float, float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = command.parser("analysis.projection_map", __doc__, several=False)
     parser.add_argument(
-        "--data", type=Path, required=True, metavar="FILE", help="label, tab, text a line; .gz too"
+        "--data", type=Path, required=True, metavar="FILE", help="lines of label, tab, text; may be .gz"
     )
-    parser.add_argument("--folder", type=Path, default=Path("maps"), help="of the pictures; default: %(default)s")
-    parser.add_argument("--labels", nargs="+", metavar="LABEL", help="those shown; default: all")
     parser.add_argument(
-        "--sample", type=command.positive, default=SAMPLE, metavar="N", help="default: %(default)s"
+        "--folder", type=Path, default=Path("maps"), help="folder of the plots; default: %(default)s"
+    )
+    parser.add_argument("--labels", nargs="+", metavar="LABEL", help="labels to show; default: all")
+    parser.add_argument(
+        "--sample",
+        type=command.positive,
+        default=SAMPLE,
+        metavar="N",
+        help="number of sentences; default: %(default)s",
     )
     parser.add_argument("--perplexity", type=float, default=PERPLEXITY, help="default: %(default)g")
-    parser.add_argument("--seed", type=command.whole, default=0, help="of sample and map; default: 0")
+    parser.add_argument("--seed", type=command.whole, default=0, help="seed of sample and map; default: 0")
     given = parser.parse_args(arguments)
     if not given.perplexity >= 1:
         parser.error(f"argument --perplexity: must be at least 1. Got {given.perplexity:g} instead")

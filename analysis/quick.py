@@ -1,12 +1,12 @@
 """Evaluates an encoder on held-out text only: retrieval of a span's neighbour, geometry, three probing tasks.
 
-The same texts and seed give the same questions to every encoder, whatever its tokenizer: spans and
-sentences are made of white-space words, and only ``encode`` is called.
+The same texts and seed give the same questions for every encoder, as spans and sentences consist of white-space
+words, and only ``encode`` is called.
 
-- recall@k: for each anchor span its positive (a span close by, without overlap) among the positives of all
-  pairs, by cosine. Ties count as misses.
+- recall@k: share of anchor spans whose positive (a nearby span without overlap) is among the k most similar of
+  all positives by cosine. Ties count as misses.
 - alignment, mean |a - p|^2, and uniformity, log mean exp(-2 |x - y|^2), of normalised vectors
-  (Wang & Isola 2020, section 4): both are better when smaller, and they pull against each other.
+  (Wang & Isola 2020, section 4): both are better when smaller, and they trade off.
 - sentence length, word content and bigram shift after Conneau et al. (2018, section 2), with a linear
   classifier, trained and tested on different documents. Small versions: not for comparison with the paper.
 """
@@ -29,8 +29,8 @@ from data.sentences import split_sentences
 MAX_PAIRS = 400
 MIN_PAIRS = 20
 SPAN_WORDS = (16, 48)  # words of an anchor and of a positive, both ends included
-MAX_GAP = 32  # words between the two
-STRETCH_WORDS = 512  # words of a document for each further pair
+MAX_GAP = 32  # words between anchor and positive
+STRETCH_WORDS = 512  # words of a document per additional pair
 
 PROBE_WORDS = 250_000  # words of held-out text that the probing sentences come from
 TRAIN_SHARE = 2 / 3  # of the documents
@@ -62,15 +62,15 @@ class Examples(NamedTuple):
 
 @dataclass(frozen=True)
 class Score:
-    """A score: what is shown of it, and how it is computed (from pairs, or as accuracy in a probing task)."""
+    """A score: its presentation and its computation (from pairs, or as accuracy in a probing task)."""
 
     key: str  # in quick.json
     label: str  # for readers
     definition: str = ""
     formula: str = ""  # as ``analysis.comparison.formulas`` takes it
-    group: str = ""  # precedes the label in tables; tables of runs show the mean of a group
+    group: str = ""  # prefix of the label in tables; tables of runs show the mean of a group
     higher_is_better: bool = True
-    ranked: bool = True  # False: a better value is no gain in itself
+    ranked: bool = True  # False: a better value is not an improvement by itself
     percent: bool = True  # only percentages are compared between runs
     decimals: int = 1
     chance: Callable[[Scores], float | None] = lambda scores: None
@@ -79,7 +79,7 @@ class Score:
 
     @property
     def count(self) -> str:
-        """Key of the number of questions behind it, "" for a held-out loss."""
+        """Key of its number of questions; "" for a held-out loss."""
         return f"n_{self.key}" if self.examples else "n_pairs" if self.of_pairs else ""
 
 
@@ -107,8 +107,8 @@ def evaluate(encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, floa
     }
 
     # One call for all, so that the encoder can sort everything by length; equal sentences are encoded once.
-    asked = anchors + positives + [s for probe in probes.values() for s in probe.train + probe.test]
-    place = {sentence: index for index, sentence in enumerate(dict.fromkeys(asked))}
+    all_sentences = anchors + positives + [s for probe in probes.values() for s in probe.train + probe.test]
+    place = {sentence: index for index, sentence in enumerate(dict.fromkeys(all_sentences))}
     vectors = np.asarray(encoder.encode(list(place)), dtype=np.float64) if place else np.empty((0, 1))
     if not np.isfinite(vectors).all():
         raise UserError(
@@ -214,12 +214,12 @@ def recall(anchors: np.ndarray, positives: np.ndarray, k: int) -> float:
 
 
 def alignment(anchors: np.ndarray, positives: np.ndarray) -> float:
-    """Mean squared distance of the pairs of two (n, D) arrays of unit vectors."""
+    """Computes the mean squared distance of the pairs of two (n, D) arrays of unit vectors."""
     return float(np.mean(np.sum((anchors - positives) ** 2, axis=1)))
 
 
 def uniformity(vectors: np.ndarray) -> float:
-    """log mean exp(-2 |x - y|^2) over all pairs of different rows of ``vectors`` (n, D), unit vectors."""
+    """Computes log mean exp(-2 |x - y|^2) over all pairs of rows of ``vectors`` (n, D), unit vectors."""
     upper = np.triu_indices(len(vectors), k=1)
     squared = np.maximum(0.0, 2.0 - 2.0 * (vectors @ vectors.T)[upper])
     return float(np.log(np.mean(np.exp(-2.0 * squared))))
@@ -294,8 +294,8 @@ def bigram_shift_examples(train: list[str], test: list[str], rng: np.random.Gene
 
 
 def accuracy(train: np.ndarray, train_labels: np.ndarray, test: np.ndarray, test_labels: np.ndarray) -> float:
-    """Test accuracy in percent of logistic regression on standardised vectors of shape (n, D)."""
-    from sklearn.linear_model import LogisticRegression  # late: it takes seconds, and commands check keys first
+    """Computes the test accuracy in percent of logistic regression on standardised vectors of shape (n, D)."""
+    from sklearn.linear_model import LogisticRegression  # late: takes seconds, and commands check keys first
     from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler().fit(train)
@@ -326,7 +326,7 @@ def _content(sentence: str) -> set[str]:
 
 
 def _swaps(sentence: str) -> list[int]:
-    """Positions i such that words i and i + 1 differ and are both plain lower-case words, i > 0."""
+    """Returns positions i such that words i and i + 1 differ and are both plain lower-case words, i > 0."""
     words = sentence.split()
     plain = [word.isalpha() and word.islower() for word in words]
     return [i for i in range(1, len(words) - 1) if plain[i] and plain[i + 1] and words[i] != words[i + 1]]
@@ -357,7 +357,7 @@ SCORES = {score.key: score for score in (
         f"Share of anchors (spans of {SPAN_WORDS[0]} to {SPAN_WORDS[1]} words) whose positive, a span close by in "
         "the same document, is the most similar of all positives by cosine. Ties count as errors."),
     _recall(5, "Share of anchors whose positive is among the five most similar."),
-    # A further probing task goes behind the others: its place is the number of its random stream.
+    # New probing tasks are appended: the position is the number of a task's random stream.
     _probe("length", "sentence length", length_examples, len(LENGTH_BINS),
         "which of {} ranges of length the sentence falls into"),
     _probe("word_content", "word content", word_content_examples, CONTENT_WORDS,

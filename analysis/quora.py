@@ -1,4 +1,4 @@
-"""Question duplicates: do two questions ask the same? Logistic regression and an MLP on few to all training pairs.
+"""Duplicate questions: logistic regression and an MLP on few to all training pairs.
 
     features = [u; v; |u - v|; u * v]        MLP: 4 hidden layers of 1024, dropout 0.5 after each
 
@@ -6,14 +6,13 @@
     python -m analysis.quora a b --data <folder> --sizes 1000 all --classifiers logistic --format md
 
 Subramanian et al. (2018), table 4 and section 10.6. A size n is the first n of a seeded permutation of the
-training pairs; without a dev file the last tenth of it is dev. Dev chooses L2 and the look at which the MLP is
-kept; test pairs are scored once. Files: [pairs_]{train,dev,test}.tsv[.gz], with a header that names
-is_duplicate, question1 and question2, or without one as label, question, question (the partition of Wang et al.
-2017). No quoting.
+training pairs; without a dev file its last tenth is dev. L2 and the MLP's stopping point are chosen on dev; test
+pairs are scored once. Files: [pairs_]{train,dev,test}.tsv[.gz] without quoting, with a header that names
+is_duplicate, question1 and question2, or without a header as label, question, question (the partition of Wang et
+al. 2017).
 
-The paper's rows are never printed beside: they are over Quora's own 400,000 pairs, on the partition and the
-subsets of others, and where those are not to be had (constructed negatives, say) the same accuracy means something
-else.
+The paper's rows are not shown: they are over Quora's own 400,000 pairs with other partitions and subsets. On other
+pairs (for example with constructed negatives) the same accuracy means something else.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ NOT_BESIDE = (
 
 
 class Pairs(NamedTuple):
-    """n pairs of questions, and whether they ask the same: int64 of shape (n,), 0 or 1."""
+    """n pairs of questions with labels of shape (n,), int64: 1 for duplicates, otherwise 0."""
 
     first: list[str]
     second: list[str]
     labels: np.ndarray
 
     def at(self, index: np.ndarray) -> Pairs:
-        """Those of row numbers ``index``, in its order."""
+        """Returns the pairs at row numbers ``index``, in its order."""
         return Pairs([self.first[i] for i in index], [self.second[i] for i in index], self.labels[index])
 
 
 class Parts(NamedTuple):
-    """The pairs of a folder; ``train`` is in the order that sizes count in."""
+    """Pairs of a folder; sizes are prefixes of ``train``."""
 
     train: Pairs
     dev: Pairs
@@ -64,7 +63,7 @@ class Parts(NamedTuple):
 
 
 def read(folder: Path, seed: int) -> Parts:
-    """The pairs of ``folder``, the training part permuted by ``seed``; its last tenth is dev where no file is.
+    """Reads ``folder``, with training pairs permuted by ``seed``; their last tenth is dev if there is no dev file.
 
     Raises:
         UserError: if a file is missing, or a line is not a label and two questions.
@@ -81,7 +80,7 @@ def read(folder: Path, seed: int) -> Parts:
 
 
 def sizes(wanted: Sequence[str], there: int) -> tuple[dict[str, int], list[str]]:
-    """Training pairs by the name of a size, and the names of those that the file does not reach."""
+    """Returns the number of training pairs by name of size, and the names of sizes larger than the file."""
     reached, missing = {}, []
     for name in wanted:
         if name == "all" or int(name) <= there:
@@ -92,7 +91,7 @@ def sizes(wanted: Sequence[str], there: int) -> tuple[dict[str, int], list[str]]
 
 
 def short(size: str) -> str:
-    """ "5000" as the paper writes it: "5k"."""
+    """Abbreviates a size as in the paper: "5000" is "5k"."""
     return f"{int(size) // 1000}k" if size != "all" and int(size) % 1000 == 0 else size
 
 
@@ -105,7 +104,7 @@ def evaluate_duplicates(
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Scores by classifier and size: {"logistic": {"1k": {"accuracy":, "f1":, "dev":, "l2":, ...}}}."""
+    """Computes scores by classifier and size: {"logistic": {"1k": {"accuracy":, "f1":, "dev":, "l2":, ...}}}."""
     vectors = model.vectors([question for part in parts for question in part.first + part.second])
 
     def examples(part: Pairs) -> Examples:
@@ -142,14 +141,14 @@ def evaluate_duplicates(
 
 
 def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """F1 of class 1 in percent, of two (n,) arrays; 0 where neither has one."""
+    """Computes F1 of class 1 in percent for two (n,) arrays; 0 if neither has class 1."""
     hits = int(np.sum((predictions == 1) & (labels == 1)))
-    said = int(np.sum(predictions == 1)) + int(np.sum(labels == 1))
-    return 200.0 * hits / said if said else 0.0
+    total = int(np.sum(predictions == 1)) + int(np.sum(labels == 1))
+    return 200.0 * hits / total if total else 0.0
 
 
 def table(results: Sequence[Mapping[str, Any]], missing: Sequence[str], facts: str) -> Grid:
-    """A row a model and classifier, accuracy and F1 of each size; the majority class below."""
+    """Builds a row per model and classifier with accuracy and F1 of each size; the majority class below."""
     names = list(dict.fromkeys(size for one in results for scores in one["scores"].values() for size in scores))
     columns: list[Key] = [("", f"{size} {metric}") for size in names for metric in ("acc", "F1")]
     rows = []
@@ -171,10 +170,19 @@ def table(results: Sequence[Mapping[str, Any]], missing: Sequence[str], facts: s
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = command.parser("analysis.quora", __doc__, several=True)
-    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="of the three files")
-    parser.add_argument("--sizes", nargs="+", type=_size, default=list(SIZES), metavar="N", help="or all")
+    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="folder of the three files")
+    parser.add_argument(
+        "--sizes",
+        nargs="+",
+        type=_size,
+        default=list(SIZES),
+        metavar="N",
+        help="numbers of training pairs, or all",
+    )
     parser.add_argument("--classifiers", nargs="+", choices=CLASSIFIERS, default=list(CLASSIFIERS))
-    parser.add_argument("--seed", type=command.whole, default=0, help="of the permutation and the MLP; default: 0")
+    parser.add_argument(
+        "--seed", type=command.whole, default=0, help="seed of the permutation and the MLP; default: 0"
+    )
     given = parser.parse_args(arguments)
 
     def work() -> None:
@@ -231,7 +239,7 @@ def _read(path: Path | None) -> Pairs:
                 raise UserError(f"{line.where}: the header has no {', '.join(lacking)}.")
             places = [header.index(name) for name in COLUMNS]
             continue
-        columns = line.columns(max(places) + 1, "a label and two questions, parted by tabs")
+        columns = line.columns(max(places) + 1, "a label and two questions, separated by tabs")
         label, one, other = (columns[place] for place in places)
         labels.append(line.label(label, {"0": 0, "1": 1}))
         first.append(one if one.strip() else ".")

@@ -21,14 +21,14 @@ from data.errors import UserError
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "=": operator.eq
 }  # fmt: skip
-QUICK: dict[str, list[str]] = {}  # columns of quick scores, those of a group as their mean
+QUICK: dict[str, list[str]] = {}  # columns of quick scores; groups are shown as their mean
 for _score in PERCENTAGES:
     QUICK.setdefault(f"{_score.group}s" if _score.group else _score.key, []).append(_score.key)
-AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # of senteval.json, those listed
+AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # averages of senteval.json that are listed
 
 
 def fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the keys that runs are sorted and selected by: names, amounts, scores, and those of the config."""
+    """Returns the values for sorting and selecting runs: names, amounts, scores, and the config's keys."""
     trained = row.get("trained") or {}
     names = ("run", "state", *NAMED, "weights", "steps", "tokens", "loss")
     return (
@@ -108,13 +108,13 @@ def _as_text(value: Any) -> str:
 
 
 def shared(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns the overrides that several ``rows`` have in common."""
+    """Returns the overrides shared by all ``rows``, if there are several."""
     every = [row.get("special", []) for row in rows]
     return [text for text in every[0] if all(text in other for other in every)] if len(every) > 1 else []
 
 
 def mean_table(rows: list[dict[str, Any]]) -> Table:
-    """Table of means and sample standard deviations over finished runs that differ only in their seed."""
+    """Builds a table of means and sample standard deviations over finished runs that differ only in their seed."""
     everywhere = shared(rows)
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -139,13 +139,13 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    """Table of ``rows`` for the terminal: amounts, negatives per anchor, loss, scores before and after."""
+    """Builds the table of ``rows`` for the terminal: amounts, negatives per anchor, loss, scores."""
     result = Table(title=f"{len(rows)} runs", title_justify="left", header_style="bold")
-    result.add_column("run", no_wrap=True, overflow="ignore")  # it is copied into resume= and warm_start=
+    result.add_column("run", no_wrap=True, overflow="ignore")  # users copy it into resume= and warm_start=
     result.add_column("weights")
     for name in ("steps", "tokens", "negatives", "loss", *(f"{column}, %" for column in QUICK)):
         result.add_column(name, justify="right")
-    # A label has the number of tasks of an average. Averages over other tasks are numbered, each with a column.
+    # Labels give the number of tasks of an average. Averages over different tasks are numbered, a column each.
     averages = sorted({key for row in rows for key in _averages(row)})
     labels, notes = [label for label, _ in averages], []
     for place, (label, tasks) in enumerate(averages):
@@ -188,7 +188,7 @@ def _averages(row: Mapping[str, Any]) -> dict[tuple[str, tuple[str, ...]], float
 
 
 def _quick(column: str, scores: Scores) -> float | None:
-    """Returns the mean of a column's scores; None if one of them is."""
+    """Returns the mean of a column's scores; None if one of them is None."""
     values = [scores[key] for key in QUICK[column] if key in scores]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None

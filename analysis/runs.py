@@ -22,16 +22,16 @@ FREE = {
     "names", "evaluation", "run_dir", "resume", "device", "processes", "threads", "workers", "trackers", "cache",
     "log_every", "deterministic",
 }  # fmt: skip
-# Names of components, after which run folders are named.
+# Name of a component; run folders are named after components.
 Name = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f]*$", max_length=200)]
 Scores = dict[str, float | None]
-MOST_NUMBERS = 256  # in a line of a journal
-NAMED = ("objective", "encoder", "corpus", "budget", "seed")  # listed apart from other overrides
+MOST_NUMBERS = 256  # limit for a line of a journal
+NAMED = ("objective", "encoder", "corpus", "budget", "seed")  # listed separately from other overrides
 
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """``names`` in a run's config.yaml, as far as this module and a resumed run read it."""
+    """``names`` in a run's config.yaml: the keys that this module and a resumed run read."""
 
     objective: Name | None = None
     encoder: Name | None = None
@@ -43,14 +43,14 @@ class Names:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderKeys:
-    """``encoder`` in a run's config.yaml, likewise."""
+    """``encoder`` in a run's config.yaml: the keys read here."""
 
     vectors: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """A run's config.yaml, likewise."""
+    """A run's config.yaml: the keys read here."""
 
     names: Names | None = None
     seed: int | None = None
@@ -60,7 +60,7 @@ class Config:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """A run's environment.json, likewise."""
+    """A run's environment.json: the keys read here."""
 
     command: str | None = None
     overrides: list[str] | None = None
@@ -79,21 +79,21 @@ class Quick:
 
 @dataclass(frozen=True, kw_only=True)
 class Tasks:
-    """The tasks that an average is over."""
+    """Tasks of an average."""
 
     tasks: list[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentEval:
-    """A run's senteval.json, as far as it is listed."""
+    """A run's senteval.json: the keys read here."""
 
     averages: Scores | None = None
     averages_over: dict[str, Tasks] | None = None
 
 
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that decide what a run computes: without ``FREE`` and limits on its text."""
+    """Returns the settings that determine a run's result: all but ``FREE`` and limits on its text."""
     kept = {key: value for key, value in config.items() if key not in FREE}
     if isinstance(kept.get("corpus"), dict):
         kept["corpus"] = {key: value for key, value in kept["corpus"].items() if key != "max_bytes"}
@@ -101,7 +101,7 @@ def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def special(overrides: Sequence[str]) -> list[str]:
-    """Returns those of a run's ``overrides`` that decide what it computes and are not among its names."""
+    """Returns the ``overrides`` that determine a run's result and are not part of its name."""
     kept = []
     for text in overrides:
         key, equals, _ = text.lstrip("+~").partition("=")
@@ -118,10 +118,10 @@ def scan(root: Path) -> list[dict[str, Any]]:
     """
     root = Path(root)
     if not root.is_dir():
-        raise UserError(f"There is no folder {root}: name the folder that holds the run folders (runs, say).")
+        raise UserError(f"There is no folder {root}: name the folder that holds the run folders (such as runs).")
     if (root / "config.yaml").exists():
         return [read(root)]
-    # Beside runs there may be folders of other things: pictures, tables, what a sweep leaves.
+    # There may be other folders: plots, tables, files of a sweep.
     return [read(path) for path in sorted(root.iterdir()) if any((path / name).exists() for name in OF_A_RUN)]
 
 
@@ -129,12 +129,12 @@ def read(folder: Path) -> dict[str, Any]:
     """Reads the facts and scores of one run.
 
     Returns:
-        ``run`` (its name), ``path``, ``state`` ("finished", "unfinished", "broken"), ``problem`` (a line, where
-        it is broken), and where known ``objective``, ``encoder``, ``corpus``, ``budget`` (names), ``seed``,
+        ``run`` (its name), ``path``, ``state`` ("finished", "unfinished", "broken"), ``problem`` (a line if
+        it is broken), and if known ``objective``, ``encoder``, ``corpus``, ``budget`` (names), ``seed``,
         ``weights``, ``vectors`` (file of word vectors to begin with), ``steps``, ``tokens``, ``loss``, ``start``,
-        ``trained`` and ``chance`` (scores of quick.json), ``facts`` (what they depend on), ``senteval`` (averages
-        of senteval.json), ``over`` (which tasks), ``special`` (its overrides, as ``special`` returns them) and
-        ``config``.
+        ``trained`` and ``chance`` (scores of quick.json), ``facts`` (what scores depend on), ``senteval``
+        (averages of senteval.json), ``over`` (their tasks), ``special`` (its overrides, as ``special`` returns
+        them) and ``config``.
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
     try:
@@ -145,7 +145,7 @@ def read(folder: Path) -> dict[str, Any]:
         row |= {"vectors": (config.get("encoder") or {}).get("vectors")}
         if (folder / "environment.json").exists():
             about = _checked(Environment, read_json(folder / "environment.json"), "environment.json")
-            command = (about.get("command") or "").split()  # all that version 0.1 wrote
+            command = (about.get("command") or "").split()  # version 0.1 wrote only this
             row["special"] = special(command if about.get("overrides") is None else about["overrides"])
         last: dict[str, Any] = next(
             (line for line in reversed(read_lines(folder / "metrics.jsonl")) if "loss" in line), {}
@@ -209,5 +209,5 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Returns whether ``value`` is a float or an integer of 64 bits, and not a truth value."""
+    """Returns True if ``value`` is a float or a 64-bit integer, but not a bool."""
     return isinstance(value, float) or (type(value) is int and abs(value) < 2**63)

@@ -1,11 +1,11 @@
-"""What a constituency tree says of a sentence: voice and tense of its main verb, its top syntactic sequence.
+"""Labels of sentences from constituency trees: voice and tense of the main verb, top syntactic sequence.
 
     top syntactic sequence    the labels of the main clause's children, without function tags and punctuation
-    tense                     past where the main clause's first verb is VBD, else not (VBZ, VBP, MD, imperative)
+    tense                     past if the main clause's first verb is VBD, otherwise not (VBZ, VBP, MD, imperative)
     passive                   a form of "be" or "get" followed, in the chain of verbs, by a past participle (VBN)
 
-The three properties are those of Shi, Padhi and Knight (2016), who read them off parses; the rules are ours, for
-trees as in the Penn Treebank. A sentence whose top is no clause (a heading, "Hello!") or has no finite verb has
+The three properties are those of Shi, Padhi and Knight (2016), who take them from parses. The rules are new, for
+trees as in the Penn Treebank. A sentence whose top is not a clause (a heading, "Hello!") or has no finite verb has
 none of these labels.
 """
 
@@ -29,12 +29,12 @@ FINITE = ("VBD", "VBZ", "VBP", "VB", "MD")  # VB at the top of a main clause is 
 VERBS = (*FINITE, "VBN", "VBG", "TO")
 BE = ("be", "am", "is", "are", "was", "were", "been", "being", "'s", "'re", "'m", "’s", "’re", "’m", "ai")
 GET = ("get", "gets", "got", "gotten", "getting")
-UNSEEN = (*PUNCTUATION, "HYPH", "NFP", "$", "#")  # tags that are no part of a top sequence
-SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}  # of the treebank's files
+UNSEEN = (*PUNCTUATION, "HYPH", "NFP", "$", "#")  # tags left out of a top sequence
+SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}  # shares of the treebank's files
 
 
 class Sentence(NamedTuple):
-    """A sentence and what its tree says of it; None where it says nothing."""
+    """A sentence and its labels from the tree; None if it has none."""
 
     words: tuple[str, ...]
     passive: bool | None
@@ -43,17 +43,17 @@ class Sentence(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The words, joined by blanks as SentEval's are."""
+        """The words, joined by spaces as in SentEval."""
         return " ".join(self.words)
 
 
 def read_parts(data: str, seed: int = 0) -> dict[str, list[Sentence]]:
-    """Sentences of "train", "dev" and "test"; one that is in an earlier part, or was there before, is left out.
+    """Reads the sentences of "train", "dev" and "test", without repetitions within and across parts.
 
     Args:
-        data: a folder with a file of trees for each part in its name (gum_train.ptb.gz), or "treebank": NLTK's
-            sample of the Penn Treebank, whose files are the documents that are parted.
-        seed: of that parting.
+        data: a folder with a file of trees for each part, named after it (gum_train.ptb.gz), or "treebank":
+            NLTK's sample of the Penn Treebank, split by files.
+        seed: seed of that split.
 
     Raises:
         UserError: if trees are missing or cannot be read.
@@ -72,7 +72,7 @@ def read_parts(data: str, seed: int = 0) -> dict[str, list[Sentence]]:
 
 
 def described(tree: Tree) -> Sentence:
-    """The sentence of ``tree``, as it is written."""
+    """Returns the sentence of ``tree`` with its labels."""
     bare = pruned(tree)
     if bare is None:
         return Sentence((), None, None, None)
@@ -83,14 +83,14 @@ def described(tree: Tree) -> Sentence:
 
 
 def top_sequence(clause: Tree) -> str:
-    """ "NP-VP", say: the labels of the clause's children."""
+    """Joins the labels of the clause's children, as in "NP-VP"."""
     return "-".join(child.label for child in clause.children if child.label not in UNSEEN)
 
 
 def verbs(clause: Tree) -> list[tuple[str, str]]:
-    """The main clause's chain of verbs from the top, as (tag, word in lower case): was - being - seen.
+    """Returns the main clause's chain of verbs from the top, as (tag, lower-case word): was - being - seen.
 
-    Of coordinated clauses or verb phrases the first counts.
+    Only the first of coordinated clauses or verb phrases is used.
     """
     found: list[tuple[str, str]] = []
     node: Tree | None = clause
@@ -107,9 +107,10 @@ def verbs(clause: Tree) -> list[tuple[str, str]]:
 
 
 def is_passive(chain: list[tuple[str, str]]) -> bool:
-    """Whether a chain of ``verbs`` is in the passive voice.
+    """Returns True if a chain of ``verbs`` is in the passive voice.
 
-    "'s been" is "has been"; before any other participle "'s" is read as "is", which of "he's seen it" is wrong.
+    "'s been" is read as "has been". Before any other participle "'s" is read as "is", which is wrong for "he's
+    seen it".
     """
     return any(
         word in BE + GET and following == "VBN" and participle not in ("been", "got", "gotten")
@@ -135,7 +136,7 @@ def _folder(folder: Path) -> dict[str, Iterable[Tree]]:
 
 
 def _treebank(seed: int) -> dict[str, Iterable[Tree]]:
-    from nltk.corpus import treebank  # late: it looks for its files
+    from nltk.corpus import treebank  # late: the import searches for its files
 
     try:
         files = treebank.fileids()

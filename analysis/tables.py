@@ -16,8 +16,8 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
     Args:
         quick: scores by "start", "trained" and "chance": those of ``analysis.quick.evaluate`` and dev losses
             (``dev_*``); any may be absent.
-        title: names what was trained, and on which text.
-        facts: what the scores depend on (weights, negatives per anchor, tokens seen); printed below them.
+        title: objective, encoder and text of the training.
+        facts: settings of the scores (weights, negatives per anchor, tokens seen), printed below the table.
     """
     start, trained, guessed = (in_percent(quick.get(column) or {}) for column in ("start", "trained", "chance"))
     both = start | trained
@@ -46,7 +46,7 @@ def quick_table(quick: Mapping[str, Scores], *, title: str, facts: Mapping[str, 
 
 
 def card_scores(quick: Mapping[str, Scores]) -> dict[str, dict[str, str]]:
-    """Returns the same rows for a model's card: for each column ("start", "trained") the shown values by label."""
+    """Returns the same rows for a model's card: formatted values by label for "start" and "trained"."""
     columns = {name: in_percent(quick.get(name) or {}) for name in ("start", "trained")}
     both = columns["start"] | columns["trained"]
     counts = {name: both.get(score_of(name).count) for name in in_order(both)}
@@ -58,7 +58,7 @@ def card_scores(quick: Mapping[str, Scores]) -> dict[str, dict[str, str]]:
 
 
 def in_order(scores: Mapping[str, float | None]) -> list[str]:
-    """Returns names of scores as tables show them: percentages, held-out losses, measures of the vector space."""
+    """Sorts names of scores for tables: percentages, held-out losses, measures of the vector space."""
     known = [name for name in SCORES if name in scores]
     percentages = [name for name in known if SCORES[name].percent]
     losses = sorted(name for name in scores if name.startswith("dev_") and not name.endswith("_unigram"))
@@ -79,12 +79,12 @@ def in_percent(scores: Scores) -> dict[str, float | None]:
 
 
 def show(name: str, value: float | None) -> str:
-    """Returns a value of score ``name`` with its decimals, "–" where it is missing."""
+    """Formats a value of score ``name`` with its decimals; "–" if it is missing."""
     return "–" if value is None else f"{value:.{score_of(name).decimals}f}"
 
 
 def _change(name: str, start: float | None, trained: float | None, count: float | None) -> str:
-    """Returns the change, in colour if it exceeds two standard errors of percentages of ``count`` questions."""
+    """Formats the change, coloured if it exceeds two standard errors for ``count`` questions."""
     if start is None or trained is None:
         return "–"
     score, change = score_of(name), trained - start

@@ -1,4 +1,4 @@
-"""SentEval beside training: STS-B's dev set on the way, all tasks at the end."""
+"""SentEval for training: STS-B's dev set during training, all tasks at the end."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class SentEval:
 
     Args:
         data: SentEval's folder, with ``downstream`` and ``probing``.
-        probing: the folder of the probing files, where it is not ``data/probing``.
-        tasks: SentEval's names; None: all whose files are there.
+        probing: folder of the probing files, if it is not ``data/probing``.
+        tasks: names of tasks; None: all tasks with files.
         protocol: a name of ``protocols.PROTOCOLS``.
-        every: steps between two evaluations on STS-B's dev set; None: none.
+        every: steps between two evaluations on STS-B's dev set; None: no such evaluation.
 
     Raises:
-        UserError: if there is no such folder, task or protocol, or no file of a task, before anything is trained.
+        UserError: before training, if there is no such folder, task or protocol, or no file of any task.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class SentEval:
             self._dev = cast(Examples, TASKS[STSB].load(root)["dev"])
 
     def __call__(self, encoder: quick.Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
-        """``quick.evaluate``."""
+        """Evaluates by ``quick.evaluate``."""
         return quick.evaluate(encoder, texts, seed=seed)
 
     def dev_scores(self, encoder: quick.Encodes) -> dict[str, float]:
-        """Spearman x 100 of plain cosine on STS-B's dev set (as Gao et al. 2021 choose checkpoints)."""
+        """Computes Spearman x 100 of plain cosine on STS-B's dev set (Gao et al. 2021)."""
         first, second = encoder.encode(self._dev.first), encoder.encode(self._dev.second)
         return {"stsb_dev_cosine": 100 * cosine(first, second, self._dev.targets).correlation.spearman}

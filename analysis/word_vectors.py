@@ -1,4 +1,4 @@
-"""A word's vector: its row in an encoder's table of word vectors, or the word encoded as a sentence of its own."""
+"""Vectors of words: rows of an encoder's table of word vectors, or each word encoded as a sentence."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ KINDS: tuple[Kind, ...] = ("table", "sentence")
 
 
 class Lexicon:
-    """The words that an encoder knows, and their vectors.
+    """Known words of an encoder and their vectors.
 
-    From the table a word is known if the tokenizer gives it one token, which is not the unknown one. As a sentence
-    it is known if all its tokens are: an encoder of sub-words knows every word.
+    With the table, a word is known if it is a single token other than the unknown one. As a sentence it is known
+    if all its tokens are, so an encoder of sub-words knows every word.
 
     Args:
-        encoder: whose words.
-        embed: gives sentences their vectors, float32 of shape (n, D).
-        kind: where vectors come from; None: the table where there is one, else the sentence.
+        encoder: encoder of the words.
+        embed: function from sentences to vectors, float32 of shape (n, D).
+        kind: source of the vectors; None: the table if there is one, otherwise the sentence.
 
     Attributes:
-        kind: where they come from.
+        kind: source of the vectors.
 
     Raises:
-        UserError: if a table is wanted and there is none.
+        UserError: if a table is requested and there is none.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Lexicon:
         ]
 
     def knows(self, word: str) -> bool:
-        """Whether ``word`` has a vector of its own, as it stands."""
+        """Returns True if ``word`` is known in exactly this form."""
         for backend, unknown in self._readers:
             ids = backend.encode(word, add_special_tokens=False).ids
             if not ids or unknown in ids or (self._rows is not None and len(ids) > 1):
@@ -68,13 +68,13 @@ class Lexicon:
         return bool(word)
 
     def form(self, word: str) -> str | None:
-        """``word`` in lower case, else as it stands, whichever is known; None where neither is."""
+        """Returns the known form of ``word``: lower case, otherwise unchanged; None if neither is known."""
         return next((form for form in (word.lower(), word) if self.knows(form)), None)
 
     def vectors(self, words: Sequence[str]) -> np.ndarray:
-        """Vectors of ``words``, float32 of shape (n, D).
+        """Returns vectors of ``words``, float32 of shape (n, D).
 
-        An unknown word has, from a table, the row of the unknown token, or zeros where the encoder has none.
+        With a table, an unknown word gets the row of the unknown token, or zeros if the encoder has none.
         """
         if self._rows is None:
             return self._embed(words)
@@ -88,7 +88,7 @@ class Lexicon:
 
 
 def _table(encoder: Encoder | RandomVectors) -> torch.Tensor | None:
-    """Word vectors of shape (V, D) of an encoder over words; None of others."""
+    """Returns the word vectors, of shape (V, D), of an encoder over words; None for other encoders."""
     if not isinstance(encoder, BagOfWords | Recurrent) or is_byte_level(encoder.tokenizer.backend_tokenizer):
         return None
     return encoder.embedding.weight

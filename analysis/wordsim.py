@@ -1,14 +1,15 @@
-"""Word similarity: do cosines of word vectors order pairs of words as people do? (GenSen's table 3)
+"""Word similarity: rank correlation of cosines of word vectors with human scores (GenSen's table 3).
 
-    score of a set = Spearman's rho of ( cos(v(a), v(b)), human score )        over the pairs whose words are known
+    score of a set = Spearman's rho of ( cos(v(a), v(b)), human score )        over pairs of known words
 
     python -m analysis.wordsim runs/<folder> --data <folder of EN-*.txt>
     python -m analysis.wordsim bag_of_words --word-vectors glove.txt.gz random_vectors --data <folder> --format md
 
-A pair with an unknown word is left out and counted, as in the script of Faruqui and Dyer (2014), wordvectors.org;
-a word is looked up in lower case, else as it is written. Its vector is its row in the encoder's table of word
-vectors (--vectors table), or that of the sentence that consists of it (--vectors sentence; the default where there
-is no table). Scores over few of a set's pairs are of another, mostly easier, set of words: compare coverage first.
+Pairs with an unknown word are left out and counted, as in the script of Faruqui and Dyer (2014), wordvectors.org.
+Words are looked up in lower case, then as written. A word's vector is its row in the encoder's table of word
+vectors (--vectors table), or the vector of the sentence of that one word (--vectors sentence; the default without
+a table).
+Low coverage leaves a different, usually easier, set of words: compare coverage before scores.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from analysis.reporting.rendering import Grid, Row
 from analysis.word_vectors import KINDS, Kind, Lexicon
 from data.errors import UserError
 
-COLUMNS = {  # of GenSen's table 3, and the sets of the same pairs
+COLUMNS = {  # columns of GenSen's table 3 and the sets with the same pairs
     "v143": "VERB-143",
     "simlex": "SIMLEX-999",
     "ws353": "WS-353-ALL",
@@ -37,11 +38,11 @@ COLUMNS = {  # of GenSen's table 3, and the sets of the same pairs
     "men": "MEN-TR-3k",
 }
 QVEC = "QVEC"
-LEAST_PAIRS = 10  # of fewer no rho is told: over two pairs it is 1 or -1, whatever the vectors
+LEAST_PAIRS = 10  # minimum for rho: over two pairs it is 1 or -1 for any vectors
 
 
 class Pair(NamedTuple):
-    """Two words and how similar people find them."""
+    """Two words and the human score of their similarity."""
 
     first: str
     second: str
@@ -49,12 +50,12 @@ class Pair(NamedTuple):
 
 
 class Similarity(NamedTuple):
-    """A set's result.
+    """Result on one set.
 
     Attributes:
-        spearman: rho, -1 to 1; None of fewer than ``LEAST_PAIRS``, or where all are alike.
-        covered: pairs that it is over.
-        pairs: in the set.
+        spearman: rho, -1 to 1; None for fewer than ``LEAST_PAIRS`` pairs, or if all scores are equal.
+        covered: number of pairs of known words.
+        pairs: number of pairs in the set.
     """
 
     spearman: float | None
@@ -63,7 +64,7 @@ class Similarity(NamedTuple):
 
 
 class ModelScores(NamedTuple):
-    """A model's name, where its words' vectors come from, and its result for each set."""
+    """A model's name, the source of its word vectors, and its result on each set."""
 
     name: str
     kind: Kind
@@ -71,16 +72,16 @@ class ModelScores(NamedTuple):
 
 
 def read_sets(folder: Path) -> dict[str, list[Pair]]:
-    """The sets of a folder of ``EN-<name>.txt``, by name; those of the paper's table first, in its order.
+    """Reads the sets of a folder of ``EN-<name>.txt``, by name; those of the paper's table first, in its order.
 
     Raises:
-        UserError: if there is none, or a line is not two words and a number.
+        UserError: if there are none, or a line is not two words and a number.
     """
     if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}: --data names one of EN-*.txt (word, word, score a line).")
+        raise UserError(f"There is no folder {folder}: --data needs one of EN-*.txt (lines of word, word, score).")
     found = {path.stem.removeprefix("EN-"): path for path in sorted(folder.glob("EN-*.txt"))}
     if not found:
-        raise UserError(f"{folder} has no EN-*.txt (word, word, score a line).")
+        raise UserError(f"{folder} has no EN-*.txt (lines of word, word, score).")
     order = [name for name in COLUMNS.values() if name in found]
     return {name: _read(found[name]) for name in dict.fromkeys([*order, *found])}
 
@@ -100,7 +101,7 @@ def _read(path: Path) -> list[Pair]:
 
 
 def evaluate_similarity(lexicon: Lexicon, sets: Mapping[str, Sequence[Pair]]) -> dict[str, Similarity]:
-    """Returns each set's result for an encoder."""
+    """Evaluates an encoder's words on each set."""
     words = dict.fromkeys(word for pairs in sets.values() for pair in pairs for word in (pair.first, pair.second))
     forms = {word: form for word in words if (form := lexicon.form(word)) is not None}
     known = list(dict.fromkeys(forms.values()))
@@ -120,24 +121,24 @@ def evaluate_similarity(lexicon: Lexicon, sets: Mapping[str, Sequence[Pair]]) ->
 
 
 def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Cosines of the rows of two (n, D) arrays, of shape (n,); 0 where one is a zero vector."""
+    """Computes cosines of the rows of two (n, D) arrays, of shape (n,); 0 if one is a zero vector."""
     norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     return np.einsum("nd,nd->n", first, second) / np.where(norms == 0, 1, norms)
 
 
-def spearman(ours: np.ndarray, theirs: Sequence[float]) -> float | None:
-    """Spearman's rho of n numbers each; None where fewer than two, or all of one side, are alike."""
-    if len(set(theirs)) < 2 or len(np.unique(ours)) < 2:
+def spearman(cosines: np.ndarray, human: Sequence[float]) -> float | None:
+    """Computes Spearman's rho of two sequences of n numbers; None if n < 2 or all of one sequence are equal."""
+    if len(set(human)) < 2 or len(np.unique(cosines)) < 2:
         return None
-    return float(spearmanr(ours, theirs).statistic)
+    return float(spearmanr(cosines, human).statistic)
 
 
 def table(models: Sequence[ModelScores], *, apart: bool = False) -> Grid:
-    """Our rows with the pairs that they are over, GenSen's table 3 below.
+    """Builds a row per model with numbers of pairs, and GenSen's table 3 below.
 
     Args:
-        models: a row each.
-        apart: whether numbers of pairs have columns of their own, as a CSV wants them.
+        models: scores of each model.
+        apart: if true, numbers of pairs have their own columns, for CSV.
     """
     names = list(dict.fromkeys(name for one in models for name in one.scores))
     columns: list[Key] = []
@@ -166,19 +167,19 @@ def table(models: Sequence[ModelScores], *, apart: bool = False) -> Grid:
         shown |= {QVEC: line["qvec"]} if line["qvec"] else {}
         printed_cells: dict[Key, Cell] = {("", name): Cell(float(text), text) for name, text in shown.items()}
         printed.append(Row(line["model"], printed_cells, "gensen"))
-    said = {
+    origin = {
         "table": "the row in its table of word vectors",
         "sentence": "the vector of the sentence of that one word",
     }
     notes = [
-        f"{kind}: a word's vector is {said[kind]} ({', '.join(one.name for one in models if one.kind == kind)})."
+        f"{kind}: a word's vector is {origin[kind]} ({', '.join(one.name for one in models if one.kind == kind)})."
         for kind in KINDS
         if any(one.kind == kind for one in models)
     ]
     notes += [
         "Spearman's rho of the cosines (pairs covered / all): a pair with a word that the encoder does not know "
-        f"is left out, and of fewer than {LEAST_PAIRS} pairs no rho is told. Two rows compare where they cover "
-        "the same pairs; the paper names no coverage.",
+        f"is left out, and rho needs at least {LEAST_PAIRS} pairs. Rows are comparable if they cover the same "
+        "pairs; the paper gives no coverage.",
         f"{QVEC} is missing: it needs its oracle file of semantic features (Tsvetkov et al. 2015).",
     ]
     return Grid("word similarity", columns, ours, printed, notes)
@@ -187,9 +188,9 @@ def table(models: Sequence[ModelScores], *, apart: bool = False) -> Grid:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = command.parser("analysis.wordsim", __doc__, several=True)
     parser.add_argument(
-        "--data", type=Path, required=True, metavar="FOLDER", help="of EN-*.txt: word, word, score"
+        "--data", type=Path, required=True, metavar="FOLDER", help="folder of EN-*.txt: word, word, score"
     )
-    parser.add_argument("--vectors", choices=KINDS, help="of words; default: table where there is one")
+    parser.add_argument("--vectors", choices=KINDS, help="source of word vectors; default: table if there is one")
     given = parser.parse_args(arguments)
 
     def work() -> None:

@@ -203,7 +203,7 @@ SENTEVAL: list[tuple[str, str, Callable[[bytes], bytes], tuple[str, ...]]] = [
     ("STS12", "STS/STS12-en-test/STS.gs.MSRpar.txt", keep(1), ("STS.gs.MSRpar.txt must have the 20 lines",)),
     ("STS12", "STS/STS12-en-test/STS.input.MSRpar.txt", add("a\0\tb\n"), ("STS.input.MSRpar.txt:21: a NUL byte",)),
     ("Length", "../probing/sentence_length.txt", swap(b"va\t", "xx\t"), ("sentence_length.txt:", "part 'xx'")),
-    ("Length", "../probing/sentence_length.txt", keep(1), ("no line is of part va (dev)",)),
+    ("Length", "../probing/sentence_length.txt", keep(1), ("there is no line of part va (dev)",)),
     ("ImageCaptionRetrieval", "COCO/train.pkl", keep(0), ("train.pkl is no whole pickle",)),
 ]
 

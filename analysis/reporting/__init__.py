@@ -1,1 +1,1 @@
-"""Reports on SentEval results: averages over seeds, intervals, ensembles, tables beside the papers' rows."""
+"""Reports on SentEval results: averages over seeds, intervals, ensembles, tables with the papers' rows."""

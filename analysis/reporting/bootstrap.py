@@ -1,14 +1,14 @@
 """Paired bootstrap of the difference of two models on each task and in the mean, from their saved predictions.
 
-Test examples are drawn with replacement, the same for both models (Efron & Tibshirani 1993; Koehn 2004); subsets
-of STS12-16 and outer folds keep their sizes. The interval is that of percentiles. It tells how much the difference
-would vary with other test examples, not with other training. Each task is drawn by itself, also for an average,
-whose interval is therefore a little too narrow where tasks share their examples (SICK-E and SICK-R).
+Test examples are resampled with replacement, the same ones for both models (Efron & Tibshirani 1993; Koehn 2004).
+Subsets of STS12-16 and outer folds keep their sizes. The percentile interval measures how much the difference
+varies with the test examples, not with training. Tasks are resampled independently, also for averages, whose
+intervals are therefore slightly too narrow if tasks share examples (SICK-E and SICK-R).
 
     python -m analysis.reporting.bootstrap A B [--task T]        (A, B: folders with predictions/)
 
-Accuracy and F1 depend on a resample only through how often each kind of outcome is in it: these counts are drawn
-(multinomial), which is the distribution that drawing examples gives.
+Accuracy and F1 depend only on the counts of each kind of outcome in a resample. These counts are sampled from a
+multinomial, which gives the same distribution as sampling examples.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from data.errors import UserError, about, readable
 RESAMPLES = 10_000
 LEVEL = 0.95
 FOLDER = "predictions"
-MOST_BYTES = 1 << 30  # of the arrays of a task
-LARGEST = 1e30  # of predictions, so that none of their squares and sums overflows
-_CELLS = 100_000  # counts at a time: few enough for the cache
+MOST_BYTES = 1 << 30  # limit for the arrays of a task
+LARGEST = 1e30  # limit for predictions, so that their squares and sums do not overflow
+_CELLS = 100_000  # counts at a time: fits in the cache
 
 METRICS = ("accuracy", "f1", "accuracy+f1", "pearson", "spearman", "pearson.mean", "spearman.mean", "spearman.all")
-AVERAGED = ("declutr_downstream", "probing", "sts_spearman_mean")  # of analysis.senteval.averages
+AVERAGED = ("declutr_downstream", "probing", "sts_spearman_mean")  # names in analysis.senteval.averages
 
 
 class Predictions(NamedTuple):
-    """What a model said of n test examples.
+    """A model's predictions for n test examples.
 
     Attributes:
-        gold: of shape (n,): classes, or gold scores.
+        gold: classes or gold scores, of shape (n,).
         predicted: probabilities of shape (n, C), or scores of shape (n,).
-        strata: of shape (n,): subset or outer fold; zeros where the task has neither.
-        subsets: whether ``strata`` are subsets.
+        strata: subset or outer fold, of shape (n,); zeros if the task has neither.
+        subsets: true if ``strata`` are subsets.
     """
 
     gold: np.ndarray
@@ -61,7 +61,7 @@ class Predictions(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Score of A minus score of B in points, the interval's ends, and the share of resamples where A is ahead."""
+    """Score of A minus score of B in points, its interval, and the share of resamples in which A is ahead."""
 
     difference: float
     low: float
@@ -70,10 +70,10 @@ class Difference(NamedTuple):
 
 
 def read_predictions(path: Path) -> Predictions:
-    """Reads ``predictions/<task>.npz``: "gold", "predicted", and "subset" or "fold" where the task has them.
+    """Reads ``predictions/<task>.npz``: "gold", "predicted", and "subset" or "fold" if the task has them.
 
     Raises:
-        UserError: in one line, if it cannot be read or is not that.
+        UserError: in one line, if it cannot be read or has another content.
     """
     try:
         with readable(path), path.open("rb") as file:
@@ -85,7 +85,7 @@ def read_predictions(path: Path) -> Predictions:
             arrays = {name: loaded[name] for name in ("gold", "predicted", "subset", "fold") if name in loaded}
     except UserError:
         raise
-    except Exception:  # NumPy and zipfile raise errors of many kinds where an archive is damaged
+    except Exception:  # NumPy and zipfile raise many kinds of errors for a damaged archive
         raise UserError(f"{path} is no .npz file of plain arrays, as an evaluation writes it.") from None
     for name in ("gold", "predicted"):
         if name not in arrays:
@@ -110,7 +110,7 @@ def read_predictions(path: Path) -> Predictions:
 
 
 def metrics(task: str, predictions: Predictions) -> tuple[str, ...]:
-    """The scores that two models' predictions on a task can be compared by, the usual one first."""
+    """Returns the metrics for comparing two models' predictions on a task, the usual one first."""
     if predictions.predicted.ndim == 2:
         return ("f1", "accuracy") if task == "MRPC" else ("accuracy",)
     if predictions.subsets:
@@ -127,12 +127,12 @@ def compare(
     level: float = LEVEL,
     seed: int = 0,
 ) -> Difference:
-    """The difference A - B in ``metric`` (one of METRICS), in points, with its bootstrap interval.
+    """Computes the difference A - B in ``metric`` (one of METRICS), in points, with its bootstrap interval.
 
     An undefined correlation counts as 0, as in the toolkit.
 
     Raises:
-        UserError: if the two do not answer the same examples.
+        UserError: if the two are predictions for different examples.
     """
     return _difference(_resampled(a, b, metric, resamples, np.random.default_rng(seed)), level)
 
@@ -140,7 +140,7 @@ def compare(
 def _resampled(
     a: Predictions, b: Predictions, metric: str, resamples: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """The difference as observed, and then in each resample: shares, of shape (1 + resamples,)."""
+    """Computes the observed difference, then that of each resample, as shares, of shape (1 + resamples,)."""
     same = np.array_equal(a.gold, b.gold) and np.array_equal(a.strata, b.strata)
     if not same or a.predicted.ndim != b.predicted.ndim:
         raise UserError("The two have different test examples: evaluate both on the same data.")
@@ -148,7 +148,7 @@ def _resampled(
         raise ValueError(f"metric must be one of {METRICS}. Got {metric!r} instead.")
     strata = [np.arange(len(a.gold))] if metric.endswith(".all") else _members(a.strata)
     found = np.zeros(1 + resamples)
-    drawn = found[1:]
+    resampled = found[1:]
     for members in strata:
         frequency, score = _STATISTICS[metric.split(".")[0]](
             a.gold[members], a.predicted[members], b.predicted[members]
@@ -156,23 +156,23 @@ def _resampled(
         rows = max(1, _CELLS // len(frequency))
         found[0] += float(score(frequency[None, :])[0]) / len(strata)
         for start in range(0, resamples, rows):
-            part = drawn[start : start + rows]
-            part += score(_draw(frequency, len(part), rng)) / len(strata)
+            part = resampled[start : start + rows]
+            part += score(_sample_counts(frequency, len(part), rng)) / len(strata)
     return found
 
 
 def _difference(found: np.ndarray, level: float) -> Difference:
-    observed, drawn = found[0], found[1:]
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return Difference(100 * float(observed), 100 * float(low), 100 * float(high), float(np.mean(drawn > 0)))
+    observed, resampled = found[0], found[1:]
+    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
+    return Difference(100 * float(observed), 100 * float(low), 100 * float(high), float(np.mean(resampled > 0)))
 
 
 def _members(strata: np.ndarray) -> list[np.ndarray]:
     return [np.flatnonzero(strata == value) for value in np.unique(strata)]
 
 
-def _draw(frequency: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each outcome is among n examples drawn with replacement: ``rows`` draws, (rows, outcomes)."""
+def _sample_counts(frequency: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Samples n examples with replacement ``rows`` times; returns counts of shape (rows, outcomes)."""
     n, outcomes = int(frequency.sum()), len(frequency)
     if outcomes < n:
         return rng.multinomial(n, frequency / n, size=rows).astype(np.float64)
@@ -180,8 +180,8 @@ def _draw(frequency: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndar
     return np.bincount(places.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
 
 
-# A statistic takes gold, the predictions of A and those of B and gives the frequency of each kind of outcome, and
-# a function from counts of the outcomes, of shape (R, outcomes), to A's score minus B's, of shape (R,).
+# A statistic takes gold and the predictions of A and B. It returns the frequency of each kind of outcome and a
+# function from counts of the outcomes, of shape (R, outcomes), to A's score minus B's, of shape (R,).
 Score = Callable[[np.ndarray], np.ndarray]
 Statistic = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, Score]]
 
@@ -193,15 +193,15 @@ def _accuracy(gold: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarra
 
 
 def _f1(gold: np.ndarray, a: np.ndarray, b: np.ndarray, weight: float = 1.0) -> tuple[np.ndarray, Score]:
-    """F1, with a ``weight`` below 1 beside accuracy."""
+    """Returns the statistic of F1, or of its weighted mean with accuracy if ``weight`` is below 1."""
     outcomes = np.stack([gold, a.argmax(axis=1), b.argmax(axis=1)], axis=1)
     kinds, frequency = np.unique(outcomes, axis=0, return_counts=True)
     positive, of_a, of_b = (column == 1 for column in kinds.T)
 
-    def score(counts: np.ndarray, said: np.ndarray) -> np.ndarray:
-        hits, all_said, all_gold = (counts @ which for which in (positive & said, said, positive))
-        f1 = 2 * hits / np.maximum(all_said + all_gold, 1)
-        return weight * f1 + (1 - weight) * (counts @ (positive == said)) / len(gold)
+    def score(counts: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        hits, all_predicted, all_gold = (counts @ which for which in (positive & predicted, predicted, positive))
+        f1 = 2 * hits / np.maximum(all_predicted + all_gold, 1)
+        return weight * f1 + (1 - weight) * (counts @ (positive == predicted)) / len(gold)
 
     return frequency, lambda counts: score(counts, of_a) - score(counts, of_b)
 
@@ -209,8 +209,8 @@ def _f1(gold: np.ndarray, a: np.ndarray, b: np.ndarray, weight: float = 1.0) -> 
 def _pearson(gold: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Score]:
     standard, of_a, of_b = _standardised(gold), _standardised(a), _standardised(b)
 
-    def correlation(counts: np.ndarray, said: np.ndarray) -> np.ndarray:
-        x, y = standard, said
+    def correlation(counts: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        x, y = standard, predicted
         sums = counts @ np.stack([x, y, x * x, y * y, x * y], axis=1) / len(gold)
         mean_x, mean_y, xx, yy, xy = sums.T
         return _ratio(xy - mean_x * mean_y, xx - mean_x**2, yy - mean_y**2)
@@ -255,7 +255,7 @@ def _ratio(covariance: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.
 
 
 def _ranker(values: np.ndarray) -> Score:
-    """Gives, from counts (R, n) of the examples, each one's rank in every resample (ties: the mean), centred."""
+    """Returns a function from counts (R, n) of the examples to their centred ranks (ties: mean)."""
     order = np.argsort(values, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(values[order]) != 0])
     _, place = np.unique(values, return_inverse=True)
@@ -277,12 +277,12 @@ def compare_folders(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> dict[tuple[str, str], Difference]:
-    """The differences by task and metric over ``tasks``, or over all that both folders have predictions of.
+    """Computes the differences by task and metric over ``tasks``, or all tasks with predictions in both folders.
 
-    Then those of the averages AVERAGED of which they have half the tasks or more, by ``Average.label`` and "mean".
-    The caption task has no predictions: its figures are means over splits of images.
+    The averages AVERAGED follow if at least half of their tasks are there, keyed by ``Average.label`` and "mean".
+    The caption task has no predictions: its scores are means over splits of images.
 
-    ``progress`` is called with the share that is done.
+    ``progress`` is called with the share done, 0 to 1.
 
     Raises:
         UserError: in one line, if there is nothing to compare.
@@ -308,16 +308,16 @@ def compare_folders(
                 rng = np.random.default_rng([seed, place])
                 resampled[task, metric] = _resampled(of_a, of_b, metric, resamples, rng)
                 result[task, metric] = _difference(resampled[task, metric], LEVEL)
-            if task == "MRPC":  # averages take both of an example drawn
+            if task == "MRPC":  # averages need both for each resample
                 rng = np.random.default_rng([seed, place])
                 resampled[task, "accuracy+f1"] = _resampled(of_a, of_b, "accuracy+f1", resamples, rng)
         if progress:
             progress(done / len(common))
-    return result | _averages(resampled, _apart((a, b)))
+    return result | _averages(resampled, _incomparable_tasks((a, b)))
 
 
-def _apart(folders: Sequence[Path]) -> set[str]:
-    """Tasks whose scores may not stand beside printed ones, by the results that lie beside the predictions."""
+def _incomparable_tasks(folders: Sequence[Path]) -> set[str]:
+    """Returns the tasks not comparable with printed scores, by the results next to the predictions."""
     found = [read_results(folder).tasks for folder in folders if (folder / FILE).exists()]
     return {task for tasks in found for task, record in tasks.items() if incomparable(task, record)}
 
@@ -325,7 +325,7 @@ def _apart(folders: Sequence[Path]) -> set[str]:
 def _averages(
     resampled: Mapping[tuple[str, str], np.ndarray], apart: Collection[str]
 ) -> dict[tuple[str, str], Difference]:
-    """The differences of AVERAGED, of ``_resampled`` by task and metric."""
+    """Computes the differences of AVERAGED from the output of ``_resampled`` by task and metric."""
     result = {}
     for rule in (RULES[name] for name in AVERAGED):
         [metrics] = rule.groups
@@ -339,7 +339,7 @@ def _averages(
 
 
 def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: str) -> Table:
-    """``differences`` for the terminal; an interval without 0 in colour."""
+    """Builds the terminal's table of ``differences``; intervals without 0 are coloured."""
     table = Table(
         title=escape(printable(f"{a} − {b}")),
         title_justify="left",

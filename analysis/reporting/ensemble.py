@@ -1,9 +1,9 @@
-"""Several encoders judged as one: their classifiers' predictions, weighted by how good each is on dev.
+"""Ensembles of encoders: the mean of their classifiers' predictions, weighted by dev performance.
 
 p = sum_i w_i p_i with w_i = d_i / sum_j d_j for each task, where p_i are class probabilities or relatedness scores
 and d_i the i-th encoder's dev performance on it (Brahma 2018, section 5: "weighting the predictions of the
-individual models by the normalized validation performance on each of the tasks"). Where there is no dev set, as
-for the cosines of STS12-16, all weigh the same. Nothing is embedded or trained: only results are read.
+individual models by the normalized validation performance on each of the tasks"). Without a dev set, as for
+the cosines of STS12-16, weights are equal. Nothing is embedded or trained: only results are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from analysis.reporting.bootstrap import FOLDER, Predictions, read_predictions
-from analysis.reporting.matching import Judged, read_alike
+from analysis.reporting.matching import StoredResults, read_matching
 from analysis.senteval import scores
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.records import Record
@@ -25,38 +25,38 @@ from analysis.senteval.results import FILE, Results, read_results, write_results
 from data.errors import UserError
 from data.files import atomic_write
 
-_FACTS = ("kind", "protocol", "files", "n_train", "n_dev", "n_test")  # that members have in common
+_FACTS = ("kind", "protocol", "files", "n_train", "n_dev", "n_test")  # fields shared by all members
 
 
 def ensemble(members: Sequence[Path | str], out: Path, tasks: Sequence[str] | None = None) -> Results:
-    """Judges an ensemble from its members' results; writes ``out/senteval.json`` and ``out/predictions``.
+    """Evaluates an ensemble from its members' results; writes ``out/senteval.json`` and ``out/predictions``.
 
-    A record is as of one model, with ``weights`` in the members' order, and without dev scores: predictions on
-    dev are not kept. Image-caption retrieval, of which no predictions are kept, is left out.
+    A record is like that of one model, with ``weights`` in the members' order. It has no dev scores, as dev
+    predictions are not stored. Image-caption retrieval is left out, as its predictions are not stored.
 
     Args:
         members: folders of results.
-        out: folder, that is there.
-        tasks: which; None: all that the members have.
+        out: existing folder.
+        tasks: names of tasks; None: all tasks of the members.
 
     Raises:
-        UserError: in one line, where members differ in protocol, tasks or data, where predictions are missing or
-            without probabilities, or if ``out`` holds results of something else.
+        UserError: in one line, if members differ in protocol, tasks or data, if predictions are missing or
+            without probabilities, or if ``out`` holds results of another model.
     """
-    judged, names = read_alike(members, tasks)
-    left_out = [name for name in names if judged[0].results.tasks[name]["kind"] == "retrieval"]
+    stored, names = read_matching(members, tasks)
+    left_out = [name for name in names if stored[0].results.tasks[name]["kind"] == "retrieval"]
     names = [name for name in names if name not in left_out]
     if not names:
-        raise UserError(f"{judged[0].folder} has no task with predictions, of which an ensemble is made.")
-    model = _model(judged) | {"left_out": left_out}
-    found = Results(judged[0].results.protocol, model, judged[0].results.data)
+        raise UserError(f"{stored[0].folder} has no task with predictions, of which an ensemble is made.")
+    model = _model(stored) | {"left_out": left_out}
+    found = Results(stored[0].results.protocol, model, stored[0].results.data)
     if (out / FILE).exists() and read_results(out).model.get("fingerprint") != found.model["fingerprint"]:
         raise UserError(f"{out / FILE} holds results of another model: out=<folder> names another place.")
     predictions = {}
     for name in names:
-        record, predictions[name] = _judged(name, judged)
+        record, predictions[name] = _evaluate_task(name, stored)
         found.tasks[name] = cast(Record, record)
-    (out / FOLDER).mkdir(exist_ok=True)  # only now: an ensemble that is refused leaves nothing
+    (out / FOLDER).mkdir(exist_ok=True)  # only now: a refused ensemble writes nothing
     for name, arrays in predictions.items():
         with atomic_write(out / FOLDER / f"{name}.npz", "wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
@@ -65,45 +65,47 @@ def ensemble(members: Sequence[Path | str], out: Path, tasks: Sequence[str] | No
 
 
 def weights(performances: Sequence[float | None]) -> list[float]:
-    """Shares that sum to 1, in proportion to performances on dev (percent, or correlations x 100).
+    """Computes weights that sum to 1, proportional to dev performances (percent, or correlations x 100).
 
-    A negative correlation counts 0. Where all are 0, or all None for there is no dev set, shares are equal.
+    A negative correlation counts as 0. If all are 0, or None without a dev set, weights are equal.
     """
     positive = [max(value or 0.0, 0.0) for value in performances]
     total = sum(positive)
     return [value / total if total > 0 else 1 / len(positive) for value in positive]
 
 
-def _model(judged: Sequence[Judged]) -> dict[str, Any]:
-    """What the result says of the ensemble as a model."""
-    prints = [str(one.results.model.get("fingerprint")) for one in judged]
+def _model(stored: Sequence[StoredResults]) -> dict[str, Any]:
+    """Returns the result's description of the ensemble as a model."""
+    prints = [str(one.results.model.get("fingerprint")) for one in stored]
     members = [
         {"name": one.results.model.get("name"), "results": str(one.folder), "fingerprint": mark}
-        for one, mark in zip(judged, prints, strict=True)
+        for one, mark in zip(stored, prints, strict=True)
     ]
     digest = hashlib.sha256("\n".join(["ensemble", *prints]).encode()).hexdigest()
-    return {"name": f"ensemble of {len(judged)}", "path": None, "members": members, "fingerprint": digest}
+    return {"name": f"ensemble of {len(stored)}", "path": None, "members": members, "fingerprint": digest}
 
 
-def _judged(task: str, judged: Sequence[Judged]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The record of one task and what is kept of each test example."""
+def _evaluate_task(task: str, stored: Sequence[StoredResults]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns the record of one task and the arrays of its test predictions."""
     started = time.perf_counter()
-    records = [one.results.tasks[task] for one in judged]
+    records = [one.results.tasks[task] for one in stored]
     kind = records[0]["kind"]
-    for one, record in zip(judged, records, strict=True):
+    for one, record in zip(stored, records, strict=True):
         if kind != "similarity" and record["dev"] is None:
             raise UserError(
                 f"{one.folder} has no dev score of {task}, as an ensemble has none: name single encoders' results."
             )
-    told = [_predictions(task, kind, one.folder) for one in judged]
-    first = told[0]
-    for one, other in zip(judged[1:], told[1:], strict=True):
+    member_predictions = [_predictions(task, kind, one.folder) for one in stored]
+    first = member_predictions[0]
+    for one, other in zip(stored[1:], member_predictions[1:], strict=True):
         if not _same_examples(first, other):
             raise UserError(
-                f"{judged[0].folder} and {one.folder} predict other examples of {task}: evaluate both again."
+                f"{stored[0].folder} and {one.folder} predict other examples of {task}: evaluate both again."
             )
     shares = weights([record["dev"] for record in records])
-    mixed = sum(share * one.predicted.astype(np.float64) for share, one in zip(shares, told, strict=True))
+    mixed = sum(
+        share * one.predicted.astype(np.float64) for share, one in zip(shares, member_predictions, strict=True)
+    )
     predicted = np.asarray(mixed, first.predicted.dtype)
     result = {fact: cast(dict[str, Any], records[0])[fact] for fact in _FACTS}
     result |= {"dev": None, "l2": None, "weights": shares, **_scores(task, records[0], first, predicted)}
@@ -142,7 +144,7 @@ def _same_examples(a: Predictions, b: Predictions) -> bool:
 
 
 def _scores(task: str, record: Record, first: Predictions, predicted: np.ndarray) -> dict[str, Any]:
-    """The test scores, by the functions that gave the members their own; ``record`` and ``first`` are of one."""
+    """Computes the test scores as for a single model; ``record`` and ``first`` belong to one member."""
     protocol = PROTOCOLS.get(record["protocol"].split("+")[0])
     cosine = protocol is not None and protocol.cosine
     if record["kind"] == "similarity":

@@ -1,4 +1,4 @@
-"""The papers' printed tables (``analysis/paper_tables``), by SentEval's task names and our names of metrics."""
+"""The papers' printed tables (``analysis/paper_tables``), by SentEval's task names and ``records``' metrics."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from data.errors import UserError
 
 FOLDER = Path(__file__).resolve().parents[1] / "paper_tables"
 
-Key = tuple[str, str]  # task and metric; for an average "" and its rule's name
+Key = tuple[str, str]  # task and metric; for an average, "" and its rule's name
 
 
 class Cell(NamedTuple):
-    """A score in percent and as it is to be shown."""
+    """A score in percent and its text."""
 
     value: float
     text: str
 
 
 class PrintedRow(NamedTuple):
-    """A row of a paper: its model, the block it stands in, and its cells by (task, metric) or ("", average)."""
+    """A row of a paper: its model, its block of the table, and its cells by (task, metric) or ("", average)."""
 
     paper: str
     model: str
@@ -31,7 +31,7 @@ class PrintedRow(NamedTuple):
     cells: dict[Key, Cell]
 
     def score(self, task: str, metric: str) -> float | None:
-        """The printed score, for "accuracy+f1" the mean of two; None where one is not printed."""
+        """Returns the printed score, for "accuracy+f1" the mean of two; None if one is not printed."""
         cells = [self.cells.get((task, part)) for part in metric.split("+")]
         known = [cell.value for cell in cells if cell is not None]
         return sum(known) / len(known) if len(known) == len(cells) else None
@@ -40,7 +40,7 @@ class PrintedRow(NamedTuple):
 class _Table(NamedTuple):
     paper: str
     split: str
-    averages: dict[str, str]  # column: name of the rule in ``averages``
+    averages: dict[str, str]  # column to the name of its rule in ``averages``
 
 
 _TABLES = {
@@ -72,7 +72,7 @@ _TABLES = {
             "downstream_wo_snli": "declutr_downstream_dev",
         },
     ),
-    # ConsSent and GenSen do not name the split; what they compare with are test scores.
+    # ConsSent and GenSen do not name the split; they compare with test scores.
     "conssent_table2": _Table("conssent", "test", {"avg": "conssent_transfer"}),
     "conssent_table3": _Table("conssent", "test", {"avg": "probing"}),
     "gensen_table2": _Table("gensen", "test", {"delta": "gensen_delta"}),
@@ -104,7 +104,7 @@ _COLUMNS: dict[str, Key] = {
 
 
 def _column(name: str, table: _Table) -> Key | None:
-    """What a column holds: SICK-R, STS-B and STS12-16 are Spearman in DeCLUTR and Pearson elsewhere."""
+    """Returns a column's key; SICK-R, STS-B and STS12-16 are Spearman in DeCLUTR and Pearson elsewhere."""
     correlation = "spearman" if table.paper.startswith("declutr") else "pearson"
     by_correlation: dict[str, Key] = {
         "sick_r": ("SICKRelatedness", correlation),
@@ -118,7 +118,7 @@ def _column(name: str, table: _Table) -> Key | None:
 
 @cache
 def read_table(table: str) -> tuple[dict[str, str], ...]:
-    """The rows of a CSV of ``analysis/paper_tables`` as they are: column to text as printed.
+    """Reads a CSV of ``analysis/paper_tables``: rows from column to text, as printed.
 
     Raises:
         UserError: if there is no such table.
@@ -133,9 +133,9 @@ def read_table(table: str) -> tuple[dict[str, str], ...]:
 
 @cache
 def printed(table: str) -> tuple[PrintedRow, ...]:
-    """The rows of a printed table that holds SentEval scores, in percent (GenSen's SICK-R is printed on 0-1).
+    """Reads the rows of a printed table of SentEval scores, in percent (GenSen prints SICK-R on a scale of 0-1).
 
-    Empty cells are left out, and so are columns that are no score of a task and no average (sizes, deltas).
+    Empty cells are left out, and so are columns that are neither a task's score nor an average (sizes, deltas).
 
     Raises:
         UserError: if there is no such table.
@@ -158,7 +158,7 @@ def printed(table: str) -> tuple[PrintedRow, ...]:
 
 
 def paper_rows(paper: str, split: str) -> list[PrintedRow]:
-    """All rows of ``paper`` on "test" or "dev"; those of one name and block are joined from all its tables.
+    """Returns all rows of ``paper`` on "test" or "dev"; rows of one name and block are merged over its tables.
 
     Raises:
         UserError: if there is no such paper.

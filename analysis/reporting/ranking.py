@@ -6,8 +6,8 @@
     python -m analysis.reporting.ranking ... --by objective.task objective.k         of each pair of these
     python -m analysis.reporting.ranking ... --by --top 6                            the best six of all
 
-A task's dev score is what its classifier was chosen by: accuracy; Pearson x 100 of SICK-R and STS-B; mean recall
-of image-caption retrieval. STS12-16 have no dev set and are left out. All results are over one set of tasks.
+A task's dev score is that of model selection: accuracy; Pearson x 100 for SICK-R and STS-B; mean recall for
+image-caption retrieval. STS12-16 have no dev set and are left out. All results are over one set of tasks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.reporting.matching import label, read_alike
+from analysis.reporting.matching import label, read_matching
 from data.display import printable
 from data.errors import UserError
 
@@ -37,12 +37,12 @@ class Candidate(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """Results of a sweep.
+    """Ranked results of a sweep.
 
     Attributes:
-        groups: by label in the order met, the best first; of equal ones the one given first.
-        tasks: that ``dev`` is the mean over.
-        without: that have no dev set.
+        groups: candidates by label, the best first; ties keep the order given.
+        tasks: tasks that ``dev`` is the mean over.
+        without: tasks without a dev set.
     """
 
     groups: dict[str, list[Candidate]]
@@ -55,21 +55,21 @@ def rank(paths: Sequence[Path | str], by: Sequence[str] = (GROUP,), tasks: Seque
 
     Args:
         paths: folders of results, or their senteval.json.
-        by: keys of the runs' configurations that make a group; none: all are one group. A run without the
-            default one goes by its objective's name.
-        tasks: which; None: all that any of the results has.
+        by: keys of the runs' configurations that define groups; none: all are one group. A run without the
+            default key is grouped by its objective's name.
+        tasks: names of tasks; None: all tasks of any of the results.
 
     Raises:
-        UserError: in one line, where results differ in protocol, tasks or data, one has no dev score, or the run
-            behind one has none of the keys.
+        UserError: in one line, if results differ in protocol, tasks or data, one has no dev score, or the run of
+            one has none of the keys.
     """
-    judged, names = read_alike(paths, tasks)
-    without = [name for name in names if judged[0].results.tasks[name]["kind"] == "similarity"]
+    stored, names = read_matching(paths, tasks)
+    without = [name for name in names if stored[0].results.tasks[name]["kind"] == "similarity"]
     counted = [name for name in names if name not in without]
     if not counted:
         raise UserError(f"None of the tasks has a dev set: {', '.join(names) or 'there are none'}.")
     groups: dict[str, list[Candidate]] = {}
-    for one in judged:
+    for one in stored:
         scores = []
         for name in counted:
             score = one.results.tasks[name]["dev"]
@@ -91,11 +91,11 @@ def rank(paths: Sequence[Path | str], by: Sequence[str] = (GROUP,), tasks: Seque
 
 
 def table(ranking: Ranking, top: int = 1) -> Table:
-    """``ranking`` for the terminal, the ``top`` of each group in bold."""
+    """Builds the terminal's table of ``ranking``, with the ``top`` of each group in bold."""
     result = Table(title="mean dev score, %", title_justify="left", header_style="bold")
     result.add_column("group")
     result.add_column("dev", justify="right")
-    result.add_column("results", no_wrap=True, overflow="ignore")  # to be copied
+    result.add_column("results", no_wrap=True, overflow="ignore")  # users copy them
     for name, group in ranking.groups.items():
         for place, one in enumerate(group):
             style = "bold" if place < top else "dim"
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("results", nargs="+", type=Path, help="folders of results, or their senteval.json")
     parser.add_argument("--by", nargs="*", default=[GROUP], metavar="KEY", help=f"default: {GROUP}, else {NAME}")
-    parser.add_argument("--top", type=int, default=1, help="how many of each group; default: 1")
+    parser.add_argument("--top", type=int, default=1, help="candidates of each group; default: 1")
     parser.add_argument("--tasks", nargs="+", metavar="TASK", help="default: all")
     given = parser.parse_args(arguments)
     if given.top < 1:
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     shown = table(ranking, given.top)
-    # As wide as it is: a folder's name that is cut cannot be copied.
+    # As wide as needed: a truncated folder name cannot be copied.
     wide = Console(width=1000)
     Console(width=min(wide.measure(shown).maximum, 1000)).print(shown)
     chosen = [one.folder for group in ranking.groups.values() for one in group[: given.top]]

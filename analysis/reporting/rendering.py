@@ -1,4 +1,4 @@
-"""A table of scores as text for the terminal, CSV, Markdown and LaTeX."""
+"""Rendering of score tables as terminal text, CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _METRICS = {
 
 @dataclass(frozen=True)
 class Row:
-    """A model's cells; ``source`` is "ours" or the paper that prints them; those of means have ``deviations``.
+    """A model's cells; ``source`` is "ours" or the paper that prints them; means have ``deviations``.
 
-    ``count`` is the number of results behind it.
+    ``count`` is the number of results averaged.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: its columns in order, our rows, the papers' rows, lines to stand below, and what ± says ("sd")."""
+    """A table: columns, own rows, the papers' rows, notes, and the quantity after ± ("sd" or "ci95")."""
 
     title: str
     columns: list[Key]
@@ -60,9 +60,9 @@ class Grid:
     spread: str = "sd"
 
     def is_best(self, row: Row, key: Key) -> bool:
-        """Whether ``row`` is ours and has a column's highest score of two or more by its protocol, alone or tied.
+        """Returns True if ``row`` is an own row with the highest score of a column, tied or not.
 
-        Scores count as shown, to two decimals.
+        Only own rows of the same protocol are compared, at least two, by scores rounded to two decimals.
         """
         if row.source != "ours" or key not in row.cells:
             return False
@@ -72,12 +72,12 @@ class Grid:
 
 
 def score_cell(value: float, deviation: float | None = None) -> Cell:
-    """A score of ours as tables show it, "80.00", or with its standard deviation, "80.00 ± 0.31"."""
+    """Formats an own score: "80.00", or with its standard deviation "80.00 ± 0.31"."""
     return Cell(value, f"{value:.2f}" + ("" if deviation is None else f" ± {deviation:.2f}"))
 
 
 def heading(key: Key) -> str:
-    """A column's short name: "MRPC F1", "SICK-R ρ", "probing (9 of 10)"."""
+    """Returns a column's short name: "MRPC F1", "SICK-R ρ", "probing (9 of 10)"."""
     task, metric = key
     if not task:
         return printable(metric)
@@ -88,9 +88,9 @@ def heading(key: Key) -> str:
 
 
 def as_csv(grid: Grid) -> str:
-    """Columns by SentEval's names ("MRPC.f1"); numbers as shown, nothing where there is none; no notes.
+    """Renders CSV with SentEval's names ("MRPC.f1"), numbers as shown, empty cells if missing, and no notes.
 
-    A column of means is followed by that of their spreads ("MRPC.f1.sd").
+    A column of means is followed by one of their spreads ("MRPC.f1.sd").
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -112,7 +112,7 @@ def as_csv(grid: Grid) -> str:
 
 
 def as_markdown(grid: Grid) -> str:
-    """A pipe table, our best in bold, notes below."""
+    """Renders a pipe table with own best scores in bold and notes below."""
 
     def cell(row: Row, key: Key) -> str:
         text = row.cells[key].text if key in row.cells else "–"
@@ -128,7 +128,7 @@ def as_markdown(grid: Grid) -> str:
 
 
 def as_latex(grid: Grid) -> str:
-    """A tabular for the package booktabs, our best in bold, notes below."""
+    """Renders a tabular for the package booktabs with own best scores in bold and notes below."""
 
     def line(row: Row) -> str:
         cells = []
@@ -149,14 +149,14 @@ def as_latex(grid: Grid) -> str:
 
 
 def as_text(grid: Grid, width: int = 120) -> str:
-    """The terminal's table without colours, at most ``width`` characters wide where a column allows."""
+    """Renders the terminal's table without colours, at most ``width`` characters wide if columns allow."""
     file = io.StringIO()
     Console(file=file, width=width).print(rich_table(grid, width))
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n"))
 
 
 def rich_table(grid: Grid, width: int) -> RenderableType:
-    """Tables one below the other, each with as many columns as ``width`` characters hold; our best in bold."""
+    """Builds stacked tables, each with as many columns as fit ``width`` characters; own best scores in bold."""
     names = max(len(row.label) for row in grid.ours + grid.printed)
     parts: list[RenderableType] = []
     for columns in _fitting(grid, width - names - 4):
@@ -177,13 +177,13 @@ def rich_table(grid: Grid, width: int) -> RenderableType:
 
 
 def _blocks(grid: Grid) -> list[list[Row]]:
-    """Our rows, then those of each paper."""
+    """Returns the own rows, then those of each paper."""
     sources = dict.fromkeys(row.source for row in grid.printed)
     return [grid.ours, *([row for row in grid.printed if row.source == source] for source in sources)]
 
 
 def _fitting(grid: Grid, width: int) -> Iterable[Sequence[Key]]:
-    """The columns in groups that fit ``width`` characters, each as wide as its text, its padding and a line."""
+    """Yields groups of columns that fit ``width`` characters, counting text, padding and a line for each."""
     group: list[Key] = []
     used = 0
     for key in grid.columns:
@@ -198,7 +198,7 @@ def _fitting(grid: Grid, width: int) -> Iterable[Sequence[Key]]:
 
 
 def escape_markdown(text: str) -> str:
-    """``text`` in one line as it is, where Markdown would read signs."""
+    """Escapes ``text`` for Markdown, in one line."""
     return "".join(f"\\{sign}" if sign in "\\`*_|<>[]" else sign for sign in printable(text))
 
 

@@ -1,4 +1,4 @@
-"""Rows of one name as one row: the mean of each score, as over seeds, or its difference to another name's."""
+"""Means of the rows of one name, as over seeds, and their differences to another name's."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from data.errors import UserError
 
 
 def merged(grid: Grid, *, interval: bool = False) -> Grid:
-    """``grid`` with our rows of equal name and protocol as one each, where the first one stood.
+    """Merges the own rows of equal name and protocol into one, at the place of the first.
 
-    A cell that one of them lacks is left empty. A note tells how many results are behind each row.
+    A cell missing in one of them stays empty. A note gives the number of results in each row.
 
     Args:
-        interval: means stand with the half of their 95 % interval (Student's t), not with the scores' standard
-            deviation (over n - 1).
+        interval: if true, means have the half-width of their 95 % interval (Student's t); otherwise the scores'
+            standard deviation (n - 1).
     """
     groups = _groups(grid)
     rows = [_merged(group, interval) for group in groups.values()]
     if len(rows) == len(grid.ours):
         return grid
-    told = ", ".join(f"{name} ({len(group)})" for (name, _), group in groups.items())
+    counts = ", ".join(f"{name} ({len(group)})" for (name, _), group in groups.items())
     spread = "half of its 95 % interval (t)" if interval else "standard deviation"
-    note = f"Mean ± {spread} over the results of each name: {told}."
+    note = f"Mean ± {spread} over the results of each name: {counts}."
     printed = {key for key in grid.columns if not any(key in row.cells for row in grid.ours)}
     columns = [key for key in grid.columns if key in printed or any(key in row.cells for row in rows)]
     return replace(
@@ -36,11 +36,11 @@ def merged(grid: Grid, *, interval: bool = False) -> Grid:
 
 
 def differences(grid: Grid, base: str) -> Grid:
-    """The means of all other names less those of ``base``, with the half of their 95 % interval (Student's t).
+    """Computes the differences of all names' means to ``base``, with half of their 95 % interval (Student's t).
 
-    Where both names have as many results, these are paired in the order in which they stand, as seeds are that
-    share their data; else the interval is Welch's, or of a base of one result that of the other mean. One against
-    one has none. Names of which ``base`` has no result by the same protocol are left out.
+    If both names have equally many results, these are paired in order, like seeds that share their data.
+    Otherwise the interval is Welch's or, if one name has a single result, that of the other mean. One against one
+    has no interval. Names without a result of ``base`` by the same protocol are left out.
 
     Raises:
         UserError: if nothing is left.
@@ -56,10 +56,10 @@ def differences(grid: Grid, base: str) -> Grid:
         raise UserError(
             f"--against must be one of two or more names of one protocol: {names}. Got {base} instead."
         )
-    told = ", ".join(f"{rows[0].name} ({len(rows)}, {len(of)})" for rows, of in pairs)
+    counts = ", ".join(f"{rows[0].name} ({len(rows)}, {len(of)})" for rows, of in pairs)
     note = (
         f"Difference to {base} ± half of its 95 % interval (t), and the numbers of results, which are paired in "
-        f"their order where there are as many of both: {told}."
+        f"their order where there are as many of both: {counts}."
     )
     rows = [_difference(*pair) for pair in pairs]
     columns = [key for key in grid.columns if any(key in row.cells for row in rows)]
@@ -67,7 +67,7 @@ def differences(grid: Grid, base: str) -> Grid:
 
 
 def _groups(grid: Grid) -> dict[tuple[str, str], list[Row]]:
-    """Our rows by name and protocol."""
+    """Groups the own rows by name and protocol."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in grid.ours:
         groups.setdefault((row.name, row.protocol), []).append(row)

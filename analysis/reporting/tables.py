@@ -1,10 +1,10 @@
-"""One table from many senteval.json: models by tasks, averages, the papers' rows beside.
+"""Builds one table from several senteval.json: models by tasks, averages, and the papers' rows.
 
     python -m analysis.reporting.tables a/senteval.json b/senteval.json --papers declutr --format md
     python -m analysis.reporting.tables best=a1 best=a2 b --mean --tasks TREC MRPC --papers conssent
 
-Beside a paper's rows stand only scores of the paper's own metric, on SentEval's whole data; an average over fewer
-tasks than the paper's is marked, and the papers' rows are then averaged from their printed cells over the same
+With a paper's rows only scores of the paper's own metrics on SentEval's complete data are shown. An average over
+fewer tasks than the paper's is marked; the papers' rows are then averaged from their printed cells over the same
 tasks.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from analysis.reporting.matching import Judged, label, named
+from analysis.reporting.matching import StoredResults, label, named
 from analysis.reporting.printed import PAPERS, Key, PrintedRow, paper_rows
 from analysis.reporting.rendering import FORMATS, Grid, Row, rich_table, score_cell
 from analysis.reporting.seed_means import differences, merged
@@ -29,7 +29,7 @@ from analysis.senteval.tasks import find
 from data.display import printable
 from data.errors import UserError
 
-REMARKS = {  # on a task's printed scores: (paper, task)
+REMARKS = {  # on a task's printed scores, by (paper, task)
     (
         "conssent",
         "SICKEntailment",
@@ -48,16 +48,16 @@ def comparison(
     interval: bool = False,
     against: str | None = None,
 ) -> Grid:
-    """The table of ``results``, a row each, with the rows of ``papers`` (of PAPERS) below.
+    """Builds the table of ``results``, one row each, with the rows of ``papers`` (of PAPERS) below.
 
     Args:
-        results: evaluations; those of equal names are told apart by protocol or number.
-        papers: whose rows stand beside; on test the columns are then theirs.
+        results: evaluations; equal names are distinguished by protocol or number.
+        papers: papers whose rows are added; on test they also define the columns.
         split: "test" or "dev".
-        tasks: whose columns are shown; averages are over all tasks nevertheless. None: all.
-        mean: results of equal name and protocol make one row, of means and standard deviations.
-        interval: of means and halves of their 95 % intervals instead.
-        against: a name, to which the differences of all others are shown (``spreads.differences``).
+        tasks: tasks whose columns are shown; averages still cover all tasks. None: all.
+        mean: if true, results of equal name and protocol are one row of means and standard deviations.
+        interval: as ``mean``, with half of the 95 % interval instead of the standard deviation.
+        against: name to which the differences of all others are shown (``seed_means.differences``).
 
     Raises:
         UserError: if there is nothing to show, or to compare with ``against``.
@@ -67,7 +67,7 @@ def comparison(
     theirs = [key for row in printed for key in row.cells if key[0]]
     wanted = _ordered(theirs or [key for one in results for key in _keys(one, split)])
     wanted = [key for key in wanted if tasks is None or key[0] in tasks]
-    all_shown = split == "test" and not papers  # what has no score there is undefined
+    all_shown = split == "test" and not papers  # a missing score is then undefined
     columns = [key for key in wanted if all_shown or any(score(*key) is not None for score in scores)]
     names = _names(results, numbered=not (mean or interval or against))
     ours = [Row(name, {}, protocol=one.protocol) for name, one in zip(names, results, strict=True)]
@@ -86,8 +86,8 @@ def comparison(
     if split == "dev":
         notes.append("On dev, SICKRelatedness and STSBenchmark are Pearson (of plain cosine: Spearman).")
     apart = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
-    judged = {task for one in results for task in one.tasks}
-    for rule in _rules(papers, split, [one.protocol for one in results], judged):
+    evaluated = {task for one in results for task in one.tasks}
+    for rule in _rules(papers, split, [one.protocol for one in results], evaluated):
         columns += _add_average(rule, scores, apart, ours, list(zip(below, printed, strict=True)), notes)
     if not columns:
         beside = f" that can stand beside {' and '.join(papers)}" if papers else ""
@@ -117,10 +117,10 @@ def _add_average(
     printed: Sequence[tuple[Row, PrintedRow]],
     notes: list[str],
 ) -> list[Key]:
-    """Adds the cells of an average to the rows and what is to be said of it to ``notes``; gives its columns.
+    """Adds the cells of an average to the rows and remarks on it to ``notes``; returns its columns.
 
-    It is over the tasks of the row that has most of them; rows that lack one of these get no cell. A printed
-    average over all tasks, whose cells are not printed, stands in a column of its own where ours lacks some.
+    The average is over the tasks of the row with most of them; rows that lack one of these get no cell. A printed
+    average over all tasks without printed cells gets its own column if the own average is incomplete.
     """
     found = [one for score in scores if (one := average(rule, score, apart))]
     fullest = max(found, key=lambda one: len(one.tasks), default=None)
@@ -131,7 +131,7 @@ def _add_average(
         if one := average(rule, score, apart, fullest.tasks):
             row.cells[key] = score_cell(one.value)
     whole = "", rule.name
-    recomputed = apart_from_ours = False
+    recomputed = separate_column = False
     for row, source in printed:
         if fullest.complete and whole in source.cells:
             row.cells[key] = source.cells[whole]
@@ -140,15 +140,15 @@ def _add_average(
             recomputed = True
         elif whole in source.cells:
             row.cells[whole] = source.cells[whole]
-            apart_from_ours = True
+            separate_column = True
     if not fullest.complete:
         notes.append(f"{rule.name} is over {fullest.describe()} ({rule.source}).")
     if recomputed:
         notes.append(f"{fullest.label} of printed rows is worked out from their cells over the same tasks.")
-    if apart_from_ours:
+    if separate_column:
         tasks = len(rule.tasks)
         notes.append(f"{rule.name} as printed is over all {tasks} tasks: not to be compared with one over fewer.")
-    return [key, whole] if apart_from_ours else [key]
+    return [key, whole] if separate_column else [key]
 
 
 def _scores(results: Results, only_comparable: bool) -> Scores:
@@ -170,21 +170,23 @@ def _keys(results: Results, split: str) -> list[Key]:
 
 
 def _ordered(keys: Iterable[Key]) -> list[Key]:
-    """Each once, in SentEval's order of tasks; metrics of a task in the order met."""
+    """Removes duplicates and sorts by SentEval's order of tasks; metrics of a task keep their order."""
     place = {task: number for number, task in enumerate(PUBLISHED)}
     return sorted(dict.fromkeys(keys), key=lambda key: place[key[0]])
 
 
-def _rules(papers: Sequence[str], split: str, protocols: Collection[str], judged: Collection[str]) -> list[Rule]:
+def _rules(
+    papers: Sequence[str], split: str, protocols: Collection[str], evaluated: Collection[str]
+) -> list[Rule]:
     if papers:
         return [rule for rule in RULES.values() if rule.split == split and set(rule.papers) & set(papers)]
     if split == "test":
-        return [RULES[name] for name in shown_averages(protocols, judged)]
-    return [RULES[f"{name}_dev"] for name in shown_averages((), judged) if f"{name}_dev" in RULES]
+        return [RULES[name] for name in shown_averages(protocols, evaluated)]
+    return [RULES[f"{name}_dev"] for name in shown_averages((), evaluated) if f"{name}_dev" in RULES]
 
 
 def _names(results: Sequence[Results], *, numbered: bool) -> list[str]:
-    """What to call each: the model's name, with its protocol where these differ, equal ones ``numbered``."""
+    """Returns the rows' names: the model's, with its protocol if these differ; equal ones are ``numbered``."""
     several = len({one.protocol for one in results}) > 1
     names = [str(one.model.get("name", "?")) + (f" ({one.protocol})" if several else "") for one in results]
     count, seen = Counter(names), Counter[str]()
@@ -201,7 +203,7 @@ def _protocols(results: Sequence[Results]) -> str:
 
 
 def _data_notes(results: Sequence[Results], names: Sequence[str], left_out: bool) -> list[str]:
-    """What may not stand beside printed scores and why, and what is missing."""
+    """Returns notes on scores not comparable with printed ones, with reasons, and on missing tasks."""
     reasons: dict[str, dict[str, None]] = {}
     for one in results:
         for task, record in one.tasks.items():
@@ -209,8 +211,8 @@ def _data_notes(results: Sequence[Results], names: Sequence[str], left_out: bool
                 reasons.setdefault(reason, {})[task] = None
     notes = []
     if reasons:
-        told = "; ".join(f"{', '.join(tasks)} ({reason})" for reason, tasks in reasons.items())
-        notes.append(f"{'Left out' if left_out else 'Not comparable with printed scores'}: {told}.")
+        reasons_text = "; ".join(f"{', '.join(tasks)} ({reason})" for reason, tasks in reasons.items())
+        notes.append(f"{'Left out' if left_out else 'Not comparable with printed scores'}: {reasons_text}.")
     lacking: dict[str, list[str]] = {}
     for one, name in zip(results, names, strict=True):
         if one.missing:
@@ -221,7 +223,7 @@ def _data_notes(results: Sequence[Results], names: Sequence[str], left_out: bool
 
 
 def _read(given: str, by: Sequence[str]) -> Results:
-    """The result that ``given`` names, FOLDER or NAME=FOLDER; called NAME, or by its run's values at ``by``.
+    """Reads the results of FOLDER or NAME=FOLDER, named NAME or by their run's configuration values at ``by``.
 
     Raises:
         UserError: if it cannot be read.
@@ -229,29 +231,37 @@ def _read(given: str, by: Sequence[str]) -> Results:
     name, path = named(given)
     results = read_results(path)
     folder = Path(path).parent if Path(path).name == FILE else Path(path)
-    if name := name or label(Judged(folder, results), by) or "":
+    if name := name or label(StoredResults(folder, results), by) or "":
         results.model = results.model | {"name": name}
     return results
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m analysis.reporting.tables", description="One table from many senteval.json."
+        prog="python -m analysis.reporting.tables", description="Builds one table from several senteval.json."
     )
     parser.add_argument(
-        "results", nargs="+", metavar="[NAME=]RESULT", help="senteval.json, or folders that hold one"
+        "results", nargs="+", metavar="[NAME=]RESULT", help="senteval.json, or folders that contain one"
     )
-    parser.add_argument("--papers", nargs="+", default=[], choices=PAPERS, help="whose printed rows stand beside")
+    parser.add_argument(
+        "--papers", nargs="+", default=[], choices=PAPERS, help="papers whose printed rows are added"
+    )
     parser.add_argument("--format", default="text", choices=list(FORMATS))
     parser.add_argument("--split", default="test", choices=("test", "dev"))
-    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="whose columns are shown; default: all")
+    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="tasks whose columns are shown; default: all")
     parser.add_argument(
-        "--by", nargs="+", default=[], metavar="KEY", help="name rows by their runs' objective.task, say"
+        "--by",
+        nargs="+",
+        default=[],
+        metavar="KEY",
+        help="name rows by their runs' configuration, as in objective.task",
     )
     several = parser.add_mutually_exclusive_group()
-    several.add_argument("--mean", action="store_true", help="one row a name: mean and standard deviation")
-    several.add_argument("--interval", action="store_true", help="one row a name: mean and its 95 %% interval (t)")
-    several.add_argument("--against", metavar="NAME", help="differences to it, 95 %% intervals (t)")
+    several.add_argument("--mean", action="store_true", help="one row per name: mean and standard deviation")
+    several.add_argument(
+        "--interval", action="store_true", help="one row per name: mean and its 95 %% interval (t)"
+    )
+    several.add_argument("--against", metavar="NAME", help="differences to this name, with 95 %% intervals (t)")
     given = parser.parse_args(arguments)
     try:
         tasks = {task.name for task in find(given.tasks)} if given.tasks else None
@@ -273,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(rich_table(grid, console.width))
         return 0
     print(FORMATS[given.format](grid))
-    if given.format == "csv":  # a CSV has no place for them
+    if given.format == "csv":  # CSV has no place for notes
         print("\n".join(map(printable, grid.notes)), file=sys.stderr)
     return 0
 

@@ -1,4 +1,4 @@
-"""Averages as each paper takes them, each with the tasks that it is over.
+"""Averages as each paper defines them, with the tasks that each one covers.
 
 DeCLUTR (Giorgi et al. 2021, appendix C.2; first version, supplement 3.2), ConsSent (Brahma 2018, tables 2 and 3,
 figure 3), GenSen (Subramanian et al. 2018, table 2).
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from analysis.senteval.records import PROBING, STS, Record, incomparable, measure
 
 WITH_SNLI = "declutr_downstream_with_snli"
-# Averages that a table without papers shows.
+# Averages in tables without papers; SHOWN_OF: if all results are of that protocol, on test.
 SHOWN = (
     "declutr_downstream",
     WITH_SNLI,
@@ -21,23 +21,23 @@ SHOWN = (
     "sts_spearman_wmean",
     "sts_spearman_all",
 )
-SHOWN_OF = {"conssent": ("conssent_transfer", "probing", "conssent_all")}  # where all is of this protocol, on test
+SHOWN_OF = {"conssent": ("conssent_transfer", "probing", "conssent_all")}
 Scores = Callable[[str, str], float | None]  # (task, metric) to percent
 Metrics = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One way to average.
+    """Definition of an average.
 
     Attributes:
-        name: of a complete average.
-        title: what it is the mean of, in words.
-        source: where it is from.
+        name: name of the complete average.
+        title: description of what it averages.
+        source: paper and section that define it.
         groups: task to metric; the average is the mean of the groups' means.
-        papers: whose tables hold it.
+        papers: papers whose tables show it.
         split: "test" or "dev".
-        baseline: scores that are subtracted, by task.
+        baseline: score to subtract, by task.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Average:
-    """An average in percent over ``tasks``, without ``missing``; ``apart`` may not stand beside printed scores."""
+    """Average in percent over ``tasks``, without ``missing``; ``apart`` are not comparable with printed scores."""
 
     rule: Rule
     value: float
@@ -65,29 +65,29 @@ class Average:
 
     @property
     def complete(self) -> bool:
-        """Whether it is what the rule's name says."""
+        """True if it covers all tasks of its rule and all are comparable."""
         return not self.missing and not self.apart
 
     @property
     def label(self) -> str:
-        """The rule's name where complete, else marked: "declutr_downstream (15 of 17)"."""
+        """The rule's name, marked if incomplete: "declutr_downstream (15 of 17)"."""
         marks = [f"{len(self.tasks)} of {len(self.rule.tasks)}"] if self.missing else []
         marks += ["not comparable"] if self.apart else []
         return f"{self.rule.name} ({', '.join(marks)})" if marks else self.rule.name
 
     @property
     def title(self) -> str:
-        """What it is, in words: "mean of 3 of DeCLUTR's 17 downstream tasks"."""
+        """Description: "mean of 3 of DeCLUTR's 17 downstream tasks"."""
         some = f"{len(self.tasks)} of " if self.missing else ""
         return f"mean of {some}{self.rule.title}" + (", not comparable" if self.apart else "")
 
     @property
     def telling(self) -> bool:
-        """Whether it is over at least half of the rule's tasks: of fewer a table of one model shows no mean."""
+        """True if it covers at least half of the rule's tasks; otherwise a table of one model omits it."""
         return len(self.tasks) >= len(self.missing)
 
     def describe(self) -> str:
-        """What it is over: "15 of 17; without SNLI, STS16; not comparable: Length" (or "all not comparable")."""
+        """Lists the tasks covered: "15 of 17; without SNLI; not comparable: Length" or "all not comparable"."""
         parts = [f"{len(self.tasks)} of {len(self.rule.tasks)}"]
         parts += [f"without {', '.join(self.missing)}"] if self.missing else []
         if self.apart:
@@ -105,7 +105,7 @@ _DECLUTR: Metrics = {
     "ImageCaptionRetrieval": "test",
     **_SPEARMAN,
 }
-# On dev the toolkit gives Pearson for the two trained similarity tasks and no F1; STS12-16 have no dev set.
+# On dev the toolkit reports Pearson for the two trained similarity tasks and no F1; STS12-16 have no dev set.
 _DECLUTR_DEV: Metrics = {
     **dict.fromkeys(_DECLUTR, "dev"),
     **dict.fromkeys(("SICKRelatedness", "STSBenchmark"), "dev_pearson"),
@@ -215,11 +215,11 @@ RULES = {rule.name: rule for rule in _RULES}
 def shown_averages(protocols: Collection[str], tasks: Collection[str]) -> tuple[str, ...]:
     """Returns the names of the averages on test that a table without papers shows.
 
-    The average with SNLI is shown only if SNLI was evaluated; else it would repeat the one before it.
+    The average with SNLI is shown only if SNLI was evaluated; otherwise it would repeat the previous one.
 
     Args:
-        protocols: of the results, changed ones included ("conssent+hidden=50").
-        tasks: that were evaluated.
+        protocols: the results' protocols, including changed ones ("conssent+hidden=50").
+        tasks: the tasks evaluated.
     """
     plain = {protocol.partition("+")[0] for protocol in protocols}
     names = SHOWN_OF.get(plain.pop(), SHOWN) if len(plain) == 1 else SHOWN
@@ -229,13 +229,13 @@ def shown_averages(protocols: Collection[str], tasks: Collection[str]) -> tuple[
 def average(
     rule: Rule, scores: Scores, apart: Collection[str] = (), over: Collection[str] | None = None
 ) -> Average | None:
-    """``rule`` over the tasks that ``scores`` knows, or None where there is none.
+    """Computes ``rule`` over the tasks that have a score; None if there is none.
 
     Args:
         rule: one of RULES.
-        scores: gives a task's score by metric, or None.
-        apart: tasks whose scores may not stand beside printed ones.
-        over: where given, exactly these tasks: None comes back if a score of one of them is missing.
+        scores: function of task and metric that returns the score, or None.
+        apart: tasks whose scores are not comparable with printed ones.
+        over: if given, exactly these tasks; the result is None if one of them has no score.
     """
     means: list[float] = []
     tasks: list[str] = []
@@ -253,7 +253,7 @@ def average(
 
 
 def averages(records: Mapping[str, Record]) -> list[Average]:
-    """Every average of RULES that ``records`` (by task) give at least partly, in the order of RULES."""
+    """Computes every average of RULES with at least one task in ``records`` (by task), in the order of RULES."""
     apart = {name for name, record in records.items() if incomparable(name, record)}
 
     def scores(task: str, metric: str) -> float | None:

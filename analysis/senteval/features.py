@@ -1,4 +1,4 @@
-"""Vectors of sentences, each distinct one computed once and kept on disk under the encoder's fingerprint."""
+"""Sentence vectors, computed once per distinct sentence and cached on disk under the encoder's fingerprint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from filelock import FileLock
 from data.errors import UserError, readable, reason
 from data.files import atomic_write
 
-CHUNK = 4096  # sentences embedded and written at once: what a kill can cost, and what memory they take
+CHUNK = 4096  # sentences embedded and written at once: bounds memory and the work lost when killed
 HASH = np.dtype("S16")
 FLOAT = np.dtype("<f4")
 HASHES, ROWS = "hashes.bin", "vectors.bin"
@@ -24,7 +24,7 @@ _WHY = ": the encoder's weights are damaged, or its training diverged."
 
 
 class Embedder(Protocol):
-    """What gives sentences vectors: an ``Encoder``, or less."""
+    """Encoder of sentences: ``Encoder``, or anything with these two members."""
 
     dimension: int
 
@@ -35,8 +35,8 @@ class Vectors:
     """Vectors of m distinct sentences.
 
     Args:
-        matrix: float32 of shape (N, D), N >= m; a file mapped into memory, where one is kept.
-        places: each sentence's row.
+        matrix: float32 of shape (N, D), N >= m; memory-mapped if cached on disk.
+        places: row of each sentence.
     """
 
     def __init__(self, matrix: np.ndarray, places: dict[str, int]) -> None:
@@ -45,11 +45,11 @@ class Vectors:
 
     @property
     def dimension(self) -> int:
-        """D, width of a vector."""
+        """Width D of a vector."""
         return self.matrix.shape[1]
 
     def index(self, sentences: Sequence[str]) -> np.ndarray:
-        """Rows of ``matrix`` that hold the vectors of ``sentences``, of shape (n,), int64.
+        """Returns the rows of ``matrix`` with the vectors of ``sentences``, int64 of shape (n,).
 
         Raises:
             KeyError: if one of them was not embedded.
@@ -57,25 +57,25 @@ class Vectors:
         return np.fromiter(map(self._places.__getitem__, sentences), dtype=np.int64, count=len(sentences))
 
     def rows(self, sentences: Sequence[str]) -> np.ndarray:
-        """Vectors of ``sentences``, float32 of shape (n, D), in memory."""
+        """Returns the vectors of ``sentences``, float32 of shape (n, D), in memory."""
         return np.asarray(self.matrix[self.index(sentences)])
 
 
 def embed(
     encoder: Embedder, sentences: Sequence[str], *, cache: Path | None, key: str, progress: Progress | None = None
 ) -> Vectors:
-    """Vectors of ``sentences``, in any order and with repetitions; only those that are not kept yet are computed.
+    """Embeds ``sentences``, in any order and with repetitions; only vectors missing in the cache are computed.
 
-    They are computed longest first and written chunk by chunk, so that what was killed goes on where it was. A
-    second process that wants vectors of the same key waits for the first.
+    Longest sentences come first. Vectors are written chunk by chunk, so that a killed process can resume. A second
+    process that needs vectors of the same key waits for the first.
 
     Args:
-        encoder: gives the vectors.
-        sentences: what to embed.
-        cache: folder that keeps vectors, below it one folder a key; None keeps them in memory alone.
-        key: names all that the vectors depend on (``encoders.fingerprint``, and what was done to the
-            sentences); fit for a folder's name.
-        progress: told the share of the missing text that is done, 0 to 1.
+        encoder: encoder of the sentences.
+        sentences: sentences to embed.
+        cache: folder of cached vectors, with one folder per key; None keeps them only in memory.
+        key: identifies everything that the vectors depend on (``encoders.fingerprint`` and the preprocessing);
+            must be usable as the name of a folder.
+        progress: called with the share of the missing text that is done, 0 to 1.
 
     Raises:
         UserError: if a vector is not finite, or the cache cannot be used.
@@ -108,9 +108,9 @@ def embed(
 
 
 def embed_file(encoder: Embedder, text: Path, out: Path, progress: Progress | None = None) -> None:
-    """Embeds a text file, a sentence a line, into ``out`` (.npy, float32 of shape (lines, D)), in constant memory.
+    """Embeds a text file, one sentence per line, into ``out`` (.npy, float32 of shape (lines, D)).
 
-    A blank line is embedded as ".", as in SentEval. ``out`` is there when it is whole.
+    Memory use is constant. A blank line is embedded as ".", as in SentEval. ``out`` only appears when complete.
 
     Raises:
         UserError: if the file cannot be read, is empty or not UTF-8, or a vector is not finite.
@@ -143,7 +143,7 @@ def embed_file(encoder: Embedder, text: Path, out: Path, progress: Progress | No
 def _computed(
     encoder: Embedder, sentences: list[str], progress: Progress | None
 ) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Chunks of ``sentences``, longest first, with their vectors."""
+    """Yields chunks of ``sentences``, longest first, with their vectors."""
     order = sorted(sentences, key=len, reverse=True)
     total = sum(map(len, order)) or 1
     done = 0
@@ -159,7 +159,7 @@ def _computed(
 
 
 def _not_finite(vectors: np.ndarray) -> int | None:
-    """The first row that holds something else than finite numbers."""
+    """Returns the first row with a value that is not finite; None if there is none."""
     finite = np.isfinite(vectors).all(axis=1)
     return None if finite.all() else int(np.argmin(finite))
 
@@ -174,8 +174,8 @@ def _lines(text: Path) -> Iterator[str]:
             yield sentence if sentence.strip() else "."
 
 
-# The store: a hash and a row a sentence, in two files that only grow. A row is on the disk before its hash, so as
-# many rows as there are whole hashes are good, whatever a killed process left behind them.
+# The cache: a hash and a row per sentence, in two append-only files. A row is written before its hash, so the
+# number of complete hashes is the number of valid rows, even after a killed process.
 
 
 def _hashes(sentences: Sequence[str]) -> np.ndarray:
@@ -184,7 +184,7 @@ def _hashes(sentences: Sequence[str]) -> np.ndarray:
 
 
 def _kept(folder: Path, dimension: int) -> np.ndarray:
-    """The hashes of the sentences in the store, in the order of their rows.
+    """Reads the hashes of the cached sentences, in the order of their rows.
 
     Raises:
         UserError: if rows are missing.
@@ -199,7 +199,7 @@ def _kept(folder: Path, dimension: int) -> np.ndarray:
 
 
 def _places(kept: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each of ``wanted`` stands in ``kept``, of shape (n,), int64; -1 where it does not."""
+    """Returns the position of each of ``wanted`` in ``kept``, int64 of shape (n,); -1 if missing."""
     if not len(kept):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(kept, kind="stable")
@@ -214,7 +214,7 @@ def _append(folder: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
         (HASHES, hashes.tobytes(), HASH.itemsize),
     ):
         with (folder / name).open("ab") as file:
-            file.truncate(count * width)  # what a killed process left
+            file.truncate(count * width)  # removes what a killed process left
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""Evaluation protocols by name: what is trained on top of the vectors, how it is chosen, what is reported."""
+"""Evaluation protocols: classifiers trained on the vectors, model selection, reported metrics."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ class Classifier:
 
     Attributes:
         hidden: units of the hidden layer; 0 is logistic regression.
-        dropout: probability, on the hidden layer.
-        dropout_last: Linear, Sigmoid, Dropout, Linear as in ConsSent; else the toolkit's Linear, Dropout,
-            Sigmoid, Linear.
+        dropout: dropout probability of the hidden layer.
+        dropout_last: if true, Linear, Sigmoid, Dropout, Linear as in ConsSent; otherwise the toolkit's Linear,
+            Dropout, Sigmoid, Linear.
         optimizer: "adam" (learning rate 1e-3) or "rmsprop" (1e-2), with torch's defaults otherwise.
-        batch: examples of an update.
-        patience: fitting stops at the (patience + 1)-th look at dev that brings no rise; the count never
-            resets.
-        epoch_size: epochs between two looks at dev.
-        max_epoch: no further look begins once more epochs than this are done.
+        batch: examples per update.
+        patience: early-stopping patience. Training stops at the (patience + 1)-th dev evaluation without
+            improvement; the count is never reset.
+        epoch_size: epochs between two dev evaluations.
+        max_epoch: training stops once more epochs than this are done.
     """
 
     hidden: int = 0
@@ -34,19 +34,20 @@ class Classifier:
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way to judge an encoder.
+    """Settings of an evaluation.
 
     Attributes:
-        name: stands beside every result.
-        source: where it is from.
-        folds: k of every k-fold.
-        classifier: of the classification tasks.
-        probing_hidden, probing_dropout: where not empty, the probing tasks (all but WordContent, which has no
-            hidden layer) choose width and dropout among these on dev, beside L2.
-        poolings: where not empty, each task takes the one of these that is best on its dev set; tasks without
-            dev take the last.
-        lowercase: whether sentences are lower-cased first.
-        cosine: STS-B and SICK-R by plain cosine, nothing trained (else the relatedness classifier).
+        name: name recorded with every result.
+        source: paper or document that defines it.
+        folds: k of every k-fold cross-validation.
+        classifier: classifier of the classification tasks.
+        probing_hidden, probing_dropout: if not empty, the probing tasks (all but WordContent, which has no
+            hidden layer) choose width and dropout among these on dev, together with L2.
+        poolings: if not empty, each task uses the one that is best on its dev set; tasks without a dev set use
+            the last one.
+        lowercase: if true, sentences are lower-cased first.
+        cosine: if true, STS-B and SICK-R use plain cosine and nothing is trained; otherwise the relatedness
+            classifier.
     """
 
     name: str
@@ -62,12 +63,12 @@ class Protocol:
     def changed(
         self, *, hidden: int | None = None, dropout: float | None = None, folds: int | None = None
     ) -> Protocol:
-        """The protocol with another hidden layer, dropout or number of folds; its name says so.
+        """Returns the protocol with another hidden layer, dropout or number of folds, recorded in its name.
 
-        What is given is tuned no more: with ``hidden`` the probing tasks have this one classifier.
+        Given values are no longer tuned: with ``hidden`` the probing tasks have only this width.
         """
-        told = {"hidden": hidden, "dropout": dropout, "folds": folds}
-        marks = [f"{key}={value}" for key, value in told.items() if value is not None]
+        changes = {"hidden": hidden, "dropout": dropout, "folds": folds}
+        marks = [f"{key}={value}" for key, value in changes.items() if value is not None]
         classifier = replace(
             self.classifier,
             hidden=self.classifier.hidden if hidden is None else hidden,
@@ -83,7 +84,7 @@ class Protocol:
         )
 
 
-SEED = 1111  # of every fit and every split, in the toolkit and in all papers that use it
+SEED = 1111  # seed of every fit and split, in the toolkit and in all papers that use it
 L2 = (1e-5, 1e-4, 1e-3, 1e-2)
 SNLI_L2 = 1e-9
 SNLI_MAX_EPOCH, SNLI_EPOCH_SIZE = 15, 1

@@ -1,4 +1,4 @@
-"""What is written down of one task: its scores, how they came about, whether printed scores may stand beside."""
+"""The record of one task: scores, settings, and comparability with published scores."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from analysis.senteval.tasks import TASKS
 PUBLISHED = {task.name: task.sizes for task in TASKS.values()}
 PROBING = tuple(task.name for task in TASKS.values() if task.group == "probing")
 STS = tuple(task.name for task in TASKS.values() if task.kind == "similarity")
-# The probing files are said to hold 100k / 10k / 10k, "in some cases a few more" for balance.
+# By their README the probing files hold 100k / 10k / 10k sentences, "in some cases a few more" for balance.
 PROBING_TOLERANCE = 0.01
 
 
 class Subset(TypedDict):
-    """One subset of STS12-16; correlations x 100, None where undefined."""
+    """Scores of one subset of STS12-16: correlations x 100, None if undefined."""
 
     n: int
     pearson: float | None
@@ -25,33 +25,33 @@ class Subset(TypedDict):
 
 
 class Record(TypedDict):
-    """One task's result. Scores are percentages, correlations x 100; None is "there is none" or "undefined".
+    """Result of one task. Scores are percentages, correlations x 100; None means missing or undefined.
 
     Attributes:
         kind: "nested", "kfold", "split", "snli", "relatedness", "similarity" or "retrieval".
         protocol: name of the protocol, see ``protocols.PROTOCOLS``.
-        dev: what was chosen by: accuracy; Pearson of relatedness (Spearman where it is plain cosine); mean of
-            the six recalls of retrieval (the toolkit reports their sum); None for similarity.
-        test: the headline: accuracy (of MRPC too); Spearman of relatedness; mean of the subsets' Spearman of
-            similarity (one Spearman over all pairs where the protocol is plain cosine); mean of six recalls.
-        n_train, n_dev, n_test: examples as the toolkit counts them (``tasks.Task.sizes``); n_train is 0 for
-            similarity.
-        l2: the weight chosen, one of each outer fold where k-fold is nested, None where none is chosen.
-        seconds: of everything after the sentences were embedded.
-        hidden, dropout, pooling: where the protocol chooses them on dev.
-        accuracy, f1: of MRPC.
-        pearson, spearman: of relatedness one number; of similarity {"mean", "wmean", "all"} over its subsets.
-        dev_pearson, mse: of relatedness; None where nothing is trained.
-        subsets: of similarity, by name.
-        recalls: of retrieval: "caption_r1", "caption_r5", "caption_r10" (captions of an image) and
+        dev: score for model selection. Accuracy; relatedness: Pearson (with plain cosine: Spearman); retrieval:
+            mean of the six recalls (the toolkit reports their sum); similarity: None.
+        test: main score. Accuracy (MRPC too); relatedness: Spearman; similarity: mean of the subsets' Spearman
+            (if the protocol uses plain cosine: one Spearman over all pairs); retrieval: mean of six recalls.
+        n_train, n_dev, n_test: numbers of examples as the toolkit counts them (``tasks.Task.sizes``); similarity
+            has n_train 0.
+        l2: chosen L2 weight; nested k-fold: one per outer fold; None if none is chosen.
+        seconds: time of everything after embedding the sentences.
+        hidden, dropout, pooling: the choices on dev, if the protocol makes them.
+        accuracy, f1: only MRPC.
+        pearson, spearman: relatedness: a number; similarity: {"mean", "wmean", "all"} over its subsets.
+        dev_pearson, mse: only relatedness; mse is None if nothing is trained.
+        subsets: only similarity, by name.
+        recalls: only retrieval: "caption_r1", "caption_r5", "caption_r10" (captions of an image) and
             "image_r1", ... (images of a caption).
-        median_rank: of retrieval: {"caption", "image"}; a rank, no percentage.
-        splits: of retrieval: the sets of test images that scores are means over.
-        weights: of an ensemble's members.
+        median_rank: only retrieval: {"caption", "image"}; a rank, not a percentage.
+        splits: only retrieval: number of sets of test images that scores are averaged over.
+        weights: weights of an ensemble's members.
         files: SHA-256 of the task's files.
-        comparable: whether it may stand beside printed scores (SentEval's whole own data, by their counts; the
-            papers' measure), see ``incomparable``.
-        reason: in one line why not; None where it may.
+        comparable: true if it is comparable with printed scores (SentEval's complete data, by counts, and the
+            papers' metric), see ``incomparable``.
+        reason: why it is not comparable, in one line; None if it is.
     """
 
     kind: str
@@ -86,9 +86,9 @@ RECALLS = tuple(f"{side}_r{k}" for side in ("caption", "image") for k in (1, 5, 
 
 
 def measure(record: Mapping[str, Any], metric: str) -> float | None:
-    """A score of ``record`` by name: a field ("f1"), a field's part ("spearman.mean"), a mean ("accuracy+f1").
+    """Returns a score of ``record``: a field ("f1"), a part of one ("spearman.mean") or a mean ("accuracy+f1").
 
-    None where the record has no such score.
+    Returns None if the record has no such score.
     """
     values = []
     for path in metric.split("+"):
@@ -102,7 +102,7 @@ def measure(record: Mapping[str, Any], metric: str) -> float | None:
 
 
 def headlines(task: str, record: Mapping[str, Any]) -> tuple[str, ...]:
-    """The metrics that a table of test scores shows of ``record``, for ``measure``; the first one is ``test``."""
+    """Returns the metrics that tables of test scores show for ``record`` (see ``measure``), ``test``'s first."""
     if task == "MRPC":
         return "accuracy", "f1"
     if record["kind"] == "similarity":
@@ -112,14 +112,14 @@ def headlines(task: str, record: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def incomparable(task: str, record: Mapping[str, Any]) -> str | None:
-    """Why ``record`` must not stand beside the papers' printed scores, in one line; None where it may."""
+    """Returns in one line why ``record`` is not comparable with printed scores; None if it is."""
     if record["kind"] == "relatedness" and record["mse"] is None:
         return "plain cosine, nothing trained"
     tolerance = PROBING_TOLERANCE if task in PROBING else 0.0
     sizes = record["n_train"], record["n_test"]
-    for what, found, published in zip(("training", "test"), sizes, PUBLISHED[task], strict=True):
+    for part, found, published in zip(("training", "test"), sizes, PUBLISHED[task], strict=True):
         if abs(found - published) > tolerance * published:
-            return f"{found:,} {what} examples, SentEval has {published:,}"
+            return f"{found:,} {part} examples, SentEval has {published:,}"
     return None
 
 
@@ -179,7 +179,7 @@ _KINDS: dict[str, dict[str, Callable[[object], bool]]] = {
 
 
 def fault(task: str, record: object) -> str | None:
-    """What is wrong with ``record`` as a task's result, in a few words; None where nothing is."""
+    """Returns what is invalid in ``record`` as a task's result, in a few words; None if it is valid."""
     if task not in PUBLISHED:
         return f"{task} is no task of SentEval"
     if not isinstance(record, Mapping):

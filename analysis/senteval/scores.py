@@ -1,4 +1,4 @@
-"""From predictions to a record's test scores: of one model or of an ensemble, by the same functions."""
+"""Test scores of a record, computed from the predictions of a model or an ensemble."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from analysis.senteval.classifiers.similarity import Correlation, correlation, y
 
 
 def accuracy(gold: np.ndarray, predicted: np.ndarray, folds: np.ndarray | None = None) -> float:
-    """Percentage of examples whose highest score is their class, to two digits; of folds the mean over them.
+    """Computes the accuracy in percent, to two digits; with folds the mean over the folds.
 
     Args:
-        gold: classes, of shape (n,).
-        predicted: probabilities or other scores, of shape (n, C).
-        folds: each example's outer fold, of shape (n,); None: there are none.
+        gold: classes of shape (n,).
+        predicted: probabilities or other scores of shape (n, C).
+        folds: each example's outer fold, of shape (n,); None without folds.
     """
     right = predicted.argmax(axis=1) == gold
     if folds is None:
@@ -26,14 +26,14 @@ def accuracy(gold: np.ndarray, predicted: np.ndarray, folds: np.ndarray | None =
 
 
 def mean(scores: Sequence[float]) -> float:
-    """Mean to two digits; by np.float64's own rounding, as in the toolkit: Python's differs on a half."""
+    """Computes the mean to two digits, rounded by NumPy as in the toolkit; Python rounds halves differently."""
     return float(round(np.mean(scores), 2))
 
 
 def classification(
     task: str, gold: np.ndarray, predicted: np.ndarray, folds: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """``test``, and of MRPC ``accuracy`` and ``f1``; arguments as ``accuracy`` has them."""
+    """Computes ``test`` and, for MRPC, ``accuracy`` and ``f1``; arguments as in ``accuracy``."""
     found = {"test": accuracy(gold, predicted, folds)}
     if task == "MRPC":
         f1 = round(100 * float(f1_score(gold, predicted.argmax(axis=1))), 2)
@@ -42,10 +42,10 @@ def classification(
 
 
 def relatedness(gold: np.ndarray, predicted: np.ndarray, *, trained: bool) -> dict[str, Any]:
-    """``test`` (Spearman), ``pearson``, ``spearman`` and ``mse`` of scores of shape (n,).
+    """Computes ``test`` (Spearman), ``pearson``, ``spearman`` and ``mse`` of scores of shape (n,).
 
     Args:
-        trained: whether scores are on gold's scale; of plain cosines there is no squared error.
+        trained: true if scores are on the scale of gold; for plain cosines ``mse`` is None.
     """
     found = correlation(predicted, gold)
     mse = float(np.mean((predicted - gold) ** 2)) if trained else None
@@ -53,11 +53,11 @@ def relatedness(gold: np.ndarray, predicted: np.ndarray, *, trained: bool) -> di
 
 
 def similarity(subsets: Mapping[str, tuple[np.ndarray, np.ndarray]], *, cosine: bool) -> dict[str, Any]:
-    """``test``, and correlations of a year of STS in its three ways and of each subset.
+    """Computes ``test``, the three kinds of average correlations of a year of STS, and each subset's.
 
     Args:
-        subsets: by name, predicted and gold scores of shape (n,).
-        cosine: whether ``test`` is one Spearman over all pairs; else the mean of the subsets'.
+        subsets: predicted and gold scores of shape (n,), by name.
+        cosine: if true, ``test`` is one Spearman over all pairs; otherwise the mean of the subsets'.
     """
     found = year(subsets)
     ways = {"mean": found.mean, "wmean": found.wmean, "all": found.all}

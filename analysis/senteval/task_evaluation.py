@@ -1,4 +1,4 @@
-"""Evaluates one task on its sentences' vectors, by its kind: features, training, scores, predictions."""
+"""Evaluates one task on its sentences' vectors: features, training, scores and predictions for each kind."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ Dataset = Mapping[str, Examples] | Mapping[str, Captions]
 Outcomes = tuple[dict[str, Any], dict[str, np.ndarray]]  # a record's scores; predictions of each test example
 Progress = Callable[[float], None]
 
-# Passes over the training examples that a kind makes at most, about; of k-fold beside each other: see ``work``.
+# Approximate maximum number of passes over the training examples, by kind; per fold with k-fold (see ``work``).
 _PASSES = {"nested": 60, "kfold": 60, "split": 60, "snli": 100, "relatedness": 1000, "retrieval": 4000}
 
 
 class Rows:
-    """Looks up the vectors of sentences, preprocessed as a protocol says."""
+    """Vectors of sentences, looked up after the protocol's preprocessing."""
 
     def __init__(self, vectors: Vectors, protocol: Protocol) -> None:
         self._vectors = vectors
         self._protocol = protocol
 
     def __call__(self, found: list[str]) -> np.ndarray:
-        """Vectors of shape (n, D), float32."""
+        """Returns vectors of shape (n, D), float32."""
         return self._vectors.rows([normal(sentence, self._protocol) for sentence in found])
 
     def index(self, found: list[str]) -> np.ndarray:
-        """Rows of ``matrix``, int64 of shape (n,)."""
+        """Returns row numbers of ``matrix``, int64 of shape (n,)."""
         return self._vectors.index([normal(sentence, self._protocol) for sentence in found])
 
     @property
     def matrix(self) -> np.ndarray:
-        """All vectors, which may be memory-mapped."""
+        """All vectors; may be memory-mapped."""
         return self._vectors.matrix
 
 
 def normal(sentence: str, protocol: Protocol) -> str:
-    """Returns ``sentence`` as the protocol has it embedded."""
+    """Returns ``sentence`` after the protocol's preprocessing."""
     return sentence.lower() if protocol.lowercase else sentence
 
 
@@ -67,7 +67,7 @@ def sentences(dataset: Dataset) -> Iterator[str]:
 
 
 def work(task: Task, dataset: Dataset, protocol: Protocol) -> float:
-    """Estimates the time that ``evaluate_task`` takes, in no unit, to share out the time of several tasks."""
+    """Estimates the relative time of ``evaluate_task``, for the progress over several tasks."""
     part = dataset.get("all") or dataset.get("train")
     if task.kind == "similarity" or part is None:
         return 1.0
@@ -115,7 +115,7 @@ def _classes(
         arrays["fold"] = cast(np.ndarray, outcome.folds)
     else:
         gold = parts["test"].targets
-        if task.name == "WordContent":  # never a hidden layer, in the toolkit
+        if task.name == "WordContent":  # the toolkit uses no hidden layer here
             protocol = replace(protocol, classifier=replace(protocol.classifier, hidden=0), probing_hidden=())
         if task.kind == "kfold":
             outcome = kfold(*found["train"], *found["test"], classes, protocol, **options)
@@ -137,7 +137,7 @@ def _check_classes(train: Examples) -> None:
 
 
 def _pair(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """[|u - v|; u * v], of shape (n, 2 D), of vectors of shape (n, D)."""
+    """Returns [|u - v|; u * v] of shape (n, 2 D) for vectors of shape (n, D)."""
     return np.hstack([np.abs(first - second), first * second])
 
 
@@ -172,7 +172,7 @@ def _relatedness(
         record = {"dev": 100 * found.dev, "dev_pearson": 100 * found.dev}
         predicted = found.predictions
     record |= {"l2": None, **scores.relatedness(gold, predicted, trained=not protocol.cosine)}
-    # As exact as they were scored: in single precision some would be tied.
+    # Kept in double precision: in single precision some scores would be tied.
     return _counted(parts, record), {"gold": gold, "predicted": predicted}
 
 

@@ -1,4 +1,4 @@
-"""The 28 tasks of SentEval: a record each, with kind, files, loader, published sizes and names.
+"""The 28 tasks of SentEval, one record each: kind, files, loader, published sizes and names.
 
 Names, files and folders are those of ``senteval/engine.py`` of facebookresearch/SentEval (5d6dc117).
 """
@@ -29,23 +29,24 @@ STS_SUBSETS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One task.
+    """A task of SentEval.
 
     Attributes:
-        name: the toolkit's.
-        group: "downstream" or "probing"; each group's files have a root folder of their own, ``downstream`` and
+        name: name of the task in the toolkit.
+        group: "downstream" or "probing". Each group's files have their own root folder: ``downstream`` and
             ``probing`` in the toolkit's data folder.
-        kind: "nested" (k-fold in k-fold: {"all"}), "kfold" ({"train", "test"}), "split", "snli", "relatedness",
-            "retrieval" ({"train", "dev", "test"}) or "similarity" (its subsets by name).
-        classes: their number; 0 where there are none, and for probing tasks, whose training part has them.
-        features: "sentence" (u), "pair" (|u - v|; u * v) or "" where the kind has its own.
-        files: relative to the group's root.
-        load: reads the examples from the files under the group's root. Raises UserError, naming file and line.
-        sizes: training and test examples of SentEval's own files, as its loaders count them (all examples are both
-            in nested k-fold; captions, five an image, in ImageCaptionRetrieval); scores on other sizes are not
-            comparable with published ones.
-        short: name in tables; "" is ``name``.
-        aliases: other names that papers use, in lower case; suggested for an unknown name.
+        kind: "nested" (nested k-fold; parts {"all"}), "kfold" ({"train", "test"}), "split", "snli",
+            "relatedness", "retrieval" ({"train", "dev", "test"}) or "similarity" (its subsets by name).
+        classes: number of classes; 0 if there are none, and for probing tasks, which count those of the training
+            part.
+        features: "sentence" (u), "pair" (|u - v|; u * v) or "" if the kind has its own.
+        files: paths relative to the group's root.
+        load: reads the examples from the files under the group's root. Raises UserError with file and line.
+        sizes: numbers of training and test examples in SentEval's own files, as its loaders count them (nested
+            k-fold: all examples are both; ImageCaptionRetrieval: captions, five per image). Scores on other
+            sizes are not comparable with published ones.
+        short: name in tables; "" stands for ``name``.
+        aliases: other names in papers, in lower case; suggested for an unknown name.
     """
 
     name: str
@@ -61,12 +62,12 @@ class Task:
 
 
 def roots(data: Path, probing: Path | None = None) -> dict[str, Path]:
-    """Each group's root folder in SentEval's folder ``data``; ``probing`` may be elsewhere."""
+    """Returns each group's root folder in SentEval's folder ``data``; ``probing`` may be elsewhere."""
     return {"downstream": data / "downstream", "probing": probing or data / "probing"}
 
 
 def absent(task: Task, root: Path) -> Path | None:
-    """The first of the task's files that is not under its group's ``root``; None if all are there."""
+    """Returns the first file of the task that is missing under its group's ``root``; None if all exist."""
     return next((root / file for file in task.files if not (root / file).is_file()), None)
 
 
@@ -77,15 +78,15 @@ def available(
     *,
     keys: tuple[str, ...] = ("data", "probing"),
 ) -> tuple[list[Task], dict[str, Path]]:
-    """The tasks of these names (None: all) whose files are there; of each other one the first file that is not.
+    """Returns the named tasks (None: all) whose files exist and, for each of the others, its first missing file.
 
     Args:
-        names: SentEval's.
-        data, probing: folders, as ``roots`` takes them.
-        keys: by which the user names the folders, for what an error advises; maybe the first one alone.
+        names: names of tasks.
+        data, probing: folders, as in ``roots``.
+        keys: settings that name the folders, for error messages; the second may be omitted.
 
     Raises:
-        UserError: for an unknown name; if no task's files are there.
+        UserError: for an unknown name, or if no task's files exist.
     """
     there, missing = [], {}
     places = roots(data, probing)
@@ -109,10 +110,10 @@ def available(
 
 
 def find(names: Iterable[str] | None) -> list[Task]:
-    """The tasks of these names, each once, in the order given; None: all.
+    """Returns the named tasks, each once, in the order given; None: all.
 
     Raises:
-        UserError: for an unknown name, with the nearest one.
+        UserError: for an unknown name; the message suggests the nearest one.
     """
     names = list(TASKS if names is None else names)
     if not names:
@@ -163,7 +164,7 @@ def _probing(name: str, file: str, short: str) -> Task:
 _SST, _SICK, _STSB = loaders.SST_FILES.values(), loaders.SICK_FILES.values(), loaders.STSB_FILES.values()
 _SENTENCE, _PAIR = {"features": "sentence"}, {"features": "pair"}
 
-# Sizes: the toolkit's README (rounded), the task classes run on the whole files, and Karpathy's split of COCO
+# Sizes: the toolkit's README (rounded), the task classes, run on the whole files, and Karpathy's split of COCO
 # (113,287 / 5,000 / 5,000 images).
 TASKS = {
     task.name: task

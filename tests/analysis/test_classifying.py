@@ -76,7 +76,7 @@ def test_dev_chooses() -> None:
 
 
 def test_a_seed_decides_all_and_the_global_stream_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classifying, "LOOKS", 2)
+    monkeypatch.setattr(classifying, "DEV_EVALUATIONS", 2)
     parts = [blobs(count, seed, 1.0) for seed, count in enumerate((150, 80, 80))]
     state = torch.random.get_rng_state()
     options = {"layers": 2, "dropout": 0.5, "width": 16}

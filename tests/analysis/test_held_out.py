@@ -59,10 +59,10 @@ def test_only_what_is_alike_is_averaged(tmp_path: Path, capsys: pytest.CaptureFi
     config |= {"threads": 2, "optimizer": {"lr": 1e-12}}  # as of a start that is shown as it is
     (tmp_path / "b" / "config.yaml").write_text(yaml.safe_dump(config))
     assert held_out.main([f"x={one}", f"x={other}"]) == 2
-    told = f"x would be the mean of runs that are not alike: optimizer.lr is None in {one}, 1e-12 in {other}."
+    told = f"x would be the mean of runs that differ: optimizer.lr is None in {one}, 1e-12 in {other}."
     assert capsys.readouterr().err == f"{told} Give them names.\n"
     assert held_out.main([f"x={one}", f"x={run(tmp_path / 'c', 'R', 1, 0.7)}"]) == 2
-    assert "alike: objective.task is D in" in capsys.readouterr().err
+    assert "differ: objective.task is D in" in capsys.readouterr().err
     assert held_out.main([one, other, "--by", "objective.tsk"]) == 2
     assert capsys.readouterr().err == f"{one}: its config.yaml has none of --by objective.tsk.\n"
     (tmp_path / "b" / "config.yaml").unlink()

@@ -119,4 +119,4 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     (tmp_path / "own.txt").write_text("ONE\n")
     own = ["random_vectors", "--no-cache", "--query", "one", "--sentences", str(tmp_path / "own.txt")]
-    assert refusal(main, own, capsys).endswith("own.txt holds no sentence beside the queries.")
+    assert refusal(main, own, capsys).endswith("own.txt holds no sentence other than the queries.")

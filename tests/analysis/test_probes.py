@@ -124,7 +124,7 @@ def test_guesses() -> None:
 def test_a_bag_of_words_holds_words_and_only_a_perceptron_finds_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(classifying, "LOOKS", 6)
+    monkeypatch.setattr(classifying, "DEV_EVALUATIONS", 6)
     words = [f"{letter}{n}" for n in range(20) for letter in "wW"]
     model = bag(tmp_path, words, dimension=16)
     parts = {
@@ -183,7 +183,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tense["chance"] == 50.0 and 30 < tense["logistic"]["test"] < 70  # random vectors hold nothing
     assert tense["n_train"] == len(read_parts(str(folder))["train"])
     said = refusal(main, [*arguments, "--probes", "passive"], capsys)
-    assert said.endswith("trees: All training examples are of one class: there is nothing to tell apart.")
+    assert said.endswith("trees: All training examples are of one class: a classifier needs two.")
     assert "There is no folder /nowhere" in refusal(main, ["random_vectors", "--data", "/nowhere"], capsys)
 
 

@@ -137,7 +137,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("content", "more", "told"),
     [
-        ("a text\n", [], "made.tsv:1: a line must be a label and a text, parted by a tab. Got 1 of 2 columns."),
+        ("a text\n", [], "made.tsv:1: a line must be a label and a text, separated by a tab. Got 1 of 2 columns."),
         ("a\tone\na\ttwo\n", [], "has 1 labels; a map shows 2 to 49: --labels chooses some."),
         ("a\tone\nb\ttwo\n", ["--labels", "a", "c"], "has no label c."),
         ("a\tone\nb\ttwo\n", [], "There are 2 sentences: --perplexity must be below a third of that. Got 30."),

@@ -1,4 +1,4 @@
-"""Training of many linear classifiers as one batched product a step, for devices where small steps are slow."""
+"""Trains many linear classifiers with one batched product per step, for devices where small steps are slow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.senteval.classifiers.fit_groups import Group
 from analysis.senteval.classifiers.training import Patience
 from analysis.senteval.protocols import Classifier
 
-GATHERED = 1 << 28  # bytes of features that are taken out of the matrix at a time
+GATHERED = 1 << 28  # bytes of features gathered from the matrix at a time
 
 Finish = Callable[[int, np.ndarray, float], None]
 
@@ -28,14 +28,14 @@ def train(
     device: torch.device | str,
     finish: Finish,
 ) -> None:
-    """Trains all fits of ``groups``; arguments as ``linear.fit_many`` has them.
+    """Trains all fits of ``groups``; other arguments as in ``linear.fit_many``.
 
     Args:
-        start: weights that all begin with, of shape (C, D + 1), the bias last.
-        decay: L2 of each fit.
-        finish: called with a fit's position, its weights as ``start`` and its accuracy on dev.
+        start: initial weights of all fits, of shape (C, D + 1), the bias last.
+        decay: L2 weight of each fit.
+        finish: called with a fit's position, its weights in the layout of ``start`` and its dev accuracy.
     """
-    width = -(-start.shape[1] // 8) * 8  # features, a one for the bias, zeros: aligned rows
+    width = -(-start.shape[1] // 8) * 8  # features, 1 for the bias, zeros that align the rows
     matrix = torch.zeros(len(features), width, device=device)
     matrix[:, : features.shape[1]] = torch.tensor(features)
     matrix[:, features.shape[1]] = 1
@@ -43,17 +43,19 @@ def train(
     first[:, : start.shape[1]] = torch.tensor(start)
     targets = torch.tensor(labels, device=device)
 
-    def hand_out(position: int, rows: np.ndarray, accuracy: float) -> None:
+    def finish_unpadded(position: int, rows: np.ndarray, accuracy: float) -> None:
         finish(position, rows[:, : start.shape[1]], accuracy)
 
     count = max(GATHERED // (classifier.batch * width * 4), 1)
     for begin in range(0, len(groups), count):
         problem = _Problem(groups[begin : begin + count], matrix, targets, first, decay, classifier)
         for epoch in range(0, classifier.max_epoch + 1, classifier.epoch_size):
-            for passed in range(epoch, epoch + classifier.epoch_size):
-                problem.learn(passed)
-            problem.look()
-            problem.drop(hand_out, everything=epoch + classifier.epoch_size > classifier.max_epoch)
+            for number in range(epoch, epoch + classifier.epoch_size):
+                problem.train_epoch(number)
+            problem.evaluate_dev()
+            problem.remove_finished(
+                finish_unpadded, everything=epoch + classifier.epoch_size > classifier.max_epoch
+            )
             if not problem.groups:
                 break
 
@@ -61,8 +63,8 @@ def train(
 class _Problem:
     """G groups of at most L fits each, as tensors of shape (G, L, C, D'), where D' is the matrix's width.
 
-    Groups differ in size by some rows. A group's last batch is filled up with rows that weigh nothing, and in a
-    step that it has no batch for, its rates are zero.
+    Groups may differ in size by a few rows. A group's last batch is padded with rows of weight zero. In a step for
+    which a group has no batch, its learning rate is zero.
     """
 
     def __init__(
@@ -87,11 +89,11 @@ class _Problem:
         self.patience = [[Patience(classifier.patience) for _ in group.members] for group in groups]
         self.steps = np.zeros(len(groups), np.int64)  # updates made
 
-    def learn(self, epoch: int) -> None:
-        """One pass over the training rows."""
+    def train_epoch(self, epoch: int) -> None:
+        """Makes one pass over the training rows."""
         adam = self.classifier.optimizer == "adam"
         orders = [group.train[group.stream.epochs(epoch, epoch + 1)[0]] for group in self.groups]
-        rows, real = self._filled(orders)
+        rows, real = self._padded(orders)
         for low, factors in zip(
             range(0, rows.shape[1], self.classifier.batch), self._factors(orders), strict=True
         ):
@@ -107,24 +109,24 @@ class _Problem:
                 gradient = self.mean.lerp_(gradient, keep_mean)
             self.weights -= rate * gradient / (self.square.sqrt() * scale + 1e-8)
 
-    def look(self) -> None:
-        """Accuracy on dev; the best weights are kept."""
-        rows, real = self._filled([group.dev for group in self.groups])
-        right = torch.zeros(self.weights.shape[:2], device=rows.device)
+    def evaluate_dev(self) -> None:
+        """Computes the dev accuracies and keeps each fit's best weights."""
+        rows, real = self._padded([group.dev for group in self.groups])
+        correct = torch.zeros(self.weights.shape[:2], device=rows.device)
         size = max(GATHERED // (len(rows) * self.matrix.shape[1] * 4), 1)
         for low in range(0, rows.shape[1], size):
             part = rows[:, low : low + size]
-            said = self._scores(self.matrix[part]).argmax(dim=3)
-            right += ((said == self.targets[part][:, :, None]) * real[:, low : low + size, None]).sum(dim=1)
-        accuracies = right.cpu().numpy().astype(np.int64)
+            predicted = self._scores(self.matrix[part]).argmax(dim=3)
+            correct += ((predicted == self.targets[part][:, :, None]) * real[:, low : low + size, None]).sum(dim=1)
+        accuracies = correct.cpu().numpy().astype(np.int64)
         rose = torch.zeros(self.weights.shape[:2], dtype=torch.bool)
         for g, (group, patience) in enumerate(zip(self.groups, self.patience, strict=True)):
             for k, one in enumerate(patience):
                 rose[g, k] = not one.spent and one.rises(accuracies[g, k] / len(group.dev))
         self.best[rose.to(rows.device)] = self.weights[rose.to(rows.device)]
 
-    def drop(self, finish: Finish, *, everything: bool) -> None:
-        """Hands out the groups whose fits have all stopped, or all of them, and goes on without."""
+    def remove_finished(self, finish: Finish, *, everything: bool) -> None:
+        """Calls ``finish`` for the groups whose fits have all stopped, or for ``everything``, and removes them."""
         going = [not everything and not all(one.spent for one in patience) for patience in self.patience]
         if all(going):
             return
@@ -140,11 +142,11 @@ class _Problem:
         self.steps = self.steps[going]
 
     def _scores(self, x: Tensor) -> Tensor:
-        """Of shape (G, B, L, C), of features of shape (G, B, D')."""
+        """Computes scores of shape (G, B, L, C) for features of shape (G, B, D')."""
         return (x @ self.weights.flatten(1, 2).mT).unflatten(2, self.weights.shape[1:3])
 
-    def _filled(self, rows: list[np.ndarray]) -> tuple[Tensor, Tensor]:
-        """One line a group of ``rows``, filled up with row 0, int64; beside it 1 at real ones and 0 at others."""
+    def _padded(self, rows: list[np.ndarray]) -> tuple[Tensor, Tensor]:
+        """Pads each group's ``rows`` with row 0; returns them (int64) and a mask, 1 at real rows, 0 at padding."""
         sizes = np.array([len(one) for one in rows])
         real = np.arange(sizes.max()) < sizes[:, None]
         filled = np.zeros(real.shape, np.int64)
@@ -153,10 +155,10 @@ class _Problem:
         return torch.from_numpy(filled).to(device), torch.from_numpy(real.astype(np.float32)).to(device)
 
     def _factors(self, orders: list[np.ndarray]) -> Tensor:
-        """What each step of a pass multiplies with, of shape (steps, 5, G).
+        """Computes the factors of each step of a pass, of shape (steps, 5, G).
 
-        An example's share of the loss, the weights of a gradient in both moments, the learning rate and the
-        square root's factor, with Adam's corrections; all of them, but the last, are 0 without a batch.
+        The factors are an example's share of the loss, the weights of a gradient in both moments, the learning
+        rate, and the factor of the square root, with Adam's corrections. All but the last are 0 without a batch.
         """
         sizes = np.array([len(order) for order in orders])
         lows = np.arange(0, sizes.max(), self.classifier.batch)

@@ -1,4 +1,4 @@
-"""What is to be trained and what comes of it: fits, their streams, groups of fits with the same batches."""
+"""Classifiers to train and trained ones, their permutations, and groups of fits that share their batches."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from analysis.senteval.protocols import SEED
 from data.errors import UserError
 
-VALIDATION_SPLIT = 0.05  # share of the training rows that is dev where a fit is given none
+VALIDATION_SPLIT = 0.05  # share of the training rows used as dev if a fit has no dev set
 
 
 class Fit(NamedTuple):
-    """One classifier to train. Those whose ``train`` and ``dev`` are the same arrays share their batches.
+    """A classifier to train. Fits whose ``train`` and ``dev`` are the same arrays share their batches.
 
     Attributes:
-        train: rows of the features it learns from, int64.
-        dev: rows that choose the best look and the end, int64; None takes the toolkit's 5 % of ``train``: the
-            first ``int(0.05 * len(train))`` of the stream's first permutation.
+        train: training rows of the features, int64.
+        dev: dev rows for early stopping, int64. None uses the toolkit's 5 % of ``train``: the first
+            ``int(0.05 * len(train))`` of the stream's first permutation.
         l2: weight decay.
     """
 
@@ -30,12 +30,12 @@ class Fit(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A trained linear classifier, as it was at its first best look at dev.
+    """A trained linear classifier: its weights at the first best dev evaluation.
 
     Attributes:
         weight: float32 of shape (C, D).
         bias: float32 of shape (C,).
-        dev_accuracy: share of the dev rows that are right, 0 .. 1.
+        dev_accuracy: accuracy on dev, 0 .. 1.
     """
 
     weight: np.ndarray
@@ -43,19 +43,18 @@ class Fitted(NamedTuple):
     dev_accuracy: float
 
     def logits(self, rows: np.ndarray) -> np.ndarray:
-        """Scores of shape (m, C), float32, of features of shape (m, D)."""
+        """Computes scores of shape (m, C), float32, for features of shape (m, D)."""
         return rows @ self.weight.T + self.bias
 
 
 class Stream:
-    """The permutations of all fits of one size: numpy's legacy stream under the toolkit's seed, drawn once.
+    """Permutations shared by all fits of one size: NumPy's legacy stream under the toolkit's seed.
 
     Attributes:
-        parts: positions of the dev and of the training part where the stream's first permutation splits; else
-            None.
+        parts: positions of the dev and the training part if the first permutation splits them; otherwise None.
 
     Raises:
-        UserError: where the dev part of a split has no row.
+        UserError: if the dev part of a split has no row.
     """
 
     def __init__(self, rows: int, split: bool) -> None:
@@ -65,17 +64,17 @@ class Stream:
         self._rows = rows
         self.parts: tuple[np.ndarray, np.ndarray] | None = None
         if split:
-            order, held = self._random.permutation(rows), int(VALIDATION_SPLIT * rows)
-            if not held:
+            order, dev_rows = self._random.permutation(rows), int(VALIDATION_SPLIT * rows)
+            if not dev_rows:
                 raise UserError(
                     f"A classifier needs at least {1 / VALIDATION_SPLIT:.0f} training examples, as "
-                    f"{100 * VALIDATION_SPLIT:.0f} % of them tell when it is done. Got {rows} instead."
+                    f"{100 * VALIDATION_SPLIT:.0f} % of them are used for early stopping. Got {rows} instead."
                 )
-            self.parts = order[:held], order[held:]
-            self._rows -= held
+            self.parts = order[:dev_rows], order[dev_rows:]
+            self._rows -= dev_rows
 
     def epochs(self, start: int, stop: int) -> np.ndarray:
-        """Permutations of the epochs ``start`` .. ``stop`` - 1, int32 of shape (stop - start, training rows)."""
+        """Returns the permutations of epochs ``start`` .. ``stop`` - 1, int32 of shape (stop - start, rows)."""
         with self._lock:
             while len(self._drawn) < stop:
                 self._drawn.append(self._random.permutation(self._rows).astype(np.int32))
@@ -86,9 +85,9 @@ class Group(NamedTuple):
     """Fits with the same batches.
 
     Attributes:
-        members: their positions in the list of fits.
+        members: positions in the list of fits.
         train, dev: rows of the features, int64.
-        stream: of permutations of ``train``.
+        stream: permutations of ``train``.
     """
 
     members: list[int]
@@ -98,7 +97,7 @@ class Group(NamedTuple):
 
 
 def grouped(fits: Sequence[Fit]) -> list[Group]:
-    """``fits`` by the arrays of their rows."""
+    """Groups ``fits`` by their arrays of rows."""
     groups: dict[tuple[int, int], Group] = {}
     streams: dict[tuple[int, bool], Stream] = {}
     for position, fit in enumerate(fits):

@@ -16,16 +16,16 @@ from analysis.senteval.classifiers.fit_groups import Fit, Stream, grouped
 from analysis.senteval.classifiers.training import Patience, toolkit_stream
 from analysis.senteval.protocols import L2, SEED, Classifier, Protocol
 
-_JUDGED = 4096  # rows at a time where nothing is learned
+_EVALUATION_ROWS = 4096  # rows at a time in evaluation
 
 
 class Fitted(NamedTuple):
-    """A trained classifier, as it was at its first best look at dev.
+    """A trained classifier: its weights at the first best dev evaluation.
 
     Attributes:
         hidden_weight, hidden_bias: float32 of shapes (H, D) and (H,).
         weight, bias: float32 of shapes (C, H) and (C,).
-        dev_accuracy: share of the dev rows that are right, 0 .. 1.
+        dev_accuracy: accuracy on dev, 0 .. 1.
     """
 
     hidden_weight: np.ndarray
@@ -35,22 +35,24 @@ class Fitted(NamedTuple):
     dev_accuracy: float
 
     def logits(self, rows: np.ndarray) -> np.ndarray:
-        """Scores of shape (m, C), float32, of features of shape (m, D)."""
+        """Computes scores of shape (m, C), float32, for features of shape (m, D)."""
         parts = []
-        for begin in range(0, len(rows), _JUDGED):
-            states = torch.from_numpy(rows[begin : begin + _JUDGED] @ self.hidden_weight.T + self.hidden_bias)
+        for begin in range(0, len(rows), _EVALUATION_ROWS):
+            states = torch.from_numpy(
+                rows[begin : begin + _EVALUATION_ROWS] @ self.hidden_weight.T + self.hidden_bias
+            )
             parts.append(states.sigmoid().numpy() @ self.weight.T + self.bias)
         return np.concatenate(parts)
 
 
 class Choice(NamedTuple):
-    """A split task's result where width and dropout are tuned beside L2.
+    """Result of a split task with width and dropout tuned together with L2.
 
     Attributes:
-        dev, test: accuracies in percent, rounded to 2 digits as the toolkit does.
-        hidden, dropout, l2: the chosen ones.
-        probabilities: of the test examples, float32 of shape (n_test, C).
-        n_dev, n_test: examples.
+        dev, test: accuracies in percent, rounded to 2 digits as in the toolkit.
+        hidden, dropout, l2: the chosen values.
+        probabilities: class probabilities of the test examples, float32 of shape (n_test, C).
+        n_dev, n_test: numbers of examples.
     """
 
     dev: float
@@ -64,7 +66,7 @@ class Choice(NamedTuple):
 
 
 def network(inputs: int, classes: int, classifier: Classifier) -> nn.Sequential:
-    """One classifier as a module, its weights (and its dropout) from torch's global stream."""
+    """Builds one classifier as a module; weights and dropout use torch's global random stream."""
     if not classifier.hidden:
         return nn.Sequential(nn.Linear(inputs, classes))
     first, last = nn.Linear(inputs, classifier.hidden), nn.Linear(classifier.hidden, classes)
@@ -82,19 +84,19 @@ def fit_many(
     device: torch.device | str = "cpu",
     progress: Callable[[float], None] | None = None,
 ) -> list[Fitted]:
-    """Trains ``fits`` on rows of one matrix; those of the same train and dev rows share each batch's products.
+    """Trains ``fits`` on rows of one matrix; fits with the same train and dev rows share each batch's products.
 
     Args:
         features: float32 of shape (n, D).
         labels: int64 of shape (n,), 0 .. C-1.
-        fits: what to train.
+        fits: classifiers to train.
         classes: C.
         classifier: with ``hidden`` > 0.
         progress: called with the share done, 0 .. 1.
 
     Returns:
-        One a fit, in their order: on the CPU what ``network`` in a plain loop under the toolkit's seed comes to,
-        dropout's draws included. (A GPU draws other masks than ``nn.Dropout`` there.)
+        One classifier per fit, in their order. On the CPU it equals ``network`` trained in a plain loop under the
+        toolkit's seed, dropout masks included. (On a GPU the masks differ from those of ``nn.Dropout``.)
     """
     x, y = _on(features, labels, device)
     fitted: dict[int, Fitted] = {}
@@ -120,15 +122,15 @@ def choose_hidden(
     device: torch.device | str = "cpu",
     progress: Callable[[float], None] | None = None,
 ) -> Choice:
-    """A split task with width, dropout and L2 chosen on dev, the first best of each in the protocol's order.
+    """Evaluates a split task with width, dropout and L2 chosen on dev; ties go to the first in the grid.
 
     Args:
         train, dev, test: float32 of shape (n, D) each, with labels 0 .. C-1 of shape (n,).
         classes: C.
-        protocol: ``probing_hidden``, ``probing_dropout`` and the rest of the classifier.
+        protocol: gives ``probing_hidden``, ``probing_dropout`` and the rest of the classifier.
         progress: called with the share done, 0 .. 1.
     """
-    learned, judged = (
+    train_rows, dev_rows = (
         _Rows(*_on(features, labels, device), torch.arange(len(labels), device=device))
         for features, labels in ((train, train_labels), (dev, dev_labels))
     )
@@ -138,7 +140,7 @@ def choose_hidden(
         part = _part(progress, done, len(protocol.probing_hidden))
         classifier = replace(protocol.classifier, hidden=hidden)
         stream = Stream(len(train), split=False)
-        found = _train(learned, judged, stream, grid, classes, classifier, part)
+        found = _train(train_rows, dev_rows, stream, grid, classes, classifier, part)
         for (l2, dropout), fitted in zip(grid, found, strict=True):
             score = round(100 * fitted.dev_accuracy, 2)
             if best is None or score > best[0]:
@@ -160,21 +162,21 @@ def choose_hidden(
 
 
 class _Rows(NamedTuple):
-    """``rows`` (int64) of ``features`` (n, D) and ``labels`` (n,)."""
+    """Row numbers (int64) into ``features`` (n, D) and ``labels`` (n,)."""
 
     features: Tensor
     labels: Tensor
     rows: Tensor
 
 
-class _Side:
-    """K classifiers of one width side by side: one product makes all their hidden layers.
+class _Stack:
+    """K classifiers of one width, trained side by side: one product computes all hidden layers.
 
     Args:
         inputs: D.
         classes: C.
-        classifier: its width H and its order of layers.
-        grid: L2 and dropout of each.
+        classifier: gives the width H and the order of layers.
+        grid: L2 and dropout of each classifier.
     """
 
     def __init__(
@@ -197,24 +199,24 @@ class _Side:
         self.optimizer = self._optimizer()
         self.l2 = torch.tensor([l2 for l2, _ in grid], device=device)
         self.dropouts = [dropout for _, dropout in grid]
-        # Fits of equal dropout draw equal masks, for each begins at the same seed.
+        # Fits of equal dropout have equal masks, as all begin at the same seed.
         self.generators = {dropout: torch.Generator(device) for dropout in self.dropouts if dropout}
         for generator in self.generators.values():
             generator.set_state(state) if device.type == "cpu" else generator.manual_seed(SEED)
 
     def learn(self, rows: Tensor, labels: Tensor) -> None:
-        """One update on B rows of shape (B, D)."""
+        """Makes one update on B rows of shape (B, D)."""
         scores = self.scores(rows, self._masks(len(rows)))
         loss = cross_entropy(scores.flatten(0, 1), labels.repeat(len(scores)), reduction="sum") / len(rows)
         self.optimizer.zero_grad()
-        loss.backward()  # autograd.grad's may lie in another order, which the fused update does not ask
+        loss.backward()  # autograd.grad may return another memory layout, which the fused update ignores
         for parameter in self.parameters:
             assert parameter.grad is not None
             parameter.grad.addcmul_(parameter.detach(), self.l2.view(-1, *[1] * (parameter.dim() - 1)))
         self.optimizer.step()
 
     def scores(self, rows: Tensor, masks: Tensor | None = None) -> Tensor:
-        """Of shape (K, B, C)."""
+        """Computes scores of shape (K, B, C)."""
         first, first_bias, last, last_bias = self.parameters
         states = torch.addmm(first_bias.flatten(), rows, first.flatten(0, 1).T).unflatten(1, first_bias.shape)
         if masks is None:
@@ -226,7 +228,7 @@ class _Side:
         return torch.baddbmm(last_bias[:, None], states.transpose(0, 1), last.mT)
 
     def _masks(self, size: int) -> Tensor | None:
-        """Of shape (B, K, H): what dropout multiplies with."""
+        """Samples dropout masks of shape (B, K, H); None without dropout."""
         if not self.generators:
             return None
         width = self.classifier.hidden
@@ -237,18 +239,18 @@ class _Side:
         return torch.stack([drawn[dropout] for dropout in self.dropouts], dim=1)
 
     def _optimizer(self) -> torch.optim.Optimizer:
-        """Of all members at once, each of which has an L2 of its own: ``learn`` adds it."""
+        """Returns one optimizer for all members; ``learn`` adds each member's own L2 to the gradient."""
         if self.classifier.optimizer == "adam":
             return torch.optim.Adam(self.parameters, fused=True)  # one pass over the weights
         return torch.optim.RMSprop(self.parameters)
 
     def fitted(self, place: int, accuracy: float) -> Fitted:
-        """The classifier at ``place`` as it is now."""
+        """Returns a copy of the classifier at ``place``."""
         first, first_bias, last, last_bias = (one[place].detach().cpu().numpy().copy() for one in self.parameters)
         return Fitted(first, first_bias, last, last_bias, accuracy)
 
     def keep(self, places: list[int]) -> None:
-        """Only these go on."""
+        """Drops all classifiers but those at ``places``."""
         rows = torch.tensor(places, dtype=torch.int64, device=self.l2.device)
         before = [(one.shape, self.optimizer.state[one]) for one in self.parameters]
         self.parameters = [one.detach()[rows].requires_grad_() for one in self.parameters]
@@ -272,34 +274,34 @@ def _train(
     classifier: Classifier,
     progress: Callable[[float], None],
 ) -> list[Fitted]:
-    """Classifiers of ``grid`` (L2 and dropout) that share their batches, in its order."""
-    side = _Side(train.features.shape[1], classes, classifier, grid, train.features.device)
+    """Trains the classifiers of ``grid`` (L2 and dropout), which share batches; returns them in its order."""
+    stack = _Stack(train.features.shape[1], classes, classifier, grid, train.features.device)
     patience = [Patience(classifier.patience) for _ in grid]
     best: dict[int, Fitted] = {}
     epochs = 0
-    while side.members and epochs <= classifier.max_epoch:
+    while stack.members and epochs <= classifier.max_epoch:
         for order in stream.epochs(epochs, epochs + classifier.epoch_size):
             rows = train.rows[torch.from_numpy(order).to(train.rows)]
             for batch in rows.split(classifier.batch):
-                side.learn(train.features[batch], train.labels[batch])
+                stack.learn(train.features[batch], train.labels[batch])
             epochs += 1
             progress(epochs / (classifier.max_epoch + classifier.epoch_size))
-        accuracies = _accuracies(side, dev)
-        for place, (member, accuracy) in enumerate(zip(side.members, accuracies, strict=True)):
+        accuracies = _accuracies(stack, dev)
+        for place, (member, accuracy) in enumerate(zip(stack.members, accuracies, strict=True)):
             if patience[member].rises(accuracy):
-                best[member] = side.fitted(place, accuracy)
-        going = [place for place, member in enumerate(side.members) if not patience[member].spent]
-        if len(going) < len(side.members):
-            side.keep(going)
+                best[member] = stack.fitted(place, accuracy)
+        going = [place for place, member in enumerate(stack.members) if not patience[member].spent]
+        if len(going) < len(stack.members):
+            stack.keep(going)
     progress(1.0)
     return [best[member] for member in range(len(grid))]
 
 
 @torch.no_grad()
-def _accuracies(side: _Side, dev: _Rows) -> list[float]:
-    right = torch.zeros(len(side.members), dtype=torch.int64, device=dev.labels.device)
-    for rows in dev.rows.split(_JUDGED):
-        right += (side.scores(dev.features[rows]).argmax(dim=2) == dev.labels[rows]).sum(dim=1)
+def _accuracies(stack: _Stack, dev: _Rows) -> list[float]:
+    right = torch.zeros(len(stack.members), dtype=torch.int64, device=dev.labels.device)
+    for rows in dev.rows.split(_EVALUATION_ROWS):
+        right += (stack.scores(dev.features[rows]).argmax(dim=2) == dev.labels[rows]).sum(dim=1)
     return [count / len(dev.rows) for count in right.tolist()]
 
 
@@ -308,10 +310,10 @@ def _on(features: np.ndarray, labels: np.ndarray, device: torch.device | str) ->
 
 
 def _part(progress: Callable[[float], None] | None, done: int, parts: int) -> Callable[[float], None]:
-    """Tells ``progress`` the share of the whole, from that of one part."""
+    """Returns the progress callback of one of several equal parts."""
 
-    def tell(share: float) -> None:
+    def report(share: float) -> None:
         if progress is not None:
             progress((done + share) / parts)
 
-    return tell
+    return report

@@ -1,9 +1,9 @@
-"""Compiled training of linear classifiers that share their batches: every row is loaded once for all of them.
+"""Compiled training of linear classifiers that share their batches: each row is loaded once for all of them.
 
 Scores of four weight rows and two examples are summed at a time, always by the same machine code (weight rows are
-padded to a multiple of four, examples to a multiple of two), so that a classifier is the same to the last bit
-alone and beside others. For two classes one row of differences is enough: the gradient of class 0 is minus that
-of class 1; Adam's state is still kept for both.
+padded to a multiple of four, examples to a multiple of two). So a classifier is the same to the last bit, whatever
+is trained beside it. For two classes one row of differences is enough: the gradient of class 0 is the negative of
+class 1's. Adam's state is still kept for both.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import numba
 import numpy as np
 
 ROWS = 4  # weight rows at a time
-TILE = 1 << 16  # numbers of a batch's features at a time: as much as stays in a core's cache
-FAST = {"reassoc", "contract", "arcp", "afn", "nsz"}  # sums may be reordered; nan and inf stay what they are
+TILE = 1 << 16  # numbers of a batch's features at a time: fits in a core's cache
+FAST = {"reassoc", "contract", "arcp", "afn", "nsz"}  # sums may be reordered; nan and inf are kept
 
 ONE, HALF, ZERO = np.float32(1), np.float32(0.5), np.float32(0)
-LOWEST = np.float32(-87)  # exp of less is no normal float32
+LOWEST = np.float32(-87)  # exp of a smaller value is not a normal float32
 LOG2_E, LN_2 = np.float32(1.4426950408889634), np.float32(0.6931471805599453)
 EXP = tuple(np.float32(1 / k) for k in (720, 120, 24, 6, 2, 1, 1))  # Taylor; 1e-7 within ln(2) / 2
 
 ADAM_RATE, ADAM_FIRST, ADAM_SECOND = 1e-3, 0.9, 0.999
 RMSPROP_RATE, RMSPROP_DECAY = np.float32(1e-2), np.float32(0.99)
-EPSILON = np.float32(1e-8)  # of both
+EPSILON = np.float32(1e-8)  # of both optimizers
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
-    """Compiles at the first call; keeps the machine code on disk where a folder for it can be written."""
+    """Compiles at the first call; caches the machine code on disk if a cache folder is writable."""
     options: dict[str, Any] = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
     try:
         return numba.njit(cache=True, **options)(function)
@@ -84,11 +84,11 @@ def _accumulate(features: np.ndarray, rows: np.ndarray, errors: np.ndarray, grad
 
 @_compiled
 def _exp(values: np.ndarray, exponents: np.ndarray) -> None:
-    """exp in place of values <= 0, of shape (n,): 2^k e^f with |f| <= ln(2) / 2; vectorised, as libm's is not."""
+    """Computes exp in place of values <= 0, (n,), as 2^k e^f with |f| <= ln(2) / 2; vectorised, unlike libm's."""
     a6, a5, a4, a3, a2, a1, a0 = EXP
     for i in range(len(values)):
         power = max(values[i], LOWEST) * LOG2_E
-        whole = np.int32(power - HALF)  # cuts towards zero: the nearest, as power <= 0
+        whole = np.int32(power - HALF)  # truncates towards zero: the nearest integer, as power <= 0
         f = (power - np.float32(whole)) * LN_2
         values[i] = a0 + f * (a1 + f * (a2 + f * (a3 + f * (a4 + f * (a5 + f * a6)))))
         exponents[i] = (whole + 127) << 23
@@ -106,7 +106,7 @@ def _binary_errors(
     buffer: np.ndarray,
     exponents: np.ndarray,
 ) -> None:
-    """In place of the differences of two classes' scores: (probability of class 1 - label) * share."""
+    """Replaces the differences of two classes' scores by (probability of class 1 - label) * share."""
     for row in scores:
         for t in range(count):
             buffer[t] = -abs(row[t])
@@ -127,7 +127,7 @@ def _softmax_errors(
     buffer: np.ndarray,
     exponents: np.ndarray,
 ) -> None:
-    """In place of one classifier's scores, of shape (C, T): (probability - [class is label]) * share."""
+    """Replaces one classifier's scores, of shape (C, T), by (probability - [class is label]) * share."""
     buffer[:] = scores[0]
     for row in scores:
         for t in range(count):
@@ -159,7 +159,7 @@ def _adam(
     rate: np.float32,
     scale: np.float32,
 ) -> None:
-    """torch.optim.Adam, L2 in the gradient; rate and scale hold the corrections for the step."""
+    """Update of torch.optim.Adam with L2 in the gradient; rate and scale include the bias corrections."""
     for i in range(len(weight)):
         g = sign * gradient[i] + l2 * weight[i]
         first[i] += (g - first[i]) * np.float32(1 - ADAM_FIRST)
@@ -171,7 +171,7 @@ def _adam(
 def _rmsprop(
     weight: np.ndarray, second: np.ndarray, gradient: np.ndarray, sign: np.float32, l2: np.float32
 ) -> None:
-    """torch.optim.RMSprop, L2 in the gradient."""
+    """Update of torch.optim.RMSprop with L2 in the gradient."""
     for i in range(len(weight)):
         g = sign * gradient[i] + l2 * weight[i]
         second[i] += (g * g - second[i]) * (ONE - RMSPROP_DECAY)
@@ -185,7 +185,7 @@ def _padded(number: int, multiple: int) -> int:
 
 @_compiled
 def _effective(weights: np.ndarray, classes: int) -> np.ndarray:
-    """Rows whose products are the scores, padded with zeros: (class 1 - class 0) of two classes, else all."""
+    """Returns the rows to multiply, zero-padded: (class 1 - class 0) for two classes, otherwise all."""
     count = len(weights) // 2 if classes == 2 else len(weights)
     rows = np.zeros((_padded(count, ROWS), weights.shape[1]), np.float32)
     _refresh(weights, classes, rows)
@@ -206,13 +206,13 @@ def _refresh(weights: np.ndarray, classes: int, rows: np.ndarray) -> None:
 
 @_compiled
 def _tile(features: np.ndarray, batch: int) -> int:
-    """Examples at a time: an even number."""
+    """Returns the number of examples at a time, which is even."""
     return _padded(min(batch, max(TILE // features.shape[1], 2)), 2)
 
 
 @_compiled
 def _take(rows: np.ndarray, chosen: np.ndarray, tile: np.ndarray) -> np.ndarray:
-    """rows[chosen] into tile, and one example twice where their number is odd; returns the filled part."""
+    """Copies rows[chosen] into tile, the last one twice if their number is odd; returns the filled part."""
     for t in range(len(chosen)):
         tile[t] = rows[chosen[t]]
     count = _padded(len(chosen), 2)
@@ -235,23 +235,23 @@ def train(
     batch: int,
     adam: bool,
 ) -> int:
-    """Passes over ``rows``, one an order, by L classifiers at once.
+    """Trains L classifiers at once, with one pass over ``rows`` per permutation.
 
     Args:
         features: float32 of shape (n, D).
         labels: int64 of shape (n,).
-        rows: of the features, int64 of shape (m,).
+        rows: row numbers of the features, int64 of shape (m,).
         orders: permutations of 0 .. m-1, int32 of shape (passes, m).
         weights: float32 of shape (L * C, D + 1), the bias last; changed in place.
-        first, second: the optimiser's moments, as the weights; changed in place.
-        steps: updates made before.
+        first, second: the optimizer's moments, shaped as the weights; changed in place.
+        steps: number of updates made before.
         l2: float32 of shape (L,).
         classes: C.
-        batch: examples of an update.
-        adam: else RMSprop.
+        batch: examples per update.
+        adam: true for Adam, false for RMSprop.
 
     Returns:
-        The updates made in all.
+        The total number of updates.
     """
     effective = _effective(weights, classes)
     gradient = np.empty_like(effective)
@@ -295,7 +295,7 @@ def train(
 def correct(
     features: np.ndarray, labels: np.ndarray, rows: np.ndarray, weights: np.ndarray, classes: int
 ) -> np.ndarray:
-    """How many of ``rows`` each of the L classifiers gets right, int64 of shape (L,); of ties the first class."""
+    """Counts the correct ``rows`` of each of L classifiers, int64 of shape (L,); ties go to the first class."""
     effective = _effective(weights, classes)
     tile = np.empty(_tile(features, len(rows)), np.int64)
     scores = np.empty((len(effective), len(tile)), np.float32)

@@ -1,7 +1,7 @@
 """The toolkit's logistic regression, all folds and L2 values at once (``senteval/tools/classifier.py``).
 
-Every fit begins with torch's initial weights under the toolkit's seed and goes through the same permutations, so
-all fits of one size share both.
+Every fit begins with torch's initial weights under the toolkit's seed and uses the same permutations, so all fits
+of one size share both.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ def fit_many(
     device: torch.device | str = "cpu",
     progress: Callable[[float], None] | None = None,
 ) -> list[Fitted]:
-    """Trains ``fits`` on rows of one matrix, of which no copies are made.
+    """Trains ``fits`` on rows of one matrix, without copying it.
 
     Args:
         features: float32 of shape (n, D).
         labels: int64 of shape (n,), 0 .. C-1.
-        fits: what to train.
+        fits: classifiers to train.
         classes: C.
         classifier: with ``hidden`` 0.
-        device: where to; the CPU has a compiled kernel, anything else takes batched products.
+        device: device to train on. The CPU has a compiled kernel; other devices use batched products.
         progress: called with the share done, 0 .. 1.
 
     Returns:
-        One a fit, in their order. On a CPU each is the same to the last bit whatever is trained beside it and
-        however many threads torch is set to use.
+        One classifier per fit, in their order. On a CPU each is the same to the last bit for any other fits and
+        any number of torch threads.
     """
     features = np.ascontiguousarray(features, np.float32).view(np.ndarray)
     labels = np.ascontiguousarray(labels, np.int64)
@@ -62,7 +62,7 @@ def fit_many(
     if torch.device(device).type == "cpu":
         features = features.view()
         features.flags.writeable = False  # one type for the compiler, memory-mapped or not
-        groups = _shared_out(grouped(fits), torch.get_num_threads())
+        groups = _split_groups(grouped(fits), torch.get_num_threads())
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
             arguments = (features, labels, start, decay, classes, classifier, finish)
             for task in [pool.submit(_train, group, *arguments) for group in groups]:
@@ -73,14 +73,14 @@ def fit_many(
 
 
 def _initial(width: int, classes: int) -> np.ndarray:
-    """Weights of the first Linear that torch makes under the toolkit's seed: (C, D + 1), the bias last."""
+    """Returns torch's initial weights of a Linear under the toolkit's seed: (C, D + 1), the bias last."""
     with toolkit_stream("cpu"):
         layer = torch.nn.Linear(width, classes)
     return np.column_stack([layer.weight.detach().numpy(), layer.bias.detach().numpy()])
 
 
-def _shared_out(groups: list[Group], threads: int) -> list[Group]:
-    """Groups in parts where there are fewer of them than threads."""
+def _split_groups(groups: list[Group], threads: int) -> list[Group]:
+    """Splits groups into parts if there are fewer groups than threads."""
     count = -(-threads // len(groups))
     return [
         group._replace(members=group.members[part::count])
@@ -99,7 +99,7 @@ def _train(
     classifier: Classifier,
     finish: Callable[[int, np.ndarray, float], None],
 ) -> None:
-    from analysis.senteval.classifiers import kernels  # late: a GPU's path does without numba
+    from analysis.senteval.classifiers import kernels  # late: not needed on a GPU
 
     running = group.members
     weights = np.tile(start, (len(running), 1))

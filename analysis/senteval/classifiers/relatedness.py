@@ -1,4 +1,4 @@
-"""Relatedness of two sentences, learned: STS-B and SICK-R (``senteval/tools/relatedness.py``; Tai et al. 2015)."""
+"""Trained sentence relatedness: STS-B and SICK-R (``senteval/tools/relatedness.py``; Tai et al. 2015)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from analysis.senteval.protocols import SEED
 CLASSES = 5
 BATCH = 64
 MAX_EPOCH, EPOCH_SIZE = 1000, 50
-TENACITY = 3
+PATIENCE = 3
 
 
 class Scored(NamedTuple):
@@ -33,15 +33,15 @@ class Scored(NamedTuple):
 
 
 class Relatedness(NamedTuple):
-    """What the model of the best look at dev says.
+    """Scores and predictions of the model of the best dev evaluation.
 
     Attributes:
-        dev: Pearson on dev; NaN where undefined, which counts 0 in the choice of the best look.
-        test: Pearson and Spearman on test, NaN where undefined.
+        dev: Pearson on dev; NaN if undefined, which counts as 0 in model selection.
+        test: Pearson and Spearman on test; NaN if undefined.
         mse: mean squared error on test.
         predictions: expected scores of the test pairs, 1 .. 5, float64 of shape (n,).
-        dev_predictions: those of the dev pairs.
-        epochs: passes made in all.
+        dev_predictions: expected scores of the dev pairs.
+        epochs: number of epochs trained.
     """
 
     dev: float
@@ -60,10 +60,10 @@ def relatedness(
     device: torch.device | str = "cpu",
     progress: Callable[[float], None] | None = None,
 ) -> Relatedness:
-    """Learns a distribution over the scores 1 .. 5 with the toolkit's seeds, batches and end.
+    """Trains a distribution over the scores 1 .. 5 with the toolkit's seeds, batches and early stopping.
 
     Args:
-        progress: called with the share done, 0 .. 1, at each look at dev.
+        progress: called with the share done, 0 .. 1, at each dev evaluation.
     """
     features = torch.as_tensor(train.features, dtype=torch.float32, device=device)
     targets = torch.as_tensor(two_point(train.gold).T, device=device)
@@ -72,7 +72,7 @@ def relatedness(
     )
     model = _Model(features.shape[1], device)
     stream = np.random.RandomState(SEED)
-    patience = Patience(TENACITY)
+    patience = Patience(PATIENCE)
     epochs = 0
     while not patience.spent and epochs <= MAX_EPOCH:
         for _ in range(EPOCH_SIZE):
@@ -97,17 +97,17 @@ def relatedness(
 
 
 def two_point(gold: np.ndarray) -> np.ndarray:
-    """Scores of shape (n,) as distributions over 1 .. 5 (Tai et al. 2015, section 4.2), float32 of shape (n, 5).
+    """Converts scores of shape (n,) to distributions over 1 .. 5, float32 of shape (n, 5).
 
-    A score between two whole numbers divides its mass between them. As in the toolkit a score below 1 has only
-    what falls on 1, so its row sums to less than one.
+    The mass of a score between two integers is divided between them (Tai et al. 2015, section 4.2). As in the
+    toolkit a score below 1 keeps only the mass on 1, so its row sums to less than one.
     """
     distance = np.abs(np.asarray(gold, dtype=np.float64)[:, None] - np.arange(1, CLASSES + 1))
     return np.maximum(1 - distance, 0).astype(np.float32)
 
 
 class _Model:
-    """Softmax regression under squared error; weights and biases lie in one vector, so that Adam is one update."""
+    """Softmax regression with squared error; weights and biases are one vector, so that Adam needs one update."""
 
     def __init__(self, width: int, device: torch.device | str) -> None:
         with toolkit_stream(device):
@@ -124,7 +124,7 @@ class _Model:
         return values[:-CLASSES].view(CLASSES, -1), values[-CLASSES:]
 
     def learn(self, features: Tensor, targets: Tensor, order: Tensor) -> None:
-        """One epoch. By hand: autograd and torch.optim would take most of the time of steps as small as these."""
+        """Trains one epoch with explicit gradients: autograd and torch.optim are slow for such small steps."""
         targets = targets[:, order]
         for begin in range(0, len(order), BATCH):
             rows = features.index_select(0, order[begin : begin + BATCH])
@@ -139,9 +139,9 @@ class _Model:
             adam(self.values, self.gradient, self.mean, self.square, self.step)
 
     def expected(self, features: Tensor) -> np.ndarray:
-        """Expected scores, float64 of shape (n,), of features of shape (n, F)."""
+        """Computes expected scores, float64 of shape (n,), for features of shape (n, F)."""
         return np.arange(1.0, CLASSES + 1) @ self._probabilities(features).cpu().numpy().astype(np.float64)
 
     def _probabilities(self, rows: Tensor) -> Tensor:
-        """Of shape (5, B): one class a row, for products and sums along long rows are the fast ones."""
+        """Computes probabilities of shape (5, B); one class per row, as long rows are faster."""
         return torch.softmax(torch.mm(self.weight, rows.T).add_(self.bias[:, None]), dim=0)

@@ -1,4 +1,4 @@
-"""Captions to images and back: two linear maps under a ranking loss (``senteval/tools/ranking.py``)."""
+"""Image and caption retrieval: two linear maps trained with a ranking loss (``senteval/tools/ranking.py``)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MARGIN = 0.2
 CONTRAST = 30
 BATCH = 128
 MAX_EPOCH = 20
-TENACITY = 3
-CAPTIONS = 5  # of an image
+PATIENCE = 3
+CAPTIONS = 5  # per image
 SPLIT_IMAGES, SPLITS = 1000, 5
 
 
@@ -30,7 +30,7 @@ class Captioned(NamedTuple):
 
     Attributes:
         images: float32 of shape (n, F).
-        vectors: of distinct captions, float32 of shape (m, D); may be memory-mapped.
+        vectors: vectors of distinct captions, float32 of shape (m, D); may be memory-mapped.
         captions: rows of ``vectors``, int64 of shape (n, 5).
     """
 
@@ -49,14 +49,14 @@ class Ranks(NamedTuple):
 
 
 class Retrieval(NamedTuple):
-    """What the model of the best look at dev finds.
+    """Scores of the model of the best dev evaluation.
 
     Attributes:
-        dev: sum of the six recalls on dev, 0 .. 600, as the toolkit gives it.
-        image_to_text, text_to_image: on test, means over the splits.
-        splits, split_images: how many splits of how many images the test images were judged in: 5 of 1,000 where
-            there are as many; fewer than 1,000 images are one split.
-        epochs: passes made in all.
+        dev: sum of the six recalls on dev, 0 .. 600, as in the toolkit.
+        image_to_text, text_to_image: means over the splits of test.
+        splits, split_images: number of test splits and of images in each: up to 5 of 1,000; fewer than 1,000
+            images are one split.
+        epochs: number of epochs trained.
     """
 
     dev: float
@@ -75,10 +75,10 @@ def retrieval(
     device: torch.device | str = "cpu",
     progress: Callable[[float], None] | None = None,
 ) -> Retrieval:
-    """Learns both maps with the toolkit's seeds, negatives, batches and end.
+    """Trains both maps with the toolkit's seeds, negatives, batches and early stopping.
 
     Args:
-        device: where to; vectors that do not fit there stay on the host.
+        device: device to train on; vectors that do not fit there stay on the host.
         progress: called with the share done, 0 .. 1.
 
     Raises:
@@ -97,7 +97,7 @@ def retrieval(
         model = Projections(images.width, sentences.width).to(device)
     optimizer = torch.optim.Adam(model.parameters())
     stream = np.random.RandomState(SEED)
-    patience = Patience(TENACITY)
+    patience = Patience(PATIENCE)
     epochs = 0
     while not patience.spent and epochs <= MAX_EPOCH:
         for step, (own, other_images, other_captions) in enumerate(batches(captions, stream), start=1):
@@ -113,17 +113,17 @@ def retrieval(
             if progress is not None:
                 progress((epochs + step / steps) / (MAX_EPOCH + 1))
         epochs += 1
-        forth, back = judge(model, dev, device)
+        forth, back = evaluate_splits(model, dev, device)
         if patience.rises(sum(forth[:3]) + sum(back[:3])):
             kept = copy.deepcopy(model)
     if progress is not None:
         progress(1.0)
     splits, split_images = _splits(len(test.images))
-    return Retrieval(patience.best, *judge(kept, test, device), splits, split_images, epochs)
+    return Retrieval(patience.best, *evaluate_splits(kept, test, device), splits, split_images, epochs)
 
 
 class Projections(nn.Module):
-    """A linear map for images and one for captions, into one space, to length 1."""
+    """Linear maps of images and captions into one space, normalised to length 1."""
 
     def __init__(self, image_width: int, caption_width: int) -> None:
         super().__init__()
@@ -131,11 +131,11 @@ class Projections(nn.Module):
         self.captions = nn.Linear(caption_width, PROJECTION)
 
     def image(self, rows: Tensor) -> Tensor:
-        """Of shape (B, P), of rows of shape (B, F)."""
+        """Projects rows of shape (B, F) to shape (B, P)."""
         return self._unit(self.images(rows))
 
     def caption(self, rows: Tensor) -> Tensor:
-        """Of shape (B, P), of rows of shape (B, D)."""
+        """Projects rows of shape (B, D) to shape (B, P)."""
         return self._unit(self.captions(rows))
 
     @staticmethod
@@ -144,11 +144,11 @@ class Projections(nn.Module):
 
 
 def ranking_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_captions: Tensor) -> Tensor:
-    """Sum of what each of the others comes too near, in both directions.
+    """Computes the sum of the margin violations of all negatives, in both directions.
 
     Args:
-        images, captions: of shape (B, P), belonging together row by row.
-        other_images, other_captions: of shape (B, K, P).
+        images, captions: projections of shape (B, P), paired row by row.
+        other_images, other_captions: negatives of shape (B, K, P).
     """
     near = (images * captions).sum(dim=1, keepdim=True)
     to_captions = torch.einsum("bp,bkp->bk", images, other_captions)
@@ -157,10 +157,10 @@ def ranking_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_c
 
 
 def batches(captions: int, stream: np.random.RandomState) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """One epoch: numbers of B captions, of those whose images are the others, and of the others, (B * 30,) each.
+    """Yields the batches of one epoch: numbers of B captions, and (B * 30,) negatives for images and captions.
 
-    Others are drawn with replacement outside the batch. The draws are those of ``stream.choice`` on the epoch's
-    order without the batch, as the toolkit has it, without making that list.
+    Negatives are sampled with replacement from outside the batch. The samples equal those of ``stream.choice`` on
+    the epoch's order without the batch, as in the toolkit, but that list is never built.
     """
     order = stream.permutation(captions)
     for begin in range(0, captions, BATCH):
@@ -171,8 +171,8 @@ def batches(captions: int, stream: np.random.RandomState) -> Iterator[tuple[np.n
 
 
 @torch.no_grad()
-def judge(model: Projections, examples: Captioned, device: torch.device | str) -> tuple[Ranks, Ranks]:
-    """From image to text and back, means over the splits."""
+def evaluate_splits(model: Projections, examples: Captioned, device: torch.device | str) -> tuple[Ranks, Ranks]:
+    """Computes the ranks from image to text and back, as means over the splits."""
     splits, size = _splits(len(examples.images))
     found = []
     for begin in range(0, splits * size, size):
@@ -186,16 +186,16 @@ def judge(model: Projections, examples: Captioned, device: torch.device | str) -
 
 
 def both_ranks(scores: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Ranks, from 0, of each image's best caption among all, and of each caption's image among all.
+    """Computes the ranks, from 0, of each image's best caption and of each caption's image among all.
 
-    Of equal scores the later column comes first: that decides nothing in favour of the right one, so vectors that
-    are all the same find no more than chance does.
+    Among equal scores the later column ranks first. This does not favour the correct one, so identical vectors
+    score at chance level.
 
     Args:
         scores: of shape (n, 5n); captions 5i .. 5i + 4 belong to image i.
 
     Returns:
-        Of shapes (n,) and (5n,).
+        Ranks of shapes (n,) and (5n,).
     """
     n = len(scores)
     own = torch.arange(n * CAPTIONS, device=scores.device).view(n, CAPTIONS)
@@ -209,18 +209,18 @@ def both_ranks(scores: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _ranks(scores: Tensor, right: Tensor, column: Tensor) -> Tensor:
-    """How many columns stand before ``column``, whose score is ``right``, in each row."""
+    """Counts in each row the columns that rank before ``column``, whose score is ``right``."""
     later = torch.arange(scores.shape[1], device=scores.device) > column[:, None]
     right = right[:, None]
     return ((scores > right) | ((scores == right) & later)).sum(dim=1)
 
 
 def summary(ranks: np.ndarray) -> Ranks:
-    """Recalls and median of ranks that count from 0."""
+    """Computes recalls and median of ranks counted from 0."""
     first, five, ten = (100 * float(np.mean(ranks < k)) for k in (1, 5, 10))
     return Ranks(first, five, ten, float(np.floor(np.median(ranks)) + 1))
 
 
 def _splits(images: int) -> tuple[int, int]:
-    """How many splits of how many images; what is left over is not judged."""
+    """Returns the number of splits and of images in each; remaining images are not evaluated."""
     return (min(SPLITS, images // SPLIT_IMAGES), SPLIT_IMAGES) if images >= SPLIT_IMAGES else (1, images)

@@ -1,4 +1,4 @@
-"""How L2 is chosen and what is reported: nested folds, folds, or a dev set (``senteval/tools/validation.py``)."""
+"""Choice of L2 and the reported scores: nested k-fold, k-fold, or a dev set (``senteval/tools/validation.py``)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Progress = Callable[[float], None]
 
 
 class Outcome(NamedTuple):
-    """What a task's classifier reached, in percent, rounded where the toolkit rounds.
+    """Scores of a task's classifier in percent, rounded where the toolkit rounds.
 
     Attributes:
-        dev: accuracy that chose L2; of nested folds the mean of the best.
-        test: accuracy on test; of nested folds the mean over them.
-        l2: the chosen one; of nested folds one an outer fold.
-        probabilities: of the test examples' classes, float32 of shape (n_test, C), in the order given; of nested
-            folds each from the model that has not seen it.
-        n_dev, n_test: examples behind ``dev`` and ``test``.
-        folds: of nested folds each example's outer fold, int64 of shape (n_test,); else None.
+        dev: accuracy that chose L2; nested folds: mean of the best ones.
+        test: accuracy on test; nested folds: mean over the outer folds.
+        l2: chosen L2 weight; nested folds: one per outer fold.
+        probabilities: class probabilities of the test examples, float32 of shape (n_test, C), in the order given;
+            nested folds: each from the model that was not trained on it.
+        n_dev, n_test: numbers of examples of ``dev`` and ``test``.
+        folds: nested folds: each example's outer fold, int64 of shape (n_test,); otherwise None.
     """
 
     dev: float
@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
 
 
 class Trained(Interface):
-    """A fit's classifier."""
+    """A trained classifier."""
 
     @property
     def dev_accuracy(self) -> float: ...
@@ -60,18 +60,18 @@ def nested(
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> Outcome:
-    """Folds within folds: each outer fold is tested with the L2 that its own inner folds choose.
+    """Evaluates by nested k-fold: each outer fold is tested with the L2 that its own inner folds choose.
 
     Args:
         features: float32 of shape (n, D).
         labels: int64 of shape (n,), 0 .. C-1.
         classes: C.
-        protocol: its ``folds`` outside and inside, and its ``classifier``.
-        device: where to train.
+        protocol: gives ``folds``, outer and inner, and ``classifier``.
+        device: device to train on.
         progress: called with the share done, 0 .. 1.
 
     Raises:
-        UserError: where no class has an example for each fold.
+        UserError: if no class has an example for each fold.
     """
     outer = stratified(labels, protocol.folds)
     inner = [
@@ -116,7 +116,7 @@ def kfold(
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> Outcome:
-    """Folds of ``train`` choose L2; a fit on all of it is tested. Arguments as ``nested`` has them."""
+    """Chooses L2 by k-fold on ``train`` and tests a fit on all of it. Arguments as in ``nested``."""
     fit_many = _trainer(protocol.classifier)
     fits = _with_l2(stratified(train_labels, protocol.folds))
     share = len(fits) / (len(fits) + 1)
@@ -146,7 +146,7 @@ def split(
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
 ) -> Outcome:
-    """A dev set chooses L2; that same fit is tested. Arguments as ``nested`` has them."""
+    """Chooses L2 on a dev set and tests that same fit. Arguments as in ``nested``."""
     parts = np.arange(len(train)), np.arange(len(train), len(train) + len(dev))
     found = _trainer(protocol.classifier)(
         np.concatenate([train, dev]),
@@ -166,14 +166,14 @@ def _trainer(classifier: Classifier) -> Callable[..., Sequence[Trained]]:
 
 
 def stratified(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows of each fold's two parts, as the toolkit makes them.
+    """Returns the rows of each fold's train and dev part, as in the toolkit.
 
     Raises:
-        UserError: where no class has enough examples.
+        UserError: if no class has enough examples.
     """
-    fewest = np.bincount(labels).max()
-    if fewest < count:
-        raise UserError(f"{count} folds need as many examples of some class; the largest class has {fewest}.")
+    largest = np.bincount(labels).max()
+    if largest < count:
+        raise UserError(f"{count} folds need as many examples of some class; the largest class has {largest}.")
     splitter = StratifiedKFold(count, shuffle=True, random_state=SEED)
     return list(splitter.split(np.empty(len(labels)), labels))
 
@@ -183,7 +183,7 @@ def _with_l2(folds: list[tuple[np.ndarray, np.ndarray]]) -> list[Fit]:
 
 
 def _best(accuracies: np.ndarray) -> tuple[float, float]:
-    """The first best L2 and its score in percent, of accuracies 0 .. 1 of shape (folds, L2)."""
+    """Returns the first best L2 and its score in percent, for accuracies 0 .. 1 of shape (folds, L2)."""
     means = [float(round(100 * np.mean(column), 2)) for column in accuracies.T]
     return L2[int(np.argmax(means))], max(means)
 
@@ -197,7 +197,7 @@ def _outcome(
 
 
 def _part(progress: Progress | None, start: float, stop: float) -> Progress | None:
-    """``progress`` of a part that goes from ``start`` to ``stop`` of the whole."""
+    """Returns the progress callback of a part that runs from ``start`` to ``stop`` of the whole."""
     if progress is None:
         return None
     return lambda share: progress(start + (stop - start) * share)

@@ -1,4 +1,4 @@
-"""SNLI: a classifier of [u; v; u*v; |u-v|], which is built a batch at a time (``senteval/snli.py``)."""
+"""SNLI: a classifier of [u; v; u*v; |u-v|], with features built batch by batch (``senteval/snli.py``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from analysis.senteval.classifiers.training import Patience, Table, toolkit_stre
 from analysis.senteval.protocols import SEED, SNLI_EPOCH_SIZE, SNLI_L2, SNLI_MAX_EPOCH, Classifier
 
 CLASSES = 3
-_JUDGED = 1024  # pairs at a time where nothing is learned
+_EVALUATION_PAIRS = 1024  # pairs at a time in evaluation
 
 
 class Pairs(NamedTuple):
@@ -33,13 +33,13 @@ class Pairs(NamedTuple):
 
 
 class Snli(NamedTuple):
-    """What the classifier of the best epoch says.
+    """Scores and predictions of the classifier of the best epoch.
 
     Attributes:
         dev, test: accuracies in percent, as the toolkit rounds them.
-        l2: the toolkit's only one.
-        probabilities: of the test pairs, float32 of shape (n_test, 3).
-        epochs: passes made in all.
+        l2: the toolkit's fixed L2 weight.
+        probabilities: class probabilities of the test pairs, float32 of shape (n_test, 3).
+        epochs: number of epochs trained.
     """
 
     dev: float
@@ -59,13 +59,13 @@ def snli(
     device: torch.device | str = "cpu",
     progress: Callable[[float], None] | None = None,
 ) -> Snli:
-    """Learns with the toolkit's seeds, batches and end; nothing is selected.
+    """Trains with the toolkit's seeds, batches and early stopping; no L2 is selected.
 
     Args:
-        vectors: of distinct sentences, float32 of shape (m, D); may be memory-mapped. No more than a batch of
-            features is ever built, of shape (B, 4D).
-        classifier: its ``max_epoch`` and ``epoch_size`` are SNLI's own here.
-        device: where to; vectors that do not fit there stay on the host.
+        vectors: vectors of distinct sentences, float32 of shape (m, D); may be memory-mapped. Features are built
+            one batch at a time, of shape (B, 4D).
+        classifier: its ``max_epoch`` and ``epoch_size`` are replaced by SNLI's own.
+        device: device to train on; vectors that do not fit there stay on the host.
         progress: called with the share done, 0 .. 1.
     """
     table = Table(vectors, device)
@@ -116,9 +116,11 @@ def _batches(table: Table, pairs: Pairs, order: np.ndarray, batch: int) -> Itera
 
 @torch.no_grad()
 def _scores(model: nn.Module, table: Table, pairs: Pairs) -> Tensor:
-    """On the host, of shape (n, 3)."""
+    """Computes scores of shape (n, 3), on the host."""
     model.eval()
-    parts = [model(rows).cpu() for rows, _ in _batches(table, pairs, np.arange(len(pairs.labels)), _JUDGED)]
+    parts = [
+        model(rows).cpu() for rows, _ in _batches(table, pairs, np.arange(len(pairs.labels)), _EVALUATION_PAIRS)
+    ]
     model.train()
     return torch.cat(parts)
 

@@ -1,4 +1,4 @@
-"""What training programs share: the seed, the end of a fit, updates, rows by number (``senteval/tools``)."""
+"""Shared parts of training: seed, early stopping, Adam, rows by number (``senteval/tools``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHUNK = 1 << 16  # rows copied there at a time
 
 @contextmanager
 def toolkit_stream(device: torch.device | str) -> Iterator[None]:
-    """Torch's global stream begins at the toolkit's seed within, and is what it was afterwards."""
+    """Seeds torch's global stream with the toolkit's seed in the context and restores it afterwards."""
     device = torch.device(device)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.random.default_generator.manual_seed(SEED)
@@ -29,10 +29,10 @@ def toolkit_stream(device: torch.device | str) -> Iterator[None]:
 
 
 class Patience:
-    """Counts the looks at dev that bring no rise; the count never resets.
+    """Early stopping: counts the dev evaluations without improvement. The count is never reset.
 
     Args:
-        patience: the (patience + 1)-th such look is the last.
+        patience: training stops at the (patience + 1)-th such evaluation.
     """
 
     def __init__(self, patience: int) -> None:
@@ -40,7 +40,7 @@ class Patience:
         self._left = patience + 1
 
     def rises(self, score: float) -> bool:
-        """Whether ``score`` is the best so far, as the first one is."""
+        """Records ``score``; returns True if it is the best so far, as the first one is."""
         if score > self.best:
             self.best = score
             return True
@@ -53,7 +53,7 @@ class Patience:
 
 
 def adam(parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, step: int) -> None:
-    """One update of few numbers in place, as ``torch.optim.Adam`` makes it, and sooner; ``step`` counts from 1."""
+    """Makes one update of ``torch.optim.Adam`` in place, faster for few numbers; ``step`` counts from 1."""
     mean.lerp_(gradient, 0.1)
     square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
     scale = square.sqrt().div_(math.sqrt(1 - 0.999**step)).add_(1e-8)
@@ -61,10 +61,10 @@ def adam(parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, step
 
 
 class Table:
-    """Rows of a matrix by their numbers, as tensors on ``device``.
+    """Rows of a matrix by number, as tensors on ``device``.
 
-    The matrix itself goes to a GPU where it fits easily. On the host it may be memory-mapped; only rows that are
-    asked for are read.
+    The matrix is copied to a GPU if it fits easily. On the host it may be memory-mapped, and only the rows in use
+    are read.
 
     Args:
         matrix: float32 of shape (n, D).

@@ -1,7 +1,7 @@
-"""Fetches SentEval's public data: ``python -m analysis.senteval.files.download [folder]``.
+"""Downloads SentEval's public data: ``python -m analysis.senteval.files.download [folder]``.
 
-What was fetched once is trusted: sizes and SHA-256 go to ``manifest.json`` in the folder, and every later call
-holds the files and new transfers against it. Interrupted transfers go on where they stopped.
+The first download is trusted: sizes and SHA-256 go to ``manifest.json`` in the folder, and every later call checks
+the files and new transfers against it. Interrupted transfers resume where they stopped.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from data.errors import UserError, reason
 from data.files import atomic_write, read_json, write_json
 
 MANIFEST = "manifest.json"
-SECONDS = 30  # without a byte, then a transfer is cut
+SECONDS = 30  # without a byte, after which a transfer is cut
 TRIES = 3  # in a row without progress
 CHUNK = 1 << 20
 
 
 class _Fault(Exception):
-    """Why a source gave nothing."""
+    """Reason why a source failed."""
 
 
 class _Unreachable(_Fault):
-    """Its host does not answer."""
+    """Reason that the host does not answer."""
 
 
 def download(
@@ -49,17 +49,17 @@ def download(
     say: Callable[[str], None] = print,
     progress: Callable[[str, int, int], None] = lambda url, done, total: None,
 ) -> list[str]:
-    """Brings all files that are not in ``folder`` yet and checks those that are.
+    """Downloads all files missing in ``folder`` and checks those that exist.
 
     Args:
         folder: SentEval's data folder; gets ``downstream`` and ``probing``.
-        sources: what to bring.
-        mirror: an address that serves every source under the source's host and path.
-        say: is told of each file, in a line.
-        progress: is told address, bytes so far and bytes in all (0: unknown) during a transfer.
+        sources: sources to download.
+        mirror: address that serves every source under the source's host and path.
+        say: called with one line for each file.
+        progress: called during a transfer with its address, bytes so far and total bytes (0: unknown).
 
     Returns:
-        A line for each source that failed, with what to do; the others are complete.
+        A line for each source that failed, with advice; the others are complete.
 
     Raises:
         UserError: if the manifest is damaged.
@@ -71,7 +71,7 @@ def download(
     for source in sources:
         host = urlsplit(source.url).netloc
         try:
-            run.bring(source, ask=host not in silent)
+            run.download(source, contact=host not in silent)
         except _Fault as fault:
             if isinstance(fault, _Unreachable):  # each try may last until the time limit
                 silent.add(host)
@@ -82,7 +82,7 @@ def download(
 
 
 class _Run:
-    """One call's folder, manifest and listeners."""
+    """Folder, manifest and callbacks of one call."""
 
     def __init__(
         self, folder: Path, mirror: str, say: Callable[[str], None], progress: Callable[[str, int, int], None]
@@ -90,8 +90,8 @@ class _Run:
         self.folder, self.mirror, self.say, self.progress = folder, mirror, say, progress
         self.manifest = _manifest(folder / MANIFEST)
 
-    def bring(self, source: Source, *, ask: bool) -> None:
-        """Makes the files of ``source`` that are missing; the host is asked if ``ask`` and need be."""
+    def download(self, source: Source, *, contact: bool) -> None:
+        """Makes the missing files of ``source``, if any; without ``contact`` its host is not contacted."""
         missing = {}
         for name, make in source.files.items():
             path = self.folder / name
@@ -100,12 +100,12 @@ class _Run:
                 continue
             found = _measured(path)
             if self.manifest["files"].setdefault(name, found) != found:
-                raise _Fault(f"{path} is not what {MANIFEST} says (size or SHA-256): delete it to fetch it again")
+                raise _Fault(f"{path} differs from {MANIFEST} (size or SHA-256): delete it to fetch it again")
             self.say(f"{name}: there")
         if not missing:
             return
-        if not ask:
-            raise _Unreachable(f"{source.url} was not asked, as its host does not answer")
+        if not contact:
+            raise _Unreachable(f"{source.url} was not tried, as its host does not answer")
         raw = self.fetch(source.url)
         for name, make in missing.items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ class _Run:
         raw.unlink(missing_ok=True)
 
     def fetch(self, url: str) -> Path:
-        """Brings ``url`` whole, and as it was the first time."""
+        """Downloads ``url`` completely and checks that it is unchanged."""
         part = self.folder / f".{hashlib.sha256(url.encode()).hexdigest()[:16]}.part"
         _fetch(f"{self.mirror}/{url.split('://', 1)[1]}" if self.mirror else url, part, self.progress)
         found = _measured(part)
@@ -148,27 +148,27 @@ def _measured(path: Path) -> dict[str, Any]:
 
 
 def _fetch(url: str, part: Path, progress: Callable[[str, int, int], None]) -> None:
-    """Brings ``url`` to the file ``part``, going on where that stops."""
+    """Downloads ``url`` to the file ``part``, resuming at its end."""
     tries = TRIES
     while tries:
         before = _size(part)
         try:
             if _transfer(url, part, progress):
                 return
-            said = "the connection was cut"
+            problem = "the connection was cut"
         except urllib.error.HTTPError as error:
-            if error.code == 416:  # nothing follows what is there: it was whole, or is of no version they know
+            if error.code == 416:  # nothing follows: the file was complete, or of a version unknown to the server
                 part.unlink()
                 tries -= 1
                 continue
             raise _Fault(f"{url} answers {error.code} {error.reason}") from error
         except urllib.error.URLError as error:
-            said = reason(error.reason) if isinstance(error.reason, BaseException) else str(error.reason)
-            raise _Unreachable(f"{url} cannot be reached ({said})") from error
+            problem = reason(error.reason) if isinstance(error.reason, BaseException) else str(error.reason)
+            raise _Unreachable(f"{url} cannot be reached ({problem})") from error
         except (OSError, http.client.HTTPException) as error:
-            said = reason(error)
+            problem = reason(error)
         tries = TRIES if _size(part) > before else tries - 1
-    raise _Fault(f"{url} sends no more than {_size(part)} bytes ({said}): call again to go on")
+    raise _Fault(f"{url} sends no more than {_size(part)} bytes ({problem}): call again to go on")
 
 
 def _size(path: Path) -> int:
@@ -176,10 +176,10 @@ def _size(path: Path) -> int:
 
 
 def _transfer(url: str, part: Path, progress: Callable[[str, int, int], None]) -> bool:
-    """One connection; True if the file is whole then."""
+    """Makes one connection; returns True if the file is then complete."""
     have, mark = _size(part), part.with_suffix(".version")
     headers = {"User-Agent": "sentence-objectives", "Accept-Encoding": "identity"}
-    if have and mark.exists():  # only the same version may go on
+    if have and mark.exists():  # only the same version may be resumed
         headers |= {"Range": f"bytes={have}-", "If-Range": mark.read_text("utf-8")}
     with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=SECONDS) as answer:
         goes_on = answer.status == 206
@@ -213,9 +213,9 @@ def _write(path: Path, raw: Path, make: Make | None) -> None:
 
 @contextmanager
 def _opener(raw: Path) -> Iterator[Open]:
-    """What opens a member of the archive, or the file itself under "".
+    """Yields a function that opens a member of the archive, or the file itself by the name "".
 
-    Nothing is unpacked, so that no member's name is ever a path here.
+    Nothing is unpacked, so no member's name becomes a path.
     """
     if zipfile.is_zipfile(raw):
         with zipfile.ZipFile(raw) as archive:
@@ -244,7 +244,7 @@ def _opener(raw: Path) -> Iterator[Open]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Fetches SentEval's public data.")
+    parser = argparse.ArgumentParser(description="Downloads SentEval's public data.")
     parser.add_argument("folder", nargs="?", type=Path, default=Path("senteval"), help="default: %(default)s")
     folder = parser.parse_args().folder
     with Progress(transient=True) as bars:

@@ -1,4 +1,4 @@
-"""What a task's files hold: sentences, pairs of sentences or captioned images, in the toolkit's order."""
+"""Examples of a task: sentences, pairs of sentences or captioned images, in the toolkit's order."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 
 class Examples(NamedTuple):
-    """n examples of one split, sorted as the toolkit sorts them before it makes folds.
+    """n examples of one split, sorted as in the toolkit before it makes folds.
 
     Attributes:
-        first: n sentences, tokens joined by one blank; an empty one is ".".
-        second: n sentences likewise; empty for tasks of single sentences.
-        targets: of shape (n,): classes 0 .. C-1 (int64) or gold scores (float64).
+        first: n sentences, tokens joined by one space; an empty sentence is ".".
+        second: n sentences likewise; empty for tasks on single sentences.
+        targets: classes 0 .. C-1 (int64) or gold scores (float64), of shape (n,).
     """
 
     first: list[str]
@@ -26,7 +26,7 @@ class Captions(NamedTuple):
 
     Attributes:
         images: image features, float32 of shape (n, F).
-        captions: five captions an image, in the file's order.
+        captions: five captions per image, in the file's order.
     """
 
     images: np.ndarray

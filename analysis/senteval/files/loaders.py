@@ -1,8 +1,8 @@
-"""SentEval's text files as examples, in the order that decides the toolkit's folds and batches.
+"""Loaders of SentEval's text files; examples come in the order that determines the toolkit's folds and batches.
 
-One function a file format, after ``senteval/{binary,trec,sst,mrpc,sick,sts,snli,probing}.py`` of
-facebookresearch/SentEval (5d6dc117). Each takes the folder of the task's files and raises UserError, naming file
-and line, for what is not of their format.
+One function per file format, after ``senteval/{binary,trec,sst,mrpc,sick,sts,snli,probing}.py`` of
+facebookresearch/SentEval (5d6dc117). Each takes the folder of the task's files and raises UserError with file
+and line if the format is wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PARTS = {"tr": "train", "va": "dev", "te": "test"}
 
 
 class Example(NamedTuple):
-    """An example as a file has it: tokens of one or two sentences, and the class or score."""
+    """An example of a file: tokens of one or two sentences, and the class or score."""
 
     first: list[str]
     second: list[str] | None
@@ -43,7 +43,7 @@ class Example(NamedTuple):
 
 
 def binary(folder: Path, positive: str, negative: str) -> dict[str, Examples]:
-    """MR, CR, SUBJ, MPQA: a file a class, a sentence a line; those of ``positive`` are class 1 and come first."""
+    """Loads MR, CR, SUBJ, MPQA: a file per class, a sentence per line; ``positive`` is class 1 and comes first."""
     found = [
         Example(line.text.split(), None, label)
         for name, label in ((positive, 1), (negative, 0))
@@ -53,13 +53,13 @@ def binary(folder: Path, positive: str, negative: str) -> dict[str, Examples]:
 
 
 def trec(folder: Path) -> dict[str, Examples]:
-    """TREC: "LOC:city What is the capital of ..."; the six coarse classes."""
+    """Loads TREC with its six coarse classes; lines are "LOC:city What is the capital of ..."."""
 
     def example(line: Line) -> Example:
         label, colon, rest = line.text.strip().partition(":")
         _, blank, question = rest.partition(" ")
         if not (colon and blank):
-            raise UserError(f"{line.where}: a line must be CLASS:subclass, blank, question.")
+            raise UserError(f"{line.where}: a line must be CLASS:subclass, space, question.")
         return Example(question.split(), None, line.label(label, TREC))
 
     return {
@@ -68,7 +68,7 @@ def trec(folder: Path) -> dict[str, Examples]:
 
 
 def sst2(folder: Path) -> dict[str, Examples]:
-    """SST2: sentence, tab, 0 or 1."""
+    """Loads SST2; lines are sentence, tab, 0 or 1."""
 
     def example(line: Line) -> Example:
         sentence, label, *_ = line.columns(2, "sentence, tab, label")
@@ -78,35 +78,35 @@ def sst2(folder: Path) -> dict[str, Examples]:
 
 
 def sst5(folder: Path) -> dict[str, Examples]:
-    """SST5: 0 .. 4, blank, sentence."""
+    """Loads SST5; lines are 0 .. 4, space, sentence."""
 
     def example(line: Line) -> Example:
         label, blank, sentence = line.text.strip().partition(" ")
         if not blank:
-            raise UserError(f"{line.where}: a line must be label, blank, sentence.")
+            raise UserError(f"{line.where}: a line must be label, space, sentence.")
         return Example(sentence.split(), None, line.label(label, FINE))
 
     return {split: sorted_examples(map(example, lines(folder / name))) for split, name in SST_FILES.items()}
 
 
 def mrpc(folder: Path) -> dict[str, Examples]:
-    """MRPC: under a header 0 or 1, two numbers, two sentences, by tabs."""
+    """Loads MRPC; below a header, lines are 0 or 1, two numbers, two sentences, separated by tabs."""
 
     def example(line: Line) -> Example:
-        columns = line.columns(5, "label, two numbers and two sentences, by tabs")
+        columns = line.columns(5, "label, two numbers and two sentences, separated by tabs")
         return Example(columns[3].split(), columns[4].split(), line.label(columns[0].strip(), BINARY))
 
     return {split: sorted_examples(map(example, _headed(folder / name))) for split, name in MRPC_FILES.items()}
 
 
 def sick(folder: Path, *, entailment: bool) -> dict[str, Examples]:
-    """SICK: under a header number, two sentences, relatedness 1 .. 5, entailment, by tabs.
+    """Loads SICK; below a header, lines are number, two sentences, relatedness 1 .. 5, entailment, by tabs.
 
-    Targets are the classes of ``entailment``, or else the scores.
+    Targets are the classes if ``entailment`` is true, otherwise the scores.
     """
 
     def example(line: Line) -> Example:
-        columns = line.columns(5, "number, two sentences, score and label, by tabs")
+        columns = line.columns(5, "number, two sentences, score and label, separated by tabs")
         label, score = columns[4].strip(), columns[3].strip()
         target = line.label(label, SICK) if entailment else line.score(score, 1, 5)
         return Example(columns[1].split(), columns[2].split(), target)
@@ -115,26 +115,26 @@ def sick(folder: Path, *, entailment: bool) -> dict[str, Examples]:
 
 
 def sts_benchmark(folder: Path) -> dict[str, Examples]:
-    """STSBenchmark: four columns of origin, score 0 .. 5, two sentences, by tabs."""
+    """Loads STSBenchmark; lines are four columns of origin, score 0 .. 5, two sentences, separated by tabs."""
 
     def example(line: Line) -> Example:
-        columns = line.columns(7, "four columns of origin, score and two sentences, by tabs")
+        columns = line.columns(7, "four columns of origin, score and two sentences, separated by tabs")
         return Example(columns[5].split(), columns[6].split(), line.score(columns[4].strip(), 0, 5))
 
     return {split: sorted_examples(map(example, lines(folder / name))) for split, name in STSB_FILES.items()}
 
 
 def sts(folder: Path, subsets: Sequence[str]) -> dict[str, Examples]:
-    """STS12-16: two sentences by a tab, and a file beside it with a score 0 .. 5 a line.
+    """Loads a year of STS12-16: files of two sentences separated by a tab, and files of scores 0 .. 5.
 
-    Pairs of a blank score are left out: nobody judged them.
+    Pairs with a blank score are left out, as they have no annotation.
     """
     found = {}
     for subset in subsets:
         pairs, scores = _parallel(folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt")
         kept = []
         for pair, score in zip(pairs, scores, strict=True):
-            first, second, *_ = pair.columns(2, "two sentences by a tab")
+            first, second, *_ = pair.columns(2, "two sentences separated by a tab")
             if text := score.text.strip():
                 kept.append(Example(first.split(), second.split(), score.score(text, 0, 5)))
         found[subset] = sorted_examples(kept)
@@ -142,10 +142,10 @@ def sts(folder: Path, subsets: Sequence[str]) -> dict[str, Examples]:
 
 
 def snli(folder: Path) -> dict[str, Examples]:
-    """SNLI: a file each of premises, hypotheses and labels; the longer hypothesis comes later.
+    """Loads SNLI: one file each of premises, hypotheses and labels; longer hypotheses come later.
 
-    The toolkit reads the sentences as latin-1, which shows other letters than were meant, and sorts by hypothesis,
-    premise and the label's name.
+    As in the toolkit, sentences are decoded as latin-1, which garbles letters beyond ASCII, and sorted by the
+    lengths of hypothesis and premise and by the label's name.
     """
     result = {}
     for split, names in SNLI_FILES.items():
@@ -161,19 +161,19 @@ def snli(folder: Path) -> dict[str, Examples]:
 
 
 def probing(folder: Path, name: str) -> dict[str, Examples]:
-    """A probing task: tr, va or te, label, sentence, by tabs.
+    """Loads a probing task; lines are tr, va or te, label, sentence, separated by tabs.
 
-    Classes are the labels of the training part, numbered in the order of their names.
+    Classes are the labels of the training part, numbered in alphabetical order.
     """
     rows: dict[str, list[tuple[Line, str, list[str]]]] = {part: [] for part in PARTS}
     for line in lines(folder / name):
-        part, label, *_, sentence = line.columns(3, "part, label and sentence, by tabs")
+        part, label, *_, sentence = line.columns(3, "part, label and sentence, separated by tabs")
         if part not in rows:
             raise UserError(f"{line.where}: part {part!r} is none of {', '.join(PARTS)}.")
         rows[part].append((line, label, sentence.split()))
     for part, found in rows.items():
         if not found:
-            raise UserError(f"{folder / name}: no line is of part {part} ({PARTS[part]}).")
+            raise UserError(f"{folder / name}: there is no line of part {part} ({PARTS[part]}).")
     classes = {label: number for number, label in enumerate(sorted({label for _, label, _ in rows["tr"]}))}
     return {
         PARTS[part]: sorted_examples(
@@ -184,7 +184,7 @@ def probing(folder: Path, name: str) -> dict[str, Examples]:
 
 
 def _headed(path: Path) -> list[Line]:
-    """The lines under the header."""
+    """Returns the lines below the header."""
     found = lines(path)[1:]
     if not found:
         raise UserError(f"{path} has nothing below its header.")
@@ -192,7 +192,7 @@ def _headed(path: Path) -> list[Line]:
 
 
 def _parallel(*paths: Path, encodings: Sequence[str] = ("utf-8", "utf-8")) -> list[list[Line]]:
-    """The lines of files that belong together line by line."""
+    """Returns the lines of parallel files."""
     found = [lines(path, encoding) for path, encoding in zip(paths, encodings, strict=True)]
     for path, here in zip(paths, found, strict=True):
         if len(here) != len(found[0]):
@@ -203,12 +203,12 @@ def _parallel(*paths: Path, encodings: Sequence[str] = ("utf-8", "utf-8")) -> li
 
 
 def _ascii_split(text: str) -> list[str]:
-    r"""Tokens as the toolkit's bytes.split() finds them: \xa0 and \x85 are halves of UTF-8 letters here."""
+    r"""Splits as the toolkit's bytes.split() does: \xa0 and \x85 are halves of UTF-8 letters here."""
     return [token.decode("latin-1") for token in text.encode("latin-1").split()]
 
 
 def sorted_examples(found: Iterable[Example]) -> Examples:
-    """Returns examples in the toolkit's order: by tokens of the first, tokens of the second, target, place."""
+    """Sorts examples as the toolkit does: by number of tokens (first, second), target, position."""
     return _joined(sorted(found, key=lambda e: (len(e.first), len(e.second or ()), e.target)))
 
 

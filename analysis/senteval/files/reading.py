@@ -1,4 +1,4 @@
-"""Lines of the toolkit's text files, and one line of blame for one that is not as it should be."""
+"""Lines of the toolkit's text files, with errors that name file and line."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class Line(NamedTuple):
 
     Attributes:
         where: "path:number", for messages.
-        text: without its end.
+        text: the line without its line break.
     """
 
     where: str
     text: str
 
     def columns(self, least: int, shape: str) -> list[str]:
-        """What stands between its tabs.
+        """Splits the line at tabs.
 
         Raises:
-            UserError: if there are fewer than ``least``; ``shape`` says what the line should be.
+            UserError: if there are fewer than ``least`` columns; ``shape`` describes a valid line.
         """
         columns = self.text.split("\t")
         if len(columns) < least:
@@ -35,10 +35,10 @@ class Line(NamedTuple):
         return columns
 
     def label(self, label: str, classes: Mapping[str, int]) -> int:
-        """The number of ``label``.
+        """Returns the number of ``label``.
 
         Raises:
-            UserError: if it is none of ``classes``.
+            UserError: if it is not one of ``classes``.
         """
         try:
             return classes[label]
@@ -47,10 +47,10 @@ class Line(NamedTuple):
             raise UserError(f"{self.where}: label {label!r} is none of {', '.join(shown)}.") from None
 
     def score(self, text: str, low: float, high: float) -> float:
-        """``text`` as a gold score.
+        """Parses ``text`` as a gold score.
 
         Raises:
-            UserError: if it is no number from ``low`` to ``high``.
+            UserError: if it is not a number from ``low`` to ``high``.
         """
         try:
             score = float(text)
@@ -62,15 +62,15 @@ class Line(NamedTuple):
 
 
 def lines(path: Path, encoding: str = "utf-8") -> list[Line]:
-    r"""All lines of a file, broken at \n, \r\n and \r only, as an open file breaks them; a BOM is dropped.
+    r"""Reads all lines of a file, split only at \n, \r\n and \r, as by ``open``; a BOM is removed.
 
-    (``str.splitlines`` would break a sentence at \x85 or \u2028 too.)
+    (``str.splitlines`` would also split a sentence at \x85 or \u2028.)
 
     Raises:
-        UserError: if it cannot be read, is binary, empty or not written in ``encoding``, or has too long a line.
+        UserError: if it cannot be read, is binary, empty or not in ``encoding``, or has too long a line.
     """
     with readable(path):
-        path.stat()  # a missing file is named as such
+        path.stat()  # reports a missing file as such
     found: list[Line] = []
     for _, raw in raw_lines(path):
         raw = raw if found else raw.removeprefix(codecs.BOM_UTF8)

@@ -1,7 +1,7 @@
-"""Where SentEval's public files are, and how the toolkit's script prepares each.
+"""Addresses of SentEval's public files, and their preparation as in the toolkit's script.
 
-After ``data/downstream/get_transfer_data.bash`` of facebookresearch/SentEval (5d6dc117), with living addresses for
-its dead ones.
+After ``data/downstream/get_transfer_data.bash`` of facebookresearch/SentEval (5d6dc117), with its dead addresses
+replaced.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from analysis.senteval.files.captions import FILES
 from analysis.senteval.files.word_splitting import moses, penn, visible
 from analysis.senteval.tasks import STS_SUBSETS, TASKS
 
-Open = Callable[[str], IO[bytes]]  # gives a member of an archive by its name
-Make = Callable[[Open], Iterable[bytes]]  # gives the lines of a file
+Open = Callable[[str], IO[bytes]]  # opens a member of an archive by name
+Make = Callable[[Open], Iterable[bytes]]  # yields the lines of a file
 
 
 @dataclass(frozen=True)
 class Source:
-    """One transfer and what is made of it.
+    """A download and the files made from it.
 
     Attributes:
-        url: where it is.
-        files: by path in the data folder, what makes its lines; None: the transfer itself, unchanged.
-        otherwise: what to do where the address is dead.
+        url: address.
+        files: function that makes the lines, by path in the data folder; None: the download itself, unchanged.
+        otherwise: advice to the user if the address is dead.
     """
 
     url: str
@@ -40,7 +40,7 @@ def _copied(url: str, name: str, otherwise: str) -> Source:
 
 
 def edited(member: str, edit: Callable[[bytes], bytes]) -> Make:
-    """Every line of a member, edited."""
+    """Returns a function that yields every line of a member, edited."""
 
     def make(open_member: Open) -> Iterator[bytes]:
         with open_member(member) as file:
@@ -59,7 +59,7 @@ def _without_quotes(line: bytes) -> bytes:
 
 
 def _text(edit: Callable[[str], str], cell: bytes) -> bytes:
-    """``edit`` for UTF-8; other bytes go through, and the loaders name their line."""
+    """Applies ``edit`` to UTF-8 text; invalid bytes are kept, and the loaders report their line."""
     return edit(cell.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
@@ -78,7 +78,7 @@ def _stsb_row(line: bytes) -> bytes:
 
 
 def _sick_rows(part: bytes) -> Make:
-    """One of SemEval's three files from the whole corpus, which names each row's part in its last column."""
+    """Extracts one of SemEval's three files from the whole corpus, whose last column is the part."""
 
     def make(open_member: Open) -> Iterator[bytes]:
         yield b"pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
@@ -92,7 +92,7 @@ def _sick_rows(part: bytes) -> Make:
 
 
 def _snli_column(split: str, column: int, edit: Callable[[bytes], bytes]) -> Make:
-    """A column of the rows that have a gold label."""
+    """Extracts a column of the rows with a gold label."""
 
     def make(open_member: Open) -> Iterator[bytes]:
         with open_member(f"snli_1.0/snli_1.0_{split}.txt") as file:

@@ -1,7 +1,7 @@
-"""The two ways in which the toolkit's script splits raw text into tokens.
+"""The two tokenizers of the toolkit's script.
 
-Penn: the substitutions of R. MacIntyre's tokenizer.sed (1995); Moses: tokenizer.perl -l en -no-escape, of
-moses-smt/mosesdecoder. Both written anew from their rules.
+Penn: the substitutions of R. MacIntyre's tokenizer.sed (1995). Moses: tokenizer.perl -l en -no-escape of
+moses-smt/mosesdecoder. Both are reimplemented from their rules.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PENN = [
         (r'([ (\[{<])"', r"\1 `` "),
         (r"\.\.\.", " ... "),
         (r"[,;:@#$%&]", r" \g<0> "),
-        (r"""([^.])([.])([\])}>"']*)[ \t]*\Z""", r"\1 \2\3 "),  # the last full stop alone
+        (r"""([^.])([.])([\])}>"']*)[ \t]*\Z""", r"\1 \2\3 "),  # only the last full stop
         (r"[?!]", r" \g<0> "),
         (r"[\]\[(){}<>]", r" \g<0> "),
         (r"--", " -- "),
@@ -45,7 +45,7 @@ _LETTER = rf"[^\W\d_{_OTHER_NUMBERS}]"
 _NO_LETTER = rf"[\W\d_{_OTHER_NUMBERS}]"
 _NUMBER = rf"[\dⅠ-ↈ{_OTHER_NUMBERS}]"
 _NO_NUMBER = rf"[^\dⅠ-ↈ{_OTHER_NUMBERS}]"
-_DOT = "\uffff"  # stands for a full stop among others; no text holds it
+_DOT = "\uffff"  # stands for a full stop next to another; occurs in no text
 _MOSES = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -68,7 +68,7 @@ _MOSES = [
 ]
 _LAST_QUOTE = re.compile(r"\.' ?\Z")
 
-# Words that keep their full stop (nonbreaking_prefix.en), and those that keep it before a number alone.
+# Words that keep their full stop (nonbreaking_prefix.en), and those that keep it only before a number.
 _ABBREVIATIONS = frozenset(
     re.findall(
         r"\S+",
@@ -85,16 +85,16 @@ _BEFORE_NUMBERS = frozenset(["No", "Art", "pp"])
 
 
 def penn(line: str) -> str:
-    """Tokens of one sentence, as ``sed -f tokenizer.sed`` writes them; a blank stays at the end."""
+    """Tokenizes one sentence as ``sed -f tokenizer.sed`` does; a space remains at the end."""
     for pattern, replacement in _PENN:
         line = pattern.sub(replacement, line)
     return line
 
 
 def moses(line: str) -> str:
-    """Tokens of one English sentence, as ``tokenizer.perl -l en -no-escape`` writes them.
+    """Tokenizes one English sentence as ``tokenizer.perl -l en -no-escape`` does.
 
-    Combining marks, which Perl counts as letters in part, are taken as signs.
+    Combining marks count as punctuation; Perl counts some of them as letters.
     """
     for pattern, replacement in _MOSES:
         line = pattern.sub(replacement, line)
@@ -108,7 +108,7 @@ def moses(line: str) -> str:
 
 
 def _keeps(word: str, after: str | None) -> bool:
-    """Whether the full stop of ``word`` stays on it; ``after`` is the next word."""
+    """Returns True if ``word`` keeps its full stop; ``after`` is the next word."""
     if after is None:
         return False
     if word in _BEFORE_NUMBERS and re.match("[0-9]", after):
@@ -117,7 +117,7 @@ def _keeps(word: str, after: str | None) -> bool:
 
 
 def visible(raw: bytes) -> str:
-    """A line of any bytes in ASCII, as ``cat -v`` shows it."""
+    """Converts a line of arbitrary bytes to ASCII as ``cat -v`` does."""
     return "".join(_VISIBLE[byte] for byte in raw)
 
 

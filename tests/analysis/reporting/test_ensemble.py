@@ -176,14 +176,14 @@ def altered(judged: Path, tmp_path: Path, change: Any) -> Path:
     [
         (
             lambda value: value["tasks"]["CR"].update(files="other"),
-            "are judged on other files of CR: evaluate both",
+            "are evaluated on other files of CR: evaluate both",
         ),
-        (lambda value: value["tasks"]["CR"].pop("files"), "does not tell which files of CR it read"),
+        (lambda value: value["tasks"]["CR"].pop("files"), "does not record which files of CR it read"),
         (
             lambda value: value["tasks"].pop("MRPC"),
             "has no result of MRPC: evaluate it there, or name other tasks.",
         ),
-        (lambda value: value.update(protocol="gensen"), "is judged by the protocol prototyping, "),
+        (lambda value: value.update(protocol="gensen"), "is evaluated by the protocol prototyping, "),
         (
             lambda value: value["tasks"]["TREC"].update(dev=None),
             "has no dev score of TREC, as an ensemble has none",

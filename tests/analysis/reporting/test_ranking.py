@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from analysis.reporting.matching import Judged, label
+from analysis.reporting.matching import StoredResults, label
 from analysis.reporting.ranking import main, rank
 from analysis.senteval.records import Record
 from analysis.senteval.results import read_results, write_results
@@ -73,15 +73,15 @@ def test_equal_ones_stay_in_their_order(tmp_path: Path) -> None:
 
 
 def test_what_a_result_is_called_by_its_run(sweep: list[Path], tmp_path: Path) -> None:
-    judged = Judged(sweep[1], read_results(sweep[1]))
+    judged = StoredResults(sweep[1], read_results(sweep[1]))
     assert label(judged, ["objective.task", "objective.k"]) == "D 2"
     assert label(judged, ["objective.none", "objective.k"]) == "2"
     assert label(judged, ["none.at.all", "objective.task.deeper"]) is None
     alone = save(tmp_path, "alone", CR=1)
-    assert label(Judged(alone, read_results(alone)), ["objective.task"]) is None
+    assert label(StoredResults(alone, read_results(alone)), ["objective.task"]) is None
     (sweep[0] / "config.yaml").write_text("a: [", encoding="utf-8")
     with pytest.raises(UserError, match=r"config\.yaml is not YAML"):
-        label(Judged(sweep[0], read_results(sweep[0])), ["seed"])
+        label(StoredResults(sweep[0], read_results(sweep[0])), ["seed"])
 
 
 @pytest.mark.parametrize(

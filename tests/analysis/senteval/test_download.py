@@ -179,7 +179,7 @@ def test_a_silent_host_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert faults == [
         "downstream/X: http://127.0.0.1:1/host.example/a/x.txt cannot be reached (Connection refused). "
         "Ask at the desk.",
-        "z: https://host.example/z was not asked, as its host does not answer. Wait.",
+        "z: https://host.example/z was not tried, as its host does not answer. Wait.",
     ]
 
 
@@ -189,7 +189,7 @@ def test_a_changed_file_is_reported_and_not_replaced(server: Server, tmp_path: P
     path = tmp_path / "downstream/X/x.txt"
     path.write_bytes(b"changed")
     [fault] = fetch()
-    assert f"{path} is not what manifest.json says (size or SHA-256): delete it to fetch it again" in fault
+    assert f"{path} differs from manifest.json (size or SHA-256): delete it to fetch it again" in fault
     assert path.read_bytes() == b"changed"
     path.unlink()
     assert fetch() == [] and path.read_bytes() == BODY

@@ -180,9 +180,12 @@ def test_probing(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ("tr\tA\tx\nva\tA\tx\nte\tB\tx\n", "x.txt:3: label 'B' is none of A."),
-        ("tr\tA\tx\nva\tA\tx\n", "x.txt: no line is of part te (test)."),
+        ("tr\tA\tx\nva\tA\tx\n", "x.txt: there is no line of part te (test)."),
         ("tr\tA\tx\ndev\tA\tx\n", "x.txt:2: part 'dev' is none of tr, va, te."),
-        ("tr\tA\tx\ntr\tA\n", "x.txt:2: a line must be part, label and sentence, by tabs. Got 2 of 3 columns."),
+        (
+            "tr\tA\tx\ntr\tA\n",
+            "x.txt:2: a line must be part, label and sentence, separated by tabs. Got 2 of 3 columns.",
+        ),
     ],
 )
 def test_probing_refuses(tmp_path: Path, text: str, fault: str) -> None:
@@ -196,7 +199,7 @@ def test_probing_refuses(tmp_path: Path, text: str, fault: str) -> None:
         (
             loaders.trec,
             {"train_5500.label": "NUM:a b\nNUM:a\n"},
-            ":2: a line must be CLASS:subclass, blank, question.",
+            ":2: a line must be CLASS:subclass, space, question.",
         ),
         (
             loaders.trec,
@@ -209,7 +212,7 @@ def test_probing_refuses(tmp_path: Path, text: str, fault: str) -> None:
             ":2: a line must be sentence, tab, label. Got 1 of 2 columns.",
         ),
         (loaders.sst2, {"sentiment-train": "a\t2\n"}, ":1: label '2' is none of 0, 1."),
-        (loaders.sst5, {"sentiment-train": "4 a\n3\n"}, ":2: a line must be label, blank, sentence."),
+        (loaders.sst5, {"sentiment-train": "4 a\n3\n"}, ":2: a line must be label, space, sentence."),
         (loaders.sst5, {"sentiment-train": "5 a\n"}, ":1: label '5' is none of 0, 1, 2, 3, 4."),
         (loaders.mrpc, {"msr_paraphrase_train.txt": "Quality\n"}, " has nothing below its header."),
         (loaders.mrpc, {"msr_paraphrase_train.txt": "Quality\n2\t1\t1\ta\tb\n"}, ":2: label '2' is none of 0, 1."),
@@ -257,7 +260,10 @@ def test_faults_are_named_with_their_line(
 def test_sts_refuses_a_pair_without_its_tab(tmp_path: Path) -> None:
     write(tmp_path, STS__input__a__txt="a b\n", STS__gs__a__txt="1\n")
     said = refusal(lambda: loaders.sts(tmp_path, ["a"]))
-    assert said == f"{tmp_path}/STS.input.a.txt:1: a line must be two sentences by a tab. Got 1 of 2 columns."
+    assert (
+        said
+        == f"{tmp_path}/STS.input.a.txt:1: a line must be two sentences separated by a tab. Got 1 of 2 columns."
+    )
 
 
 def test_order_of_the_real_files() -> None:

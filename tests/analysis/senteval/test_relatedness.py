@@ -89,7 +89,7 @@ def test_is_the_toolkits_program(noise: float, low: float) -> None:
 
 
 def test_at_most_1050_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TENACITY", 99)
+    monkeypatch.setattr(module, "PATIENCE", 99)
     shares: list[float] = []
     found = relatedness(*problem(20), progress=shares.append)
     assert found.epochs == 1050

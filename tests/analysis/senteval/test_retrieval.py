@@ -15,7 +15,7 @@ from analysis.senteval.classifiers.retrieval import (
     Projections,
     batches,
     both_ranks,
-    judge,
+    evaluate_splits,
     ranking_loss,
     retrieval,
     summary,
@@ -102,7 +102,7 @@ def test_is_the_toolkits_program(monkeypatch: pytest.MonkeyPatch) -> None:
     if looks[2] == max(looks):
         model = Projections(6, 8)
         model.images, model.captions = to_image, to_text
-        forth, back = judge(model, test, "cpu")
+        forth, back = evaluate_splits(model, test, "cpu")
         assert found.image_to_text == pytest.approx(forth, abs=3)
         assert found.text_to_image == pytest.approx(back, abs=1)
 
@@ -200,9 +200,9 @@ def test_summary_solved_by_hand() -> None:
 def test_splits_are_of_a_thousand(images: int, splits: int, size: int) -> None:
     part = captioned(images, 3, noise=5.0, width=2)
     model = Projections(2, 4)
-    forth, back = judge(model, part, "cpu")
+    forth, back = evaluate_splits(model, part, "cpu")
     each = [
-        judge(
+        evaluate_splits(
             model, part._replace(images=part.images[begin:][:size], captions=part.captions[begin:][:size]), "cpu"
         )
         for begin in range(0, splits * size, size)

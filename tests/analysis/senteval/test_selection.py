@@ -126,7 +126,9 @@ def test_too_few_examples_for_the_last_fit(hidden: int) -> None:
     """Folds work, but of fewer than 20 examples 5 % is none to stop by."""
     features, labels = task(2, n=27)
     short = replace(SHORT, classifier=replace(SHORT.classifier, hidden=hidden))
-    line = r"^A classifier needs at least 20 training examples, as 5 % of them .* done\. Got {} instead\.$"
+    line = (
+        r"^A classifier needs at least 20 training examples, as 5 % of them .* early stopping\. Got {} instead\.$"
+    )
     with pytest.raises(UserError, match=line.format(18)):
         nested(features, labels, 2, short)
     with pytest.raises(UserError, match=line.format(19)):

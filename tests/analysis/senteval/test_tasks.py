@@ -151,9 +151,9 @@ def test_genuine_lines_of_the_probing_files(name: str) -> None:
     """The excerpts that have all three parts and all their labels in train load; the others say what they lack."""
     root = suite_data("senteval/probing_genuine")
     lacks = {
-        "Length": "no line is of part va",
-        "Tense": "no line is of part va",
-        "CoordinationInversion": "no line is of part tr",
+        "Length": "there is no line of part va",
+        "Tense": "there is no line of part va",
+        "CoordinationInversion": "there is no line of part tr",
         "WordContent": ":14: label 'werewolf' is none of cleaning, ",
     }
     if name in lacks:
