@@ -40,6 +40,10 @@ RENAMED = {  # names in run folders of version 0.1
 }
 COMPONENTS = tuple(BASES)
 SEVERAL = "encoders.concatenated.Concatenated"  # of objectives that train several encoders, of any class
+# Keys of an encoder that a warm start has no use for.
+SIZES = {
+    f"encoder.{key}" for key in ("hidden", "word_size", "layers", "vocab_size", "min_count", "vectors", "shape")
+}
 # The keys of a configuration that have no default where a run reads them.
 NEEDED = {*COMPONENTS, "names", "checkpoint", "accumulation", "gradient_norm", "seed"}
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
@@ -161,6 +165,10 @@ def checked(
             values["names"]["encoder"] = Path(path).name
         if folder := _text(values, "warm_start"):
             given = choices.get("encoder") if "encoder" in map(key_of, overrides) else None
+            if sized := [text for text in overrides if key_of(text) in SIZES]:
+                raise UserError(
+                    f"{', '.join(sized)}: a warm start keeps its encoder's sizes and words; leave it out."
+                )
             values["names"]["encoder"] = _started_from(Path(folder), own, values["names"]["encoder"], given)
         absent += _absent(values) if present else ()
     found = [*absent, *_faults(values, overrides, faulty=faulty, absent=absent)]
@@ -195,7 +203,12 @@ def _faults(
     ``absent``), only those of them are checked that an override sets a value of: the values in YAMLs are tested.
     """
     known = {*Settings.__dataclass_fields__, *COMPONENTS, "evaluation", "names"}
-    found = {"": [f"{key}: no such key.{guess(key, known)}" for key in config.keys() - known]}
+    found = {"": [f"{key}: no such key.{guess(key, known)}" for key in config.keys() - known - {"experiment"}]}
+    if "experiment" in config:  # a package line would have put its keys where they belong
+        own = next((text.partition("=")[2] for text in overrides if key_of(text) == "experiment"), "<name>")
+        found[""].append(
+            f"experiment/{own}.yaml: its first line must be '# @package _global_', as it sets keys of a run."
+        )
     settings = {key: config[key] for key in Settings.__dataclass_fields__ if key in config}
     found[""] += list(faults(Settings, settings)) or list(_trial(lambda: Settings.of(config)))
     given = {group for group, dot, _ in (key_of(text).partition(".") for text in overrides) if dot}

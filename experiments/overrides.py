@@ -156,8 +156,7 @@ def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
             compose([*good, text], name)
             good.append(text)
         except (HydraException, OmegaConfBaseException) as error:
-            keys = {*_dotted(OmegaConf.to_container(ours(compose(good, name))))}
-            found.append(_explain(text, error, known, keys, places, sweeps=name in SWEEPS))
+            found.append(_explain(text, error, known, compose(good, name), places, sweeps=name in SWEEPS))
     return good, found
 
 
@@ -180,9 +179,9 @@ def groups(places: Iterable[Path] = (CONFIGS,)) -> dict[str, list[str]]:
 
 
 def _explain(
-    text: str, error: Exception, groups: set[str], keys: set[str], places: Sequence[Path], *, sweeps: bool
+    text: str, error: Exception, groups: set[str], config: DictConfig, places: Sequence[Path], *, sweeps: bool
 ) -> str:
-    """Returns one line on why Hydra refuses the override ``text``."""
+    """Returns one line on why Hydra refuses the override ``text``; ``config`` is composed without it."""
     key, equals, value = text.lstrip("+~").partition("=")
     if not equals:
         return f"{text}: {NO_FORM}"
@@ -202,7 +201,9 @@ def _explain(
             f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and submitit, and "
             "docs/at-scale.md says where Ray's is from."
         )
-    known = keys | {group for group in groups if not group.startswith("experiment/")}
+    known = {*_dotted(OmegaConf.to_container(ours(config)))} | {
+        group for group in groups if not group.startswith("experiment/")
+    }
     if key not in known:
         group, _, name = key.partition(".")
         if name and group in groups and (having := _having(group, name, places)):
@@ -210,9 +211,10 @@ def _explain(
         plus = groups and nearest(key, {*known, "experiment"}) == "experiment"
         return f"{key}: no such key." + (" Did you mean +experiment?" if plus else guess(key, known))
     if "," in value and "Ambiguous value" in str(error):
-        hints = [f"a list has brackets, {key}=[{value}]"]
+        default = OmegaConf.select(config, key)
+        hints = [f"a list has brackets, {key}=[{value}]"] * (default is None or OmegaConf.is_list(default))
         hints += ["several values to run one by one need -m"] * sweeps
-        if re.search(r"[^\d.,e+-]", value):
+        if (isinstance(default, str | None) and re.search(r"[^\d.,e+-]", value)) or not hints:
             hints.append(f"one text {_cured(text)}")
         return f"{text}: {'; '.join(hints)}."
     return f"{text}: {first_line(error)}"

@@ -132,7 +132,10 @@ def evaluate(
         )
     encoding = getattr(encode, "encode", encode)
     if isinstance(encode, str) or not callable(encoding):
-        raise UserError(f"encode must be a function or have a method encode. Got {type(encode).__name__} instead.")
+        raise UserError(
+            f"encode must be a function or have a method encode. Got {type(encode).__name__} instead: "
+            "encoders.load opens a model."
+        )
     if not Path(data).is_dir():
         raise UserError(f"data={data}: there is no such folder.")
     tasks = [tasks] if isinstance(tasks, str) else tasks

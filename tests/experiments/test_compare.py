@@ -43,7 +43,7 @@ LINES = {
     "budget=paper": "budget=paper sets no number of tokens: tokens=<number>, or equal=compute.",
     "budget.steps=3": "budget.steps: the command sets it for each run; tokens=<number>, or equal=compute",
     "budget=tiny": "budget=tiny: no such budget. There are laptop, paper, teaching.",
-    "objectives=nsp,sop": "objectives=nsp,sop: a list has brackets, objectives=[nsp,sop]; one text must be quoted",
+    "objectives=nsp,sop": "objectives=nsp,sop: a list has brackets, objectives=[nsp,sop].",
     "protocol=fast": "protocol=fast: no such protocol. There are ",
     "data=/no/such": "data=/no/such: there is no such folder.",
     "settings.grru=[encoder.hiden=8]": "settings.grru: grru is not compared here. Did you mean settings.gr",

@@ -52,7 +52,7 @@ def test_guesses_look_at_a_key_s_own_part() -> None:
         ("corpus.path=a.txt", "corpus.path: this corpus has no such key; it is one of corpus=text."),
         ("objective.cells=1", "objective.cells: no such key."),
         ("objective=nsp,sop", "objective=nsp,sop: several values to run one by one need -m."),
-        ("seed=1,2", "seed=1,2: a list has brackets, seed=[1,2]; several values to run one by one need -m."),
+        ("seed=1,2", "seed=1,2: several values to run one by one need -m."),
         ("seed=1,", "seed=1,: a value beside a comma is missing: write seed=1."),
         ("seed=1,,2", "seed=1,,2: a value beside a comma is missing: write seed=1,2."),
         ("objective.temperature=0", "objective.temperature must be a positive number. Got 0 instead."),
@@ -153,6 +153,15 @@ def test_a_run_is_named_after_what_it_trains(given: str, name: str) -> None:
     assert compose.check([given])["names"]["encoder"] == name
 
 
+def test_a_yaml_of_ones_own_without_its_package_line(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment/mine.yaml").write_text("budget: {steps: 3}\n")
+    with pytest.raises(UserError) as refused:
+        compose.check([f"hydra.searchpath=[file://{tmp_path}]", "+experiment=mine"])
+    line = "experiment/mine.yaml: its first line must be '# @package _global_', as it sets keys of a run."
+    assert str(refused.value) == line
+
+
 def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
     kinds = {BUNDLED: "transformer.Transformer", "gru": "gru.GRU", "both": "concatenated.Concatenated"}
     for name, kind in kinds.items():
@@ -174,6 +183,10 @@ def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
     assert compose.check([f"warm_start={tmp_path}"])["names"]["encoder"] == "roberta-base"
     for given, lines in (
         ([gru], [f"{gru} holds gru: add encoder=gru."]),
+        (
+            [gru, "encoder=gru", "encoder.hidden=64"],
+            ["encoder.hidden=64: a warm start keeps its encoder's sizes and words; leave it out."],
+        ),
         ([mini, "encoder=lstm"], [f"{mini} holds {BUNDLED}: add encoder=bundled."]),
         (
             [mini, "encoder=distilroberta-base"],

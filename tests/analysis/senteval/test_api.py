@@ -144,7 +144,7 @@ def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
         (lambda texts: np.zeros((len(texts), 0)), {}, "encode must return numbers of shape (4, D)"),
         (RandomVectors(), {"device": "auto"}, "device=auto: there is none here; device='cpu' always works."),
         (RandomVectors(), {"tasks": "STSB"}, "tasks: there is no task 'STSB'; did you mean STSBenchmark?"),
-        ("all-MiniLM-L6-v2", {}, "encode must be a function or have a method encode. Got str instead."),
+        ("all-MiniLM-L6-v2", {}, "encode must be a function or have a method encode. Got str instead:"),
         (RandomVectors(), {"protocol": "defualt"}, "protocol=defualt: no such protocol."),
         (RandomVectors(), {"protocol": "gensen"}, "protocol=gensen chooses among poolings"),
         (RandomVectors(), {"tasks": ["STSB"]}, "tasks: there is no task 'STSB'; did you mean STSBenchmark?"),
