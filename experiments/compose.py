@@ -40,10 +40,6 @@ RENAMED = {  # names in run folders of version 0.1
 }
 COMPONENTS = tuple(BASES)
 SEVERAL = "encoders.concatenated.Concatenated"  # of objectives that train several encoders, of any class
-# Keys of an encoder that a warm start has no use for.
-SIZES = {
-    f"encoder.{key}" for key in ("hidden", "word_size", "layers", "vocab_size", "min_count", "vectors", "shape")
-}
 # The keys of a configuration that have no default where a run reads them.
 NEEDED = {*COMPONENTS, "names", "checkpoint", "accumulation", "gradient_norm", "seed"}
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
@@ -165,10 +161,6 @@ def checked(
             values["names"]["encoder"] = Path(path).name
         if folder := _text(values, "warm_start"):
             given = choices.get("encoder") if "encoder" in map(key_of, overrides) else None
-            if sized := [text for text in overrides if key_of(text) in SIZES]:
-                raise UserError(
-                    f"{', '.join(sized)}: a warm start keeps its encoder's sizes and words; leave it out."
-                )
             values["names"]["encoder"] = _started_from(Path(folder), own, values["names"]["encoder"], given)
         absent += _absent(values) if present else ()
     found = [*absent, *_faults(values, overrides, faulty=faulty, absent=absent)]

@@ -183,10 +183,6 @@ def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
     assert compose.check([f"warm_start={tmp_path}"])["names"]["encoder"] == "roberta-base"
     for given, lines in (
         ([gru], [f"{gru} holds gru: add encoder=gru."]),
-        (
-            [gru, "encoder=gru", "encoder.hidden=64"],
-            ["encoder.hidden=64: a warm start keeps its encoder's sizes and words; leave it out."],
-        ),
         ([mini, "encoder=lstm"], [f"{mini} holds {BUNDLED}: add encoder=bundled."]),
         (
             [mini, "encoder=distilroberta-base"],

@@ -29,7 +29,7 @@ def test_a_folder_is_listed_in_order(
         ("wher=seed=1", "wher=seed=1: no such option or folder. Did you mean where=seed=1?"),
         ("encoder=gru", "encoder=gru: no such option or folder. Did you mean where=encoder=gru?"),
         ("--sort loss", "--sort loss: write sort=loss."),
-        ("nowhere", "There is no folder nowhere: name the folder that holds the run folders (runs, say)."),
+        ("nowhere", "There is no folder nowhere: name the folder that holds the run folders (such as runs)."),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -142,8 +142,8 @@ def test_a_faulty_record_is_not_written(tmp_path: Path) -> None:
             '{"tasks": {"CR"',
             "is not JSON: it was cut short, or is another file; remove it or name another folder.",
         ),
-        ("[]", "is no senteval.json of ours: it is not an object."),
-        ('{"start": {}}', 'is no senteval.json of ours: it has no "tasks".'),
+        ("[]", "is not a valid senteval.json: it is not an object."),
+        ('{"start": {}}', 'is not a valid senteval.json: it has no "tasks".'),
         ('{"tasks": [], "model": {}, "protocol": "x"}', '"tasks" is not an object.'),
         ('{"tasks": {}, "model": {}, "protocol": 3}', '"protocol" is not text.'),
         (
