@@ -7,6 +7,11 @@ import time
 from collections.abc import Iterable
 from datetime import timedelta
 from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 EARLY = 0.01  # of the work: before it the time left would be mostly that of the start
 DAY = 24 * 3600  # seconds
@@ -53,6 +58,18 @@ def duration(seconds: float) -> str:
     days = seconds / 86400
     count, unit = (days, "days") if days < 2 * 365 else (days / 365.25, "years")
     return f"{count:.1f} {unit}" if count < 10 else f"{count:,.0f} {unit}"
+
+
+def wide_console(table: Table, **options: Any) -> Console:
+    """Returns a console as wide as ``table`` needs: a name or score that is cut or folded cannot be read.
+
+    Args:
+        table: to be printed.
+        options: of the console.
+    """
+    from rich.console import Console  # late: most modules print no table
+
+    return Console(width=Console(width=1000).measure(table).maximum, **options)
 
 
 class Clock:

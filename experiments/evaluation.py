@@ -22,6 +22,7 @@ from analysis.senteval.features import embed_file
 from analysis.senteval.protocols import PROTOCOLS, Protocol
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.training_evaluation import SentEval
+from data.display import wide_console
 from data.errors import UserError
 from data.files import refuse_links_out
 from encoders.base import Encoder
@@ -159,8 +160,7 @@ def combine(settings: EvaluationSettings) -> Path:
 
 def _show(results: Results) -> None:
     table = results.table()
-    # As wide as needed: a score that is folded over two lines cannot be read.
-    Console(width=Console(width=1000).measure(table).maximum).print(table)
+    wide_console(table).print(table)
 
 
 def compare(folders: Sequence[Path]) -> None:

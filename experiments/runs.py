@@ -16,10 +16,10 @@ from pathlib import Path
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rich.console import Console
 from rich.table import Table
 
 from analysis import run_tables, runs
+from data.display import wide_console
 from data.errors import UserError
 from experiments.command_line import HELP, one_line_errors, split
 from experiments.overrides import nearest
@@ -49,9 +49,8 @@ def main() -> None:
 
 
 def show(table: Table) -> None:
-    """Prints ``table`` as wide as it is: in a narrow terminal no name could be read or copied."""
-    wide = Console(width=1000)
-    Console(width=wide.measure(table).maximum, emoji=False).print(table)
+    """Prints ``table`` as wide as it needs."""
+    wide_console(table, emoji=False).print(table)
 
 
 def show_sweep(folders: list[Path]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.test_docs_pages import COMMAND, FILE, PACKAGES, ROOT, follow
+from tests.test_docs_pages import COMMAND, FILE, ROOT, checkout, follow
 
 PAGE = (ROOT / "docs" / "add-a-task.md").read_text(encoding="utf-8")
 
@@ -24,11 +23,7 @@ def patched(text: str, diff: str) -> str:
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout after the page's files were written and changed."""
-    tree = tmp_path_factory.mktemp("checkout")
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "setup.cfg"):
-        shutil.copy(ROOT / name, tree)
+    tree = checkout(tmp_path_factory.mktemp("checkout"))
     for name, text in FILE.findall(PAGE):
         path = tree / name
         path.write_text(

@@ -37,14 +37,19 @@ def commands(group: str) -> list[str]:
     return COMMAND.findall(FILE.sub("", page(group)))
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout after both pages' files were written, and a corpus of sentences."""
-    tree = tmp_path_factory.mktemp("checkout")
+def checkout(tree: Path) -> Path:
+    """Copies the packages and the settings of the tests into ``tree``, and returns it."""
     for package in PACKAGES:
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.cfg"):
         shutil.copy(ROOT / name, tree)
+    return tree
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout after both pages' files were written, and a corpus of sentences."""
+    tree = checkout(tmp_path_factory.mktemp("checkout"))
     for group in GROUPS:
         for path, text in files(group).items():
             assert not (tree / path).exists()

@@ -18,12 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from analysis.reporting.matching import label, read_matching
-from data.display import printable
+from data.display import printable, wide_console
 from data.errors import UserError
 
 GROUP, NAME = "objective.task", "names.objective"
@@ -126,9 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     shown = table(ranking, given.top)
-    # As wide as needed: a truncated folder name cannot be copied.
-    wide = Console(width=1000)
-    Console(width=min(wide.measure(shown).maximum, 1000)).print(shown)
+    wide_console(shown).print(shown)
     chosen = [one.folder for group in ranking.groups.values() for one in group[: given.top]]
     print(printable(f"ensemble=[{','.join(map(str, chosen))}]"))
     return 0

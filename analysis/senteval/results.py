@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from analysis.senteval.averages import averages
 from analysis.senteval.records import PUBLISHED, Record, fault, headlines, incomparable, measure
-from data.display import printable
+from data.display import printable, wide_console
 from data.errors import UserError, readable
 from data.files import atomic_write, read_json, write_json
 
@@ -123,10 +122,8 @@ class Comparison:
 
 
 def _as_text(table: Table) -> str:
-    """Renders ``table`` as wide as it needs: a score that is folded over two lines cannot be read."""
-    wide = Console(width=1000)
     file = io.StringIO()
-    Console(file=file, width=wide.measure(table).maximum).print(table)
+    wide_console(table, file=file).print(table)
     return file.getvalue().rstrip("\n")
 
 

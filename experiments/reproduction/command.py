@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import torch
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
@@ -24,7 +23,7 @@ from analysis.reporting.rendering import as_text
 from analysis.senteval.results import Results
 from analysis.senteval.tasks import TASKS
 from analysis.syntax import TREEBANK
-from data.display import duration
+from data.display import duration, wide_console
 from data.errors import UserError
 from data.tokenising import cores
 from experiments import budget, side_by_side
@@ -157,8 +156,7 @@ def _senteval(exhibit: Exhibit, wanted: Reproduction, passed: Sequence[str]) -> 
 
 
 def _print(table: RichTable) -> None:
-    """Prints a table at its full width: a name that is cut cannot be copied."""
-    Console(width=Console(width=1000).measure(table).maximum).print(table)
+    wide_console(table).print(table)
 
 
 def _listing() -> RichTable:

@@ -417,7 +417,7 @@ def test_no_module_is_imported(tmp_path: Path) -> None:
 
 
 def test_instructions_that_are_refused_are_these() -> None:
-    """Where the library has a new one, it is refused until it has been looked at."""
+    """New instructions of the library are refused until they are added here."""
     names = {opcode.code.encode("latin-1")[0]: opcode.name for opcode in pickletools.opcodes}
     dispatch = module._Unpickler.dispatch
     said = set()
