@@ -17,6 +17,7 @@ from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.utils import JobReturn
 from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
@@ -32,24 +33,16 @@ OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"
 
 
 class Failure(NamedTuple):
-    """Failure of a job: its process, and the line that it printed there."""
+    """Failure of a job, which it returns: its process, and the line that it printed there."""
 
     process: int
     line: str
 
 
-class Swept(NamedTuple):
-    """A job of a sweep: its overrides, and its failure or what it returned."""
-
-    overrides: list[str]
-    failure: Failure | None
-    value: Any = None
-
-
 def command(
     name: str = "run", schema: Schema | None = None, report: Callable[[list[Any]], None] | None = None
-) -> Callable[[Callable[[dict[str, Any]], Any]], Callable[[], None]]:
-    """Makes a Hydra command of a function, which gets the resolved configuration as a plain dictionary.
+) -> Callable[[Callable[[Any], Any]], Callable[[], None]]:
+    """Makes a Hydra command of a function, which gets what ``compose.check`` returns.
 
     In a sweep, an error that the user can mend ends one job only: the others still run, and the status is 2 at the
     end.
@@ -60,18 +53,16 @@ def command(
         report: ends a sweep; it gets what the jobs returned that did not fail, if there are several.
     """
 
-    def decorate(task: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
+    def decorate(task: Callable[[Any], Any]) -> Callable[[], None]:
         returned: list[Any] = []  # by the jobs of a sweep
 
         @functools.wraps(task)
         def job(config: DictConfig) -> Any:
-            hydra_config = HydraConfig.get()
-            choices, overrides = dict(hydra_config.runtime.choices), list(hydra_config.overrides.task)
             try:
                 with one_line_errors():
-                    value = task(checked(config, choices, overrides, schema, present=True))
+                    value = task(checked(config, HydraConfig.get(), schema))
             except Ended as end:
-                if end.code != UserError.status or hydra_config.mode != RunMode.MULTIRUN:
+                if end.code != UserError.status:
                     raise
                 return Failure(os.getpid(), end.line)
             returned.append(value)
@@ -87,25 +78,26 @@ def command(
                 multirun = bool({"--multirun", "-m"} & {*flags}) or any(
                     key_of(text) == "hydra.mode" and text.endswith("=MULTIRUN") for text in overrides
                 )
-                values: dict[str, Any] = {}
+                values: Any = None
                 if multirun:
                     check_all(jobs_of(overrides), name, schema)
                 elif not {*flags} & INFORMING:
-                    config = composed(overrides, name, schema)
-                    values = checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=True)
+                    config, found = composed(overrides, name)
+                    values = checked(config, config.hydra, schema, found)
                     # The user's own YAML may say so, too.
                     multirun = config.hydra.mode == RunMode.MULTIRUN and not {"--cfg", "-c"} & {*flags}
             if multirun:
-                done = []
+                done = list[JobReturn]()
                 try:
                     done = run_sweep(CONFIGS, name, job, overrides)
-                    returned[:] = [one.value for one in done if one.failure is None]  # of all processes
+                    values = [one.return_value for one in done]
+                    returned[:] = [value for value in values if not isinstance(value, Failure)]  # of all processes
                     for line in failed_elsewhere(done):
                         print(line, file=sys.stderr)
                 finally:  # if the sweep was interrupted, there are those before
                     if report is not None and len(returned) > 1:
                         report(returned)
-                if any(one.failure for one in done):
+                if len(returned) < len(done):
                     sys.exit(2)
                 return
 
@@ -186,12 +178,9 @@ def settings_and_overrides(
         else:
             found.append(f"{key}: no such key.{guess(key, hints.keys() | OF_RUNS)}")
     try:
-        values = check(own, name, schema, between=not found)
+        return check(own, name, schema, found), passed
     except UserError as error:
-        found += [line.removeprefix("++") for line in str(error).split("\n")]
-    if found:
-        raise UserError(*found)
-    return schema.of(values), passed
+        raise UserError(*(line.removeprefix("++") for line in str(error).split("\n"))) from None
 
 
 def _help(overrides: list[str], name: str) -> str:
@@ -227,7 +216,7 @@ def jobs_of(overrides: list[str]) -> Iterator[list[str]]:
             yield [*first[:place], value, *first[place + 1 :]]
 
 
-def run_sweep(folder: Path, name: str, job: Callable[..., Any], overrides: list[str]) -> list[Swept]:
+def run_sweep(folder: Path, name: str, job: Callable[..., Any], overrides: list[str]) -> list[JobReturn]:
     """Runs ``job`` for every value that ``overrides`` sweep over, by their hydra/launcher.
 
     ``hydra.main`` does the same but drops the return values, and a job in another process has no other way.
@@ -244,19 +233,15 @@ def run_sweep(folder: Path, name: str, job: Callable[..., Any], overrides: list[
         batches = runner.multirun(config_name=name, task_function=job, overrides=multirun)
     finally:
         GlobalHydra.instance().clear()
-    return [_swept(list(one.overrides or []), one.return_value) for batch in batches for one in batch]
+    return [one for batch in batches for one in batch]
 
 
-def _swept(overrides: list[str], value: Any) -> Swept:
-    return Swept(overrides, value, None) if isinstance(value, Failure) else Swept(overrides, None, value)
-
-
-def failed_elsewhere(done: Sequence[Swept]) -> list[str]:
+def failed_elsewhere(done: Sequence[JobReturn]) -> list[str]:
     """Returns a line for each failure in another process, with the overrides that only that job had."""
-    shared = set.intersection(*(set(one.overrides) for one in done)) if done else set()
+    shared = set.intersection(*({*(one.overrides or ())} for one in done)) if done else set()
     lines = []
     for one in done:
-        if one.failure is not None and one.failure.process != os.getpid():
-            own = " ".join(text for text in one.overrides if text not in shared)
-            lines.append(f"{own}: {one.failure.line}")
+        if isinstance(failure := one.return_value, Failure) and failure.process != os.getpid():
+            own = " ".join(text for text in one.overrides or () if text not in shared)
+            lines.append(f"{own}: {failure.line}")
     return lines

@@ -17,12 +17,23 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
-from data.files import read_json, read_yaml
 from data.schema import fault
-from experiments.overrides import choice_of, compose, first_line, guess, key_of, ours, readable, sieve, typed
-from experiments.settings import Settings, no_model, require_path
+from experiments import continuation
+from experiments.continuation import NAMED
+from experiments.overrides import (
+    NOT_GLOBAL,
+    compose,
+    first_line,
+    guess,
+    key_of,
+    ours,
+    own_files,
+    readable,
+    sieve,
+    with_files,
+)
+from experiments.settings import Settings, require_path
 
-NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
 # Each component of a configuration names a subclass of its base class: from the base's module, or from any in its
 # package where that module is called base.
 BASES = {
@@ -39,9 +50,6 @@ RENAMED = {  # names in run folders of version 0.1
     "analysis.senteval.along.SentEval": "analysis.training_evaluation.SentEval",
 }
 COMPONENTS = tuple(BASES)
-SEVERAL = "encoders.concatenated.Concatenated"  # of objectives that train several encoders, of any class
-# The keys of a configuration that have no default where a run reads them.
-NEEDED = {*COMPONENTS, "names", "checkpoint", "accumulation", "gradient_norm", "seed"}
 LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 LIGHT, HEAVY = ("corpus", "schedule", "budget", "evaluation"), ("optimizer", "objective", "encoder")  # to import
 PATHS = {"warm_start": "folder", "encoder.path": "folder", "encoder.vectors": "file", "encoder.counts": "file"}
@@ -49,59 +57,21 @@ PATHS |= {"evaluation.data": "folder", "evaluation.probing": "folder"}
 LISTS = {list, tuple, Sequence}
 MISSING = "???"  # OmegaConf's sign for a value that the user must give
 Schema = type[Any]  # a dataclass with a method ``of`` that makes it from a configuration
-# What may differ when a run goes on; the cache is never that of its folder, which may come from a stranger.
-STEPS = "budget.steps"  # may differ, too, if the schedule is extendable
-RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "trackers")
 
 
-def check(
-    overrides: list[str],
-    name: str = "run",
-    schema: Schema | None = None,
-    *,
-    present: bool = False,
-    between: bool = True,
-) -> dict[str, Any]:
-    """Returns the configuration that ``overrides`` make.
+def check(overrides: list[str], name: str = "run", schema: Schema | None = None, found: Iterable[str] = ()) -> Any:
+    """Returns the configuration that ``overrides`` make: of a run as a dictionary, of others as their ``schema``.
 
     Args:
         overrides: as on the command line.
         name, schema: as ``command`` in ``experiments.command`` has them.
-        present: whether the models that it names must be on this machine; runs that are planned may name those of
-            runs before them.
-        between: whether faults between keys of ``schema`` count.
+        found: faults that are known; what may only follow from them is not reported.
 
     Raises:
         UserError: with one line for each fault.
     """
-    overrides = [*map(readable, overrides)]
-    config = composed(overrides, name, schema)
-    return checked(config, dict(config.hydra.runtime.choices), overrides, schema, present=present, between=between)
-
-
-def composed(overrides: list[str], name: str, schema: Schema | None) -> DictConfig:
-    try:
-        return compose(overrides, name)
-    except (HydraException, OmegaConfBaseException):
-        raise UserError(*_refused(overrides, name, schema)) from None
-
-
-def _refused(overrides: list[str], name: str, schema: Schema | None) -> Iterator[str]:
-    """Yields the faults of a command line that Hydra refuses, then those of what is left of it."""
-    for text in overrides:
-        if text.startswith("resume=") and text != "resume=null":  # its objective may have other keys
-            _only_beside_resume(Path(text.partition("=")[2]), overrides)
-    good, found = sieve(overrides, name)
-    yield from found
-    bad = {*overrides} - {*good}
-    if any(text.lstrip("+~").startswith("encoder") for text in bad):
-        good = [text for text in good if not text.startswith("warm_start=")]  # the encoder to start is not known
-    refused = {key_of(text) for text in bad}
-    try:
-        config = compose(good, name)
-        checked(config, dict(config.hydra.runtime.choices), good, schema, faulty=True)
-    except UserError as error:
-        yield from (line for line in str(error).split("\n") if line.removesuffix(" is not set.") not in refused)
+    config, more = composed(overrides, name)
+    return checked(config, config.hydra, schema, [*found, *more])
 
 
 def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | None = None) -> None:
@@ -116,25 +86,27 @@ def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | Non
         raise UserError(*found)
 
 
-def checked(
-    config: DictConfig,
-    choices: Mapping[str, Any],
-    overrides: list[str],
-    schema: Schema | None,
-    *,
-    faulty: bool = False,
-    present: bool = False,
-    between: bool = True,
-) -> dict[str, Any]:
+def composed(overrides: list[str], name: str) -> tuple[DictConfig, list[str]]:
+    """Returns the configuration of those overrides that Hydra accepts, and the faults of the others."""
+    overrides = [*map(readable, overrides)]
+    try:
+        return compose(overrides, name), []
+    except (HydraException, OmegaConfBaseException):
+        given = {key_of(text): text.partition("=")[2] for text in overrides}
+        if given.get("resume", "null") != "null":  # its objective may have other keys
+            continuation.require_resume_keys(Path(given["resume"]), given)
+        good, found = sieve(overrides, name)
+        return compose(good, name), found
+
+
+def checked(config: DictConfig, hydra: Any, schema: Schema | None, found: Sequence[str] = ()) -> Any:
     """Returns ``config`` resolved and checked against all constructors; to resume a run, what it was started with.
 
     Args:
         config: as Hydra composes it.
-        choices: of its groups.
-        overrides: that it is composed of.
+        hydra: Hydra's own part of it.
         schema: as ``command`` has it.
-        faulty: whether other faults have been found; see ``_faults``.
-        present, between: as ``check`` has them.
+        found: faults of overrides that are left out of ``config``.
 
     Raises:
         UserError: with one line for each fault.
@@ -142,31 +114,46 @@ def checked(
     try:
         values: dict[str, Any] = OmegaConf.to_container(ours(config), resolve=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
-        raise UserError(first_line(error)) from None
+        raise UserError(*found, first_line(error)) from None
+    given = {key_of(text): text.partition("=")[2] for text in hydra.overrides.task}
     if schema is not None:
         values = listed(schema, values)
-        found = list(faults(schema, values))
-        if between and not found:
-            found += _trial(lambda: schema.of(values))
-        if found := found or list(_absent(values) if present else ()):
-            raise UserError(*found)
-        return values
-    absent: list[str] = []
-    if resume := _text(values, "resume"):
-        values = _resumed(Path(resume), values, overrides)
+        more = [*faults(schema, values)]
+        if not (found or more):
+            try:
+                return schema.of(values)
+            except ValueError as error:
+                more = [first_line(error)]
+    elif resume := _text(values, "resume"):
+        values = continuation.resumed(Path(resume), values, given)
+        more = [f"resume={resume}: {line}" for line in _faults(values, given, faulty=bool(found))][:1]
     else:
-        values["names"] = {key: choices.get(key) for key in NAMED}
-        own = values["encoder"] if isinstance(values.get("encoder"), Mapping) else {}
-        if path := _text(own, "path") or _text(own, "name"):  # another model: what is trained gives the name
-            values["names"]["encoder"] = Path(path).name
-        if folder := _text(values, "warm_start"):
-            given = choices.get("encoder") if "encoder" in map(key_of, overrides) else None
-            values["names"]["encoder"] = _started_from(Path(folder), own, values["names"]["encoder"], given)
-        absent += _absent(values) if present else ()
-    found = [*absent, *_faults(values, overrides, faulty=faulty, absent=absent)]
-    if found:
-        raise UserError(*[f"resume={resume}: {found[0]}"] if resume else found)
+        more = [*_absent(values)]
+        if "experiment" in values and (own := own_files(hydra).get("experiment")):
+            more.append(NOT_GLOBAL.format(own))  # the line would have put its keys where they belong
+            del values["experiment"]
+        try:
+            values["names"] = _names(values, hydra.runtime.choices, given)
+        except UserError as error:
+            more += [str(error)] * (
+                not any(line.startswith("encoder") for line in found)
+            )  # else it may be another
+        more = with_files([*more, *_faults(values, given, faulty=bool(found or more))], hydra)
+    refused = {*map(key_of, found)}
+    if lines := [*found, *(line for line in more if line.removesuffix(" is not set.") not in refused)]:
+        raise UserError(*lines)
     return values
+
+
+def _names(config: Mapping[str, Any], choices: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the names of what a run trains, and on what."""
+    names = {key: choices.get(key) for key in NAMED}
+    encoder = config["encoder"] if isinstance(config.get("encoder"), Mapping) else {}
+    if path := _text(encoder, "path") or _text(encoder, "name"):  # another model: what is trained gives the name
+        names["encoder"] = Path(path).name
+    if folder := _text(config, "warm_start"):
+        names["encoder"] = continuation.started_from(Path(folder), encoder, str(names["encoder"]), given)
+    return names
 
 
 def _text(values: Any, key: str) -> str:
@@ -182,35 +169,23 @@ def _absent(config: Mapping[str, Any]) -> Iterator[str]:
         value = _text(config.get(group) if group else config, key)
         if value and not (group == "encoder" and _text(config, "warm_start")):  # which takes its place
             yield from _trial(partial(require_path, name, value, kind))
-    if (model := _text(config, "model")) and (line := no_model(model)):
-        yield line
 
 
-def _faults(
-    config: dict[str, Any], overrides: list[str], *, faulty: bool, absent: Sequence[str] = ()
-) -> Iterator[str]:
+def _faults(config: dict[str, Any], given: Iterable[str], *, faulty: bool) -> Iterator[str]:
     """Yields one line for each key, type and value in ``config`` that its constructor would not take.
 
-    Components whose constructors take seconds to import come last. Once there is a fault (``faulty``, or one of
-    ``absent``), only those of them are checked that an override sets a value of: the values in YAMLs are tested.
+    Components whose constructors take seconds to import come last. Once there is a fault (``faulty``: there is one
+    already), only those of them are checked that an override sets a value of: the values in YAMLs are tested.
     """
     known = {*Settings.__dataclass_fields__, *COMPONENTS, "evaluation", "names"}
-    found = {"": [f"{key}: no such key.{guess(key, known)}" for key in config.keys() - known - {"experiment"}]}
-    if "experiment" in config:  # a package line would have put its keys where they belong
-        own = next((text.partition("=")[2] for text in overrides if key_of(text) == "experiment"), "<name>")
-        found[""].append(
-            f"experiment/{own}.yaml: its first line must be '# @package _global_', as it sets keys of a run."
-        )
+    found = {"": [f"{key}: no such key.{guess(key, known)}" for key in config if key not in known]}
     settings = {key: config[key] for key in Settings.__dataclass_fields__ if key in config}
     found[""] += list(faults(Settings, settings)) or list(_trial(lambda: Settings.of(config)))
-    given = {group for group, dot, _ in (key_of(text).partition(".") for text in overrides) if dot}
-    if "budget" in given:
-        given.add("objective")  # whose sizes come from it
-    if any(line.startswith("encoder.") for line in absent):
-        given.discard("encoder")
-    faulty = faulty or bool(absent)
+    changed = {key.partition(".")[0] for key in given if "." in key and key not in PATHS}
+    if "budget" in changed:
+        changed.add("objective")  # whose sizes come from it
     for name in (*LIGHT, *HEAVY):
-        if name in LIGHT or name in given or not (faulty or any(found.values())):
+        if name in LIGHT or name in changed or not (faulty or any(found.values())):
             found[name] = list(_component(config, name))
     for name in ("", *COMPONENTS, "evaluation"):
         yield from found.get(name, ())
@@ -247,113 +222,35 @@ def _trial(build: Callable[[], Any]) -> Iterator[str]:
         yield first_line(error)
 
 
-def _resumed(folder: Path, values: Mapping[str, Any], overrides: list[str]) -> dict[str, Any]:
-    """The configuration of the run to resume, with those keys of this command that may differ."""
-    if not (folder / "config.yaml").is_file():
-        raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).")
-    given = _only_beside_resume(folder, overrides)
-    broken = UserError(f"resume={folder}: its config.yaml is broken. Only a folder that run.py wrote can go on.")
-    try:
-        stored = read_yaml(folder / "config.yaml")
-    except (OSError, ValueError) as error:
-        raise broken from error
-    if isinstance(stored, dict) and "joins" in stored:
-        raise UserError(f"resume={folder}: it joins the encoders of finished runs, and was not trained itself.")
-    if not isinstance(stored, dict) or not stored.keys() >= NEEDED:
-        raise broken
-    from analysis import runs  # late: its tables take a while to import
-
-    if problem := runs.read(folder)["problem"]:
-        raise UserError(f"resume={folder}: its files are damaged ({problem}).")
-    if not (stored["names"] or {}).keys() >= {*NAMED}:
-        raise broken
-    if STEPS in given:
-        if not all(isinstance(stored[key], dict) for key in ("schedule", "budget")):
-            raise broken
-        if not locate(stored["schedule"].get("_target_"), "schedule").extendable:
-            raise UserError(
-                f"{STEPS}: the learning rate of this run depends on its length. Only runs with schedule=wsd or "
-                "schedule=constant can be resumed with another one."
-            )
-        stored["budget"]["steps"] = values["budget"]["steps"]
-    kept = {key: values[key] for key in {*given, "cache"} - {STEPS}}
-    # (A run of version 0.1 had one process.)
-    return {"processes": 1} | stored | kept | {"run_dir": str(folder)}
-
-
-def _started_from(folder: Path, encoder: Mapping[str, Any], name: str, given: str | None) -> str:
-    """Returns the name of the encoder that a run with ``warm_start`` trains: that in ``folder``, if it is known.
-
-    Args:
-        folder: of the run to start from.
-        encoder: the configuration's.
-        name: of what the configuration alone would train.
-        given: the choice, if the user made it: encoder=<given>.
-
-    Raises:
-        UserError: if what is there is of another class than ``encoder``, or another one than is given by name.
-    """
-    from analysis import runs  # late, as above
-
-    there = runs.read(folder).get("encoder")
-    try:
-        marker = read_json(folder / "encoder" / "encoder.json")
-        joined = [f"{folder}/encoder/{one}/encoder.json" for one in marker.get("members", ())]
-        kinds = {str(read_json(Path(one))["class"]) for one in joined} or {str(marker["class"])}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        there = None
-    if there is None:
-        return name  # what is missing is reported where it is opened
-    holds = f"{len(joined)} encoders side by side, each {there}" if joined else there
-    if encoder.get("_target_") not in kinds | ({SEVERAL} if joined else set()):
-        choice = choice_of(kinds.pop(), there) if len(kinds) == 1 else "concatenated"
-        raise UserError(f"warm_start={folder} holds {holds}: add encoder={choice}.")
-    if given and encoder.get("name") and there not in (name, given):
-        raise UserError(f"warm_start={folder} holds {holds}, and not {name}: leave out encoder={given}.")
-    return str(there)
-
-
-def _only_beside_resume(folder: Path, overrides: list[str]) -> set[str]:
-    """The keys of ``overrides``, all of which may differ when the run in ``folder`` goes on."""
-    given = {key for key in map(key_of, overrides) if not key.startswith("hydra")}
-    if refused := sorted(given - {*RESUME_KEYS, STEPS}):
-        raise UserError(
-            f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "
-            f"{', '.join(RESUME_KEYS[1:])} may be given. {typed('warm_start', folder)} begins a changed one."
-        )
-    return given
-
-
-def locate(target: Any, component: str | None = None) -> Any:
+def locate(target: Any, component: str) -> Any:
     """Returns the class or function that a ``_target_`` names, e.g. ``objectives.declutr.Declutr``.
 
-    Run folders are passed on, and their config.yaml names what is called: only what can be the ``component`` of a
-    configuration (None: any of them) is returned, and no module is imported that cannot hold it.
+    Run folders are passed on, and their config.yaml names what is called: only what can be this ``component`` of a
+    configuration is returned, and no module is imported that cannot hold it.
 
     Raises:
         UserError: if there is no such class or function.
     """
     target = RENAMED.get(str(target), target)
     module, _, name = str(target).rpartition(".")
-    why = "that is none of its components"
-    if component:
-        why = f"{component} takes {BASES.get(component, ' or '.join(EVALUATIONS))}"
+    home, _, base = BASES.get(component, "").rpartition(".")
+    why = f"{component} takes {BASES.get(component, ' or '.join(EVALUATIONS))}"
+    inside = f"{module}.".startswith(f"{home.removesuffix('.base')}.") and all(
+        map(str.isidentifier, module.split("."))
+    )
     try:
-        if component in (None, "evaluation") and target in EVALUATIONS:
-            return getattr(importlib.import_module(module), name)
-        for base in BASES.values() if component is None else filter(None, [BASES.get(component)]):
-            home, _, base_name = base.rpartition(".")
-            inside = f"{module}.".startswith(f"{home.removesuffix('.base')}.")
-            if inside and all(map(str.isidentifier, module.split("."))):
-                found = getattr(importlib.import_module(module), name)
-                if issubclass(found, getattr(importlib.import_module(home), base_name)) and not isabstract(found):
-                    return found
+        if target in EVALUATIONS if component == "evaluation" else inside:
+            found = getattr(importlib.import_module(module), name)
+            if not home or (
+                issubclass(found, getattr(importlib.import_module(home), base)) and not isabstract(found)
+            ):
+                return found
     except (ImportError, AttributeError, TypeError) as error:
         why = str(error)
     raise UserError(f"_target_ must name a class or function of the suite. Got {target!r} instead ({why}).")
 
 
-def build(node: Mapping[str, Any], component: str | None = None, **extra: Any) -> Any:
+def build(node: Mapping[str, Any], component: str, **extra: Any) -> Any:
     """Returns the function that ``node["_target_"]`` names, or its class called with the other keys."""
     target = locate(node["_target_"], component)
     return target(**arguments(node) | extra) if inspect.isclass(target) else target

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -25,10 +24,10 @@ def report(results: list[Path | None]) -> None:
 
 
 @command("evaluate", EvaluationSettings, report=report)
-def main(config: dict[str, Any]) -> Path | None:
+def main(settings: EvaluationSettings) -> Path | None:
+    settings.require_model()
     from experiments import evaluation  # late: its imports take seconds, and mistakes are reported before
 
-    settings = EvaluationSettings.of(config)
     if settings.embed is not None:
         evaluation.embed(settings)
         return None

@@ -22,9 +22,10 @@ from data.files import atomic_write, read_yaml, write_json
 from encoders.export import model_card
 from experiments import budget, building, checkpoint, compose
 from experiments.building import Parts
+from experiments.continuation import STEPS, choice_of
 from experiments.determinism import deterministic
 from experiments.optimizer import STARTS, Optimizer
-from experiments.overrides import choice_of, typed
+from experiments.overrides import typed
 from experiments.processes import all_threads, precision_of, start_processes
 from experiments.progress import Display
 from experiments.run_folder import RunFolder, environment, overrides, packing
@@ -72,8 +73,17 @@ def _run(
 ) -> None:
     display = Display(shown=accelerator.is_main_process)
     display.fact("run", str(path))
+    schedule: Schedule = compose.build(config["schedule"], "schedule")
+    lengthened = settings.resume and config["budget"].get("steps") != read_yaml(path / "config.yaml")[
+        "budget"
+    ].get("steps")
+    if lengthened and not schedule.extendable:
+        raise UserError(
+            f"{STEPS}: the learning rate of this run depends on its length. Only runs with schedule=wsd or "
+            "schedule=constant can be resumed with another one."
+        )
     if settings.resume and checkpoint.is_finished(path / "checkpoints") and (path / "encoder").is_dir():
-        if config["budget"].get("steps") != read_yaml(path / "config.yaml")["budget"].get("steps"):
+        if lengthened:
             raise UserError(
                 f"resume={path}: the run is finished, and its optimizer state is gone: it cannot be lengthened. "
                 f"A new one goes on from its encoder: {_warm_start(config, path)}"
@@ -85,7 +95,6 @@ def _run(
     rank, world = accelerator.process_index, accelerator.num_processes
     evaluation = compose.build(config["evaluation"], "evaluation") if config.get("evaluation") else None
     optimizer: Optimizer = compose.build(config["optimizer"], "optimizer")
-    schedule: Schedule = compose.build(config["schedule"], "schedule")
     _require_a_step(schedule, *map(optimizer.rate, STARTS))
     parts = building.build(config, settings, accelerator, display, path / "tokenizer" if settings.resume else None)
     if accelerator.device.type == "mps" and getattr(parts.objective, "cache_chunk", None):

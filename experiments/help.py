@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from experiments.overrides import ADDED, compose, file_of, groups, ours, places_of
+from experiments.overrides import ADDED, choices, compose, file_of, ours, places_of
 
 WIDTH = 110  # of lines at most
 COLUMN = 38  # where comments begin
@@ -21,12 +21,12 @@ COMMON = ("objective", "encoder", "corpus", "budget", "evaluation", "experiment"
 def described(overrides: Sequence[str], name: str) -> str:
     """Returns the help of a command for the choices among ``overrides``; its YAML is ``name``."""
     config = compose([*overrides], name)
-    places = places_of(config)
+    places = places_of(config.hydra)
     chosen: Mapping[str, str] = config.hydra.runtime.choices
     main = _comments(file_of(name))
     parts = [main.pop("")]
     nodes: dict[str, Any] = yaml.safe_load(yaml.safe_dump(_plain(config), sort_keys=False))
-    named = {group: options for group, options in groups(places).items() if name == "run"}
+    named = choices(places) if name == "run" else {}
     parts += [_choices(named)] if named else []
     own = {key: value for key, value in nodes.items() if key not in named}
     parts.append("Keys, with their values now:\n" + _keys(own, main))
@@ -48,19 +48,15 @@ def _plain(config: Any) -> Any:
 
 
 def _order(group: str) -> tuple[int, str]:
-    first = group.partition("/")[0]
-    return (COMMON.index(first) if first in COMMON else len(COMMON), group)
+    return (COMMON.index(group) if group in COMMON else len(COMMON), group)
 
 
 def _choices(named: Mapping[str, Sequence[str]]) -> str:
-    """Lists the names in each group; those of experiments with their folders, and what is added with a plus."""
+    """Lists the names in each group; one that is added has a plus."""
     lines = ["Choices (objective=simcse --help shows the keys of that one below):"]
-    joined: dict[str, list[str]] = {}
-    for group in sorted(named, key=_order):
-        first, slash, folder = group.partition("/")
-        joined.setdefault(first, []).extend(f"{folder}{slash}{one}" for one in named[group])
-    for group, names in joined.items():
-        lines.append(_line(f"  {'+' * (group in ADDED)}{group}=", " | ".join(names)))
+    lines += [
+        _line(f"  {'+' * (one in ADDED)}{one}=", " | ".join(named[one])) for one in sorted(named, key=_order)
+    ]
     return "\n".join(lines)
 
 

@@ -26,6 +26,8 @@ NO_FORM = "not of the form key=value."
 PLACES = "hydra.searchpath"
 SWEEPS = ("run", "evaluate")  # commands that -m sweeps
 ADDED = {"experiment", "clipping"}  # groups of which a run has none by default
+GLOBAL = re.compile(r"\s*#\s*@package _global_")  # the first line of a YAML that sets keys of a whole run
+NOT_GLOBAL = "{}: its first line must be '# @package _global_', as it sets keys of the whole run."
 NO_CHOICES = ("hydra", "commands")  # folders of CONFIGS whose YAMLs are no choice of a run
 
 
@@ -94,9 +96,9 @@ def typed(key: str, value: Any) -> str:
     return shlex.quote(override(key, value))
 
 
-def places_of(config: DictConfig) -> list[Path]:
-    """Returns the folders that ``config`` is composed from: the suite's, and those of hydra.searchpath."""
-    return [Path(one.path) for one in config.hydra.runtime.config_sources if one.schema == "file"]
+def places_of(hydra: DictConfig) -> list[Path]:
+    """Returns the folders of YAMLs by Hydra's part of a configuration: the suite's, those of hydra.searchpath."""
+    return [Path(one.path) for one in hydra.runtime.config_sources if one.schema == "file"]
 
 
 def readable(text: str) -> str:
@@ -143,9 +145,9 @@ def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
     places = [CONFIGS]
     if named := [text for text in overrides if text not in bad and key_of(text) == PLACES]:
         with suppress(HydraException, OmegaConfBaseException):
-            places = places_of(compose(named, name))
-    known = {*groups(places)} if name == "run" else set()
-    first = known | {"experiment", PLACES}
+            places = places_of(compose(named, name).hydra)
+    groups = choices(places) if name == "run" else {}
+    first = {*groups, PLACES}
     readable = sorted((text for text in overrides if text not in bad), key=lambda text: key_of(text) not in first)
     with suppress(HydraException, OmegaConfBaseException):
         compose(readable, name)
@@ -156,7 +158,7 @@ def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
             compose([*good, text], name)
             good.append(text)
         except (HydraException, OmegaConfBaseException) as error:
-            found.append(_explain(text, error, known, compose(good, name), places, sweeps=name in SWEEPS))
+            found.append(_explain(text, error, groups, compose(good, name), places, sweeps=name in SWEEPS))
     return good, found
 
 
@@ -167,19 +169,25 @@ def _cured(text: str) -> str:
     return f"must be quoted, once for Hydra and again for the shell: {shlex.quote(f'{start}={shown}')}"
 
 
-def groups(places: Iterable[Path] = (CONFIGS,)) -> dict[str, list[str]]:
-    """Returns the groups that a run is composed of, and the names in each."""
-    found: dict[str, list[str]] = {}
+def choices(places: Iterable[Path] = (CONFIGS,)) -> dict[str, list[str]]:
+    """Returns the groups that a run is composed of, and the names in each: "declutr/small" of one in a folder."""
+    found: dict[str, dict[str, None]] = {}
     for place in places:
         for path in sorted(place.rglob("*.yaml")):
-            inside = path.relative_to(place)
-            if len(inside.parts) > 1 and inside.parts[0] not in NO_CHOICES:
-                found.setdefault(inside.parent.as_posix(), []).append(inside.stem)
-    return found
+            group, _, name = path.relative_to(place).with_suffix("").as_posix().partition("/")
+            if name and group not in NO_CHOICES:
+                found.setdefault(group, {})[name] = None
+    return {group: [*names] for group, names in found.items()}
 
 
 def _explain(
-    text: str, error: Exception, groups: set[str], config: DictConfig, places: Sequence[Path], *, sweeps: bool
+    text: str,
+    error: Exception,
+    groups: Mapping[str, Sequence[str]],
+    config: DictConfig,
+    places: Sequence[Path],
+    *,
+    sweeps: bool,
 ) -> str:
     """Returns one line on why Hydra refuses the override ``text``; ``config`` is composed without it."""
     key, equals, value = text.lstrip("+~").partition("=")
@@ -187,10 +195,11 @@ def _explain(
         return f"{text}: {NO_FORM}"
     if key == "experiment" and (own := _faults_of_own(value, groups, places)):
         return own
-    if key in groups | {"experiment"}:
-        names = options(key, places)
+    if names := groups.get(key):
         if not {*value.split(",")} <= {*names}:
-            if key == "experiment" and value in _figures():
+            from analysis.figures import catalogue  # late: few need it
+
+            if key == "experiment" and value in catalogue.names():
                 return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
             return f"{text}: no such {key}.{guess(value, names)} There are {', '.join(names)}."
         if key == "experiment" and not text.startswith("+"):
@@ -201,15 +210,12 @@ def _explain(
             f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and submitit, and "
             "docs/at-scale.md says where Ray's is from."
         )
-    known = {*_dotted(OmegaConf.to_container(ours(config)))} | {
-        group for group in groups if not group.startswith("experiment/")
-    }
+    known = {*_dotted(OmegaConf.to_container(ours(config)))} | {"+" * (one in ADDED) + one for one in groups}
     if key not in known:
         group, _, name = key.partition(".")
-        if name and group in groups and (having := _having(group, name, places)):
+        if name and (having := _having(group, name, groups)):
             return f"{key}: this {group} has no such key; it is one of {', '.join(having)}."
-        plus = groups and nearest(key, {*known, "experiment"}) == "experiment"
-        return f"{key}: no such key." + (" Did you mean +experiment?" if plus else guess(key, known))
+        return f"{key}: no such key.{guess(key, known)}"
     if "," in value and "Ambiguous value" in str(error):
         default = OmegaConf.select(config, key)
         hints = [f"a list has brackets, {key}=[{value}]"] * (default is None or OmegaConf.is_list(default))
@@ -220,62 +226,53 @@ def _explain(
     return f"{text}: {first_line(error)}"
 
 
-def _figures() -> list[str]:
-    from analysis.figures import catalogue  # late: few need it
-
-    return catalogue.names()
-
-
-def _faults_of_own(name: str, groups: set[str], places: Sequence[Path]) -> str:
+def _faults_of_own(name: str, groups: Mapping[str, Sequence[str]], places: Sequence[Path]) -> str:
     """Returns a line on what keeps a user's own experiment from changing the choices of a run; "" for nothing."""
     path = next((file for place in places[1:] if (file := place / "experiment" / f"{name}.yaml").is_file()), None)
     if path is None:
         return ""
     text = path.read_text(encoding="utf-8")
     content = yaml.safe_load(text)
-    if not re.match(r"\s*#\s*@package _global_", text):
-        return f"{path}: its first line must be '# @package _global_', as it sets keys of the whole run."
+    if not GLOBAL.match(text):
+        return NOT_GLOBAL.format(path)
     entries = content.get("defaults") if isinstance(content, Mapping) else None
     for key, choice in (pair for one in entries or () if isinstance(one, Mapping) for pair in one.items()):
         group = str(key).removeprefix("override ").strip().lstrip("/")
-        if group in groups - ADDED and str(key) != f"override /{group}":
+        if group in groups.keys() - ADDED and str(key) != f"override /{group}":
             return f"{path}: a run has its {group} already: write '- override /{group}: {choice}' in its defaults."
-        if group in groups and choice not in (names := options(group, places)):
-            return f"{path}: no such {group}: {choice}.{guess(str(choice), names)}"
+        if group in groups and choice not in groups[group]:
+            return f"{path}: no such {group}: {choice}.{guess(str(choice), groups[group])}"
     return ""
 
 
-def options(group: str, places: Iterable[Path] = (CONFIGS,)) -> list[str]:
-    """Returns the names in a folder of YAMLs, "declutr/small" of those in a folder inside."""
-    found = [
-        path.relative_to(place / group).with_suffix("").as_posix()
-        for place in places
-        for path in sorted((place / group).rglob("*.yaml"))
-    ]
-    return list(dict.fromkeys(found))
+def own_files(hydra: DictConfig) -> dict[str, Path]:
+    """Returns the chosen YAMLs of a configuration that are the user's own, by group; ``hydra`` is Hydra's part."""
+    named = ((group, f"{group}/{choice}.yaml") for group, choice in hydra.runtime.choices.items())
+    return {
+        group: place / file for group, file in named for place in places_of(hydra)[1:] if (place / file).is_file()
+    }
 
 
-def choice_of(encoder: str, name: str) -> str:
-    """Returns what ``encoder=`` is given for an encoder of a dotted class: its ``name`` where that is a choice."""
-    classes = {}
-    for option in options("encoder"):
-        own = yaml.safe_load((CONFIGS / "encoder" / f"{option}.yaml").read_text(encoding="utf-8"))
-        if name in (option, own.get("name")) and own.get("_target_", encoder) == encoder:
-            return option
-        classes[own.get("_target_")] = option
-    return str(classes.get(encoder, "<its kind>"))
+def with_files(lines: Iterable[str], hydra: DictConfig) -> list[str]:
+    """Puts the path of a YAML of the user's own before each of ``lines`` on a key that only this YAML sets."""
+    files: dict[str, Path] = {}
+    for group, path in own_files(hydra).items():
+        text = path.read_text(encoding="utf-8")
+        files |= dict.fromkeys(_dotted(yaml.safe_load(text), "" if GLOBAL.match(text) else group), path)
+    for text in hydra.overrides.task:
+        files.pop(key_of(text), None)
+    keys = {line: re.split(r"[^\w.]", line)[0].rstrip(".") for line in lines}
+    return [f"{files[key]}: {line}" if key in files else line for line, key in keys.items()]
 
 
-def _having(group: str, name: str, places: Sequence[Path]) -> list[str]:
+def _having(group: str, name: str, groups: Mapping[str, Iterable[str]]) -> list[str]:
     """Returns the choices of ``group`` that have a key of this (dotted) name: "corpus=text"."""
     found = []
-    for option in options(group, places):
-        try:
+    for option in groups.get(group, ()):
+        with suppress(HydraException, OmegaConfBaseException):
             chosen = compose([f"{group}={option}"], "run")
-        except (HydraException, OmegaConfBaseException):
-            continue
-        if name in _dotted(OmegaConf.to_container(chosen.get(group) or OmegaConf.create())):
-            found.append(f"{group}={option}")
+            if name in _dotted(OmegaConf.to_container(chosen.get(group) or OmegaConf.create())):
+                found.append(f"{group}={option}")
     return found
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from data.display import WITHOUT_POOLING, nearest_model
+from data.errors import UserError
 from data.ranges import THREADS, WIDEST, Below1, Count, Positive, Seed, Size, SizeOrZero, Threads
 from data.schema import require
 from data.sentences import Sentences
@@ -122,21 +123,6 @@ def require_path(key: str, path: str | None, kind: str) -> None:
         raise ValueError(f"{key}={path}: there is no such {kind}.")
 
 
-def no_model(model: str) -> str:
-    """Returns why ``model`` cannot be opened, in a line, as far as names of files show it; "" if it may be."""
-    folder = Path(model).expanduser()
-    if folder.is_dir():
-        if any((folder / name).exists() for name in MODEL_FILES):
-            return ""
-        if (folder / "config.yaml").is_file():
-            return f"model={model}: the run is not finished; {typed('resume', model)} goes on with it."
-        return f"model={model} is no model's folder: it has none of {', '.join(MODEL_FILES)}."
-    # What is no path may be a model of the hub, as "organisation/name".
-    if not folder.exists() and (model[0] in "/.~" or model.count("/") > 1):
-        return f"There is no encoder's folder {model}."
-    return ""
-
-
 @dataclass(frozen=True, kw_only=True)
 class WordVectorSettings:
     """Settings of ``model=bag_of_words``; ``encoders.bag_of_words.BagOfWords`` describes them."""
@@ -236,6 +222,23 @@ class EvaluationSettings:
         require_path("encoder.vectors", self.encoder.vectors, "file")
         require_path("encoder.counts", self.encoder.counts, "file")
         require_path("embed", self.embed, "file")
+
+    def require_model(self) -> None:
+        """Refuses a model that cannot be opened, as far as names of files show it.
+
+        Raises:
+            UserError: if it is a folder without a model.
+        """
+        model, folder = self.model, Path(self.model).expanduser()
+        if not model or any((folder / name).exists() for name in MODEL_FILES):
+            return
+        if (folder / "config.yaml").is_file():
+            raise UserError(f"model={model}: the run is not finished; {typed('resume', model)} goes on with it.")
+        if folder.is_dir():
+            raise UserError(f"model={model} is no model's folder: it has none of {', '.join(MODEL_FILES)}.")
+        # What is no path may be a model of the hub, as "organisation/name".
+        if not folder.exists() and (model[0] in "/.~" or model.count("/") > 1):
+            raise UserError(f"There is no encoder's folder {model}.")
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> EvaluationSettings:

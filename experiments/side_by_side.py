@@ -24,7 +24,7 @@ from data.sources import reading
 from encoders.folder import BUNDLED
 from encoders.offline import CHECKPOINTS, bundled
 from experiments import compose
-from experiments.compose import RESUME_KEYS
+from experiments.continuation import RESUME_KEYS
 from experiments.evaluation import DOWNLOADED
 from experiments.overrides import key_of, override
 from experiments.pool import Job, run_jobs, watched

@@ -73,7 +73,7 @@ def test_it_composes_and_names_every_parameter(option: str, check: Any) -> None:
     if group in ("objective", "corpus", "budget"):
         assert config["names"][group] == name
     for component in compose.COMPONENTS:
-        parameters = inspect.signature(compose.locate(config[component]["_target_"])).parameters
+        parameters = inspect.signature(compose.locate(config[component]["_target_"], component)).parameters
         assert {*parameters} - RUN_TIME == {*config[component]} - {"_target_"}
 
 

@@ -336,5 +336,5 @@ def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.Mon
     evaluated = side_by_side.Evaluation(folder / "data", "default", ["TREC"], str(folder)).command(run)
     assert evaluated is not None
     values = compose.check(evaluated[1:], "evaluate", EvaluationSettings)
-    assert (values["model"], values["out"], values["data"]) == (str(run), str(run), str(folder / "data"))
-    assert (values["probing"], values["tasks"]) == (str(folder), ["TREC"])
+    assert (values.model, values.out, values.data) == (str(run), str(run), str(folder / "data"))
+    assert (values.probing, values.tasks) == (str(folder), ["TREC"])

@@ -245,7 +245,7 @@ def test_damage_behind_a_good_configuration_is_found(
 @pytest.mark.parametrize("key", ["schedule", "budget", "schedule._target_"])
 def test_a_damaged_run_is_not_lengthened(key: str, run: Path) -> None:
     config(key, None)(run)
-    with pytest.raises(UserError, match=r"config.yaml is broken|schedule: _target_ must name|_target_ must name"):
+    with pytest.raises(UserError, match=r"config.yaml is broken|schedule: _target_ must name|schedule is not set"):
         compose.check([f"resume={run}", "budget.steps=9"])
 
 

@@ -13,7 +13,7 @@ from analysis.senteval.tasks import find
 from data.ranges import Count, Seed, Threads
 from data.schema import require
 from experiments.command import settings_and_overrides
-from experiments.overrides import file_of, nearest, options
+from experiments.overrides import choices, file_of, nearest
 from experiments.settings import require_path
 
 SHARED = "tokens=<number>, or equal=compute and budget=<name>, is for all runs"
@@ -56,7 +56,7 @@ class ComparisonSettings:
             values = getattr(self, name)
             if not values or len({*values}) < len(values):
                 raise ValueError(f"{name} must be one or more, each once. Got {[*values]} instead.")
-        if self.budget not in (budgets := options("budget")):
+        if self.budget not in (budgets := choices()["budget"]):
             raise ValueError(f"budget={self.budget}: no such budget. There are {', '.join(budgets)}.")
         if self.equal == "compute" and self.tokens is not None:
             raise ValueError("tokens= requires equal=tokens: if compute is equal, tokens are not.")

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.core.utils import JobReturn, JobStatus
 
 from data.errors import UserError
 from experiments import checkpoint, command_line, compose
 from experiments import command as commands
-from experiments.command import Failure, Swept, failed_elsewhere, run_sweep
+from experiments.command import Failure, failed_elsewhere, run_sweep
 from experiments.comparison import settings as comparison
 from experiments.overrides import CONFIGS
 from experiments.reproduction import settings as reproduction
@@ -173,12 +174,17 @@ def test_the_composed_mode_decides_whether_to_sweep(
     assert seeds == [7, 8]
 
 
+def ended(overrides: list[str], value: Any) -> JobReturn:
+    """A job of a sweep that returned ``value``."""
+    return JobReturn(overrides=overrides, _return_value=value, status=JobStatus.COMPLETED)
+
+
 def test_a_failure_elsewhere_is_told_with_what_was_asked_of_that_job_alone() -> None:
     other = os.getpid() + 1
     done = [
-        Swept(["corpus=text", "seed=1"], None),
-        Swept(["corpus=text", "seed=2"], Failure(other, "It broke.")),
-        Swept(["corpus=text", "seed=3"], Failure(os.getpid(), "Told already.")),
+        ended(["corpus=text", "seed=1"], None),
+        ended(["corpus=text", "seed=2"], Failure(other, "It broke.")),
+        ended(["corpus=text", "seed=3"], Failure(os.getpid(), "Told already.")),
     ]
     assert failed_elsewhere(done) == ["seed=2: It broke."]
     assert failed_elsewhere([]) == []
@@ -194,13 +200,13 @@ def test_jobs_return_a_value_or_their_failure(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     failure = Failure(1, "It broke.")
     done = run_sweep(CONFIGS, "run", lambda config: failure if config.seed == 2 else config.seed, ["seed=1,2"])
-    assert done == [Swept(["seed=1"], None, 1), Swept(["seed=2"], failure, None)]
+    assert [(one.overrides, one.return_value) for one in done] == [(["seed=1"], 1), (["seed=2"], failure)]
 
 
 def test_what_jobs_in_other_processes_returned_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = [Swept(["seed=1"], None, "a"), Swept(["seed=2"], Failure(1, "It broke.")), Swept(["seed=3"], None, "b")]
+    done = [ended(["seed=1"], "a"), ended(["seed=2"], Failure(1, "It broke.")), ended(["seed=3"], "b")]
     monkeypatch.setattr(commands, "run_sweep", lambda *_: done)
     monkeypatch.setattr(commands, "check_all", lambda *_: None)
     monkeypatch.setattr(sys, "argv", ["run.py", "-m", "seed=1,2,3"])

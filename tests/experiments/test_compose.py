@@ -145,11 +145,15 @@ def test_sizes_come_from_the_budget_and_nothing_else_does() -> None:
     ("given", "name"),
     [
         ("encoder=roberta-base", "roberta-base"),
-        ("encoder.path=some/where/minilm/", "minilm"),
+        ("encoder.path=minilm/", "minilm"),
         ("encoder.name=microsoft/mpnet-base", "mpnet-base"),
     ],
 )
-def test_a_run_is_named_after_what_it_trains(given: str, name: str) -> None:
+def test_a_run_is_named_after_what_it_trains(
+    given: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "minilm").mkdir()
     assert compose.check([given])["names"]["encoder"] == name
 
 
@@ -158,7 +162,8 @@ def test_a_yaml_of_ones_own_without_its_package_line(tmp_path: Path) -> None:
     (tmp_path / "experiment/mine.yaml").write_text("budget: {steps: 3}\n")
     with pytest.raises(UserError) as refused:
         compose.check([f"hydra.searchpath=[file://{tmp_path}]", "+experiment=mine"])
-    line = "experiment/mine.yaml: its first line must be '# @package _global_', as it sets keys of a run."
+    path = tmp_path / "experiment/mine.yaml"
+    line = f"{path}: its first line must be '# @package _global_', as it sets keys of the whole run."
     assert str(refused.value) == line
 
 

@@ -87,7 +87,7 @@ def test_the_run_that_may_have_been_meant(tmp_path: Path, monkeypatch: pytest.Mo
 def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").touch()
     with pytest.raises(UserError) as error:
-        compose.check([f"model={tmp_path}"], "evaluate", EvaluationSettings, present=True)
+        EvaluationSettings(model=str(tmp_path)).require_model()
     assert str(error.value) == f"model={tmp_path}: the run is not finished; resume={tmp_path} goes on with it."
 
 
@@ -105,8 +105,7 @@ def test_what_a_model_does_not_use_is_said(
         ),
         (["model=bag_of_words"], ""),
     ):
-        config = compose.check([*asked, *given], "evaluate", EvaluationSettings)
-        evaluation.evaluate_model(EvaluationSettings.of(config))
+        evaluation.evaluate_model(compose.check([*asked, *given], "evaluate", EvaluationSettings))
         shown = capsys.readouterr().out
         assert said in shown and ("not used" in shown) == bool(said)
 
@@ -115,9 +114,7 @@ def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
 
     def evaluate(*overrides: str) -> None:
-        settings = EvaluationSettings.of(
-            compose.check([*overrides, f"cache={tmp_path / 'cache'}"], "evaluate", EvaluationSettings)
-        )
+        settings = compose.check([*overrides, f"cache={tmp_path / 'cache'}"], "evaluate", EvaluationSettings)
         (evaluation.combine if settings.ensemble else evaluation.evaluate_model)(settings)
 
     evaluate("model=random_vectors", f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", "out=a")
@@ -137,7 +134,8 @@ def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.
 def refusal(overrides: list[str]) -> str:
     """What the command says, without a process of its own."""
     with pytest.raises(UserError) as error:
-        settings = EvaluationSettings.of(compose.check(overrides, "evaluate", EvaluationSettings, present=True))
+        settings = compose.check(overrides, "evaluate", EvaluationSettings)
+        settings.require_model()
         other = evaluation.combine if settings.ensemble else evaluation.evaluate_model
         (evaluation.embed if settings.embed else other)(settings)
     return str(error.value)

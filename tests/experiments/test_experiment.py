@@ -195,7 +195,7 @@ def test_a_run_on_its_plateau_can_be_given_another_length(folder: Path, monkeypa
 def test_the_length_of_other_runs_cannot_be_changed(folder: Path) -> None:
     run = tiny.run(folder, "budget.steps=2", f"run_dir={folder / 'slanted'}")
     with pytest.raises(UserError, match=r"^budget.steps: the learning rate of this run depends on its length\."):
-        compose.check([f"resume={run}", "budget.steps=4"])
+        experiment.run(compose.check([f"resume={run}", "budget.steps=4"]))
 
 
 def test_a_finished_run_cannot_be_lengthened(folder: Path) -> None:

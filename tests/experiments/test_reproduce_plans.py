@@ -88,7 +88,9 @@ def test_every_run_of_figure_3_is_one_epoch(name: str) -> None:
     lengths = []
     for run in plan(given, Reproduction(figure=name)):
         config = compose.check(list(run.overrides))
-        planned = compose.build(config["budget"]).plan(step_flops=1e10, step_tokens=1.0, steps_per_epoch=127)
+        planned = compose.build(config["budget"], "budget").plan(
+            step_flops=1e10, step_tokens=1.0, steps_per_epoch=127
+        )
         lengths.append((config["corpus"]["fraction"], planned.epochs))
     assert lengths == [(0.1, 1.0), (1.0, 1.0)] * 2
 
@@ -144,8 +146,8 @@ def test_one_and_two_anchors_see_equal_spans_in_equal_effective_batches(size: An
         one, two = configs["1"], configs["2"]
         batches, spans = [], []
         for config in (one, two):
-            objective = compose.build(config["objective"])
-            length = compose.build(config["budget"]).plan(
+            objective = compose.build(config["objective"], "objective")
+            length = compose.build(config["budget"], "budget").plan(
                 step_flops=objective.step_flops(TinyEncoder()),
                 step_tokens=1.0,
                 steps_per_epoch=960 / objective.batch_size,  # of a corpus of 960 documents
