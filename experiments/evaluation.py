@@ -176,7 +176,7 @@ def embed(settings: EvaluationSettings) -> None:
         torch.set_num_threads(settings.threads)
     display = Display()
     encoder = _named(settings).open(device(settings.device))
-    with display.bar("embedding, per cent:", 100) as show:
-        embed_file(encoder, source, out, progress=lambda share: show(int(100 * share), 100, ""))
+    with display.bar("embedding", 1.0) as show:
+        embed_file(encoder, source, out, progress=lambda share: show(share, 1.0, ""))
     shape = np.load(out, mmap_mode="r").shape
     display.fact("vectors", f"{out}: float32 of shape ({shape[0]:,}, {shape[1]:,})")

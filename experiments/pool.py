@@ -17,12 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
-
-from data.display import PLAIN_SECONDS, Clock
 from data.errors import UserError
 from experiments.interrupts import terminations
-from experiments.progress import Display
+from experiments.progress import Display, Row
 
 POLL_SECONDS = 0.5
 TAIL_BYTES = 4000
@@ -210,43 +207,11 @@ def _tail(log: Path, since: int) -> str:
 
 @contextmanager
 def watched(display: Display) -> Iterator[Watch]:
-    """Shows a line for each running job and the time left for all; without a terminal, a line now and then."""
-    clock = Clock()
-    begun = False
+    """Shows the time left for all jobs, and the progress of each one that is running."""
+    with display.rows("all runs") as show:
 
-    def left(share: float) -> str:
-        nonlocal begun
-        if not begun:  # finished runs count at once
-            clock.restart(share)
-        begun, clock.share = True, share
-        return clock.left()
+        def watch(at_work: Sequence[Working], share: float) -> None:
+            rows = [Row(one.job.name, one.share, text="SentEval" if one.place else "") for one in at_work]
+            show([Row("all runs", share), *rows])
 
-    if not display.console.is_terminal:
-        due = [time.monotonic() + PLAIN_SECONDS]
-
-        def plain(at_work: Sequence[Working], share: float) -> None:
-            text = left(share)
-            if time.monotonic() >= due[0] and at_work:
-                due[0] = time.monotonic() + PLAIN_SECONDS
-                names = ", ".join(f"{one.job.name} {one.share:.0%}" for one in at_work)
-                display.say(f"{share:4.0%} of all  {text}  running: {names}")
-
-        yield plain
-        return
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[text]}")
-    with Progress(*columns, console=display.console, transient=True) as live:
-        whole = live.add_task("all runs", total=1.0, text="")
-        shown: dict[str, TaskID] = {}
-
-        def update(at_work: Sequence[Working], share: float) -> None:
-            live.update(whole, completed=share, text=left(share))
-            there = {one.job.name for one in at_work}
-            for name in [name for name in shown if name not in there]:
-                live.remove_task(shown.pop(name))
-            for one in at_work:
-                if one.job.name not in shown:
-                    shown[one.job.name] = live.add_task(one.job.name, total=1.0, text="")
-                text = f"{one.share:.0%}" if one.place == 0 else "SentEval"
-                live.update(shown[one.job.name], completed=one.share, text=text)
-
-        yield update
+        yield watch

@@ -1,25 +1,42 @@
-"""Progress of a run: a live display on a terminal, a plain line now and then elsewhere."""
+"""Progress of one task or several: a live display on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from data.display import PLAIN_SECONDS, duration, printable
+from data.display import PLAIN_SECONDS, Clock, duration, printable
 
-Update = Callable[[int, int | None, str], None]  # done, total, further text
+Update = Callable[[float, float | None, str], None]  # done, total, further text
+
+
+class Row(NamedTuple):
+    """A task under way.
+
+    Attributes:
+        title: its name.
+        done: how much of it.
+        total: how much there is: 1.0 for shares, an int for things that are counted, None if it is not known.
+        text: shown behind it; None: the time left.
+    """
+
+    title: str
+    done: float
+    total: float | None = 1.0
+    text: str | None = None
+
+    @property
+    def amount(self) -> str:
+        """The part that is done, as "20%" or "5 of 10"."""
+        if isinstance(self.total, float):
+            return f"{self.done:.0%}"
+        return f"{self.done:,} of {self.total:,}" if self.total else f"{self.done:,}"
 
 
 class Display:
@@ -47,43 +64,61 @@ class Display:
         self.say(text, style="yellow")
 
     @contextmanager
-    def bar(self, title: str, total: int | None, done: int = 0) -> Iterator[Update]:
-        """Shows the progress of a task; yields a function that updates it.
+    def bar(self, title: str, total: float | None, done: float = 0) -> Iterator[Update]:
+        """Shows the progress of a task; yields a function that updates it."""
+        with self.rows(title) as show:
+            show([Row(title, done, total)])
+            yield lambda done, total, text: show([Row(title, done, total, text or None)], done == total)
 
-        Without a terminal, a task that has made no progress after ``PLAIN_SECONDS`` is announced by its title.
+    @contextmanager
+    def rows(self, title: str) -> Iterator[Callable[..., None]]:
+        """Shows the progress of tasks; yields a function of the rows of all that are under way.
+
+        Without a terminal it prints a line every ``PLAIN_SECONDS``, and at once where its second argument is true;
+        the ``title`` is announced if nothing was printed by then.
         """
+        clocks: dict[str, Clock] = {}
+
+        def text(row: Row) -> str:
+            if row.text is not None or not row.total:
+                return row.text or ""
+            if row.title not in clocks:
+                clocks[row.title] = Clock()
+                clocks[row.title].restart(row.done / row.total)  # what was done before took no time here
+            clocks[row.title].share = row.done / row.total
+            return clocks[row.title].left()
+
         if not self.console.is_terminal:
-            self._next_line = time.monotonic() + PLAIN_SECONDS
-            announcement = threading.Timer(PLAIN_SECONDS, self.say, [f"{title} ..."])
+            due = [time.monotonic() + PLAIN_SECONDS]
+            announcement = threading.Timer(1.5 * PLAIN_SECONDS, self.say, [f"{title} ..."])
             announcement.daemon = True
             announcement.start()
 
-            def plain(done: int, total: int | None, text: str) -> None:
-                if time.monotonic() >= self._next_line or done == total:
+            def plain(rows: Sequence[Row], now: bool = False) -> None:
+                line = "; ".join(f"{row.title} {row.amount}  {text(row)}".rstrip() for row in rows)
+                if now or time.monotonic() >= due[0]:
                     announcement.cancel()
-                    self._next_line = time.monotonic() + PLAIN_SECONDS
-                    of = f" of {total:,}" if total else ""
-                    self.say(f"{title} {done:,}{of}  {text}".rstrip())
+                    due[0] = time.monotonic() + PLAIN_SECONDS
+                    self.say(line)
 
             try:
                 yield plain
             finally:
                 announcement.cancel()
             return
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}", markup=False),
-            TimeElapsedColumn(),
-            TextColumn("ETA"),
-            TimeRemainingColumn(elapsed_when_finished=False),
-        )
-        with Progress(*columns, console=self.console, transient=True) as live:
-            task = live.add_task(title, total=total, completed=done, text="")
+        fields = (TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("amount", "text"))
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), *fields)
+        with Progress(*columns, TimeElapsedColumn(), console=self.console, transient=True) as live:
+            shown: dict[str, TaskID] = {}
 
-            def update(done: int, total: int | None, text: str) -> None:
-                live.update(task, completed=done, total=total, text=text)
+            def update(rows: Sequence[Row], now: bool = False) -> None:
+                for gone in shown.keys() - {row.title for row in rows}:
+                    live.remove_task(shown.pop(gone))
+                for row in rows:
+                    if row.title not in shown:
+                        shown[row.title] = live.add_task(row.title, total=row.total, amount="", text="")
+                    task, amount = shown[row.title], row.amount
+                    live.update(task, completed=row.done, total=row.total, amount=amount, text=text(row))
 
             yield update
 

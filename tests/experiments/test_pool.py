@@ -159,11 +159,11 @@ def test_the_time_left_is_by_what_was_done_here(
             now[0] = seconds
             watch(work, share)
     assert capsys.readouterr().out.splitlines() == [
-        " 60% of all  about 0:02:00 left in all  running: a run 20%",
-        " 80% of all  about 0:00:40 left in all  running: a run 20%",
+        "all runs 60%  about 0:02:00 left in all; a run 20%",
+        "all runs 80%  about 0:00:40 left in all; a run 20%",
     ]
     with pool.watched(Display()) as watch:
         for seconds in (90.0, 120.0):  # all of it was there
             now[0] = seconds
             watch(work, 1.0)
-    assert capsys.readouterr().out == 2 * "100% of all    running: a run 20%\n"
+    assert capsys.readouterr().out == 2 * "all runs 100%; a run 20%\n"

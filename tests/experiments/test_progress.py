@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from experiments import progress
-from experiments.progress import Display, summary
+from experiments.progress import Display, Row, summary
 
 
 def test_plain_lines_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,9 @@ def test_a_task_without_progress_is_announced(monkeypatch: pytest.MonkeyPatch) -
     with display.bar("short", 1) as update:
         update(1, 1, "")
     time.sleep(0.2)
-    assert out.getvalue().splitlines() == ["training ...", "training 1 of 10", "short 1 of 1"]
+    announced, first, last = out.getvalue().splitlines()
+    assert (announced, last) == ("training ...", "short 1 of 1")
+    assert first.startswith("training 1 of 10  about 0:00:0") and first.endswith(" left in all")
 
 
 def test_a_terminal_gets_a_bar() -> None:
@@ -42,6 +44,20 @@ def test_a_terminal_gets_a_bar() -> None:
     with Display(console=Console(file=out, force_terminal=True, width=120)).bar("training", 10) as update:
         update(5, 10, "loss 1.000")
     assert "training" in out.getvalue() and "loss 1.000" in out.getvalue()
+
+
+def test_tasks_side_by_side() -> None:
+    out = io.StringIO()
+    display = Display(console=Console(file=out))
+    with display.rows("all runs") as show:
+        show([Row("all runs", 0.0), Row("a", 0.25, text="")])
+        show([Row("all runs", 0.5, text="soon"), Row("a", 3, 4, "SentEval"), Row("b", 7, None)], True)
+    assert out.getvalue() == "all runs 50%  soon; a 3 of 4  SentEval; b 7\n"
+    terminal = Display(console=Console(file=out, force_terminal=True, width=120))
+    with terminal.rows("all runs") as show:
+        show([Row("one", 0.25), Row("two", 0.75)])
+        show([Row("two", 1.0), Row("three", 0.5, text="SentEval")])
+    assert all(part in out.getvalue() for part in ("two", "100%", "three", "SentEval"))
 
 
 def test_other_processes_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
