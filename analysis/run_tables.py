@@ -24,6 +24,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 QUICK: dict[str, list[str]] = {}  # columns of quick scores; groups are shown as their mean
 for _score in PERCENTAGES:
     QUICK.setdefault(f"{_score.group}s" if _score.group else _score.key, []).append(_score.key)
+MOST_VALUES = 8  # of a key that are listed
 AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # averages of senteval.json that are listed
 
 
@@ -46,14 +47,32 @@ def select(rows: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
         UserError: if a condition is not of this form, or no run has its key.
     """
     every = rows
+    for key, sign, value in _conditions(where):
+        _require_key(every, key, "where")
+        rows = [row for row in rows if _holds(fields(row).get(key), sign, value)]
+    return rows
+
+
+def _conditions(where: str) -> Iterator[list[str]]:
+    """Yields key, sign and value of each condition."""
     for condition in filter(None, where.split(",")):
         parts = re.split("(<=|>=|!=|<|>|=)", condition, maxsplit=1)
         if len(parts) != 3 or not all(parts):
             raise UserError(f"where={where}: {condition} is not of the form key=value, key!=value or key<value.")
-        key, sign, value = parts
-        _require_key(every, key, "where")
-        rows = [row for row in rows if _holds(fields(row).get(key), sign, value)]
-    return rows
+        yield parts
+
+
+def none_selected(rows: list[dict[str, Any]], where: str) -> str:
+    """Returns a line for a selection without runs: which values its keys have among all ``rows``."""
+    there = []
+    for key in dict.fromkeys(key for key, _, _ in _conditions(where)):
+        found = [fields(row).get(key) for row in rows]
+        texts, numbers = sorted({*map(_as_text, found)}), [value for value in found if is_number(value)]
+        if len(texts) > MOST_VALUES and len(numbers) == len(found):
+            there.append(f"{key} is from {min(numbers):g} to {max(numbers):g}")
+        else:
+            there.append(f"{key} is {', '.join(texts[:MOST_VALUES])}{', ...' * (len(texts) > MOST_VALUES)}")
+    return printable(f"where={where} selects none of {len(rows)} runs: {'; '.join(there)}.")
 
 
 def _holds(found: Any, sign: str, value: str) -> bool:
@@ -123,7 +142,9 @@ def mean_table(rows: list[dict[str, Any]]) -> Table:
             changed = [text for text in row.get("special", ()) if text not in everywhere]
             groups.setdefault(" ".join([*names, *changed]), []).append(row)
     columns = ("loss", *QUICK, "senteval")
-    result = Table(title="mean ± standard deviation over seeds", title_justify="left", header_style="bold")
+    several = any(len(group) > 1 for group in groups.values())
+    title = "mean ± standard deviation over seeds" if several else "scores of one run each"
+    result = Table(title=title, title_justify="left", header_style="bold")
     result.add_column("configuration", no_wrap=True)
     for name in ("runs", *columns):
         result.add_column(name, justify="right")

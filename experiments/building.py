@@ -150,10 +150,9 @@ def build(
         for one in newest:
             checkpoint.verify(one)
             taken = checkpoint.load_matching(one / checkpoint.OBJECTIVE, objective)
-        what = "its encoder, with its own sizes and words in place of encoder.*"
-        if objective.needs.encoders > 1:
-            what = f"its {objective.needs.encoders} encoders, with their own sizes in place of encoder.*"
-        display.fact("warm start", f"{settings.warm_start}: {', '.join([what, *taken])}")
+        what = f"{objective.needs.encoders} encoders" if objective.needs.encoders > 1 else "encoder"
+        line = f"continues the {what} of {settings.warm_start}, sizes and words included"
+        display.fact("warm start", f"{line}; weights taken over by the objective: {', '.join(taken) or 'none'}")
     return Parts(source, encoder, objective, store, materials, *_start(settings, encoder))
 
 

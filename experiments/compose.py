@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import partial
@@ -26,11 +27,10 @@ from experiments.overrides import (
     first_line,
     guess,
     key_of,
+    keys_of_own,
     ours,
-    own_files,
     readable,
     sieve,
-    with_files,
 )
 from experiments.settings import Settings, require_path
 
@@ -128,17 +128,19 @@ def checked(config: DictConfig, hydra: Any, schema: Schema | None, found: Sequen
         values = continuation.resumed(Path(resume), values, given)
         more = [f"resume={resume}: {line}" for line in _faults(values, given, faulty=bool(found))][:1]
     else:
-        more = [*_absent(values)]
-        if "experiment" in values and (own := own_files(hydra).get("experiment")):
-            more.append(NOT_GLOBAL.format(own))  # the line would have put its keys where they belong
-            del values["experiment"]
+        more, own = [*_absent(values)], keys_of_own(hydra)
+        if place := next((path for key, path in own.items() if key.startswith("experiment.")), None):
+            more.append(NOT_GLOBAL.format(place))  # the line would have put its keys where they belong
+            values.pop("experiment")
         try:
             values["names"] = _names(values, hydra.runtime.choices, given)
         except UserError as error:
             more += [str(error)] * (
                 not any(line.startswith("encoder") for line in found)
             )  # else it may be another
-        more = with_files([*more, *_faults(values, given, faulty=bool(found or more))], hydra)
+        more += _faults(values, [*given, *own], faulty=bool(found or more))
+        keys = [re.split(r":? ", line)[0] for line in more]
+        more = [f"{own[key]}: {line}" if key in own else line for key, line in zip(keys, more, strict=True)]
     refused = {*map(key_of, found)}
     if lines := [*found, *(line for line in more if line.removesuffix(" is not set.") not in refused)]:
         raise UserError(*lines)

@@ -245,24 +245,15 @@ def _faults_of_own(name: str, groups: Mapping[str, Sequence[str]], places: Seque
     return ""
 
 
-def own_files(hydra: DictConfig) -> dict[str, Path]:
-    """Returns the chosen YAMLs of a configuration that are the user's own, by group; ``hydra`` is Hydra's part."""
-    named = ((group, f"{group}/{choice}.yaml") for group, choice in hydra.runtime.choices.items())
-    return {
-        group: place / file for group, file in named for place in places_of(hydra)[1:] if (place / file).is_file()
-    }
-
-
-def with_files(lines: Iterable[str], hydra: DictConfig) -> list[str]:
-    """Puts the path of a YAML of the user's own before each of ``lines`` on a key that only this YAML sets."""
-    files: dict[str, Path] = {}
-    for group, path in own_files(hydra).items():
-        text = path.read_text(encoding="utf-8")
-        files |= dict.fromkeys(_dotted(yaml.safe_load(text), "" if GLOBAL.match(text) else group), path)
-    for text in hydra.overrides.task:
-        files.pop(key_of(text), None)
-    keys = {line: re.split(r"[^\w.]", line)[0].rstrip(".") for line in lines}
-    return [f"{files[key]}: {line}" if key in files else line for line, key in keys.items()]
+def keys_of_own(hydra: DictConfig) -> dict[str, Path]:
+    """Returns the keys that only the user's own YAMLs set, with their paths, by Hydra's part of a configuration."""
+    found: dict[str, Path] = {}
+    for place in places_of(hydra)[1:]:
+        for group, choice in hydra.runtime.choices.items():
+            if (path := place / f"{group}/{choice}.yaml").is_file():
+                text = path.read_text(encoding="utf-8")
+                found |= dict.fromkeys(_dotted(yaml.safe_load(text), "" if GLOBAL.match(text) else group), path)
+    return {key: found[key] for key in found.keys() - {*map(key_of, hydra.overrides.task)}}
 
 
 def _having(group: str, name: str, groups: Mapping[str, Iterable[str]]) -> list[str]:

@@ -44,7 +44,11 @@ def main() -> None:
                 options["folder"] = text
         if not options["folder"]:
             raise UserError("folder must not be empty: name the folder that holds the run folders (runs, say).")
-        rows = run_tables.select(runs.scan(Path(options["folder"])), options["where"])
+        every = runs.scan(Path(options["folder"]))
+        rows = run_tables.select(every, options["where"])
+        if every and not rows:
+            print(run_tables.none_selected(every, options["where"]))
+            return
         show(run_tables.table(run_tables.sort(rows, options["sort"]) if options["sort"] else rows))
 
 

@@ -57,11 +57,13 @@ def differences(grid: Grid, base: str) -> Grid:
             f"--against must be one of two or more names of one protocol: {names}. Got {base} instead."
         )
     counts = ", ".join(f"{rows[0].name} ({len(rows)}, {len(of)})" for rows, of in pairs)
-    note = (
-        f"Difference to {base} ± half of its 95 % interval (t), and the numbers of results, which are paired in "
-        f"their order where there are as many of both: {counts}."
-    )
     rows = [_difference(*pair) for pair in pairs]
+    note = f"Difference to {base}: one result of each, so that there is no interval."
+    if any(row.deviations for row in rows):
+        note = (
+            f"Difference to {base} ± half of its 95 % interval (t), and the numbers of results, which are paired "
+            f"in their order where there are as many of both: {counts}."
+        )
     columns = [key for key in grid.columns if any(key in row.cells for row in rows)]
     return Grid(f"{grid.title}, difference to {base}", columns, rows, [], [*grid.notes, note], "ci95")
 

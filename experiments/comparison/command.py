@@ -45,15 +45,15 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
     states = [state(folder) for folder in folders]
     display.fact("runs", side_by_side.how_far(states, wanted.runs, wanted.jobs))
     display.fact("budget", equality(wanted))
-    if wanted.dry_run:
-        table = Table("run", "state", header_style="bold")
-        for run, kind in zip(planned, states, strict=True):
-            table.add_row(escape(run.name), kind)
-        display.console.print(table)
-        return 0
     impossible = _impossible(
         [run for run, kind in zip(planned, states, strict=True) if kind == "missing"], display
     )
+    if wanted.dry_run:
+        table = Table("run", "state", header_style="bold")
+        for run, kind in zip(planned, states, strict=True):
+            table.add_row(escape(run.name), "impossible" if run.pair in impossible else kind)
+        display.console.print(table)
+        return 0
     possible = [run for run in planned if run.pair not in impossible]
     failed = _train(wanted, possible, passed, senteval, display)
     runs = [_result(wanted, run, failed.get(run.name, ""), impossible.get(run.pair)) for run in planned]
@@ -80,16 +80,23 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
 
 
 def _impossible(planned: Sequence[Planned], display: Display) -> dict[tuple[str, str], str]:
-    """Returns why objectives cannot train encoders, by pair, after a line for each, before anything is trained."""
+    """Returns why objectives cannot train encoders, by pair, after a line for each, before anything is trained.
+
+    Raises:
+        UserError: with a line for each other reason why an encoder cannot be built: a file that it lacks, say.
+    """
     found: dict[tuple[str, str], str] = {}
+    faults: dict[str, None] = {}
     for run in {run.pair: run for run in planned}.values():
         try:
             building.require_fit({**run.config})
         except UnfitError as error:
             found[run.pair] = str(error)
             display.say(f"impossible  {' · '.join(run.pair)}: {error}", style="red")
-        except UserError:  # the run itself reports it, and the others go on
-            continue
+        except UserError as error:
+            faults[f"{'settings.' * str(error).startswith('encoder.')}{run.encoder}: {error}"] = None
+    if faults:
+        raise UserError(*faults)
     return found
 
 

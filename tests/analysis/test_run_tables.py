@@ -92,6 +92,20 @@ def test_a_condition_may_name_a_key_that_only_other_runs_have(tmp_path: Path) ->
     assert run_tables.select(runs.scan(tmp_path), "run=a,objective.temperature=0.1") == []
 
 
+def test_a_selection_without_runs_names_the_values() -> None:
+    rows = [
+        {"run": f"r{number}", "state": "finished", "loss": number / 4, "objective": "nsp", "config": {"a": [1]}}
+        for number in range(1, 10)
+    ]
+    for where, values in (
+        ("loss>9,objective=sop", "loss is from 0.25 to 2.25; objective is nsp"),
+        ("run=x", "run is r1, r2, r3, r4, r5, r6, r7, r8, ..."),
+        ("seed=1", "seed is null"),
+    ):
+        assert run_tables.select(rows, where) == []
+        assert run_tables.none_selected(rows, where) == f"where={where} selects none of 9 runs: {values}."
+
+
 def test_runs_are_sorted(tmp_path: Path) -> None:
     rows = varied(tmp_path)
     orders = {"senteval": "cabd", "-senteval": "bacd", "-run": "dcba", "seed": "acdb"}
@@ -116,6 +130,13 @@ def test_means_are_over_runs_that_differ_in_their_seed(tmp_path: Path) -> None:
     ]
     assert columns["runs"] == ["2", "1"]
     assert columns["senteval"] == ["62 ± 2.83", "50"]
+    assert "±" in str(table.title)
+
+
+def test_single_runs_have_no_deviation(tmp_path: Path) -> None:
+    table = run_tables.mean_table([row for row in varied(tmp_path) if row["run"] in "bc"])
+    cells = [str(cell) for column in table.columns for cell in column.cells]
+    assert not any("±" in text for text in (str(table.title), *cells))
 
 
 def text(rows: list[dict[str, object]]) -> str:

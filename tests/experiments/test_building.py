@@ -67,10 +67,9 @@ def test_encoders_beside_each_other_are_trained_on(tmp_path: Path, capsys: pytes
 
     first = train("first")
     capsys.readouterr()
-    second = train("second", f"warm_start={first}", "encoder.hidden=9")
-    assert (
-        f"{first}: its 2 encoders, with their own sizes in place of encoder.*, heads.D." in capsys.readouterr().out
-    )
+    second = train("second", f"warm_start={first}")
+    line = f"warm start  continues the 2 encoders of {first}, sizes and words included; weights taken over by the "
+    assert f"{line}objective: heads.D." in capsys.readouterr().out
     encoder = encoders.load(second / "encoder")
     assert isinstance(encoder, Concatenated) and [member.dimension for member in encoder.members] == [12, 12]
     assert f"continued from {first / 'encoder'}" in encoder.origin

@@ -244,11 +244,11 @@ def test_a_folder_that_is_not_sentevals_is_refused_at_once(tmp_path: Path) -> No
 def test_an_impossible_pair_is_refused_before_the_others_are_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one line for all its seeds; what else keeps an encoder from being built is the run's to report."""
+    """In one line for all its seeds, by a dry run, too."""
 
     def require_fit(config: dict[str, Any]) -> None:
-        if config["encoder_name"] != "gru":
-            raise {"lstm": UnfitError, "bag_of_words": UserError}[config["encoder_name"]]("It gives the reason.")
+        if config["encoder_name"] == "lstm":
+            raise UnfitError("It gives the reason.")
 
     def check(overrides: list[str]) -> dict[str, Any]:
         config = fake_check(overrides)
@@ -256,18 +256,44 @@ def test_an_impossible_pair_is_refused_before_the_others_are_trained(
 
     def train(jobs: Sequence[Job], **_: Any) -> dict[str, str]:
         assert capsys.readouterr().out.count("impossible  a · lstm: It gives the reason.") == 1
-        assert [job.name.split("-")[1] for job in jobs] == ["gru", "gru", "bag_of_words", "bag_of_words"]
+        assert [job.name.split("-")[1] for job in jobs] == ["gru", "gru"]
         return {job.name: "Out of luck." for job in jobs}
 
     monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, check))
     monkeypatch.setattr(building, "require_fit", require_fit)
     monkeypatch.setattr(side_by_side, "run_jobs", train)
-    given = ["objectives=[a]", "encoders=[gru,lstm,bag_of_words]", "settings.bag_of_words=[]", "seeds=[1,2]"]
-    with pytest.raises(UserError, match="None of the 6 runs is finished"):
-        command.compare(*read([*given, f"runs={tmp_path}"]))
+    given = ["objectives=[a]", "encoders=[gru,lstm]", "seeds=[1,2]", f"runs={tmp_path}"]
+    assert command.compare(*read([*given, "dry_run=true"])) == 0
+    dry = capsys.readouterr().out
+    assert dry.count("impossible  a · lstm: It gives the reason.") == 1
+    assert (dry.count("impossible "), dry.count("missing")) == (3, 3)  # and in the table, and in the sum
+    with pytest.raises(UserError, match="None of the 4 runs is finished"):
+        command.compare(*read(given))
     shown = capsys.readouterr().out
     assert "failed      a · gru, seed 1: Out of luck." in shown or "failed      a · gru: Out of luck." in shown
     assert "impossible" not in shown
+
+
+def test_what_encoders_lack_is_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All together, each once, by a dry run, too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(side_by_side, "run_jobs", lambda *_, **__: pytest.fail("It began."))
+    given = [
+        "objectives=[contrastive_only,simcse]",
+        "encoders=[bag_of_words,concatenated]",
+        "settings.bag_of_words=[]",
+    ]
+    lines = [
+        "settings.bag_of_words: encoder.vectors must be a file of word vectors. Got nothing instead.",
+        "settings.concatenated: encoder.paths must name two or more encoders. Got [] instead.",
+    ]
+    for more in ((), ("dry_run=true",)):
+        with pytest.raises(UserError) as refused:
+            command.compare(*read([*given, *more]))
+        assert str(refused.value).split("\n") == lines
+    assert not (tmp_path / "runs").exists()
 
 
 def test_nothing_finished_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

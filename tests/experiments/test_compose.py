@@ -8,11 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
 from data.errors import UserError
-from data.files import write_json
-from encoders import BUNDLED
 from experiments import command, command_line, compose, overrides
 from experiments.help import described
 from experiments.overrides import override
@@ -167,66 +164,6 @@ def test_a_yaml_of_ones_own_without_its_package_line(tmp_path: Path) -> None:
     assert str(refused.value) == line
 
 
-def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
-    kinds = {BUNDLED: "transformer.Transformer", "gru": "gru.GRU", "both": "concatenated.Concatenated"}
-    for name, kind in kinds.items():
-        (tmp_path / name / "encoder").mkdir(parents=True)
-        marker: dict[str, object] = {"class": f"encoders.{kind}"}
-        if name == "both":
-            marker["members"] = ["encoder_1", "encoder_2"]
-            for member in ("encoder_1", "encoder_2"):
-                (tmp_path / name / "encoder" / member).mkdir()
-                write_json(tmp_path / name / "encoder" / member / "encoder.json", {"class": "encoders.gru.GRU"})
-        write_json(tmp_path / name / "encoder" / "encoder.json", marker)
-        OmegaConf.save({"names": {"encoder": "gru" if name == "both" else name}}, tmp_path / name / "config.yaml")
-    mini, gru, both = (f"warm_start={tmp_path / name}" for name in kinds)
-    assert compose.check([mini])["names"]["encoder"] == BUNDLED  # not the default's name
-    assert compose.check([gru, "encoder=gru"])["names"]["encoder"] == "gru"
-    for encoder in ("gru", "concatenated"):  # the objective may train two, or one
-        assert compose.check([both, f"encoder={encoder}"])["names"]["encoder"] == "gru"
-    assert compose.check([mini, "encoder=bundled"])["names"]["encoder"] == BUNDLED
-    assert compose.check([f"warm_start={tmp_path}"])["names"]["encoder"] == "roberta-base"
-    for given, lines in (
-        ([gru], [f"{gru} holds gru: add encoder=gru."]),
-        ([mini, "encoder=lstm"], [f"{mini} holds {BUNDLED}: add encoder=bundled."]),
-        (
-            [mini, "encoder=distilroberta-base"],
-            [f"{mini} holds {BUNDLED}, and not distilroberta-base: leave out encoder=distilroberta-base."],
-        ),
-        ([both], [f"{both} holds 2 encoders side by side, each gru: add encoder=gru."]),
-        ([both, "encoder=lstm"], [f"{both} holds 2 encoders side by side, each gru: add encoder=gru."]),
-        (
-            [mini, "encoder=lstm", "sede=1"],
-            ["sede: no such key. Did you mean seed?", f"{mini} holds {BUNDLED}: add"],
-        ),
-        ([gru, "encoder=gruu"], ["encoder=gruu: no such encoder. Did you mean gru?"]),
-    ):
-        with pytest.raises(UserError) as error:
-            compose.check(given)
-        told = str(error.value).split("\n")
-        assert len(told) == len(lines) and all(map(str.startswith, told, lines))
-    OmegaConf.save({"names": {"encoder": "encoder"}}, tmp_path / "gru" / "config.yaml")  # it was given by a path
-    with pytest.raises(UserError, match=r"holds encoder: add encoder=gru\.$"):
-        compose.check([gru])
-
-
-@pytest.mark.parametrize("text", ["a: [1", "", "- seed", "seed: 1"])
-def test_a_broken_run_cannot_go_on(text: str, tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text(text)
-    with pytest.raises(UserError, match=r"^resume=.*: its config.yaml is broken\."):
-        compose.check([f"resume={tmp_path}"])
-
-
-def test_resume_takes_only_what_does_not_change_the_run(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"not a run folder \(it has no config.yaml\)"):
-        compose.check([f"resume={tmp_path}"])
-    (tmp_path / "config.yaml").write_text("seed: 7\n")
-    with pytest.raises(UserError, match=r"objective.task: a resumed run keeps its settings"):
-        compose.check([f"resume={tmp_path}", "objective.task=C"])
-    with pytest.raises(UserError, match=r"budget.tokens, seed: a resumed run keeps its settings"):
-        compose.check([f"resume={tmp_path}", "seed=3", "budget.tokens=4", "threads=1"])
-
-
 def test_a_broken_yaml_of_ones_own_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     path = tmp_path / "experiment" / "broken.yaml"
@@ -263,6 +200,34 @@ def test_a_choice_in_a_yaml_of_ones_own_overrides_that_of_a_run(text: str, line:
     assert "\n" not in str(error.value)
     path.write_text("# @package _global_\ndefaults:\n  - override /objective: simcse\n")
     assert compose.check(given)["names"]["objective"] == "simcse"
+
+
+def test_a_fault_in_a_yaml_of_ones_own_names_it(tmp_path: Path) -> None:
+    """Unless an override sets the key."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "objective").mkdir()
+    mine, cold = tmp_path / "experiment" / "mine.yaml", tmp_path / "objective" / "cold.yaml"
+    mine.write_text("# @package _global_\nseed: one\nbudget: {steps: many}\nobjective: {temprature: 1}\n")
+    cold.write_text("defaults: [declutr, _self_]\ntemperature: 0\n")
+    place = override("hydra.searchpath", [f"file://{tmp_path}"])
+    given = [place, "+experiment=mine", "objective=cold", "gradient_norm=0"]
+    seed = f"{mine}: seed must be a valid integer. Got 'one' instead."
+    steps = f"{mine}: budget.steps must be a valid integer"
+    lines = [
+        seed,
+        "gradient_norm must be a positive number. Got 0 instead.",
+        f"{cold}: objective.temperature must be a positive number. Got 0 instead.",
+        f"{mine}: objective.temprature: no such key. Did you mean objective.temperature?",
+        steps,
+    ]
+    for more, expected in (
+        ([], lines),
+        (["seed=one", "budget.steps=2", "sede=3"], ["sede: no such", "seed must be a valid", *lines[1:4]]),
+    ):
+        with pytest.raises(UserError) as refused:
+            compose.check([*given, *more])
+        told = str(refused.value).split("\n")
+        assert len(told) == len(expected) and all(map(str.startswith, told, expected)), told
 
 
 def test_configs_of_the_user(tmp_path: Path) -> None:

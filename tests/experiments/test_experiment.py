@@ -319,23 +319,26 @@ def test_two_processes_train_as_one(folder: Path, begun: str) -> None:
 
 
 def test_warm_start_takes_encoder_and_fitting_parts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    head = "objective.projection={width: 8}"
-    first = tiny.run(folder, head, "budget.steps=3", f"run_dir={folder / 'first'}")
+    """Equal keys of a random start beside it do not matter."""
+    head, begun = "objective.projection={width: 8}", "encoder.heads=neighbours"
+    first = tiny.run(folder, head, begun, "budget.steps=3", f"run_dir={folder / 'first'}")
     second = tiny.run(
         folder,
         head,
+        begun,
         "budget.steps=1",
         "optimizer.lr=1e-12",
         f"warm_start={first}",
         f"run_dir={folder / 'second'}",
-        "encoder.heads=neighbours",
     )
     trained = json.loads((first / "quick.json").read_text())["trained"]
     assert json.loads((second / "quick.json").read_text())["start"] == pytest.approx(trained, rel=1e-4)
     card = (second / "encoder" / "README.md").read_text()
     assert f"continued from {first / 'encoder'}" in card
     assert "| encoder | that of the folder it continues from |" in card and "encoder.vocab_size" not in card
-    assert "its encoder, with its own sizes and words in place of encoder.*" in capsys.readouterr().out
+    line = f"warm start  continues the encoder of {first}, sizes and words included; weights taken over by the "
+    shown = capsys.readouterr().out
+    assert f"{line}objective: " in shown and "objective: none" not in shown
     newest = first / "checkpoints" / "step-00000003" / "objective.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1])
     with pytest.raises(UserError, match=r"step-00000003 is damaged \(objective.safetensors has"):

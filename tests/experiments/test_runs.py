@@ -22,6 +22,17 @@ def test_a_folder_is_listed_in_order(
     assert "2 runs" in shown and shown.index("│ c ") < shown.index("│ a ") and "│ b " not in shown
 
 
+def test_a_selection_without_runs_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in "ab":
+        write(tmp_path / name)
+    monkeypatch.setattr(sys, "argv", ["runs.py", str(tmp_path), "where=run=c,state=finished"])
+    runs.main()
+    shown = "where=run=c,state=finished selects none of 2 runs: run is a, b; state is finished.\n"
+    assert capsys.readouterr().out == shown
+
+
 @pytest.mark.parametrize(
     ("given", "line"),
     [

@@ -275,8 +275,10 @@ def test_differences_are_paired_in_their_order() -> None:
         "in their order where there are as many of both: a (3, 3), start (1, 3), few (2, 3)." in paired.notes[-1]
     )
     assert next(csv.DictReader(io.StringIO(as_csv(paired))))["CR.ci95"] == f"{half:.2f}"
-    [alone] = comparison(made[6:8], against="start").ours
+    single = comparison(made[6:8], against="start")
+    [alone] = single.ours
     assert alone.cells[CR].text == "-10.00" and not alone.deviations
+    assert single.notes[-1] == "Difference to start: one result of each, so that there is no interval."
     with pytest.raises(UserError, match=r"^--against must be one of two .* a, b, start, few\. Got c instead\.$"):
         comparison(made, against="c")
     made.append(results("b", records(("CR",), 99), protocol="simcse"))
