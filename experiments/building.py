@@ -14,6 +14,7 @@ import torch
 from accelerate import Accelerator
 
 import encoders
+from analysis.models import EXPORT
 from data.errors import UnfitError, UserError
 from data.files import read_yaml
 from data.loader import Batches, Loader, Turns
@@ -194,7 +195,7 @@ def _encoder(
     start: dict[str, Any] = {}
     if settings.warm_start is not None:  # keys of a random start no longer matter
         usual = {key: "random" for key in ("heads", "words") if key in config["encoder"]}
-        start = {"path": _warm(settings.warm_start), "weights": "auto", **usual}
+        start = {"path": str(Path(settings.warm_start) / EXPORT), "weights": "auto", **usual}
     if needs.encoders > 1 and start:
         return _concatenated(start["path"], needs.encoders)
     kind = compose.locate(config["encoder"]["_target_"], "encoder")
@@ -301,17 +302,3 @@ def require_same(config: dict[str, Any], stores: Mapping[str, str]) -> None:
             f"The run began with other text or another tokenizer: {changed or 'something is missing'}. It cannot "
             "go on without what it had."
         )
-
-
-def _warm(folder: str) -> str:
-    """Returns the folder of the encoder of the finished run in ``folder``.
-
-    Raises:
-        UserError: if there is none.
-    """
-    if (Path(folder) / "encoder").is_dir():
-        return str(Path(folder) / "encoder")
-    hint = (
-        f": it is not finished, {typed('resume', folder)} first" if (Path(folder) / "config.yaml").exists() else ""
-    )
-    raise UserError(f"warm_start={folder}: there is no trained encoder in it{hint}.")

@@ -7,14 +7,14 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
-from functools import partial
 from inspect import isabstract
 from pathlib import Path
+from pkgutil import resolve_name
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
@@ -55,7 +55,6 @@ LIGHT, HEAVY = ("corpus", "schedule", "budget", "evaluation"), ("optimizer", "ob
 PATHS = {"warm_start": "folder", "encoder.path": "folder", "encoder.vectors": "file", "encoder.counts": "file"}
 PATHS |= {"evaluation.data": "folder", "evaluation.probing": "folder"}
 LISTS = {list, tuple, Sequence}
-MISSING = "???"  # OmegaConf's sign for a value that the user must give
 Schema = type[Any]  # a dataclass with a method ``of`` that makes it from a configuration
 
 
@@ -111,40 +110,43 @@ def checked(config: DictConfig, hydra: Any, schema: Schema | None, found: Sequen
     Raises:
         UserError: with one line for each fault.
     """
+    given = {key_of(text): text.partition("=")[2] for text in hydra.overrides.task}
     try:
         values: dict[str, Any] = OmegaConf.to_container(ours(config), resolve=True)  # type: ignore[assignment]
-    except OmegaConfBaseException as error:
-        raise UserError(*found, first_line(error)) from None
-    given = {key_of(text): text.partition("=")[2] for text in hydra.overrides.task}
-    if schema is not None:
-        values = listed(schema, values)
-        more = [*faults(schema, values)]
-        if not (found or more):
-            try:
+        if schema is not None:
+            values = listed(schema, values)
+            more = [*faults(schema, values)]
+            if not (found or more):
                 return schema.of(values)
-            except ValueError as error:
-                more = [first_line(error)]
-    elif resume := _text(values, "resume"):
-        values = continuation.resumed(Path(resume), values, given)
-        more = [f"resume={resume}: {line}" for line in _faults(values, given, faulty=bool(found))][:1]
-    else:
-        more, own = [*_absent(values)], keys_of_own(hydra)
-        if place := next((path for key, path in own.items() if key.startswith("experiment.")), None):
-            more.append(NOT_GLOBAL.format(place))  # the line would have put its keys where they belong
-            values.pop("experiment")
-        try:
-            values["names"] = _names(values, hydra.runtime.choices, given)
-        except UserError as error:
-            more += [str(error)] * (
-                not any(line.startswith("encoder") for line in found)
-            )  # else it may be another
-        more += _faults(values, [*given, *own], faulty=bool(found or more))
-        keys = [re.split(r":? ", line)[0] for line in more]
-        more = [f"{own[key]}: {line}" if key in own else line for key, line in zip(keys, more, strict=True)]
+        elif resume := _text(values, "resume"):
+            values = continuation.resumed(Path(resume), values, given)
+            more = [f"resume={resume}: {line}" for line in _faults(values, given, faulty=bool(found))][:1]
+        else:
+            more = _faults_of_new(values, hydra, given, found)
+    except (OmegaConfBaseException, ValueError) as error:
+        raise UserError(*found, first_line(error)) from None
     refused = {*map(key_of, found)}
     if lines := [*found, *(line for line in more if line.removesuffix(" is not set.") not in refused)]:
         raise UserError(*lines)
     return values
+
+
+def _faults_of_new(
+    config: dict[str, Any], hydra: Any, given: Mapping[str, str], found: Sequence[str]
+) -> list[str]:
+    """Names what a new run trains in its ``config``, and returns a line for each fault of it."""
+    lines, own = [*_absent(config)], keys_of_own(hydra)
+    if place := next((path for key, path in own.items() if key.startswith("experiment.")), None):
+        lines.append(NOT_GLOBAL.format(place))  # the line would have put its keys where they belong
+        config.pop("experiment")
+    try:
+        config["names"] = _names(config, hydra.runtime.choices, given)
+    except UserError as error:
+        if not any(line.startswith("encoder") for line in found):  # else another encoder may be meant
+            lines.append(str(error))
+    lines += _faults(config, [*given, *own], faulty=bool(found or lines))
+    keys = [re.split(r":? ", line)[0] for line in lines]
+    return [f"{own[key]}: {line}" if key in own else line for key, line in zip(keys, lines, strict=True)]
 
 
 def _names(config: Mapping[str, Any], choices: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
@@ -153,7 +155,7 @@ def _names(config: Mapping[str, Any], choices: Mapping[str, Any], given: Mapping
     encoder = config["encoder"] if isinstance(config.get("encoder"), Mapping) else {}
     if path := _text(encoder, "path") or _text(encoder, "name"):  # another model: what is trained gives the name
         names["encoder"] = Path(path).name
-    if folder := _text(config, "warm_start"):
+    if (folder := _text(config, "warm_start")) and Path(folder).is_dir():
         names["encoder"] = continuation.started_from(Path(folder), encoder, str(names["encoder"]), given)
     return names
 
@@ -170,7 +172,10 @@ def _absent(config: Mapping[str, Any]) -> Iterator[str]:
         group, _, key = name.rpartition(".")
         value = _text(config.get(group) if group else config, key)
         if value and not (group == "encoder" and _text(config, "warm_start")):  # which takes its place
-            yield from _trial(partial(require_path, name, value, kind))
+            try:
+                require_path(name, value, kind)
+            except ValueError as error:
+                yield str(error)
 
 
 def _faults(config: dict[str, Any], given: Iterable[str], *, faulty: bool) -> Iterator[str]:
@@ -182,46 +187,40 @@ def _faults(config: dict[str, Any], given: Iterable[str], *, faulty: bool) -> It
     known = {*Settings.__dataclass_fields__, *COMPONENTS, "evaluation", "names"}
     found = {"": [f"{key}: no such key.{guess(key, known)}" for key in config if key not in known]}
     settings = {key: config[key] for key in Settings.__dataclass_fields__ if key in config}
-    found[""] += list(faults(Settings, settings)) or list(_trial(lambda: Settings.of(config)))
+    found[""] += faults(Settings, settings)
+    if not found[""]:
+        try:
+            Settings.of(config)
+        except ValueError as error:
+            found[""].append(first_line(error))
     changed = {key.partition(".")[0] for key in given if "." in key and key not in PATHS}
     if "budget" in changed:
         changed.add("objective")  # whose sizes come from it
     for name in (*LIGHT, *HEAVY):
         if name in LIGHT or name in changed or not (faulty or any(found.values())):
-            found[name] = list(_component(config, name))
+            found[name] = _component(config, name)
     for name in ("", *COMPONENTS, "evaluation"):
         yield from found.get(name, ())
 
 
-def _component(config: dict[str, Any], name: str) -> Iterator[str]:
-    """Yields the faults of one component."""
+def _component(config: dict[str, Any], name: str) -> list[str]:
+    """Returns the faults of one component."""
     node = config.get(name)
     if not node:
-        yield from [] if name == "evaluation" else [f"{name} is not set."]
-    elif not isinstance(node, Mapping):
-        yield f"{name} must be a mapping, as {{key: value}}. Got {node!r} instead."
-    else:
-        try:
-            found = [*faults(locate(node.get("_target_"), name), arguments(node), name)]
-        except UserError as error:
-            found = [f"{name}: {error}"]
-        yield from found
-        if not found and name not in LATE:
-            metric = _text(config.get("checkpoint"), "metric") if name == "objective" else ""
-            yield from _trial(lambda: _require_metric(metric, build(node, name)))
-
-
-def _require_metric(metric: str, objective: Any) -> None:
-    measured = [f"dev_{part}" for part in objective.part_names] if metric else []
-    if metric and metric not in measured:
-        raise ValueError(f"checkpoint.metric={metric}: this run measures {', '.join(measured)}.")
-
-
-def _trial(build: Callable[[], Any]) -> Iterator[str]:
+        return [] if name == "evaluation" else [f"{name} is not set."]
+    if not isinstance(node, Mapping):
+        return [f"{name} must be a mapping, as {{key: value}}. Got {node!r} instead."]
     try:
-        build()
-    except (ValueError, UserError) as error:
-        yield first_line(error)
+        found = [*faults(locate(node.get("_target_"), name), arguments(node), name)]
+        if found or name in LATE:
+            return found
+        made = build(node, name)
+    except (UserError, ValueError) as error:
+        return [first_line(error)]
+    metric = _text(config.get("checkpoint"), "metric") if name == "objective" else ""
+    if metric and metric not in (measured := [f"dev_{part}" for part in made.part_names]):
+        return [f"checkpoint.metric={metric}: this run measures {', '.join(measured)}."]
+    return []
 
 
 def locate(target: Any, component: str) -> Any:
@@ -233,23 +232,22 @@ def locate(target: Any, component: str) -> Any:
     Raises:
         UserError: if there is no such class or function.
     """
-    target = RENAMED.get(str(target), target)
+    target, base = RENAMED.get(str(target), target), BASES.get(component)
     module, _, name = str(target).rpartition(".")
-    home, _, base = BASES.get(component, "").rpartition(".")
-    why = f"{component} takes {BASES.get(component, ' or '.join(EVALUATIONS))}"
-    inside = f"{module}.".startswith(f"{home.removesuffix('.base')}.") and all(
-        map(str.isidentifier, module.split("."))
-    )
+    why = f"{component} takes {base or ' or '.join(EVALUATIONS)}"
     try:
-        if target in EVALUATIONS if component == "evaluation" else inside:
+        if base is None and target in EVALUATIONS:
+            return resolve_name(target)
+        package = str(base).rpartition(".")[0].removesuffix(".base")
+        if f"{module}.".startswith(f"{package}.") and all(map(str.isidentifier, module.split("."))):
             found = getattr(importlib.import_module(module), name)
-            if not home or (
-                issubclass(found, getattr(importlib.import_module(home), base)) and not isabstract(found)
-            ):
+            if issubclass(found, resolve_name(str(base))) and not isabstract(found):
                 return found
     except (ImportError, AttributeError, TypeError) as error:
         why = str(error)
-    raise UserError(f"_target_ must name a class or function of the suite. Got {target!r} instead ({why}).")
+    raise UserError(
+        f"{component}: _target_ must name a class or function of the suite. Got {target!r} instead ({why})."
+    )
 
 
 def build(node: Mapping[str, Any], component: str, **extra: Any) -> Any:

@@ -24,14 +24,10 @@ TAKEN = ("attention", "dropout", "max_length", "normalize", "pooling", "summary"
 
 
 def require_resume_keys(folder: Path, given: Iterable[str]) -> None:
-    """Refuses overrides that change the run in ``folder``, which is to be resumed.
-
-    Args:
-        folder: of the run.
-        given: keys of the overrides.
+    """Refuses overrides, ``given`` by their keys, that would change the run in ``folder``, which is to be resumed.
 
     Raises:
-        UserError: naming those that are refused.
+        UserError: naming them.
     """
     if refused := sorted({*given} - {*RESUME_KEYS, STEPS}):
         raise UserError(
@@ -88,9 +84,12 @@ def started_from(folder: Path, encoder: Mapping[str, Any], name: str, given: Map
         given: the overrides, by key.
 
     Raises:
-        UserError: if what is there is of another class than ``encoder``, or another one or of other sizes than the
-            overrides say.
+        UserError: if there is no trained encoder, or one of another class than ``encoder``, or if the overrides
+            name another one or other sizes.
     """
+    if not (folder / "encoder").is_dir():
+        hint = f": it is not finished, {typed('resume', folder)} first" * (folder / "config.yaml").exists()
+        raise UserError(f"warm_start={folder}: there is no trained encoder in it{hint}.")
     from analysis import runs  # late, as above
 
     there = runs.read(folder).get("encoder")

@@ -104,21 +104,10 @@ def places_of(hydra: DictConfig) -> list[Path]:
 def readable(text: str) -> str:
     """Returns the override ``text``, quoted where YAML reads its list or mapping and Hydra's grammar does not."""
     key, _, value = text.partition("=")
-    with suppress(yaml.YAMLError, RecursionError):
-        if value[:1] in ("[", "{") and unreadable([text]) and (node := yaml.compose(value, yaml.SafeLoader)):
-            return f"{key}={_requoted(node)}"
+    if value[:1] in ("[", "{") and unreadable([text]):
+        with suppress(yaml.YAMLError, OmegaConfBaseException, RecursionError):
+            return f"{key}={quoted(OmegaConf.to_container(OmegaConf.create(value)))}"
     return text
-
-
-def _requoted(node: yaml.Node) -> str:
-    """Returns a YAML node in Hydra's grammar: a scalar is quoted if it was or if Hydra cannot read it bare."""
-    if isinstance(node, yaml.MappingNode):
-        return f"{{{', '.join(f'{_requoted(key)}: {_requoted(value)}' for key, value in node.value)}}}"
-    if isinstance(node, yaml.SequenceNode):
-        return f"[{','.join(map(_requoted, node.value))}]"
-    assert isinstance(node, yaml.ScalarNode)
-    bare = not node.style and node.value and not re.search(r"[,\[\]{}]", node.value)
-    return str(node.value) if bare and not unreadable([f"x={node.value}"]) else quoted(node.value)
 
 
 def unreadable(overrides: Iterable[str]) -> dict[str, str]:
@@ -246,7 +235,7 @@ def _faults_of_own(name: str, groups: Mapping[str, Sequence[str]], places: Seque
 
 
 def keys_of_own(hydra: DictConfig) -> dict[str, Path]:
-    """Returns the keys that only the user's own YAMLs set, with their paths, by Hydra's part of a configuration."""
+    """Returns the keys that only YAMLs of the user's own set, with their paths; ``hydra`` is Hydra's part."""
     found: dict[str, Path] = {}
     for place in places_of(hydra)[1:]:
         for group, choice in hydra.runtime.choices.items():

@@ -31,7 +31,8 @@ def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
     for encoder in ("gru", "concatenated"):  # the objective may train two, or one
         assert compose.check([both, f"encoder={encoder}"])["names"]["encoder"] == "gru"
     assert compose.check([mini, "encoder=bundled"])["names"]["encoder"] == BUNDLED
-    assert compose.check([f"warm_start={tmp_path}"])["names"]["encoder"] == "roberta-base"
+    (tmp_path / "unknown" / "encoder").mkdir(parents=True)
+    assert compose.check([f"warm_start={tmp_path / 'unknown'}"])["names"]["encoder"] == "roberta-base"
     for given, lines in (
         ([gru], [f"{gru} holds gru: add encoder=gru."]),
         ([mini, "encoder=lstm"], [f"{mini} holds {BUNDLED}: add encoder=bundled."]),
