@@ -25,8 +25,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
 from experiments.command_line import HELP, INFORMING, Ended, one_line_errors, split
-from experiments.compose import COMPONENTS, Schema, check, check_all, checked, composed, kinds
-from experiments.overrides import CONFIGS, NO_FORM, compose, guess, key_of, override, readable, unreadable
+from experiments.compose import COMPONENTS, Schema, check, check_all, checked, kinds
+from experiments.overrides import CONFIGS, NO_FORM, composed, guess, key_of, override, readable, unreadable
 from experiments.settings import Settings
 
 OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"}  # keys that go to runs
@@ -60,7 +60,7 @@ def command(
         def job(config: DictConfig) -> Any:
             try:
                 with one_line_errors():
-                    value = task(checked(config, HydraConfig.get(), schema))
+                    value = task(checked(config, HydraConfig.get(), schema, {}))
             except Ended as end:
                 if end.code != UserError.status:
                     raise
@@ -130,7 +130,7 @@ def command_of_runs(
         @functools.wraps(task)
         def main() -> None:
             with one_line_errors():
-                switches = [key for key, value in compose([], name).items() if isinstance(value, bool)]
+                switches = [key for key, value in composed([], name)[0].items() if isinstance(value, bool)]
                 flags, given = split(sys.argv[1:], HELP, [str(key) for key in switches])
                 if flags:
                     print(_help([], name))
@@ -158,25 +158,25 @@ def settings_and_overrides(
     """
     hints = get_type_hints(schema, include_extras=True)
     mappings = [key for key, hint in hints.items() if Mapping in kinds(hint)]
-    own, passed, found = list[str](), list[str](), list[str]()
+    own, passed, found = list[str](), list[str](), dict[str, str]()
     for text in map(readable, given):
         key, value = key_of(text), text.partition("=")[2]
         first = key.partition(".")[0]
         if "=" not in text:
-            found.append(f"{text}: {NO_FORM}")
+            found[text] = f"{text}: {NO_FORM}"
         elif key in hints or first in mappings:
             bad = unreadable([text])
             if bad and kinds(hints.get(key)) == {str} and value[0] not in "'\"~":
                 own.append(override(key, value))  # a path, as the shell passes it
             else:
-                found += bad.values()
+                found |= bad
                 own += [text if key in hints else f"++{text.lstrip('+~')}"] * (not bad)
         elif instead := reserved.get(key, reserved.get(first)):
-            found.append(f"{key}: the command sets it for each run; {instead}.")
+            found[text] = f"{key}: the command sets it for each run; {instead}."
         elif first in OF_RUNS:
             passed.append(text)
         else:
-            found.append(f"{key}: no such key.{guess(key, hints.keys() | OF_RUNS)}")
+            found[text] = f"{key}: no such key.{guess(key, hints.keys() | OF_RUNS)}"
     try:
         return check(own, name, schema, found), passed
     except UserError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from inspect import isabstract
 from pathlib import Path
@@ -13,7 +13,6 @@ from pkgutil import resolve_name
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from hydra.errors import HydraException
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -21,17 +20,7 @@ from data.errors import UserError
 from data.schema import fault
 from experiments import continuation
 from experiments.continuation import NAMED
-from experiments.overrides import (
-    NOT_GLOBAL,
-    compose,
-    first_line,
-    guess,
-    key_of,
-    keys_of_own,
-    ours,
-    readable,
-    sieve,
-)
+from experiments.overrides import NOT_GLOBAL, composed, first_line, guess, key_of, keys_of_own, ours
 from experiments.settings import Settings, require_path
 
 # Each component of a configuration names a subclass of its base class: from the base's module, or from any in its
@@ -58,19 +47,24 @@ LISTS = {list, tuple, Sequence}
 Schema = type[Any]  # a dataclass with a method ``of`` that makes it from a configuration
 
 
-def check(overrides: list[str], name: str = "run", schema: Schema | None = None, found: Iterable[str] = ()) -> Any:
+def check(
+    overrides: list[str],
+    name: str = "run",
+    schema: Schema | None = None,
+    found: Mapping[str, str] | None = None,
+) -> Any:
     """Returns the configuration that ``overrides`` make: of a run as a dictionary, of others as their ``schema``.
 
     Args:
         overrides: as on the command line.
         name, schema: as ``command`` in ``experiments.command`` has them.
-        found: faults that are known; what may only follow from them is not reported.
+        found: faults that are known, by their override; what may only follow from them is not reported.
 
     Raises:
         UserError: with one line for each fault.
     """
     config, more = composed(overrides, name)
-    return checked(config, config.hydra, schema, [*found, *more])
+    return checked(config, config.hydra, schema, {**(found or {}), **more})
 
 
 def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | None = None) -> None:
@@ -85,32 +79,21 @@ def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | Non
         raise UserError(*found)
 
 
-def composed(overrides: list[str], name: str) -> tuple[DictConfig, list[str]]:
-    """Returns the configuration of those overrides that Hydra accepts, and the faults of the others."""
-    overrides = [*map(readable, overrides)]
-    try:
-        return compose(overrides, name), []
-    except (HydraException, OmegaConfBaseException):
-        given = {key_of(text): text.partition("=")[2] for text in overrides}
-        if given.get("resume", "null") != "null":  # its objective may have other keys
-            continuation.require_resume_keys(Path(given["resume"]), given)
-        good, found = sieve(overrides, name)
-        return compose(good, name), found
-
-
-def checked(config: DictConfig, hydra: Any, schema: Schema | None, found: Sequence[str] = ()) -> Any:
+def checked(config: DictConfig, hydra: Any, schema: Schema | None, found: Mapping[str, str]) -> Any:
     """Returns ``config`` resolved and checked against all constructors; to resume a run, what it was started with.
 
     Args:
         config: as Hydra composes it.
         hydra: Hydra's own part of it.
         schema: as ``command`` has it.
-        found: faults of overrides that are left out of ``config``.
+        found: faults of overrides that are left out of ``config``, by the override.
 
     Raises:
         UserError: with one line for each fault.
     """
-    given = {key_of(text): text.partition("=")[2] for text in hydra.overrides.task}
+    texts: Any = OmegaConf.to_container(hydra.overrides.task)  # without resolving interpolations in them
+    given = {key_of(text): text.partition("=")[2] for text in texts}
+    refused = {*map(key_of, found)}
     try:
         values: dict[str, Any] = OmegaConf.to_container(ours(config), resolve=True)  # type: ignore[assignment]
         if schema is not None:
@@ -119,32 +102,31 @@ def checked(config: DictConfig, hydra: Any, schema: Schema | None, found: Sequen
             if not (found or more):
                 return schema.of(values)
         elif resume := _text(values, "resume"):
-            values = continuation.resumed(Path(resume), values, given)
+            values = continuation.resumed(Path(resume), values, {*given, *refused})
             more = [f"resume={resume}: {line}" for line in _faults(values, given, faulty=bool(found))][:1]
         else:
-            more = _faults_of_new(values, hydra, given, found)
+            more = _faults_of_new(values, hydra, given, refused)
     except (OmegaConfBaseException, ValueError) as error:
-        raise UserError(*found, first_line(error)) from None
-    refused = {*map(key_of, found)}
-    if lines := [*found, *(line for line in more if line.removesuffix(" is not set.") not in refused)]:
+        raise UserError(*found.values(), first_line(error)) from None
+    if lines := [*found.values(), *(line for line in more if line.removesuffix(" is not set.") not in refused)]:
         raise UserError(*lines)
     return values
 
 
 def _faults_of_new(
-    config: dict[str, Any], hydra: Any, given: Mapping[str, str], found: Sequence[str]
+    config: dict[str, Any], hydra: Any, given: Mapping[str, str], refused: Collection[str]
 ) -> list[str]:
     """Names what a new run trains in its ``config``, and returns a line for each fault of it."""
-    lines, own = [*_absent(config)], keys_of_own(hydra)
+    lines, own = [*_absent(config)], keys_of_own(hydra, given)
     if place := next((path for key, path in own.items() if key.startswith("experiment.")), None):
         lines.append(NOT_GLOBAL.format(place))  # the line would have put its keys where they belong
         config.pop("experiment")
     try:
         config["names"] = _names(config, hydra.runtime.choices, given)
     except UserError as error:
-        if not any(line.startswith("encoder") for line in found):  # else another encoder may be meant
+        if not any(key.startswith("encoder") for key in refused):  # else another encoder may be meant
             lines.append(str(error))
-    lines += _faults(config, [*given, *own], faulty=bool(found or lines))
+    lines += _faults(config, [*given, *own], faulty=bool(refused or lines))
     keys = [re.split(r":? ", line)[0] for line in lines]
     return [f"{own[key]}: {line}" if key in own else line for key, line in zip(keys, lines, strict=True)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +23,7 @@ SEVERAL = "encoders.concatenated.Concatenated"  # of objectives that train sever
 TAKEN = ("attention", "dropout", "max_length", "normalize", "pooling", "summary", "train_vectors", "weights")
 
 
-def require_resume_keys(folder: Path, given: Iterable[str]) -> None:
-    """Refuses overrides, ``given`` by their keys, that would change the run in ``folder``, which is to be resumed.
-
-    Raises:
-        UserError: naming them.
-    """
-    if refused := sorted({*given} - {*RESUME_KEYS, STEPS}):
-        raise UserError(
-            f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "
-            f"{', '.join(RESUME_KEYS[1:])} may be given. {typed('warm_start', folder)} begins a changed one."
-        )
-
-
-def resumed(folder: Path, values: Mapping[str, Any], given: Iterable[str]) -> dict[str, Any]:
+def resumed(folder: Path, values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
     """Returns the configuration of the run to resume, with those keys of this command that may differ.
 
     Args:
@@ -49,7 +36,11 @@ def resumed(folder: Path, values: Mapping[str, Any], given: Iterable[str]) -> di
     """
     if not (folder / "config.yaml").is_file():
         raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).")
-    require_resume_keys(folder, given)
+    if refused := sorted({*given} - {*RESUME_KEYS, STEPS}):
+        raise UserError(
+            f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "
+            f"{', '.join(RESUME_KEYS[1:])} may be given. {typed('warm_start', folder)} begins a changed one."
+        )
     broken = UserError(f"resume={folder}: its config.yaml is broken. Only a folder that run.py wrote can go on.")
     try:
         stored = read_yaml(folder / "config.yaml")

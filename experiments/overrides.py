@@ -128,27 +128,30 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def sieve(overrides: list[str], name: str) -> tuple[list[str], list[str]]:
-    """Returns the overrides that Hydra accepts, groups first (they bring keys along), and the others' faults."""
-    bad = unreadable(overrides)
-    places = [CONFIGS]
-    if named := [text for text in overrides if text not in bad and key_of(text) == PLACES]:
-        with suppress(HydraException, OmegaConfBaseException):
-            places = places_of(compose(named, name).hydra)
-    groups = choices(places) if name == "run" else {}
-    first = {*groups, PLACES}
-    readable = sorted((text for text in overrides if text not in bad), key=lambda text: key_of(text) not in first)
+def composed(overrides: list[str], name: str) -> tuple[DictConfig, dict[str, str]]:
+    """Returns the configuration of those overrides that Hydra accepts, and a line on each other one, by its text.
+
+    The config is ``name``.yaml. Groups come first, as they bring keys along.
+
+    Raises:
+        UserError: if a YAML of the user's own cannot be read.
+    """
+    found = unreadable(overrides := [*map(readable, overrides)])
+    good = [text for text in overrides if text not in found]
     with suppress(HydraException, OmegaConfBaseException):
-        compose(readable, name)
-        return readable, [*bad.values()]
-    good, found = list[str](), [*bad.values()]
-    for text in readable:
+        return compose(good, name), found
+    places = [CONFIGS]
+    with suppress(HydraException, OmegaConfBaseException):
+        places = places_of(compose([text for text in good if key_of(text) == PLACES], name).hydra)
+    groups = choices(places) if name == "run" else {}
+    rest, good = sorted(good, key=lambda text: key_of(text) not in {*groups, PLACES}), []
+    for text in rest:
         try:
             compose([*good, text], name)
             good.append(text)
         except (HydraException, OmegaConfBaseException) as error:
-            found.append(_explain(text, error, groups, compose(good, name), places, sweeps=name in SWEEPS))
-    return good, found
+            found[text] = _explain(text, error, groups, compose(good, name), places, sweeps=name in SWEEPS)
+    return compose(good, name), found
 
 
 def _cured(text: str) -> str:
@@ -234,15 +237,15 @@ def _faults_of_own(name: str, groups: Mapping[str, Sequence[str]], places: Seque
     return ""
 
 
-def keys_of_own(hydra: DictConfig) -> dict[str, Path]:
-    """Returns the keys that only YAMLs of the user's own set, with their paths; ``hydra`` is Hydra's part."""
+def keys_of_own(hydra: DictConfig, given: Iterable[str]) -> dict[str, Path]:
+    """Returns the keys that YAMLs of the user's own set, and no override (``given``, by key), with their paths."""
     found: dict[str, Path] = {}
     for place in places_of(hydra)[1:]:
         for group, choice in hydra.runtime.choices.items():
             if (path := place / f"{group}/{choice}.yaml").is_file():
                 text = path.read_text(encoding="utf-8")
                 found |= dict.fromkeys(_dotted(yaml.safe_load(text), "" if GLOBAL.match(text) else group), path)
-    return {key: found[key] for key in found.keys() - {*map(key_of, hydra.overrides.task)}}
+    return {key: path for key, path in found.items() if key not in given}
 
 
 def _having(group: str, name: str, groups: Mapping[str, Iterable[str]]) -> list[str]:

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from data import files
 from data.errors import UserError
 from encoders import BUNDLED
-from experiments import building, checkpoint, compose, experiment
+from experiments import building, checkpoint, compose, experiment, overrides
 from tests.damage import BOMB, DEEP, MERGES, Damage, added, config, directory, link, pipe, text
 from tests.experiments import tiny
 from tests.hostile import answer, snapshot
@@ -42,8 +42,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def composed() -> Iterator[None]:
     """Composes each command line once: Hydra takes longer for it than all that follows."""
     with pytest.MonkeyPatch.context() as patch:
-        composing = functools.cache(lambda overrides, name, original=compose.compose: original([*overrides], name))
-        patch.setattr(compose, "compose", lambda overrides, name: composing(tuple(overrides), name))
+        composing = functools.cache(lambda texts, name, original=overrides.compose: original([*texts], name))
+        patch.setattr("experiments.overrides.compose", lambda texts, name: composing(tuple(texts), name))
         yield
 
 

@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from data.sources.reading import MOST_BYTES
 from data.sources.text import Text
-from experiments import compose
+from experiments.overrides import compose
 from tests.analysis.senteval import small_data
 from tests.experiments import tiny
 from tests.hostile import answer, snapshot
@@ -62,8 +62,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def composed() -> Iterator[None]:
     """Composes each command line once: Hydra takes longer for it than all that follows."""
     with pytest.MonkeyPatch.context() as patch:
-        composing = functools.cache(lambda overrides, name, original=compose.compose: original([*overrides], name))
-        patch.setattr(compose, "compose", lambda overrides, name: composing(tuple(overrides), name))
+        composing = functools.cache(lambda texts, name, original=compose: original([*texts], name))
+        patch.setattr("experiments.overrides.compose", lambda texts, name: composing(tuple(texts), name))
         yield
 
 
