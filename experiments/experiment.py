@@ -74,9 +74,8 @@ def _run(
     display = Display(shown=accelerator.is_main_process)
     display.fact("run", str(path))
     schedule: Schedule = compose.build(config["schedule"], "schedule")
-    lengthened = settings.resume and config["budget"].get("steps") != read_yaml(path / "config.yaml")[
-        "budget"
-    ].get("steps")
+    stored = read_yaml(path / "config.yaml")["budget"] if settings.resume else config["budget"]
+    lengthened = config["budget"].get("steps") != stored.get("steps")
     if lengthened and not schedule.extendable:
         raise UserError(
             f"{STEPS}: the learning rate of this run depends on its length. Only runs with schedule=wsd or "
