@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import cast
 
 from analysis import quick
-from analysis.senteval.classifiers.similarity import cosine
-from analysis.senteval.files.examples import Examples
+from analysis.senteval.files.reading import Examples
 from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.scores import correlation, cosines
 from analysis.senteval.tasks import TASKS, absent, available
 from data.errors import UserError
 
@@ -63,4 +63,4 @@ class SentEval:
     def dev_scores(self, encoder: quick.Encodes) -> dict[str, float]:
         """Computes Spearman x 100 of plain cosine on STS-B's dev set (Gao et al. 2021)."""
         first, second = encoder.encode(self._dev.first), encoder.encode(self._dev.second)
-        return {"stsb_dev_cosine": 100 * cosine(first, second, self._dev.targets).correlation.spearman}
+        return {"stsb_dev_cosine": 100 * correlation(cosines(first, second), self._dev.targets).spearman}

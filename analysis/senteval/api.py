@@ -97,6 +97,7 @@ def evaluate(
     probing: Path | str | None = None,
     name: str | None = None,
     device: str = "cpu",
+    processes: int | None = None,
     progress: bool = True,
 ) -> Results:
     """Evaluates a sentence encoder on SentEval, to the protocol of the published toolkit.
@@ -117,7 +118,9 @@ def evaluate(
             written.
         probing: folder of the probing files, if it is not ``data/probing``.
         name: of the encoder, shown in tables; None: the name of its class or function.
-        device: where classifiers are trained.
+        device: where classifiers are trained; on a GPU small ones are trained on the CPU.
+        processes: how many tasks are evaluated side by side; None: 1 on a CPU, on a GPU half as many as there are
+            cores, at most 8.
         progress: whether progress is shown.
 
     Raises:
@@ -145,6 +148,8 @@ def evaluate(
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):
         raise UserError(f"device={device}: there is none here; device='cpu' always works.") from None
+    if processes is not None and processes < 1:
+        raise UserError(f"processes must be at least 1. Got {processes} instead.")
     name = name or getattr(encode, "__name__", None) or type(encode).__name__
     with ExitStack() as stack:
         if out is not None:
@@ -167,5 +172,6 @@ def evaluate(
             probing=places[1],
             tasks=tasks,
             device=device,
+            processes=processes,
             watch=watch,
         )
