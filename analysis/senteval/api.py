@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from rich.console import Console
 
 from analysis.senteval.display import progress_on
 from analysis.senteval.evaluation import held, run_tasks
+from analysis.senteval.features import Encodes
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.tasks import available
@@ -25,13 +26,6 @@ _LONG = "In 1897, Zoë's 2nd expedition left Tromsø: eleven men, 40 dogs, and p
 PROBES = (_SHORT, "Nobody left!", " ".join([_LONG] * 4), " ".join([_LONG] * 14))  # that tell encoders apart
 PROJECTIONS = 8  # numbers that are kept of each probe's vector
 TOLERANCE = 0.02  # of such a number, whose standard deviation is 1: more than machines and precisions differ by
-
-
-class Encodes(Protocol):
-    """Encodes sentences, as encoders of this suite and of sentence-transformers do."""
-
-    def encode(self, sentences: list[str], /) -> Any:
-        """Returns an array of shape (n, D)."""
 
 
 class _Function:

@@ -43,7 +43,7 @@ def no_process_is_left() -> Any:
 
 
 def run(data: Path, out: Path | None, processes: int, **options: Any) -> Results:
-    given = {"protocol": PROTOCOLS["prototyping"], "tasks": QUICK} | options
+    given: dict[str, Any] = {"protocol": PROTOCOLS["prototyping"], "tasks": QUICK} | options
     encoder = RandomVectors(dimension=8)
     return run_tasks(
         lambda _: encoder,
