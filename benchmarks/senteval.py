@@ -11,8 +11,8 @@ goes through the whole tasks. The folder of the data is SUITE_DATA's senteval/do
 --device cuda ours runs there, and is timed by the clock.
 
 With --against both checkouts run their own ``evaluate.py`` in turn, on one thread, with vectors of random_vectors
-or of a bag of words. The seconds of a task are those of senteval.json, without embedding; the least of the rounds
-counts. All scores must be equal: the exit status is 1 if one differs.
+or of a bag of words. The seconds of a task are those of senteval.json, without embedding, here of the CPU; the
+least of the rounds counts. All scores must be equal: the exit status is 1 if one differs.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ HERE = Path(__file__).resolve().parents[1]
 PROTOCOL = PROTOCOLS["default"]
 TASKS = ["CR", "TREC", "MRPC", "STSBenchmark", "SICKRelatedness"]  # with --against
 TOLERANCE = 1e-9  # of scores: NumPy may add in another order
+# Runs a script whose clock is the process's CPU, which other processes disturb least.
+ON_CPU_TIME = (
+    "import runpy, sys, time; time.perf_counter = time.process_time; sys.argv.pop(0); sys.path.insert(0, ''); "
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
 Clock = Callable[[], float]
 FitMany = Callable[[np.ndarray, np.ndarray, Sequence[Fit], int, Classifier], Sequence[Trained]]
 
@@ -100,7 +105,8 @@ def evaluated(tree: Path, options: argparse.Namespace, tasks: list[str], out: Pa
     if options.vectors:
         model = ["model=bag_of_words", f"encoder.vectors={options.vectors.resolve()}"]
     chosen = [*model, f"data={options.data.resolve().parent}", f"tasks=[{','.join(tasks)}]", f"out={out}"]
-    command = [sys.executable, str(tree / "experiments" / "evaluate.py"), *chosen, "device=cpu", "threads=1"]
+    script = str(tree / "experiments" / "evaluate.py")
+    command = [sys.executable, "-P", "-c", ON_CPU_TIME, script, *chosen, "device=cpu", "threads=1"]
     environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     subprocess.run([*command, f"cache={out.parent / 'cache'}"], check=True, env=environment, capture_output=True)
     return json.loads((out / "senteval.json").read_text())["tasks"]

@@ -15,12 +15,27 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.senteval.averages import averages, shown_averages
-from analysis.senteval.evaluation import Watch
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
 from analysis.senteval.results import Results
 from data.display import PLAIN_SECONDS, Clock, printable
 
 EMBEDDING = "embedding"
+
+
+class Watch:
+    """Callbacks of a running evaluation; a display overrides those that it shows."""
+
+    def embedding(self, share: float) -> None:
+        """A share (0 to 1) of the sentences has been embedded."""
+
+    def begin(self, results: Results, running: Sequence[str], waiting: Sequence[str]) -> None:
+        """Another task begins, the last of those that are ``running``."""
+
+    def progress(self, share: float) -> None:
+        """A share (0 to 1) of all tasks together is done."""
+
+    def end(self, results: Results, task: str) -> None:
+        """The task is done and its result written."""
 
 
 def task_table(

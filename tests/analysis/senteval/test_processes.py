@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.senteval.evaluation import Watch, run_tasks
+from analysis.senteval.display import Watch
+from analysis.senteval.evaluation import run_tasks
 from analysis.senteval.processes import number_of_processes
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.results import Results, read_results
