@@ -172,7 +172,7 @@ def _classes(task: Task, parts: Parts, matrix: np.ndarray, job: Job, progress: P
     device = job.device
     if not (tuned or protocol.classifier.hidden):
         width = next(iter(found.values()))[0].shape[1]
-        device = _linear_device(device, task.kind, protocol, classes * width)
+        device = linear_device(device, task.kind, protocol, classes * width)
     options: dict[str, Any] = {"device": device, "progress": progress}
     arrays: dict[str, np.ndarray] = {}
     extra: dict[str, Any] = {}
@@ -198,7 +198,7 @@ def _classes(task: Task, parts: Parts, matrix: np.ndarray, job: Job, progress: P
     return record, arrays | {"gold": gold, "predicted": outcome.probabilities}
 
 
-def _linear_device(device: str, kind: str, protocol: Protocol, weights: int) -> str:
+def linear_device(device: str, kind: str, protocol: Protocol, weights: int) -> str:
     """Returns where linear classifiers of ``weights`` numbers each are trained, all of a task at once."""
     fits = len(L2) * {"nested": protocol.folds**2, "kfold": protocol.folds}.get(kind, 1)
     return "cpu" if fits * weights < _SMALL else device
