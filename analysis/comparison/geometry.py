@@ -9,7 +9,8 @@ import numpy as np
 
 from analysis.neighbours import Neighbour, neighbours, same
 from analysis.projection_map import PERPLEXITY, Agreement, placed
-from analysis.quick import LENGTH_BINS, Encodes, normalise
+from analysis.quick import LENGTH_BINS, normalise
+from analysis.senteval.features import Encodes
 from data.errors import UserError
 from data.randomness import EVALUATED_SPLIT, generator
 from data.sentences import splitter

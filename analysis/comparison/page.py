@@ -39,7 +39,7 @@ _TEMPLATES.filters |= {"typeset": typeset, "example": views.shown}
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Page:
     """Everything that the page shows.
 
     Attributes:
@@ -66,7 +66,7 @@ class Comparison:
     problems: tuple[str, ...] = ()
 
 
-def render(page: Comparison) -> str:
+def render(page: Page) -> str:
     """Returns the page as HTML."""
     done = finished(page.runs)
     return _TEMPLATES.get_template("page.html").render(
@@ -104,7 +104,7 @@ def render(page: Comparison) -> str:
     )
 
 
-def _state(page: Comparison, objective: str, encoder: str) -> tuple[str, bool]:
+def _state(page: Page, objective: str, encoder: str) -> tuple[str, bool]:
     """Returns whether a pair was trained, in words, and whether that is a problem."""
     found = [run for run in page.runs if (run.objective, run.encoder) == (objective, encoder)]
     if done := finished(found):
@@ -113,7 +113,7 @@ def _state(page: Comparison, objective: str, encoder: str) -> tuple[str, bool]:
     return "failed" if any(run.possible for run in found) else "not possible", True
 
 
-def _curves(page: Comparison) -> list[tuple[str, str, dict[str, Any]]]:
+def _curves(page: Page) -> list[tuple[str, str, dict[str, Any]]]:
     """Returns objective, title and chart for each part of each objective's loss."""
     found = []
     for objective in page.objectives:
@@ -125,7 +125,7 @@ def _curves(page: Comparison) -> list[tuple[str, str, dict[str, Any]]]:
     return found
 
 
-def _curves_of(page: Comparison, run: Run, part: str) -> list[Curve]:
+def _curves_of(page: Page, run: Run, part: str) -> list[Curve]:
     name = f"{run.name}, seed {run.seed}"
     look = run.encoder, charts.DASHES[page.encoders.index(run.encoder) % len(charts.DASHES)]
     curves = []
@@ -140,7 +140,7 @@ def _curves_of(page: Comparison, run: Run, part: str) -> list[Curve]:
     return curves
 
 
-def _costs(page: Comparison) -> list[tuple[str, list[Any]]]:
+def _costs(page: Page) -> list[tuple[str, list[Any]]]:
     """Returns the cost of training each pair, means over seeds; of the seconds, their number and the longest."""
     groups: dict[str, list[Run]] = {}
     for run in finished(page.runs):
@@ -166,7 +166,7 @@ def _last(run: Run, name: str) -> float:
     return float(next((line[name] for line in reversed(run.timings) if name in line), 0.0))
 
 
-def _scores(page: Comparison) -> list[dict[str, Any]]:
+def _scores(page: Page) -> list[dict[str, Any]]:
     """Returns the tables of quick scores and SentEval, each with its leads."""
     counts = scores.questions(page.runs)
     found = []
@@ -200,7 +200,7 @@ def _score(grid: Grid, row: Row, key: Key) -> tuple[str, bool]:
     return row.cells[key].text, key not in scores.UNRANKED and grid.is_best(row, key)
 
 
-def _cells(page: Comparison) -> list[dict[str, Any]]:
+def _cells(page: Page) -> list[dict[str, Any]]:
     """Returns a cell for each pair, objective by objective: its name, vector space and points on the map."""
     names = {(run.objective, run.encoder): run.name for run in leading(page.runs)}
     found = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -13,20 +14,24 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.reporting.printed import Cell, Key
+from analysis.senteval.averages import RULES
 from analysis.senteval.tasks import TASKS
 from data.display import csv_cell, printable
 
 _METRICS = {
     "test": "",
     "dev": "",
-    "accuracy": "acc",
+    "accuracy": "accuracy",
     "f1": "F1",
-    "pearson": "r",
-    "spearman": "ρ",
-    "pearson.mean": "r",
-    "spearman.mean": "ρ",
-    "spearman.all": "ρ all",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "dev_pearson": "Pearson",
+    "dev_spearman": "Spearman",
+    "pearson.mean": "mean Pearson",
+    "spearman.mean": "mean Spearman",
+    "spearman.all": "Spearman of all pairs",
 }
+_HEADING = 16  # characters of a line of a heading, unless a word is longer
 
 
 @dataclass(frozen=True)
@@ -77,10 +82,11 @@ def score_cell(value: float, deviation: float | None = None) -> Cell:
 
 
 def heading(key: Key) -> str:
-    """Returns a column's short name: "MRPC F1", "SICK-R ρ", "probing (9 of 10)"."""
+    """Returns a column's name: "MRPC F1", "SICK-R Spearman", "mean of the 10 probing tasks (9 of 10)"."""
     task, metric = key
     if not task:
-        return printable(metric)
+        name, space, marks = metric.partition(" (")
+        return f"mean of {RULES[name].title}{space}{marks}" if name in RULES else printable(metric)
     name = (
         metric.removeprefix("recalls.").replace("_r", " R@") if metric.startswith("recalls.") else _METRICS[metric]
     )
@@ -164,7 +170,7 @@ def rich_table(grid: Grid, width: int) -> RenderableType:
         table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
         table.add_column("model", no_wrap=True)
         for key in columns:
-            table.add_column(escape(heading(key)), justify="right")
+            table.add_column(escape("\n".join(_lines(key))), justify="right", vertical="bottom")
         for block in _blocks(grid):
             for row in block:
                 cells = [row.cells[key].text if key in row.cells else "–" for key in columns]
@@ -188,13 +194,18 @@ def _fitting(grid: Grid, width: int) -> Iterable[Sequence[Key]]:
     used = 0
     for key in grid.columns:
         cells = (len(row.cells[key].text) for row in grid.ours + grid.printed if key in row.cells)
-        need = max(5, len(heading(key)), *cells) + 3
+        need = max(5, *map(len, _lines(key)), *cells) + 3
         if group and used + need > width:
             yield group
             group, used = [], 0
         group.append(key)
         used += need
     yield group
+
+
+def _lines(key: Key) -> list[str]:
+    """Returns a column's heading in short lines."""
+    return textwrap.wrap(heading(key), _HEADING, break_long_words=False, break_on_hyphens=False)
 
 
 def escape_markdown(text: str) -> str:
@@ -208,7 +219,6 @@ _LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
-    "ρ": r"$\rho$",
     "–": "--",
     "±": r"$\pm$",
 }

@@ -20,10 +20,10 @@ from rich.console import Console
 
 from analysis.reporting.matching import StoredResults, label, named
 from analysis.reporting.printed import PAPERS, Key, PrintedRow, paper_rows
-from analysis.reporting.rendering import FORMATS, Grid, Row, rich_table, score_cell
+from analysis.reporting.rendering import FORMATS, Grid, Row, heading, rich_table, score_cell
 from analysis.reporting.seed_means import differences, merged
 from analysis.senteval.averages import RULES, Rule, Scores, average, shown_averages
-from analysis.senteval.records import PUBLISHED, headlines, incomparable, measure
+from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.tasks import find
 from data.display import printable
@@ -83,8 +83,6 @@ def comparison(
     notes = [_protocols(results)]
     if any(measure(one.tasks[task], metric) is None for one in results for task, metric in _keys(one, "test")):
         notes.append("–: no correlation is defined where all predictions, or all gold scores, are equal.")
-    if split == "dev":
-        notes.append("On dev, SICKRelatedness and STSBenchmark are Pearson (of plain cosine: Spearman).")
     apart = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
     evaluated = {task for one in results for task in one.tasks}
     for rule in _rules(papers, split, [one.protocol for one in results], evaluated):
@@ -142,12 +140,14 @@ def _add_average(
             row.cells[whole] = source.cells[whole]
             separate_column = True
     if not fullest.complete:
-        notes.append(f"{rule.name} is over {fullest.describe()} ({rule.source}).")
+        notes.append(f"{heading(whole)} is over {fullest.describe()} ({rule.source}).")
     if recomputed:
-        notes.append(f"{fullest.label} of printed rows is worked out from their cells over the same tasks.")
+        notes.append(f"{heading(key)} of printed rows is worked out from their cells over the same tasks.")
     if separate_column:
         tasks = len(rule.tasks)
-        notes.append(f"{rule.name} as printed is over all {tasks} tasks: not to be compared with one over fewer.")
+        notes.append(
+            f"{heading(whole)} as printed is over all {tasks} tasks: not to be compared with one over fewer."
+        )
     return [key, whole] if separate_column else [key]
 
 
@@ -156,6 +156,8 @@ def _scores(results: Results, only_comparable: bool) -> Scores:
         record = results.tasks.get(task)
         if record is None or (only_comparable and incomparable(task, record)):
             return None
+        if metric == "dev_spearman":  # the dev score of plain cosine only
+            return measure(record, "dev") if _dev_metric(record) == metric else None
         return measure(record, metric)
 
     return score
@@ -165,8 +167,15 @@ def _keys(results: Results, split: str) -> list[Key]:
     return [
         (task, metric)
         for task, record in results.tasks.items()
-        for metric in (headlines(task, record) if split == "test" else ("dev",))
+        for metric in (headlines(task, record) if split == "test" else (_dev_metric(record),))
     ]
+
+
+def _dev_metric(record: Record) -> str:
+    """Returns the metric of a task on dev: Pearson of trained relatedness, Spearman of plain cosine."""
+    if record["kind"] != "relatedness":
+        return "dev"
+    return "dev_spearman" if record.get("mse") is None else "dev_pearson"
 
 
 def _ordered(keys: Iterable[Key]) -> list[Key]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from analysis.senteval.api import evaluate
+    from analysis.senteval.evaluation import evaluate
     from analysis.senteval.results import Comparison, Results
 
 __all__ = ["Comparison", "Results", "evaluate"]
@@ -14,7 +14,7 @@ __all__ = ["Comparison", "Results", "evaluate"]
 def __getattr__(name: str) -> Any:
     """Imports the API when it is used: names of tasks and protocols are read without it, in less time."""
     if name == "evaluate":
-        from analysis.senteval.api import evaluate
+        from analysis.senteval.evaluation import evaluate
 
         return evaluate
     if name in __all__:

@@ -15,12 +15,27 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.senteval.averages import averages, shown_averages
-from analysis.senteval.evaluation import Watch
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
 from analysis.senteval.results import Results
 from data.display import PLAIN_SECONDS, Clock, printable
 
 EMBEDDING = "embedding"
+
+
+class Watch:
+    """Callbacks of a running evaluation; a display overrides those that it shows."""
+
+    def embedding(self, share: float) -> None:
+        """A share (0 to 1) of the sentences has been embedded."""
+
+    def begin(self, results: Results, running: Sequence[str], waiting: Sequence[str]) -> None:
+        """Another task begins, the last of those that are ``running``."""
+
+    def progress(self, share: float) -> None:
+        """A share (0 to 1) of all tasks together is done."""
+
+    def end(self, results: Results, task: str) -> None:
+        """The task is done and its result written."""
 
 
 def task_table(
@@ -105,7 +120,7 @@ def progress_on(console: Console) -> Iterator[Watch]:
 
 
 class _Lines(Watch):
-    """Prints a line when a task is done, and every ``PLAIN_SECONDS`` during a long one."""
+    """Prints a line when a task is done, and every ``PLAIN_SECONDS`` meanwhile."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -114,15 +129,15 @@ class _Lines(Watch):
         self._next = time.monotonic() + PLAIN_SECONDS
 
     def embedding(self, share: float) -> None:
-        self._show(EMBEDDING, share, share)
+        self._show(EMBEDDING, share)
 
-    def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
+    def begin(self, results: Results, running: Sequence[str], waiting: Sequence[str]) -> None:
         if self._what == EMBEDDING:
             self._clock.restart()
-        self._what = task
+        self._what = ", ".join(running)
 
-    def progress(self, share: float, whole: float) -> None:
-        self._show(self._what, share, whole)
+    def progress(self, share: float) -> None:
+        self._show(self._what, share)
 
     def end(self, results: Results, task: str) -> None:
         record = results.tasks[task]
@@ -131,8 +146,8 @@ class _Lines(Watch):
         )
         self._print(f"{task:<22} {scores}  {record['seconds']:.1f} s")
 
-    def _show(self, what: str, share: float, whole: float) -> None:
-        self._what, self._clock.share = what, whole
+    def _show(self, what: str, share: float) -> None:
+        self._what, self._clock.share = what, share
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + PLAIN_SECONDS
             self._print(f"{what:<22} {share:4.0%}  {self._clock.left()}")
@@ -152,15 +167,16 @@ class _LiveTable(Watch):
 
     def embedding(self, share: float) -> None:
         self._what = EMBEDDING
-        self.progress(share, share)
+        self.progress(share)
 
-    def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
-        pending = {name: "waiting" for name in waiting} | {task: "running"}
-        self._table = task_table(results.tasks, pending)
+    def begin(self, results: Results, running: Sequence[str], waiting: Sequence[str]) -> None:
+        self._table = task_table(
+            results.tasks, dict.fromkeys(waiting, "waiting") | dict.fromkeys(running, "running")
+        )
         if self._what == EMBEDDING:
             self._clock.restart()
-        self._what = f"{task}, {len(waiting)} more"
+        self._what = f"{', '.join(running)}, {len(waiting)} more"
 
-    def progress(self, share: float, whole: float) -> None:
-        self._clock.share = whole
+    def progress(self, share: float) -> None:
+        self._clock.share = share
         self._live.update(Group(self._table, Text(f"{self._what}  {share:4.0%}  {self._clock.left()}")))

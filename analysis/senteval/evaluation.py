@@ -1,42 +1,129 @@
-"""Runs SentEval: embeds each distinct sentence once, evaluates task after task, writes each result at once."""
+"""``evaluate``: SentEval for any sentence encoder.
+
+Each distinct sentence is embedded once; the result of a task is written as soon as it is there.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import torch
 from filelock import FileLock, Timeout
+from rich.console import Console
 
 from analysis.senteval import task_evaluation
-from analysis.senteval.features import Embedder, Vectors, embed
-from analysis.senteval.protocols import Protocol
+from analysis.senteval.display import Watch, progress_on
+from analysis.senteval.features import Embedder, Encodes, Vectors, embed
+from analysis.senteval.processes import evaluate_jobs, number_of_processes
+from analysis.senteval.protocols import PROTOCOLS, Protocol
 from analysis.senteval.records import incomparable
 from analysis.senteval.results import FILE, Results, read_results, write_results
-from analysis.senteval.tasks import Task, available, roots
-from data.errors import UserError, about
+from analysis.senteval.tasks import TASKS, Task, available, roots
+from data.errors import UserError
 from data.files import atomic_write, refuse_links_out
+from data.randomness import PROBE_VECTORS, generator
+
+_SHORT = "A man is playing a guitar."
+_LONG = "In 1897, Zoë's 2nd expedition left Tromsø: eleven men, 40 dogs, and provisions for three winters."
+PROBES = (_SHORT, "Nobody left!", " ".join([_LONG] * 4), " ".join([_LONG] * 14))  # that tell encoders apart
+PROJECTIONS = 8  # numbers that are kept of each probe's vector
+TOLERANCE = 0.02  # of such a number, whose standard deviation is 1: more than machines and precisions differ by
 
 
-class Watch:
-    """Callbacks of a running evaluation; a display overrides those that it shows."""
+def evaluate(
+    encode: Callable[[list[str]], Any] | Encodes,
+    *,
+    data: Path | str,
+    tasks: Sequence[str] | str | None = None,
+    protocol: str = "default",
+    out: Path | str | None = None,
+    probing: Path | str | None = None,
+    name: str | None = None,
+    device: str = "cpu",
+    processes: int | None = None,
+    progress: bool = True,
+) -> Results:
+    """Evaluates a sentence encoder on SentEval, to the protocol of the published toolkit.
 
-    def embedding(self, share: float) -> None:
-        """A share (0 to 1) of the sentences has been embedded."""
+        from sentence_transformers import SentenceTransformer
+        from analysis import senteval
 
-    def begin(self, results: Results, task: str, waiting: Sequence[str]) -> None:
-        """The evaluation of ``task`` begins; ``waiting`` come after it."""
+        model = SentenceTransformer("all-MiniLM-L6-v2")
+        print(senteval.evaluate(model, data="senteval", tasks=["STSBenchmark", "MR", "TREC"]))
 
-    def progress(self, share: float, whole: float) -> None:
-        """A share (0 to 1) of the task is done, and of all tasks together."""
+    Args:
+        encode: a function that maps a list of n sentences to an array or tensor of shape (n, D), or an object with
+            such a method ``encode``.
+        data: SentEval's folder, with ``downstream`` and ``probing`` (``make senteval-data`` fetches it).
+        tasks: names of tasks; None: all whose files are there.
+        protocol: a name of ``protocols.PROTOCOLS`` that does not choose among poolings.
+        out: folder for senteval.json and predictions, from which the same call resumes; None: nothing is
+            written.
+        probing: folder of the probing files, if it is not ``data/probing``.
+        name: of the encoder, shown in tables; None: the name of its class or function.
+        device: where classifiers are trained; on a GPU small ones are trained on the CPU.
+        processes: how many tasks are evaluated side by side; None: 1 on a CPU, on a GPU half as many as there are
+            cores, at most 8.
+        progress: whether progress is shown.
 
-    def end(self, results: Results, task: str) -> None:
-        """The task is done and its result written."""
+    Raises:
+        UserError: for an unknown task or protocol, files that cannot be used, vectors of a wrong shape or not
+            finite, or if ``out`` holds results of something else.
+    """
+    if protocol not in PROTOCOLS:
+        raise UserError(f"protocol={protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
+    if PROTOCOLS[protocol].poolings:
+        raise UserError(
+            f"protocol={protocol} chooses among poolings: evaluate.py has it, for models of the suite."
+        )
+    encoding = getattr(encode, "encode", encode)
+    if isinstance(encode, str) or not callable(encoding):
+        raise UserError(
+            f"encode must be a function or have a method encode. Got {type(encode).__name__} instead: "
+            "encoders.load opens a model."
+        )
+    if not Path(data).is_dir():
+        raise UserError(f"data={data}: there is no such folder.")
+    tasks = [tasks] if isinstance(tasks, str) else tasks
+    places = Path(data), None if probing is None else Path(probing)
+    available(tasks, *places)
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        raise UserError(f"device={device}: there is none here; device='cpu' always works.") from None
+    if processes is not None and processes < 1:
+        raise UserError(f"processes must be at least 1. Got {processes} instead.")
+    name = name or getattr(encode, "__name__", None) or type(encode).__name__
+    with ExitStack() as stack:
+        if out is not None:
+            stack.enter_context(held(Path(out)))
+        function = _Function(encoding)
+        signature = function.signature()
+        mark = hashlib.sha256(signature.tobytes() + name.encode()).hexdigest()
+        if out is not None and (Path(out) / FILE).exists():
+            model = read_results(out).model
+            if _same(model, name, signature):
+                mark, signature = model["fingerprint"], np.asarray(model["signature"])
+        watch = stack.enter_context(progress_on(Console(stderr=True))) if progress else None
+        return run_tasks(
+            lambda _: function,
+            {"name": name, "path": None, "signature": [round(float(each), 4) for each in signature]},
+            PROTOCOLS[protocol],
+            fingerprint=lambda _: mark,
+            data=places[0],
+            out=None if out is None else Path(out),
+            probing=places[1],
+            tasks=tasks,
+            device=device,
+            processes=processes,
+            watch=watch,
+        )
 
 
 def run_tasks(
@@ -51,6 +138,7 @@ def run_tasks(
     tasks: Sequence[str] | None = None,
     cache: Path | None = None,
     device: str = "cpu",
+    processes: int | None = None,
     watch: Watch | None = None,
 ) -> Results:
     """Evaluates an encoder on SentEval's tasks; after each, writes ``out/senteval.json``.
@@ -68,7 +156,9 @@ def run_tasks(
         probing: folder of the probing files, if it is not ``data/probing``.
         tasks: names of tasks; None: all whose files are there.
         cache: folder that keeps the sentences' vectors; None: they are kept in memory.
-        device: where classifiers are trained.
+        device: where classifiers are trained; on a GPU small ones are trained on the CPU.
+        processes: how many tasks are evaluated side by side; None: 1 on a CPU, on a GPU half as many as there are
+            cores, at most 8.
         watch: gets the progress.
 
     Raises:
@@ -85,37 +175,40 @@ def run_tasks(
 
     digests = {task.name: digest_files(task, places[task.group]) for task in wanted}
     left = [task for task in wanted if not _done(results, task.name, digests[task.name])]
-    loaded: dict[str, task_evaluation.Dataset] = {}
-    for task in left:
-        loaded[task.name] = task.load(places[task.group])
-    vectors = _embedded(encoders, keys, loaded, protocol, cache, watch)
+    count = number_of_processes(processes, len(left), device)
+    # Other processes need the vectors in files.
+    with TemporaryDirectory() if cache is None and count > 1 else nullcontext(cache) as folder:
+        cache = None if folder is None else Path(folder)
+        jobs, matrices = _prepared(left, places, encoders, keys, protocol, cache, device, watch)
+        if count > 1:  # the longest first: none is left for the end
+            jobs.sort(key=lambda job: -job.work)
+        work, shares = {job.name: job.work for job in jobs}, dict[str, float]()
 
-    work = {task.name: task_evaluation.work(task, loaded[task.name], protocol) for task in left}
-    whole, done = sum(work.values()), 0.0
-    for place, task in enumerate(left):
+        def progress(name: str, share: float) -> None:
+            new = name not in shares
+            shares[name] = share
+            if new:
+                running = [one for one, done in shares.items() if done < 1]
+                watch.begin(results, running, [one for one in work if one not in shares])
+            watch.progress(sum(work[one] * shares[one] for one in shares) / sum(work.values()))
 
-        def progress(share: float, name: str = task.name, done: float = done) -> None:
-            watch.progress(share, (done + share * work[name]) / whole)
+        def finish(name: str, outcomes: task_evaluation.Outcomes) -> None:
+            record, predictions = outcomes
+            record |= {"files": digests[name]}
+            reason = incomparable(name, record)
+            record |= {"comparable": reason is None, "reason": reason}
+            results.tasks[name] = record  # type: ignore[assignment]
+            if out is not None:
+                _keep_predictions(out, name, predictions)
+                write_results(out / FILE, results)
+            shares[name] = 1.0
+            watch.end(results, name)
 
-        watch.begin(results, task.name, [later.name for later in left[place + 1 :]])
-        started = time.perf_counter()
-        with about(f"{task.name} ({places[task.group] / task.files[0]})"):
-            record, predictions = _best(task, loaded.pop(task.name), vectors, protocol, device, progress)
-        record |= {
-            "kind": task.kind,
-            "protocol": protocol.name,
-            "seconds": round(time.perf_counter() - started, 2),
-            "files": digests[task.name],
-        }
-        reason = incomparable(task.name, record)
-        record |= {"comparable": reason is None, "reason": reason}
-        results.tasks[task.name] = record  # type: ignore[assignment]
-        if out is not None:
-            _keep_predictions(out, task.name, predictions)
-            write_results(out / FILE, results)
-        done += work[task.name]
-        watch.end(results, task.name)
-    return results if out is None else read_results(out)
+        evaluate_jobs(jobs, matrices, count, progress=progress, finish=finish)
+    if out is not None:
+        return read_results(out)
+    results.tasks = {name: results.tasks[name] for name in TASKS if name in results.tasks}
+    return results
 
 
 def _begun(
@@ -145,60 +238,42 @@ def _done(results: Results, task: str, digest: str) -> bool:
     return task in results.tasks and results.tasks[task].get("files") == digest
 
 
-def _embedded(
+def _prepared(
+    tasks: Sequence[Task],
+    places: Mapping[str, Path],
     encoders: Mapping[str | None, Embedder],
     keys: Mapping[str | None, str],
-    loaded: Mapping[str, task_evaluation.Dataset],
     protocol: Protocol,
     cache: Path | None,
+    device: str,
     watch: Watch,
-) -> dict[str | None, task_evaluation.Rows]:
-    """Returns the sentences' vectors by pooling."""
+) -> tuple[list[task_evaluation.Job], dict[str | None, np.ndarray]]:
+    """Loads the tasks and embeds their sentences; returns a job for each, and the vectors by pooling."""
+    loaded = {task.name: task.load(places[task.group]) for task in tasks}
     sentences = dict.fromkeys(
-        task_evaluation.normal(sentence, protocol)
+        protocol.preprocess(sentence)
         for dataset in loaded.values()
         for sentence in task_evaluation.sentences(dataset)
     )
-    found = {}
+    found: dict[str | None, Vectors] = {}
     for place, (pooling, encoder) in enumerate(encoders.items()):
 
         def progress(share: float, place: int = place) -> None:
             watch.embedding((place + share) / len(encoders))
 
-        vectors: Vectors = embed(encoder, list(sentences), cache=cache, key=keys[pooling], progress=progress)
-        found[pooling] = task_evaluation.Rows(vectors, protocol)
-    return found
+        found[pooling] = embed(encoder, list(sentences), cache=cache, key=keys[pooling], progress=progress)
 
-
-def _best(
-    task: Task,
-    dataset: task_evaluation.Dataset,
-    vectors: Mapping[str | None, task_evaluation.Rows],
-    protocol: Protocol,
-    device: str,
-    progress: Callable[[float], None],
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Evaluates ``task`` with the pooling that is best on dev."""
-    best: tuple[dict[str, Any], dict[str, np.ndarray]] | None = None
-    for place, (pooling, rows) in enumerate(vectors.items()):
-
-        def part(share: float, place: int = place) -> None:
-            progress((place + share) / len(vectors))
-
-        record, predictions = task_evaluation.evaluate_task(
-            task, dataset, rows, protocol, device=device, progress=part
+    def job(task: Task) -> task_evaluation.Job:
+        dataset, source = loaded[task.name], str(places[task.group] / task.files[0])
+        parts = {
+            pooling: task_evaluation.indexed(dataset, protocol, vectors.index)
+            for pooling, vectors in found.items()
+        }
+        return task_evaluation.Job(
+            task.name, source, parts, protocol, device, task_evaluation.work(task, dataset, protocol)
         )
-        if pooling is not None:
-            record["pooling"] = pooling
-        # Without dev the last pooling is taken, as the protocol says; an undefined score (NaN) is the lowest.
-        if best is None or record["dev"] is None or _dev(record) > _dev(best[0]):
-            best = record, predictions
-    assert best is not None
-    return best
 
-
-def _dev(record: Mapping[str, Any]) -> float:
-    return -math.inf if math.isnan(record["dev"]) else record["dev"]
+    return [job(task) for task in tasks], {pooling: vectors.matrix for pooling, vectors in found.items()}
 
 
 def _keep_predictions(out: Path, task: str, arrays: Mapping[str, np.ndarray]) -> None:
@@ -248,3 +323,56 @@ def held(out: Path) -> Iterator[None]:
         with suppress(OSError):  # until one is not empty
             for folder in made:
                 folder.rmdir()
+
+
+class _Function:
+    """Checks and converts the vectors that a user's function returns.
+
+    Attributes:
+        dimension: D, taken from the first call.
+        probes: vectors of ``PROBES``, of shape (P, D).
+    """
+
+    def __init__(self, encode: Callable[[list[str]], Any]) -> None:
+        self._encode = encode
+        self.dimension = 0
+        self.probes = self.encode(PROBES)
+        self.dimension = self.probes.shape[1]
+
+    def encode(self, sentences: Sequence[str]) -> np.ndarray:
+        found = self._encode(list(sentences))
+        if hasattr(found, "detach"):  # a tensor, wherever it is
+            found = found.detach().float().cpu()
+        try:
+            vectors = np.asarray(found)
+        except ValueError:  # rows of different lengths
+            vectors = np.empty(0, object)
+        if (
+            vectors.ndim != 2
+            or len(vectors) != len(sentences)
+            or vectors.dtype.kind not in "fiu"
+            or not vectors.size
+        ):
+            raise UserError(
+                f"encode must return numbers of shape ({len(sentences)}, D) for {len(sentences)} sentences. "
+                f"Got {vectors.dtype} of shape {vectors.shape} instead."
+            )
+        if self.dimension and vectors.shape[1] != self.dimension:
+            raise UserError(f"encode returned vectors of {self.dimension} numbers, then of {vectors.shape[1]}.")
+        return vectors.astype(np.float32, copy=False)
+
+    def signature(self) -> np.ndarray:
+        """Returns random projections of the normalised probes' vectors, of shape (P * PROJECTIONS,)."""
+        directions = generator(PROBE_VECTORS).normal(size=(self.dimension, PROJECTIONS))
+        lengths = np.linalg.norm(self.probes, axis=1, keepdims=True)
+        return (self.probes / np.where(lengths > 0, lengths, 1) @ directions).ravel()
+
+
+def _same(model: Mapping[str, Any], name: str, signature: np.ndarray) -> bool:
+    """Returns whether results of ``model`` are of an encoder with this name and, up to rounding, these vectors."""
+    kept = np.asarray(model.get("signature", []), dtype=np.float64)
+    return (
+        model.get("name") == name
+        and kept.shape == signature.shape
+        and bool(np.abs(kept - signature).max() <= TOLERANCE)
+    )

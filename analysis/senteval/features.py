@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from filelock import FileLock
@@ -21,6 +21,13 @@ FLOAT = np.dtype("<f4")
 HASHES, ROWS = "hashes.bin", "vectors.bin"
 Progress = Callable[[float], None]
 _WHY = ": the encoder's weights are damaged, or its training diverged."
+
+
+class Encodes(Protocol):
+    """Encodes sentences, as encoders of this suite and of sentence-transformers do."""
+
+    def encode(self, sentences: list[str], /) -> Any:
+        """Returns an array of shape (n, D)."""
 
 
 class Embedder(Protocol):

@@ -60,6 +60,10 @@ class Protocol:
     lowercase: bool = False
     cosine: bool = False
 
+    def preprocess(self, sentence: str) -> str:
+        """Returns ``sentence`` as it is embedded."""
+        return sentence.lower() if self.lowercase else sentence
+
     def changed(
         self, *, hidden: int | None = None, dropout: float | None = None, folds: int | None = None
     ) -> Protocol:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, cast
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,13 +16,11 @@ from analysis.senteval.classifiers.hidden import Choice, choose_hidden
 from analysis.senteval.classifiers.relatedness import Scored, relatedness
 from analysis.senteval.classifiers.retrieval import Captioned, retrieval
 from analysis.senteval.classifiers.selection import Outcome, kfold, nested, split
-from analysis.senteval.classifiers.similarity import cosine, cosines
 from analysis.senteval.classifiers.snli import Pairs, snli
-from analysis.senteval.features import Vectors
-from analysis.senteval.files.examples import Captions, Examples
-from analysis.senteval.protocols import Protocol
-from analysis.senteval.tasks import Task
-from data.errors import UserError
+from analysis.senteval.files.reading import Captions, Examples
+from analysis.senteval.protocols import L2, Protocol
+from analysis.senteval.tasks import TASKS, Task
+from data.errors import UserError, about
 
 Dataset = Mapping[str, Examples] | Mapping[str, Captions]
 Outcomes = tuple[dict[str, Any], dict[str, np.ndarray]]  # a record's scores; predictions of each test example
@@ -27,32 +28,77 @@ Progress = Callable[[float], None]
 
 # Approximate maximum number of passes over the training examples, by kind; per fold with k-fold (see ``work``).
 _PASSES = {"nested": 60, "kfold": 60, "split": 60, "snli": 100, "relatedness": 1000, "retrieval": 4000}
+# Linear classifiers that have fewer weights in all are trained on the CPU: a GPU would only start small kernels.
+_SMALL = 1 << 15
 
 
-class Rows:
-    """Vectors of sentences, looked up after the protocol's preprocessing."""
+class Indexed(NamedTuple):
+    """n examples whose sentences are rows of a matrix of vectors.
 
-    def __init__(self, vectors: Vectors, protocol: Protocol) -> None:
-        self._vectors = vectors
-        self._protocol = protocol
+    Attributes:
+        first, second: rows of the sentences, int64 of shape (n,); ``second`` is empty for tasks on single
+            sentences. Captions are ``first``, of shape (n, 5).
+        targets: classes or gold scores, of shape (n,); of captions the images' features, of shape (n, F).
+    """
 
-    def __call__(self, found: list[str]) -> np.ndarray:
-        """Returns vectors of shape (n, D), float32."""
-        return self._vectors.rows([normal(sentence, self._protocol) for sentence in found])
-
-    def index(self, found: list[str]) -> np.ndarray:
-        """Returns row numbers of ``matrix``, int64 of shape (n,)."""
-        return self._vectors.index([normal(sentence, self._protocol) for sentence in found])
-
-    @property
-    def matrix(self) -> np.ndarray:
-        """All vectors; may be memory-mapped."""
-        return self._vectors.matrix
+    first: np.ndarray
+    second: np.ndarray
+    targets: np.ndarray
 
 
-def normal(sentence: str, protocol: Protocol) -> str:
-    """Returns ``sentence`` after the protocol's preprocessing."""
-    return sentence.lower() if protocol.lowercase else sentence
+Parts = Mapping[str, Indexed]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A task to evaluate, which holds no vectors and may be sent to another process.
+
+    Attributes:
+        name: name of the task.
+        source: its first file, for error messages.
+        parts: examples by pooling and part; of several poolings the one that is best on dev counts.
+        protocol: protocol of the evaluation.
+        device: device to train on.
+        work: its time relative to other tasks', see ``work``.
+    """
+
+    name: str
+    source: str
+    parts: Mapping[str | None, Parts]
+    protocol: Protocol
+    device: str
+    work: float
+
+    def evaluate(self, matrices: Mapping[str | None, np.ndarray], progress: Progress) -> Outcomes:
+        """Evaluates the task.
+
+        Args:
+            matrices: vectors by pooling, float32 of shape (N, D); may be memory-mapped.
+            progress: called with the share done, 0 .. 1.
+
+        Returns:
+            Scores, counts and seconds for its ``records.Record``, and the arrays for ``predictions/<task>.npz``.
+
+        Raises:
+            UserError: if the examples cannot be used.
+        """
+        task, started = TASKS[self.name], time.perf_counter()
+        found: list[Outcomes] = []
+        progress(0.0)
+        with about(f"{self.name} ({self.source})"):
+            for pooling, parts in self.parts.items():
+
+                def part(share: float, done: int = len(found)) -> None:
+                    progress((done + share) / len(self.parts))
+
+                record, predictions = _evaluate(task, parts, np.asarray(matrices[pooling]), self, part)
+                if pooling is not None:
+                    record["pooling"] = pooling
+                found.append((record, predictions))
+        # Without dev the last pooling is taken, as the protocol says.
+        record, predictions = found[-1] if found[-1][0]["dev"] is None else max(found, key=_dev)
+        seconds = round(time.perf_counter() - started, 2)
+        return record | {"kind": task.kind, "protocol": self.protocol.name, "seconds": seconds}, predictions
 
 
 def sentences(dataset: Dataset) -> Iterator[str]:
@@ -66,8 +112,24 @@ def sentences(dataset: Dataset) -> Iterator[str]:
             yield from part.second
 
 
+def indexed(dataset: Dataset, protocol: Protocol, index: Callable[[list[str]], np.ndarray]) -> Parts:
+    """Replaces a task's sentences by their rows, which ``index`` returns for preprocessed ones."""
+
+    def rows(found: Iterable[str]) -> np.ndarray:
+        return index([protocol.preprocess(sentence) for sentence in found])
+
+    parts = {}
+    for name, part in dataset.items():
+        if isinstance(part, Captions):
+            captions = rows(chain.from_iterable(part.captions))
+            parts[name] = Indexed(captions.reshape(len(part.captions), -1), captions[:0], part.images)
+        else:
+            parts[name] = Indexed(rows(part.first), rows(part.second), part.targets)
+    return parts
+
+
 def work(task: Task, dataset: Dataset, protocol: Protocol) -> float:
-    """Estimates the relative time of ``evaluate_task``, for the progress over several tasks."""
+    """Estimates the relative time of a task, for the progress over several and for their order."""
     part = dataset.get("all") or dataset.get("train")
     if task.kind == "similarity" or part is None:
         return 1.0
@@ -76,35 +138,41 @@ def work(task: Task, dataset: Dataset, protocol: Protocol) -> float:
     return 1.0 + _PASSES[task.kind] * folds * count
 
 
-def evaluate_task(
-    task: Task, dataset: Dataset, rows: Rows, protocol: Protocol, *, device: str, progress: Progress
-) -> Outcomes:
-    """Evaluates one task.
-
-    Returns:
-        Scores and counts for its ``records.Record``, and the arrays for ``predictions/<task>.npz``.
-    """
-    if task.kind == "retrieval":
-        return _retrieval(cast(Mapping[str, Captions], dataset), rows, device, progress)
-    parts = cast(Mapping[str, Examples], dataset)
-    if task.kind == "similarity":
-        return _similarity(parts, rows, protocol)
-    if task.kind == "relatedness":
-        return _relatedness(parts, rows, protocol, device, progress)
-    if task.kind == "snli":
-        return _snli(parts, rows, protocol, device, progress)
-    return _classes(task, parts, rows, protocol, device, progress)
+def _evaluate(task: Task, parts: Parts, matrix: np.ndarray, job: Job, progress: Progress) -> Outcomes:
+    match task.kind:
+        case "retrieval":
+            return _retrieval(parts, matrix, job.device, progress)
+        case "similarity":
+            return _similarity(parts, matrix, job.protocol)
+        case "relatedness":
+            return _relatedness(parts, matrix, job.protocol, progress)
+        case "snli":
+            return _snli(parts, matrix, job, progress)
+        case _:
+            return _classes(task, parts, matrix, job, progress)
 
 
-def _classes(
-    task: Task, parts: Mapping[str, Examples], rows: Rows, protocol: Protocol, device: str, progress: Progress
-) -> Outcomes:
-    def features(part: Examples) -> np.ndarray:
-        return _pair(rows(part.first), rows(part.second)) if task.features == "pair" else rows(part.first)
+def _dev(outcomes: Outcomes) -> float:
+    """Returns the score on dev; an undefined one (NaN) is the lowest."""
+    dev = outcomes[0]["dev"]
+    return -math.inf if math.isnan(dev) else dev
+
+
+def _classes(task: Task, parts: Parts, matrix: np.ndarray, job: Job, progress: Progress) -> Outcomes:
+    def features(part: Indexed) -> np.ndarray:
+        return _pair(matrix, part) if task.features == "pair" else matrix[part.first]
 
     _check_classes(parts["all" if task.kind == "nested" else "train"])
     found = {name: (features(part), part.targets) for name, part in parts.items()}
     classes = task.classes or len(np.unique(parts["train"].targets))
+    protocol = job.protocol
+    if task.name == "WordContent":  # the toolkit uses no hidden layer here
+        protocol = replace(protocol, classifier=replace(protocol.classifier, hidden=0), probing_hidden=())
+    tuned = task.group == "probing" and bool(protocol.probing_hidden)
+    device = job.device
+    if not (tuned or protocol.classifier.hidden):
+        width = next(iter(found.values()))[0].shape[1]
+        device = linear_device(device, task.kind, protocol, classes * width)
     options: dict[str, Any] = {"device": device, "progress": progress}
     arrays: dict[str, np.ndarray] = {}
     extra: dict[str, Any] = {}
@@ -112,14 +180,13 @@ def _classes(
     if task.kind == "nested":
         outcome = nested(*found["all"], classes, protocol, **options)
         gold = parts["all"].targets
-        arrays["fold"] = cast(np.ndarray, outcome.folds)
+        assert outcome.folds is not None
+        arrays["fold"] = outcome.folds
     else:
         gold = parts["test"].targets
-        if task.name == "WordContent":  # the toolkit uses no hidden layer here
-            protocol = replace(protocol, classifier=replace(protocol.classifier, hidden=0), probing_hidden=())
         if task.kind == "kfold":
             outcome = kfold(*found["train"], *found["test"], classes, protocol, **options)
-        elif task.group == "probing" and protocol.probing_hidden:
+        elif tuned:
             outcome = choose_hidden(*found["train"], *found["dev"], *found["test"], classes, protocol, **options)
             extra = {"hidden": outcome.hidden, "dropout": outcome.dropout}
         else:
@@ -131,44 +198,44 @@ def _classes(
     return record, arrays | {"gold": gold, "predicted": outcome.probabilities}
 
 
-def _check_classes(train: Examples) -> None:
+def linear_device(device: str, kind: str, protocol: Protocol, weights: int) -> str:
+    """Returns where linear classifiers of ``weights`` numbers each are trained, all of a task at once."""
+    fits = len(L2) * {"nested": protocol.folds**2, "kfold": protocol.folds}.get(kind, 1)
+    return "cpu" if fits * weights < _SMALL else device
+
+
+def _check_classes(train: Indexed) -> None:
     if len(np.unique(train.targets)) < 2:
         raise UserError("all training examples are of one class; a classifier needs two.")
 
 
-def _pair(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Returns [|u - v|; u * v] of shape (n, 2 D) for vectors of shape (n, D)."""
+def _pair(matrix: np.ndarray, part: Indexed) -> np.ndarray:
+    """Returns [|u - v|; u * v] of shape (n, 2 D)."""
+    first, second = matrix[part.first], matrix[part.second]
     return np.hstack([np.abs(first - second), first * second])
 
 
-def _snli(
-    parts: Mapping[str, Examples], rows: Rows, protocol: Protocol, device: str, progress: Progress
-) -> Outcomes:
+def _snli(parts: Parts, matrix: np.ndarray, job: Job, progress: Progress) -> Outcomes:
     _check_classes(parts["train"])
-    train, dev, test = (
-        Pairs(rows.index(part.first), rows.index(part.second), part.targets) for part in parts.values()
-    )
-    found = snli(rows.matrix, train, dev, test, protocol.classifier, device=device, progress=progress)
-    gold = parts["test"].targets
-    record = {"dev": found.dev, **scores.classification("SNLI", gold, found.probabilities), "l2": found.l2}
-    return _counted(parts, record), {"gold": gold, "predicted": found.probabilities}
+    train, dev, test = (Pairs(*part) for part in parts.values())
+    found = snli(matrix, train, dev, test, job.protocol.classifier, device=job.device, progress=progress)
+    record = {"dev": found.dev, **scores.classification("SNLI", test.labels, found.probabilities), "l2": found.l2}
+    return _counted(parts, record), {"gold": test.labels, "predicted": found.probabilities}
 
 
-def _relatedness(
-    parts: Mapping[str, Examples], rows: Rows, protocol: Protocol, device: str, progress: Progress
-) -> Outcomes:
+def _relatedness(parts: Parts, matrix: np.ndarray, protocol: Protocol, progress: Progress) -> Outcomes:
     gold = parts["test"].targets
     record: dict[str, Any]
     if protocol.cosine:
-        dev, test = (cosine(rows(part.first), rows(part.second), part.targets) for part in _ends(parts))
-        # Gao et al. (2021) choose and report by Spearman.
-        record = {"dev": 100 * dev.correlation.spearman, "dev_pearson": 100 * dev.correlation.pearson}
-        predicted = test.predictions
-    else:
-        train, dev_part, test_part = (
-            Scored(_pair(rows(part.first), rows(part.second)), part.targets) for part in parts.values()
+        dev, predicted = (
+            scores.cosines(matrix[part.first], matrix[part.second]) for part in (parts["dev"], parts["test"])
         )
-        found = relatedness(train, dev_part, test_part, device=device, progress=progress)
+        found_dev = scores.correlation(dev, parts["dev"].targets)
+        # Gao et al. (2021) choose and report by Spearman.
+        record = {"dev": 100 * found_dev.spearman, "dev_pearson": 100 * found_dev.pearson}
+    else:
+        train, dev_part, test = (Scored(_pair(matrix, part), part.targets) for part in parts.values())
+        found = relatedness(train, dev_part, test, progress=progress)
         record = {"dev": 100 * found.dev, "dev_pearson": 100 * found.dev}
         predicted = found.predictions
     record |= {"l2": None, **scores.relatedness(gold, predicted, trained=not protocol.cosine)}
@@ -176,8 +243,11 @@ def _relatedness(
     return _counted(parts, record), {"gold": gold, "predicted": predicted}
 
 
-def _similarity(parts: Mapping[str, Examples], rows: Rows, protocol: Protocol) -> Outcomes:
-    found = {name: (cosines(rows(part.first), rows(part.second)), part.targets) for name, part in parts.items()}
+def _similarity(parts: Parts, matrix: np.ndarray, protocol: Protocol) -> Outcomes:
+    found = {
+        name: (scores.cosines(matrix[part.first], matrix[part.second]), part.targets)
+        for name, part in parts.items()
+    }
     reached = scores.similarity(found, cosine=protocol.cosine)
     gold = np.concatenate([part.targets for part in parts.values()])
     record = {"dev": None, **reached, "l2": None, "n_train": 0, "n_dev": 0, "n_test": len(gold)}
@@ -188,12 +258,10 @@ def _similarity(parts: Mapping[str, Examples], rows: Rows, protocol: Protocol) -
     }
 
 
-def _retrieval(parts: Mapping[str, Captions], rows: Rows, device: str, progress: Progress) -> Outcomes:
-    def captioned(part: Captions) -> Captioned:
-        index = rows.index([caption for captions in part.captions for caption in captions])
-        return Captioned(part.images, rows.matrix, index.reshape(len(part.captions), -1))
-
-    train, dev, test = (captioned(parts[name]) for name in ("train", "dev", "test"))
+def _retrieval(parts: Parts, matrix: np.ndarray, device: str, progress: Progress) -> Outcomes:
+    train, dev, test = (
+        Captioned(parts[name].targets, matrix, parts[name].first) for name in ("train", "dev", "test")
+    )
     found = retrieval(train, dev, test, device=device, progress=progress)
     sides = {"caption": found.image_to_text, "image": found.text_to_image}
     recalls = {f"{side}_r{k}": getattr(ranks, f"recall_{k}") for side, ranks in sides.items() for k in (1, 5, 10)}
@@ -201,7 +269,7 @@ def _retrieval(parts: Mapping[str, Captions], rows: Rows, device: str, progress:
         "dev": found.dev / 6,
         "test": sum(recalls.values()) / 6,
         "l2": None,
-        **{f"n_{name}": sum(map(len, part.captions)) for name, part in parts.items()},
+        **{f"n_{name}": part.first.size for name, part in parts.items()},
         "recalls": recalls,
         "median_rank": {side: ranks.median for side, ranks in sides.items()},
         "splits": found.splits,
@@ -209,9 +277,5 @@ def _retrieval(parts: Mapping[str, Captions], rows: Rows, device: str, progress:
     return record, {}
 
 
-def _ends(parts: Mapping[str, Examples]) -> tuple[Examples, Examples]:
-    return parts["dev"], parts["test"]
-
-
-def _counted(parts: Mapping[str, Examples], record: dict[str, Any]) -> dict[str, Any]:
+def _counted(parts: Parts, record: dict[str, Any]) -> dict[str, Any]:
     return record | {f"n_{name}": len(part.targets) for name, part in parts.items()}

@@ -15,7 +15,7 @@ from typing import Any
 
 from analysis.senteval.files import loaders
 from analysis.senteval.files.captions import FILES, captions
-from analysis.senteval.files.examples import Captions, Examples
+from analysis.senteval.files.reading import Captions, Examples
 from data.errors import UserError
 
 STS_SUBSETS = {

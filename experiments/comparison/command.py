@@ -15,7 +15,7 @@ from rich.table import Table
 
 import encoders
 from analysis.comparison import geometry, reading
-from analysis.comparison.page import Comparison, render
+from analysis.comparison.page import Page, render
 from analysis.comparison.reading import Run
 from analysis.comparison.views import ObjectiveView
 from analysis.models import EXPORT
@@ -137,7 +137,7 @@ def _result(wanted: ComparisonSettings, run: Planned, problem: str, impossible: 
 
 def _page(
     wanted: ComparisonSettings, runs: Sequence[Run], configs: Mapping[Path, Mapping[str, Any]], display: Display
-) -> Comparison:
+) -> Page:
     document, views, texts = Document(), list[ObjectiveView](), list[str]()
     for objective in wanted.objectives:
         folder = next((run.folder for run in reading.finished(runs) if run.objective == objective), None)
@@ -152,7 +152,7 @@ def _page(
             continue
         views.append(view)
         texts = texts or held_out
-    page = Comparison(
+    page = Page(
         objectives=tuple(wanted.objectives),
         encoders=tuple(wanted.encoders),
         budget=wanted.budget,

@@ -25,7 +25,7 @@ from analysis.command import Model
 from analysis.models import Named
 from analysis.mteb import MTEBEncoder, evaluate_task, find_tasks, main
 from analysis.senteval.files import loaders
-from analysis.senteval.files.examples import Examples
+from analysis.senteval.files.reading import Examples
 from data.errors import UserError
 from encoders import BUNDLED
 from encoders.bilstm_max import BiLSTMMax

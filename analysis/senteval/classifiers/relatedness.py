@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from analysis.senteval.classifiers.similarity import Correlation, correlation
 from analysis.senteval.classifiers.training import Patience, adam, toolkit_stream
 from analysis.senteval.protocols import SEED
+from analysis.senteval.scores import Correlation, correlation
 
 CLASSES = 5
 BATCH = 64
@@ -57,26 +57,26 @@ def relatedness(
     dev: Scored,
     test: Scored,
     *,
-    device: torch.device | str = "cpu",
     progress: Callable[[float], None] | None = None,
 ) -> Relatedness:
     """Trains a distribution over the scores 1 .. 5 with the toolkit's seeds, batches and early stopping.
 
+    It runs on the CPU: on a GPU starting the kernels of such small steps takes longer than the steps.
+
     Args:
         progress: called with the share done, 0 .. 1, at each dev evaluation.
     """
-    features = torch.as_tensor(train.features, dtype=torch.float32, device=device)
-    targets = torch.as_tensor(two_point(train.gold).T, device=device)
-    dev_features, test_features = (
-        torch.as_tensor(part.features, dtype=torch.float32, device=device) for part in (dev, test)
+    features, dev_features, test_features = (
+        torch.as_tensor(part.features, dtype=torch.float32) for part in (train, dev, test)
     )
-    model = _Model(features.shape[1], device)
+    targets = torch.as_tensor(two_point(train.gold).T)
+    model = _Model(features.shape[1])
     stream = np.random.RandomState(SEED)
     patience = Patience(PATIENCE)
     epochs = 0
     while not patience.spent and epochs <= MAX_EPOCH:
         for _ in range(EPOCH_SIZE):
-            model.learn(features, targets, torch.from_numpy(stream.permutation(len(features))).to(device))
+            model.learn(features, targets, torch.from_numpy(stream.permutation(len(features))))
         epochs += EPOCH_SIZE
         predictions = model.expected(dev_features)
         pearson = correlation(predictions, dev.gold).pearson
@@ -109,10 +109,10 @@ def two_point(gold: np.ndarray) -> np.ndarray:
 class _Model:
     """Softmax regression with squared error; weights and biases are one vector, so that Adam needs one update."""
 
-    def __init__(self, width: int, device: torch.device | str) -> None:
-        with toolkit_stream(device):
+    def __init__(self, width: int) -> None:
+        with toolkit_stream("cpu"):
             layer = nn.Linear(width, CLASSES)
-        self.values = torch.cat([layer.weight.detach().flatten(), layer.bias.detach()]).to(device)
+        self.values = torch.cat([layer.weight.detach().flatten(), layer.bias.detach()])
         self.weight, self.bias = self._parts(self.values)
         self.gradient = torch.zeros_like(self.values)
         self.weight_gradient, self.bias_gradient = self._parts(self.gradient)
@@ -140,7 +140,7 @@ class _Model:
 
     def expected(self, features: Tensor) -> np.ndarray:
         """Computes expected scores, float64 of shape (n,), for features of shape (n, F)."""
-        return np.arange(1.0, CLASSES + 1) @ self._probabilities(features).cpu().numpy().astype(np.float64)
+        return np.arange(1.0, CLASSES + 1) @ self._probabilities(features).numpy().astype(np.float64)
 
     def _probabilities(self, rows: Tensor) -> Tensor:
         """Computes probabilities of shape (5, B); one class per row, as long rows are faster."""

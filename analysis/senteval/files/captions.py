@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from analysis.senteval.files.examples import Captions
+from analysis.senteval.files.reading import Captions
 from data.errors import UserError, readable
 
 FILES = {"train": "train.pkl", "dev": "valid.pkl", "test": "test.pkl"}

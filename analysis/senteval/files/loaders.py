@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analysis.senteval.files.examples import Examples
-from analysis.senteval.files.reading import Line, lines
+from analysis.senteval.files.reading import Examples, Line, lines
 from data.errors import UserError
 
 SST_FILES = {split: f"sentiment-{split}" for split in ("train", "dev", "test")}

@@ -1,4 +1,4 @@
-"""Lines of the toolkit's text files, with errors that name file and line."""
+"""Examples of a task, in the toolkit's order, and lines of its text files, with errors that name file and line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,36 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from data.errors import UserError, readable
 from data.sources.reading import raw_lines
+
+
+class Examples(NamedTuple):
+    """n examples of one split, sorted as in the toolkit before it makes folds.
+
+    Attributes:
+        first: n sentences, tokens joined by one space; an empty sentence is ".".
+        second: n sentences likewise; empty for tasks on single sentences.
+        targets: classes 0 .. C-1 (int64) or gold scores (float64), of shape (n,).
+    """
+
+    first: list[str]
+    second: list[str]
+    targets: np.ndarray
+
+
+class Captions(NamedTuple):
+    """n images of one split and their captions.
+
+    Attributes:
+        images: image features, float32 of shape (n, F).
+        captions: five captions per image, in the file's order.
+    """
+
+    images: np.ndarray
+    captions: list[list[str]]
 
 
 class Line(NamedTuple):

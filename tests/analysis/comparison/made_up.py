@@ -12,7 +12,7 @@ import yaml
 
 from analysis.comparison import geometry, marking, reading
 from analysis.comparison.marking import Block
-from analysis.comparison.page import Comparison
+from analysis.comparison.page import Page
 from analysis.comparison.reading import Run
 from analysis.comparison.views import ObjectiveView, TaskView
 from data.batch import IGNORE, Tokens
@@ -103,7 +103,7 @@ def views() -> tuple[ObjectiveView, ...]:
     )
 
 
-def comparison(folder: Path, **changed: Any) -> Comparison:
+def comparison(folder: Path, **changed: Any) -> Page:
     """Two seeds of two pairs, one pair impossible, one failed."""
     runs = [
         *(run(folder, "declutr", "gru", seed, **{"recall@1": 20.0 + seed}) for seed in (1, 2)),
@@ -124,4 +124,4 @@ def comparison(folder: Path, **changed: Any) -> Comparison:
         "sample": sample,
         "geometry": found,
     }
-    return Comparison(**whole | changed)
+    return Page(**whole | changed)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.comparison import page, reading
-from analysis.comparison.page import Comparison
+from analysis.comparison.page import Page
 from tests.analysis.comparison import made_up
 
 VERSION_0_1 = Path(__file__).parents[2] / "fixtures" / "version_0_1" / "folders"
@@ -40,4 +40,4 @@ def test_the_lowest_seed_leads(tmp_path: Path) -> None:
 def test_a_run_of_version_0_1_is_shown(name: str) -> None:
     run = reading.read("nsp", name, 1, "python a", VERSION_0_1 / name)
     assert run.finished and (run.results is not None) == (name == "transformer")
-    assert f"nsp · {name}" in page.render(Comparison(("nsp",), (name,), "teaching", "Equal.", "python b", (run,)))
+    assert f"nsp · {name}" in page.render(Page(("nsp",), (name,), "teaching", "Equal.", "python b", (run,)))

@@ -82,7 +82,7 @@ def test_only_runs_that_were_evaluated_count(tmp_path: Path) -> None:
     grid = scores.senteval_grid(evaluated)
     assert grid is not None
     found_best = {scores.heading(one.key): one.reach for one in scores.leads(grid, {})}
-    assert "declutr_downstream (2 of 17)" in found_best and {*found_best.values()} == {None}
+    assert "mean of DeCLUTR's 17 downstream tasks (2 of 17)" in found_best and {*found_best.values()} == {None}
 
 
 def test_no_counts_no_verdict(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_senteval_beside_it(tmp_path: Path) -> None:
     assert grid is not None and [row.name for row in grid.ours] == ["declutr · gru", "nsp · gru"]
     found = {scores.heading(one.key): one for one in scores.leads(grid, scores.questions(evaluated))}
     assert found["CR"].name == "nsp · gru" and found["CR"].verdict == "clear"
-    assert found["STS-B ρ"].reach is None
+    assert found["STS-B Spearman"].reach is None
 
 
 def test_without_runs_there_is_no_table() -> None:

@@ -19,6 +19,7 @@ from analysis.reporting.rendering import (
     as_latex,
     as_markdown,
     as_text,
+    heading,
     rich_table,
     score_cell,
 )
@@ -51,6 +52,16 @@ def test_models_side_by_side() -> None:
     assert dev.columns == [("CR", "dev"), ("MRPC", "dev"), ("", "declutr_downstream_dev (3 of 17)")]
 
 
+def test_columns_on_dev_name_their_correlation() -> None:
+    plain = record("STSBenchmark", dev=50, mse=None)
+    grid = comparison(
+        [results("a", {"STSBenchmark": record("STSBenchmark")}), results("b", {"STSBenchmark": plain})],
+        split="dev",
+    )
+    assert [heading(key) for key in grid.columns] == ["STS-B Pearson", "STS-B Spearman"]
+    assert [[*cells(row).values()] for row in grid.ours] == [["60.00"], ["50.00", "50.00"]]
+
+
 @pytest.mark.parametrize("split", ["test", "dev"])
 def test_an_average_with_snli_stands_beside_that_without_where_it_was_judged(split: str) -> None:
     for tasks in (("CR", "MRPC", "SNLI"), ("CR", "MRPC")):
@@ -62,7 +73,7 @@ def test_averages_are_over_the_tasks_of_the_fullest_row() -> None:
     grid = comparison([results("a", records(("CR", "MR", "STS12"), 80)), results("b", records(("CR",), 70))])
     key = "", "declutr_downstream (3 of 17)"
     assert cells(grid.ours[0])[key] == "80.00" and key not in grid.ours[1].cells
-    assert "declutr_downstream is over 3 of 17; without MPQA" in " ".join(grid.notes)
+    assert "mean of DeCLUTR's 17 downstream tasks is over 3 of 17; without MPQA" in " ".join(grid.notes)
     assert comparison([results("a", records(("CR",)))]).columns == [CR]  # one task is no average
     whole = comparison([results("a")])
     assert ("", "declutr_downstream") in whole.columns and ("", "probing") in whole.columns
@@ -96,8 +107,9 @@ def test_incomplete_averages_of_printed_rows_are_over_the_same_tasks() -> None:
     assert cells(named(grid.printed, "fastText"))[key] == "72.82"
     assert key not in named(grid.printed, "QuickThoughts").cells
     notes = " ".join(grid.notes)
-    assert "declutr_downstream is over 16 of 17; without ImageCaptionRetrieval (DeCLUTR, appendix C.2)." in notes
-    assert "declutr_downstream (16 of 17) of printed rows is worked out from their cells" in notes
+    mean = "mean of DeCLUTR's 17 downstream tasks"
+    assert f"{mean} is over 16 of 17; without ImageCaptionRetrieval (DeCLUTR, appendix C.2)." in notes
+    assert f"{mean} (16 of 17) of printed rows is worked out from their cells" in notes
 
 
 def test_other_data_never_stand_beside_printed_rows() -> None:
@@ -111,7 +123,7 @@ def test_other_data_never_stand_beside_printed_rows() -> None:
     alone = comparison([results("a", tasks)])
     assert ("Length", "test") in alone.columns and ("", "probing (not comparable)") in alone.columns
     assert "Not comparable with printed scores: SNLI (3,000 training" in " ".join(alone.notes)
-    assert "probing is over 10 of 10; all not comparable (DeCLUTR" in " ".join(alone.notes)
+    assert "mean of the 10 probing tasks is over 10 of 10; all not comparable (DeCLUTR" in " ".join(alone.notes)
 
 
 def test_plain_cosine_does_not_stand_beside_trained() -> None:
@@ -288,7 +300,7 @@ def test_differences_are_paired_in_their_order() -> None:
 
 def test_markdown() -> None:
     assert as_markdown(GRID).split("\n") == [
-        "| model | CR | MRPC F1 | STS12 ρ | probing (9 of 10) |",
+        "| model | CR | MRPC F1 | STS12 mean Spearman | mean of the 10 probing tasks (9 of 10) |",
         "| :-- | --: | --: | --: | --: |",
         "| a\\_1 & \\|b\\| | **80.00** | **70.00** | – | – |",
         "| \\[red\\] | **80.00** | 69.00 | – | 5.00 |",
@@ -311,7 +323,7 @@ def test_latex() -> None:
     assert as_latex(GRID).split("\n") == [
         r"\begin{tabular}{lrrrr}",
         r"\toprule",
-        r"model & CR & MRPC F1 & STS12 $\rho$ & probing (9 of 10) \\",
+        r"model & CR & MRPC F1 & STS12 mean Spearman & mean of the 10 probing tasks (9 of 10) \\",
         r"\midrule",
         r"a\_1 \& |b| & \textbf{80.00} & \textbf{70.00} & -- & -- \\",
         r"[red] & \textbf{80.00} & 69.00 & -- & 5.00 \\",

@@ -1,3 +1,5 @@
+"""Correlations, cosines and averages of STS; accuracies and F1."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -9,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import encoders
-from analysis.senteval.classifiers.similarity import correlation, cosine, cosines, similarity
 from analysis.senteval.features import embed
+from analysis.senteval.scores import accuracy, classification, correlation, cosines, relatedness, similarity
 from analysis.senteval.tasks import TASKS
 from tests.encoders.models import minilm
 from tests.support import suite_data
@@ -76,24 +78,49 @@ def test_lengths_do_not_count(seed: int, factor: float) -> None:
     np.testing.assert_allclose(cosines(np.float32(factor) * first, second), cosines(first, second), atol=1e-5)
 
 
+def scored(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Predicted and gold scores of n pairs."""
+    first, second, gold = pairs(n, seed)
+    return cosines(first, second), gold
+
+
 def test_three_figures_apart() -> None:
-    subsets = {"a": pairs(20, 1), "b": pairs(90, 2), "c": pairs(40, 3)}
-    found = similarity(subsets)
-    assert list(found.subsets) == ["a", "b", "c"]
-    for k, measure in enumerate((stats.pearsonr, stats.spearmanr)):
-        each = [measure(cosines(u, v), gold)[0] for u, v, gold in subsets.values()]
-        assert [one.correlation[k] for one in found.subsets.values()] == pytest.approx(each)
-        assert found.mean[k] == pytest.approx(sum(each) / 3)
-        assert found.wmean[k] == pytest.approx((20 * each[0] + 90 * each[1] + 40 * each[2]) / 150)
-        u, v, gold = map(np.concatenate, zip(*subsets.values(), strict=True))
-        assert found.all[k] == pytest.approx(measure(cosines(u, v), gold)[0])
-    assert len({round(figure.pearson, 6) for figure in (found.mean, found.wmean, found.all)}) == 3
+    subsets = {"a": scored(20, 1), "b": scored(90, 2), "c": scored(40, 3)}
+    found = similarity(subsets, cosine=False)
+    assert {name: one["n"] for name, one in found["subsets"].items()} == {"a": 20, "b": 90, "c": 40}
+    for name, measure in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
+        each = [100 * measure(*subset)[0] for subset in subsets.values()]
+        assert [one[name] for one in found["subsets"].values()] == pytest.approx(each)
+        assert found[name]["mean"] == pytest.approx(sum(each) / 3)
+        assert found[name]["wmean"] == pytest.approx((20 * each[0] + 90 * each[1] + 40 * each[2]) / 150)
+        whole = map(np.concatenate, zip(*subsets.values(), strict=True))
+        assert found[name]["all"] == pytest.approx(100 * measure(*whole)[0])
+        assert len({round(figure, 4) for figure in found[name].values()}) == 3
+    assert found["test"] == found["spearman"]["mean"]
+    assert similarity(subsets, cosine=True)["test"] == found["spearman"]["all"]
 
 
 def test_a_year_of_one_subset_is_that_subset() -> None:
-    subset = pairs(30, 4)
-    found = similarity({"a": subset})
-    assert found.mean == found.wmean == found.all == cosine(*subset).correlation
+    subset = scored(30, 4)
+    found = similarity({"a": subset}, cosine=False)
+    for place, name in enumerate(("pearson", "spearman")):
+        assert {*found[name].values()} == {found["subsets"]["a"][name]} == {100 * correlation(*subset)[place]}
+
+
+def test_accuracy_solved_by_hand() -> None:
+    gold, predicted = np.array([0, 1, 1]), np.array([[2, 1], [0, 1], [0.5, 0.2]])
+    assert accuracy(gold, predicted) == 66.67
+    assert accuracy(gold, predicted, np.array([0, 0, 1])) == 50  # of the folds' 100 and 0
+    found = classification("MRPC", gold, predicted)
+    assert found == {"test": 66.67, "accuracy": 66.67, "f1": 66.67}
+    assert {*classification("CR", gold, predicted)} == {"test"}
+
+
+def test_relatedness_solved_by_hand() -> None:
+    gold, predicted = np.array([1.0, 2, 3, 4]), np.array([2.0, 3, 4, 5])
+    found = relatedness(gold, predicted, trained=True)
+    assert found == pytest.approx({"test": 100, "pearson": 100, "spearman": 100, "mse": 1})
+    assert relatedness(gold, predicted, trained=False)["mse"] is None
 
 
 @pytest.mark.filterwarnings("error")
@@ -102,9 +129,12 @@ def test_an_undefined_correlation_is_no_number() -> None:
         assert np.isnan(correlation(flat, other)).all() and np.isnan(correlation(other, flat)).all()
     assert correlation(1 + 1e-4 * np.arange(4), np.arange(4.0)) == pytest.approx((1, 1))
     first, second, gold = pairs(10, 1)
-    assert np.isnan(cosine(np.zeros_like(first), first, gold).correlation).all()
-    found = similarity({"same": (first, first, np.ones(10)), "other": (first, second, gold)})
-    assert np.isnan([found.mean, found.wmean]).all() and not np.isnan(found.all).any()
+    assert np.isnan(correlation(cosines(np.zeros_like(first), first), gold)).all()
+    found = similarity(
+        {"same": (cosines(first, first), np.ones(10)), "other": (cosines(first, second), gold)}, cosine=False
+    )
+    for name in ("pearson", "spearman"):
+        assert np.isnan([found[name]["mean"], found[name]["wmean"]]).all() and not np.isnan(found[name]["all"])
 
 
 @pytest.mark.slow
@@ -113,12 +143,14 @@ def test_real_scores_are_the_toolkits(year: str) -> None:
     parts: Any = TASKS[year].load(suite_data("senteval/downstream"))
     sentences = [sentence for part in parts.values() for sentence in (*part.first, *part.second)]
     vectors = embed(encoders.load(str(minilm())), sentences, cache=None, key="minilm")
-    found = similarity(
-        {name: (vectors.rows(part.first), vectors.rows(part.second), part.targets) for name, part in parts.items()}
-    )
-    figures = {name: one.correlation for name, one in found.subsets.items()}
-    figures |= {"mean": found.mean, "wmean": found.wmean}
+    scored = {
+        name: (cosines(vectors.rows(part.first), vectors.rows(part.second)), part.targets)
+        for name, part in parts.items()
+    }
+    found = similarity(scored, cosine=False)
+    figures = {name: (one["pearson"], one["spearman"]) for name, one in found["subsets"].items()}
+    figures |= {name: (found["pearson"][name], found["spearman"][name]) for name in ("mean", "wmean")}
     assert figures.keys() == TOOLKIT[year].keys()
     for name, (pearson, spearman) in TOOLKIT[year].items():
-        assert figures[name].pearson == pytest.approx(pearson, abs=1e-5), name
-        assert figures[name].spearman == pytest.approx(spearman, abs=1e-3 if name in REPEATED else 1e-4), name
+        assert figures[name][0] == pytest.approx(100 * pearson, abs=1e-3), name
+        assert figures[name][1] == pytest.approx(100 * spearman, abs=1e-1 if name in REPEATED else 1e-2), name

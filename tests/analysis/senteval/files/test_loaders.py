@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.senteval.files import loaders
-from analysis.senteval.files.examples import Examples
+from analysis.senteval.files.reading import Examples
 from data.errors import UserError
 from tests.support import suite_data
 

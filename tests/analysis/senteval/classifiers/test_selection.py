@@ -13,12 +13,12 @@ import encoders
 from analysis.senteval.classifiers import linear, selection
 from analysis.senteval.classifiers.fit_groups import Fitted
 from analysis.senteval.classifiers.selection import kfold, nested, split
-from analysis.senteval.files.examples import Examples
+from analysis.senteval.files.reading import Examples
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
 from analysis.senteval.tasks import find
 from data.errors import UserError
+from tests.analysis.senteval.classifiers.test_linear import task
 from tests.analysis.senteval.plain import plain_fit
-from tests.analysis.senteval.test_linear import task
 from tests.support import suite_data
 
 SHORT = replace(

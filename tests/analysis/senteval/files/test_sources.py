@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from analysis.senteval.files.word_splitting import moses, penn, visible
+from analysis.senteval.files.sources import moses, penn, visible
 from tests.support import suite_data
 
 # Line, `sed -f tokenizer.sed` (GNU sed 4.9), `tokenizer.perl -l en -no-escape` (perl 5.36).

@@ -1,0 +1,220 @@
+"""Tasks side by side in processes: the same bits, errors, Ctrl-C, killed processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.senteval.display import Watch
+from analysis.senteval.evaluation import run_tasks
+from analysis.senteval.processes import number_of_processes
+from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.results import Results, read_results
+from analysis.senteval.tasks import TASKS
+from data.errors import UserError
+from encoders.fingerprint import fingerprint
+from encoders.random_vectors import RandomVectors
+from tests.analysis.senteval import small_data
+from tests.support import suite_data
+
+ROOT = Path(__file__).resolve().parents[3]
+QUICK = ["CR", "TREC", "STS12", "SICKEntailment", "SNLI", "ImageCaptionRetrieval"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_data.folder(tmp_path_factory.mktemp("senteval"))
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Any:
+    before = multiprocessing.active_children()
+    yield
+    assert {*multiprocessing.active_children()} <= {*before}
+
+
+def run(data: Path, out: Path | None, processes: int, **options: Any) -> Results:
+    given: dict[str, Any] = {"protocol": PROTOCOLS["prototyping"], "tasks": QUICK} | options
+    encoder = RandomVectors(dimension=8)
+    return run_tasks(
+        lambda _: encoder,
+        {"name": "it"},
+        fingerprint=fingerprint,
+        data=data,
+        out=out,
+        processes=processes,
+        **given,
+    )
+
+
+def same(one: Path, other: Path) -> None:
+    first, second = (read_results(folder).tasks for folder in (one, other))
+    assert [*first] == [*second]
+    for task, record in first.items():
+        assert dict(record, seconds=0) == dict(second[task], seconds=0), task
+    names = [{path.name for path in (folder / "predictions").iterdir()} for folder in (one, other)]
+    assert names[0] == names[1]
+    for name in names[0]:
+        with np.load(one / "predictions" / name) as a, np.load(other / "predictions" / name) as b:
+            assert [*a] == [*b] and all(a[key].tobytes() == b[key].tobytes() for key in a), name
+
+
+class Noted(Watch):
+    """Notes the shares and the most tasks at a time."""
+
+    def __init__(self) -> None:
+        self.shares: list[float] = []
+        self.ended: list[str] = []
+        self.most = 0
+
+    def begin(self, results: Results, running: Any, waiting: Any) -> None:
+        self.most = max(self.most, len(running))
+
+    def progress(self, share: float) -> None:
+        self.shares.append(share)
+
+    def end(self, results: Results, task: str) -> None:
+        self.ended.append(task)
+
+
+def test_two_processes_give_the_bits_of_one(data: Path, tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        watch = Noted()
+        one = run(data, tmp_path / "one", 1)
+        two = run(data, tmp_path / "two", 2, watch=watch)
+    finally:
+        torch.set_num_threads(threads)
+    same(tmp_path / "one", tmp_path / "two")
+    assert [*one.tasks] == [*two.tasks] and {*watch.ended} == {*QUICK} and watch.most >= 2
+    assert watch.shares == sorted(watch.shares) and watch.shares[-1] == 1
+
+
+def test_of_several_poolings_the_best_counts(data: Path) -> None:
+    encoders = {"max": RandomVectors(dimension=8), "last": RandomVectors(dimension=8, seed=1)}
+    one, two = (
+        run_tasks(
+            lambda pooling: encoders[str(pooling)],
+            {},
+            PROTOCOLS["gensen"],
+            fingerprint=fingerprint,
+            data=data,
+            out=None,
+            tasks=["TREC", "SST2", "STS12"],
+            processes=processes,
+        ).tasks
+        for processes in (1, 2)
+    )
+    assert [*one] == [*two] == ["SST2", "TREC", "STS12"]
+    for task, record in one.items():
+        assert dict(record, seconds=0) == dict(two[task], seconds=0)
+
+
+@pytest.mark.slow
+def test_real_tasks_have_the_bits_of_one_process(tmp_path: Path) -> None:
+    tasks, encoder = ["CR", "TREC", "MRPC", "SICKEntailment", "STS12"], RandomVectors(dimension=32)
+    for processes in (1, 2):
+        run_tasks(
+            lambda _: encoder, {}, PROTOCOLS["prototyping"], fingerprint=fingerprint, data=suite_data("senteval"),
+            out=tmp_path / str(processes), tasks=tasks, processes=processes,
+        )  # fmt: skip
+    same(tmp_path / "1", tmp_path / "2")
+
+
+def test_an_error_of_a_task_is_one_line(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").symlink_to(data)
+    (tmp_path / "data2/downstream").mkdir(parents=True)
+    for name in ("CR", "STS", "TREC"):
+        (tmp_path / "data2/downstream" / name).symlink_to(data / "downstream" / name)
+    folder = tmp_path / "data2/downstream/SUBJ"
+    folder.mkdir()
+    for file in TASKS["SUBJ"].files:  # fewer examples than folds
+        (folder.parent / file).write_text("the dog .\n" * 3)
+    lines = []
+    for processes in (1, 2):
+        with pytest.raises(UserError) as refusal:
+            run(tmp_path / "data2", tmp_path / str(processes), processes, tasks=["STS12", "SUBJ", "CR", "TREC"])
+        lines.append(str(refusal.value))
+    assert lines[0] == lines[1] and lines[0].startswith("SUBJ (") and "5 folds need" in lines[0]
+
+
+def test_a_killed_process_is_one_line(data: Path, tmp_path: Path) -> None:
+    class Kill(Watch):
+        def end(self, results: Results, task: str) -> None:
+            os.kill(multiprocessing.active_children()[0].ident or 0, signal.SIGKILL)
+
+    with pytest.raises(UserError, match=r"^A process that evaluates tasks was killed, perhaps") as refusal:
+        run(data, tmp_path, 2, tasks=["STS12", "STS13", "STS14", "SST2", "TREC", "MR"], watch=Kill())
+    assert "\n" not in str(refusal.value)
+    assert read_results(tmp_path).tasks  # what was done before is kept
+
+
+def test_what_stops_the_first_process_ends_the_others(data: Path, tmp_path: Path) -> None:
+    class Stop(Watch):
+        def begin(self, results: Results, running: Any, waiting: Any) -> None:
+            raise KeyboardInterrupt
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(data, tmp_path, 2, watch=Stop())
+    assert time.monotonic() - started < 60
+
+
+SCRIPT = """
+from analysis import senteval
+from encoders.random_vectors import RandomVectors
+
+print("begun", flush=True)
+senteval.evaluate(
+    RandomVectors(dimension=8), data={data!r}, out={out!r}, processes=2, tasks=["STS12", "MR"], progress=False
+)
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_a_program_without_a_guard(data: Path, tmp_path: Path, end: signal.Signals) -> None:
+    """It is not run again in the other processes, which end with it: by Ctrl-C, which all get, or a kill."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(data=str(data), out=str(tmp_path / "out")))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    program = subprocess.Popen(
+        [sys.executable, str(script)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    while not (tmp_path / "out/senteval.json").exists() and program.poll() is None:
+        time.sleep(0.05)
+    assert program.poll() is None
+    (os.killpg if end == signal.SIGINT else os.kill)(program.pid, end)
+    output, errors = program.communicate(timeout=120)
+    assert output == "begun\n" and errors.count("Traceback") == (end == signal.SIGINT)
+    with pytest.raises(ProcessLookupError):  # nothing of the group is left
+        for _ in range(1200):
+            os.killpg(program.pid, 0)
+            time.sleep(0.05)
+
+
+def test_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("data.tokenising.cores", lambda: 16)
+    assert [number_of_processes(None, tasks, "cpu") for tasks in (0, 1, 28)] == [1, 1, 1]
+    assert [number_of_processes(None, tasks, "cuda") for tasks in (0, 1, 5, 28)] == [1, 1, 5, 8]
+    assert [number_of_processes(3, tasks, "cpu") for tasks in (0, 2, 28)] == [1, 2, 3]
+    monkeypatch.setattr("data.tokenising.cores", lambda: 6)
+    assert number_of_processes(None, 28, "cuda") == 3
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_tasks_share_a_gpu(data: Path, tmp_path: Path) -> None:
+    results = run(data, tmp_path, 2, device="cuda")
+    assert {*results.tasks} == {*QUICK}
