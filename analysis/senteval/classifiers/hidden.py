@@ -17,8 +17,7 @@ from analysis.senteval.classifiers.training import Patience, toolkit_stream
 from analysis.senteval.protocols import L2, Classifier, Protocol
 
 _EVALUATION_ROWS = 4096  # rows at a time in evaluation
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"sigmoid": torch.sigmoid, "relu": torch.relu}
-_MODULES: dict[str, type[nn.Module]] = {"sigmoid": nn.Sigmoid, "relu": nn.ReLU}
+_ACTIVATIONS: dict[str, nn.Module] = {"sigmoid": nn.Sigmoid(), "relu": nn.ReLU()}
 
 
 class Fitted(NamedTuple):
@@ -72,7 +71,7 @@ def network(inputs: int, classes: int, classifier: Classifier) -> nn.Sequential:
     first, *others = (nn.Linear(*sizes) for sizes in pairwise([inputs, *hidden, classes]))
     parts: list[nn.Module] = [first]
     for linear in others:
-        middle = [nn.Dropout(classifier.dropout), _MODULES[classifier.activation]()]
+        middle = [nn.Dropout(classifier.dropout), _ACTIVATIONS[classifier.activation]]
         parts += [*(reversed(middle) if classifier.dropout_last else middle), linear]
     return nn.Sequential(*parts)
 
