@@ -34,9 +34,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from analysis import command
-from analysis.classifying import Examples, Gathered, accuracy, logistic, perceptron, side_by_side
 from analysis.reporting.printed import Cell, read_table
 from analysis.reporting.rendering import Grid, Row
+from analysis.senteval.classifiers.probe import Examples, accuracy, fit_hidden, fit_linear
 from analysis.syntax import TREEBANK, Sentence, read_parts
 from analysis.word_vectors import KINDS, Kind, Lexicon
 from data.errors import UserError, about
@@ -160,7 +160,7 @@ def evaluate_probes(
         probe_questions: output of ``questions`` by probe and part.
         words: source of word vectors (see ``Lexicon``).
         seed: seed of the perceptrons.
-        device: device to train the perceptrons on.
+        device: device to train the classifiers on.
 
     Raises:
         UserError: if a part of a probe is empty or has only one class.
@@ -173,26 +173,28 @@ def evaluate_probes(
     table = lexicon.vectors(forms) if known else np.empty((0, 0), dtype=np.float32)
     place = {word: number for number, word in enumerate(known)}
 
-    def examples(part: Questions) -> Examples:
-        columns = [(table, np.array([place[word] for word in column], dtype=np.int64)) for column in part.words]
-        sources = [(vectors.matrix, vectors.index(part.sentences)), *columns]
-        return Examples(Gathered(sources, side_by_side), part.labels)
+    def features(part: Questions) -> np.ndarray:
+        columns = [table[[place[word] for word in column]] for column in part.words]
+        return np.hstack([vectors.matrix[vectors.index(part.sentences)], *columns])
 
     result: dict[str, dict[str, Any]] = {}
     for probe, parts in probe_questions.items():
-        train, dev, test = (examples(parts[name]) for name in PARTS)
-        fits = {"logistic": logistic(train, dev, test)}
+        train, dev, test = (parts[name] for name in PARTS)
+        counts = {f"n_{name}": len(parts[name].labels) for name in PARTS}
+        examples = Examples(
+            np.concatenate([features(part) for part in (train, dev, test)]),
+            np.concatenate([train.labels, dev.labels, test.labels]),
+            train=counts["n_train"],
+            dev=counts["n_dev"],
+        )
+        fits = {"logistic": fit_linear(examples, device=device)}
         if probe in HIDDEN:
             with command.bar(f"perceptron, {probe}") as progress:
-                fits["mlp"] = perceptron(
-                    train, dev, test, layers=1, dropout=DROPOUT, seed=seed, device=device, progress=progress
+                fits["mlp"] = fit_hidden(
+                    examples, layers=1, dropout=DROPOUT, seed=seed, device=device, progress=progress
                 )
-        result[probe] = {
-            name: {"dev": fit.dev, "test": accuracy(fit.predictions, test.labels), **fit.chosen}
-            for name, fit in fits.items()
-        }
-        result[probe] |= guesses(probe, train.labels, test.labels)
-        result[probe] |= {"n_train": len(train.labels), "n_dev": len(dev.labels), "n_test": len(test.labels)}
+        result[probe] = {name: {"dev": fit.dev, "test": fit.test, "l2": fit.l2} for name, fit in fits.items()}
+        result[probe] |= guesses(probe, train.labels, test.labels) | counts
         if parts["train"].words:
             result[probe] |= {"words": lexicon.kind}
     return result

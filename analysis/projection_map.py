@@ -124,6 +124,7 @@ def agreement(points: np.ndarray, labels: Sequence[str], k: int = NEIGHBOURS) ->
         labels: n labels.
         k: number of neighbours; ties go to the label of the nearest.
     """
+    # No classifier is trained: neighbourhoods are what a t-SNE map keeps.
     from sklearn.neighbors import NearestNeighbors
 
     k = min(k, len(points) - 1)

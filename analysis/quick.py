@@ -7,7 +7,7 @@ words, and only ``encode`` is called.
   all positives by cosine. Ties count as misses.
 - alignment, mean |a - p|^2, and uniformity, log mean exp(-2 |x - y|^2), of normalised vectors
   (Wang & Isola 2020, section 4): both are better when smaller, and they trade off.
-- sentence length, word content and bigram shift after Conneau et al. (2018, section 2), with a linear
+- sentence length, word content and bigram shift after Conneau et al. (2018, section 2), with SentEval's linear
   classifier, trained and tested on different documents. Small versions: not for comparison with the paper.
 """
 
@@ -40,7 +40,8 @@ MIN_TRAIN, MIN_TEST = 120, 60
 LENGTH_BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))  # words; Conneau et al. (2018)
 CONTENT_WORDS = 20
 FUNCTION_WORDS = 100  # the most frequent words, excluded from word content
-REGULARISATION = 0.01  # scikit-learn's C, for standardised features
+L2 = 0.03  # of a probe's classifier, for standardised features
+UPDATES = 1000  # of a probe's classifier
 
 Scores = Mapping[str, float | None]
 
@@ -289,13 +290,11 @@ def bigram_shift_examples(train: list[str], test: list[str], rng: np.random.Gene
 
 def accuracy(train: np.ndarray, train_labels: np.ndarray, test: np.ndarray, test_labels: np.ndarray) -> float:
     """Computes the test accuracy in percent of logistic regression on standardised vectors of shape (n, D)."""
-    from sklearn.linear_model import LogisticRegression  # late: takes seconds, and commands check keys first
-    from sklearn.preprocessing import StandardScaler
+    from analysis.senteval.classifiers.probe import Examples, fit_linear  # late: commands check keys first
 
-    scaler = StandardScaler().fit(train)
-    classifier = LogisticRegression(C=REGULARISATION, max_iter=200)
-    classifier.fit(scaler.transform(train), train_labels)
-    return 100.0 * float(classifier.score(scaler.transform(test), test_labels))
+    features = np.concatenate([train, test]).astype(np.float32)
+    examples = Examples(features, np.concatenate([train_labels, test_labels]), train=len(train))
+    return fit_linear(examples, l2=[L2], updates=UPDATES).test
 
 
 def _balance(train: list[list[str]], test: list[list[str]], rng: np.random.Generator) -> Examples:

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from analysis import command
-from analysis.classifying import Examples, Fit, Gathered, accuracy, compared, logistic, perceptron
 from analysis.reporting.printed import Cell, Key
 from analysis.reporting.rendering import Grid, Row
+from analysis.senteval.classifiers.probe import Examples, fit_hidden, fit_linear
 from data.errors import UserError, about
 from data.randomness import EVALUATED_SPLIT, generator
 
@@ -106,38 +106,37 @@ def evaluate_duplicates(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Computes scores by classifier and size: {"logistic": {"1k": {"accuracy":, "f1":, "dev":, "l2":, ...}}}."""
     vectors = model.vectors([question for part in parts for question in part.first + part.second])
-
-    def examples(part: Pairs) -> Examples:
-        sides = [(vectors.matrix, vectors.index(side)) for side in (part.first, part.second)]
-        return Examples(Gathered(sides, compared), part.labels)
-
-    train, dev, test = map(examples, parts)
     scores: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in classifiers}
     for size, count in reached.items():
+        pairs = [parts.train.at(np.arange(count)), parts.dev, parts.test]
+        sides = [[question for part in pairs for question in part[side]] for side in (0, 1)]
+        examples = Examples(
+            compared(*(vectors.matrix[vectors.index(side)] for side in sides)),
+            np.concatenate([part.labels for part in pairs]),
+            train=count,
+            dev=len(parts.dev.labels),
+        )
         for name in classifiers:
-            fit: Fit
             if name == "logistic":
-                fit = logistic(train.first(count), dev, test)
+                fit = fit_linear(examples, device=device)
             else:
                 with command.bar(f"MLP, {size}") as progress:
-                    fit = perceptron(
-                        train.first(count),
-                        dev,
-                        test,
-                        layers=LAYERS,
-                        dropout=DROPOUT,
-                        seed=seed,
-                        device=device,
-                        progress=progress,
+                    fit = fit_hidden(
+                        examples, layers=LAYERS, dropout=DROPOUT, seed=seed, device=device, progress=progress
                     )
             scores[name][size] = {
-                "accuracy": accuracy(fit.predictions, test.labels),
-                "f1": f1(fit.predictions, test.labels),
+                "accuracy": fit.test,
+                "f1": f1(fit.predictions, parts.test.labels),
                 "dev": fit.dev,
                 "n_train": count,
-                **fit.chosen,
+                "l2": fit.l2,
             }
     return scores
+
+
+def compared(u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Combines two (n, D) arrays to [u; v; |u - v|; u * v] of shape (n, 4 D) (Conneau et al. 2017)."""
+    return np.hstack([u, v, np.abs(u - v), u * v])
 
 
 def f1(predictions: np.ndarray, labels: np.ndarray) -> float:

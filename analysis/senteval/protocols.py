@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Literal
+
+SEED = 1111  # seed of every fit and split, in the toolkit and in all papers that use it
 
 
 @dataclass(frozen=True)
 class Classifier:
     """The toolkit's classifier of sentence vectors (``senteval/tools/classifier.py``).
 
+    ``layers``, ``activation`` and ``seed`` are not the toolkit's: other probes set them.
+
     Attributes:
-        hidden: units of the hidden layer; 0 is logistic regression.
-        dropout: dropout probability of the hidden layer.
+        hidden: units of a hidden layer; 0 is logistic regression.
+        layers: number of hidden layers.
+        activation: non-linearity of the hidden layers.
+        dropout: dropout probability of the hidden layers.
         dropout_last: if true, Linear, Sigmoid, Dropout, Linear as in ConsSent; otherwise the toolkit's Linear,
             Dropout, Sigmoid, Linear.
         optimizer: "adam" (learning rate 1e-3) or "rmsprop" (1e-2), with torch's defaults otherwise.
@@ -20,9 +27,12 @@ class Classifier:
             improvement; the count is never reset.
         epoch_size: epochs between two dev evaluations.
         max_epoch: training stops once more epochs than this are done.
+        seed: seed of initial weights, order and dropout of a classifier with hidden layers.
     """
 
     hidden: int = 0
+    layers: int = 1
+    activation: Literal["sigmoid", "relu"] = "sigmoid"
     dropout: float = 0.0
     dropout_last: bool = False
     optimizer: str = "adam"
@@ -30,6 +40,7 @@ class Classifier:
     patience: int = 5
     epoch_size: int = 4
     max_epoch: int = 200
+    seed: int = SEED
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,6 @@ class Protocol:
         )
 
 
-SEED = 1111  # seed of every fit and split, in the toolkit and in all papers that use it
 L2 = (1e-5, 1e-4, 1e-3, 1e-2)
 SNLI_L2 = 1e-9
 SNLI_MAX_EPOCH, SNLI_EPOCH_SIZE = 15, 1

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import classifying, probes
+from analysis import probes
 from analysis.command import Model
 from analysis.probes import LENGTH_BINS, PROBES, Questions, evaluate_probes, guesses, main, questions, table
+from analysis.senteval.classifiers import probe as trainers
 from analysis.syntax import Sentence, read_parts
 from encoders.random_vectors import RandomVectors
 from tests.analysis.made_up import bag, refusal, tree_folder
@@ -124,7 +125,7 @@ def test_guesses() -> None:
 def test_a_bag_of_words_holds_words_and_only_a_perceptron_finds_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(classifying, "DEV_EVALUATIONS", 6)
+    monkeypatch.setattr(trainers, "DEV_EVALUATIONS", 6)
     words = [f"{letter}{n}" for n in range(20) for letter in "wW"]
     model = bag(tmp_path, words, dimension=16)
     parts = {
@@ -145,15 +146,16 @@ def test_features_are_the_sentence_and_its_words(tmp_path: Path, monkeypatch: py
     part = Questions(["a b", "b B"], [["C", "B"], ["unknown", "A"]], np.array([1, 0]))
     seen = []
 
-    def fit(train: classifying.Examples, *others: object, **options: object) -> classifying.Fit:
-        seen.append(train.rows[np.arange(2)])
-        return classifying.Fit(0.0, np.zeros(2, np.int64), {})
+    def fit(examples: trainers.Examples, **options: object) -> trainers.Probe:
+        seen.append(examples.features)
+        return trainers.Probe(0.0, 0.0, np.zeros(2, np.int64), 0.0)
 
-    monkeypatch.setattr(probes, "logistic", fit)
-    monkeypatch.setattr(probes, "perceptron", fit)
+    monkeypatch.setattr(trainers, "_standardise", lambda features, train: None)
+    monkeypatch.setattr(probes, "fit_linear", fit)
+    monkeypatch.setattr(probes, "fit_hidden", fit)
     evaluate_probes(model, {"order": dict.fromkeys(("train", "dev", "test"), part)})
     a, b, capital, c = model.rows(["a", "b", "B", "C"])
-    expected = [[*(a + b) / 2, *c, *np.zeros(8)], [*(b + capital) / 2, *b, *a]]
+    expected = [[*(a + b) / 2, *c, *np.zeros(8)], [*(b + capital) / 2, *b, *a]] * 3
     for rows in seen:
         np.testing.assert_allclose(rows, expected, atol=1e-6)
 

@@ -12,6 +12,7 @@ from sklearn.metrics import f1_score
 
 from analysis import quora
 from analysis.quora import evaluate_duplicates, f1, main, read, short, sizes
+from analysis.senteval.classifiers import probe
 from tests.analysis.made_up import NOUNS, bag, refusal, vector_file
 from tests.support import suite_data
 
@@ -105,11 +106,13 @@ def test_a_size_is_the_first_of_the_permutation(tmp_path: Path, monkeypatch: pyt
     model = bag(tmp_path, [*NOUNS, "where", "is", "the", "here"])
     seen = {}
 
-    def logistic(train: quora.Examples, dev: quora.Examples, test: quora.Examples) -> quora.Fit:
-        seen[len(train.labels)] = train.rows[np.arange(len(train.labels))]
-        return quora.Fit(50.0, np.ones(len(test.labels), np.int64), {"l2": 1.0})
+    def fit(examples: quora.Examples, device: str) -> probe.Probe:
+        seen[len(examples.train)] = examples.features[examples.train]
+        assert len(examples.dev) == 12 and len(examples.test) == 60
+        return probe.Probe(60.0, 50.0, np.ones(len(examples.test), np.int64), 1.0)
 
-    monkeypatch.setattr(quora, "logistic", logistic)
+    monkeypatch.setattr(probe, "_standardise", lambda features, train: None)
+    monkeypatch.setattr(quora, "fit_linear", fit)
     found = evaluate_duplicates(model, parts, {"20": 20, "all": 108}, classifiers=["logistic"])
     u, v = model.rows(parts.train.first[:20]), model.rows(parts.train.second[:20])
     np.testing.assert_allclose(seen[20], np.hstack([u, v, np.abs(u - v), u * v]), atol=1e-6)

@@ -48,7 +48,7 @@ class Fitted(NamedTuple):
 
 
 class Stream:
-    """Permutations shared by all fits of one size: NumPy's legacy stream under the toolkit's seed.
+    """Permutations shared by all fits of one size: NumPy's legacy stream, by default under the toolkit's seed.
 
     Attributes:
         parts: positions of the dev and the training part if the first permutation splits them; otherwise None.
@@ -57,8 +57,8 @@ class Stream:
         UserError: if the dev part of a split has no row.
     """
 
-    def __init__(self, rows: int, split: bool) -> None:
-        self._random = np.random.RandomState(SEED)
+    def __init__(self, rows: int, split: bool, seed: int = SEED) -> None:
+        self._random = np.random.RandomState(seed)
         self._drawn: list[np.ndarray] = []
         self._lock = threading.Lock()
         self._rows = rows
@@ -96,8 +96,8 @@ class Group(NamedTuple):
     stream: Stream
 
 
-def grouped(fits: Sequence[Fit]) -> list[Group]:
-    """Groups ``fits`` by their arrays of rows."""
+def grouped(fits: Sequence[Fit], seed: int = SEED) -> list[Group]:
+    """Groups ``fits`` by their arrays of rows; ``seed`` is that of the permutations."""
     groups: dict[tuple[int, int], Group] = {}
     streams: dict[tuple[int, bool], Stream] = {}
     for position, fit in enumerate(fits):
@@ -105,7 +105,7 @@ def grouped(fits: Sequence[Fit]) -> list[Group]:
         if key not in groups:
             size = len(fit.train), fit.dev is None
             if size not in streams:
-                streams[size] = Stream(*size)
+                streams[size] = Stream(*size, seed)
             groups[key] = Group([], *_rows(fit, streams[size]), streams[size])
         groups[key].members.append(position)
     return list(groups.values())

@@ -1,10 +1,10 @@
-"""Classifiers with a hidden layer, several L2 values and dropouts at once (``senteval/tools/classifier.py``)."""
+"""Classifiers with hidden layers, several L2 values and dropouts at once (``senteval/tools/classifier.py``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -14,34 +14,34 @@ from torch.nn.functional import cross_entropy
 
 from analysis.senteval.classifiers.fit_groups import Fit, Stream, grouped
 from analysis.senteval.classifiers.training import Patience, toolkit_stream
-from analysis.senteval.protocols import L2, SEED, Classifier, Protocol
+from analysis.senteval.protocols import L2, Classifier, Protocol
 
 _EVALUATION_ROWS = 4096  # rows at a time in evaluation
+_ACTIVATIONS: dict[str, nn.Module] = {"sigmoid": nn.Sigmoid(), "relu": nn.ReLU()}
 
 
 class Fitted(NamedTuple):
     """A trained classifier: its weights at the first best dev evaluation.
 
     Attributes:
-        hidden_weight, hidden_bias: float32 of shapes (H, D) and (H,).
-        weight, bias: float32 of shapes (C, H) and (C,).
+        layers: weight (outputs, inputs) and bias (outputs,) of each layer from D to C, float32.
+        activation: name of the non-linearity.
         dev_accuracy: accuracy on dev, 0 .. 1.
     """
 
-    hidden_weight: np.ndarray
-    hidden_bias: np.ndarray
-    weight: np.ndarray
-    bias: np.ndarray
+    layers: list[tuple[np.ndarray, np.ndarray]]
+    activation: str
     dev_accuracy: float
 
     def logits(self, rows: np.ndarray) -> np.ndarray:
         """Computes scores of shape (m, C), float32, for features of shape (m, D)."""
+        (first, first_bias), *others = self.layers
         parts = []
         for begin in range(0, len(rows), _EVALUATION_ROWS):
-            states = torch.from_numpy(
-                rows[begin : begin + _EVALUATION_ROWS] @ self.hidden_weight.T + self.hidden_bias
-            )
-            parts.append(states.sigmoid().numpy() @ self.weight.T + self.bias)
+            states = rows[begin : begin + _EVALUATION_ROWS] @ first.T + first_bias
+            for weight, bias in others:
+                states = _ACTIVATIONS[self.activation](torch.from_numpy(states)).numpy() @ weight.T + bias
+            parts.append(states)
         return np.concatenate(parts)
 
 
@@ -67,11 +67,13 @@ class Choice(NamedTuple):
 
 def network(inputs: int, classes: int, classifier: Classifier) -> nn.Sequential:
     """Builds one classifier as a module; weights and dropout use torch's global random stream."""
-    if not classifier.hidden:
-        return nn.Sequential(nn.Linear(inputs, classes))
-    first, last = nn.Linear(inputs, classifier.hidden), nn.Linear(classifier.hidden, classes)
-    middle = [nn.Dropout(classifier.dropout), nn.Sigmoid()]
-    return nn.Sequential(first, *(reversed(middle) if classifier.dropout_last else middle), last)
+    hidden = [classifier.hidden] * classifier.layers if classifier.hidden else []
+    first, *others = (nn.Linear(*sizes) for sizes in pairwise([inputs, *hidden, classes]))
+    parts: list[nn.Module] = [first]
+    for linear in others:
+        middle = [nn.Dropout(classifier.dropout), _ACTIVATIONS[classifier.activation]]
+        parts += [*(reversed(middle) if classifier.dropout_last else middle), linear]
+    return nn.Sequential(*parts)
 
 
 def fit_many(
@@ -96,11 +98,11 @@ def fit_many(
 
     Returns:
         One classifier per fit, in their order. On the CPU it equals ``network`` trained in a plain loop under the
-        toolkit's seed, dropout masks included. (On a GPU the masks differ from those of ``nn.Dropout``.)
+        classifier's seed, dropout masks included. (On a GPU the masks differ from those of ``nn.Dropout``.)
     """
     x, y = _on(features, labels, device)
     fitted: dict[int, Fitted] = {}
-    groups = grouped(fits)
+    groups = grouped(fits, classifier.seed)
     for done, group in enumerate(groups):
         grid = [(fits[member].l2, classifier.dropout) for member in group.members]
         train, dev = (_Rows(x, y, torch.from_numpy(rows).to(device)) for rows in (group.train, group.dev))
@@ -175,7 +177,7 @@ class _Stack:
     Args:
         inputs: D.
         classes: C.
-        classifier: gives the width H and the order of layers.
+        classifier: gives the width H, the number and the order of layers.
         grid: L2 and dropout of each classifier.
     """
 
@@ -187,12 +189,13 @@ class _Stack:
         grid: Sequence[tuple[float, float]],
         device: torch.device,
     ) -> None:
-        with toolkit_stream(device):
+        with toolkit_stream(device, classifier.seed):
             model = network(inputs, classes, classifier)
             state = torch.get_rng_state()
         self.classifier = classifier
+        self.activation = _ACTIVATIONS[classifier.activation]
         self.members = list(range(len(grid)))
-        # (K, H, D), (K, H), (K, C, H), (K, C)
+        # (K, H, D), (K, H), ..., (K, C, H), (K, C)
         self.parameters = [
             torch.stack([one.detach()] * len(grid)).to(device).requires_grad_() for one in model.parameters()
         ]
@@ -202,7 +205,7 @@ class _Stack:
         # Fits of equal dropout have equal masks, as all begin at the same seed.
         self.generators = {dropout: torch.Generator(device) for dropout in self.dropouts if dropout}
         for generator in self.generators.values():
-            generator.set_state(state) if device.type == "cpu" else generator.manual_seed(SEED)
+            generator.set_state(state) if device.type == "cpu" else generator.manual_seed(classifier.seed)
 
     def learn(self, rows: Tensor, labels: Tensor) -> None:
         """Makes one update on B rows of shape (B, D)."""
@@ -215,28 +218,33 @@ class _Stack:
             parameter.grad.addcmul_(parameter.detach(), self.l2.view(-1, *[1] * (parameter.dim() - 1)))
         self.optimizer.step()
 
-    def scores(self, rows: Tensor, masks: Tensor | None = None) -> Tensor:
+    def scores(self, rows: Tensor, masks: list[Tensor] | None = None) -> Tensor:
         """Computes scores of shape (K, B, C)."""
-        first, first_bias, last, last_bias = self.parameters
+        first, first_bias, *others = self.parameters
         states = torch.addmm(first_bias.flatten(), rows, first.flatten(0, 1).T).unflatten(1, first_bias.shape)
-        if masks is None:
-            states = states.sigmoid()
-        elif self.classifier.dropout_last:
-            states = states.sigmoid() * masks
-        else:
-            states = (states * masks).sigmoid()
-        return torch.baddbmm(last_bias[:, None], states.transpose(0, 1), last.mT)
+        states = states.transpose(0, 1)  # (K, B, H)
+        for number, (weight, bias) in enumerate(zip(others[::2], others[1::2], strict=True)):
+            if masks is None:
+                states = self.activation(states)
+            elif self.classifier.dropout_last:
+                states = self.activation(states) * masks[number]
+            else:
+                states = self.activation(states * masks[number])
+            states = torch.baddbmm(bias[:, None], states, weight.mT)
+        return states
 
-    def _masks(self, size: int) -> Tensor | None:
-        """Samples dropout masks of shape (B, K, H); None without dropout."""
+    def _masks(self, size: int) -> list[Tensor] | None:
+        """Samples a dropout mask of shape (K, B, H) per hidden layer; None without dropout."""
         if not self.generators:
             return None
-        width = self.classifier.hidden
+        return [self._mask(size, self.classifier.hidden) for _ in range(self.classifier.layers)]
+
+    def _mask(self, size: int, width: int) -> Tensor:
         drawn = {0.0: torch.ones(size, width, device=self.l2.device)}
         for dropout, generator in self.generators.items():
             mask = torch.empty_like(drawn[0.0]).bernoulli_(1 - dropout, generator=generator)
             drawn[dropout] = mask.div_(1 - dropout)
-        return torch.stack([drawn[dropout] for dropout in self.dropouts], dim=1)
+        return torch.stack([drawn[dropout] for dropout in self.dropouts], dim=1).transpose(0, 1)
 
     def _optimizer(self) -> torch.optim.Optimizer:
         """Returns one optimizer for all members; ``learn`` adds each member's own L2 to the gradient."""
@@ -246,8 +254,8 @@ class _Stack:
 
     def fitted(self, place: int, accuracy: float) -> Fitted:
         """Returns a copy of the classifier at ``place``."""
-        first, first_bias, last, last_bias = (one[place].detach().cpu().numpy().copy() for one in self.parameters)
-        return Fitted(first, first_bias, last, last_bias, accuracy)
+        found = [one[place].detach().cpu().numpy().copy() for one in self.parameters]
+        return Fitted(list(zip(found[::2], found[1::2], strict=True)), self.classifier.activation, accuracy)
 
     def keep(self, places: list[int]) -> None:
         """Drops all classifiers but those at ``places``."""

@@ -17,14 +17,14 @@ _CHUNK = 1 << 16  # rows copied there at a time
 
 
 @contextmanager
-def toolkit_stream(device: torch.device | str) -> Iterator[None]:
-    """Seeds torch's global stream with the toolkit's seed in the context and restores it afterwards."""
+def toolkit_stream(device: torch.device | str, seed: int = SEED) -> Iterator[None]:
+    """Seeds torch's global stream in the context, by default with the toolkit's seed; restores it afterwards."""
     device = torch.device(device)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.random.default_generator.manual_seed(SEED)
+        torch.random.default_generator.manual_seed(seed)
         if device.type == "cuda":
             with torch.cuda.device(device):
-                torch.cuda.manual_seed(SEED)
+                torch.cuda.manual_seed(seed)
         yield
 
 

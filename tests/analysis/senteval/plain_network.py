@@ -30,8 +30,8 @@ def plain_network(
     classes: int,
     classifier: Classifier,
 ) -> Plain:
-    """One fit under the toolkit's seed; without ``dev`` 5 % of ``train`` are dev."""
-    random = np.random.RandomState(1111)
+    """One fit under the classifier's seed; without ``dev`` 5 % of ``train`` are dev."""
+    random = np.random.RandomState(classifier.seed)
     x, y = map(torch.from_numpy, train)
     if dev is None:
         order, held = torch.from_numpy(random.permutation(len(x))), int(0.05 * len(x))
@@ -39,7 +39,7 @@ def plain_network(
     else:
         dev_x, dev_y = map(torch.from_numpy, dev)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1111)
+        torch.manual_seed(classifier.seed)
         model = _model(x.shape[1], classes, classifier)
         optimizer: torch.optim.Optimizer
         if classifier.optimizer == "adam":
@@ -68,8 +68,13 @@ def plain_network(
 def _model(inputs: int, classes: int, classifier: Classifier) -> nn.Sequential:
     if not classifier.hidden:
         return nn.Sequential(nn.Linear(inputs, classes))
-    first = nn.Linear(inputs, classifier.hidden)
-    last = nn.Linear(classifier.hidden, classes)
-    if classifier.dropout_last:
-        return nn.Sequential(first, nn.Sigmoid(), nn.Dropout(classifier.dropout), last)
-    return nn.Sequential(first, nn.Dropout(classifier.dropout), nn.Sigmoid(), last)
+    model = nn.Sequential()
+    for _ in range(classifier.layers):
+        model.append(nn.Linear(inputs, classifier.hidden))
+        activation = nn.Sigmoid() if classifier.activation == "sigmoid" else nn.ReLU()
+        if classifier.dropout_last:
+            model.extend([activation, nn.Dropout(classifier.dropout)])
+        else:
+            model.extend([nn.Dropout(classifier.dropout), activation])
+        inputs = classifier.hidden
+    return model.append(nn.Linear(inputs, classes))

@@ -31,6 +31,8 @@ def examples(n: int, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.nd
         {"dropout": 0.3},
         {"dropout": 0.3, "dropout_last": True},
         {"dropout": 0.1, "optimizer": "rmsprop", "batch": 33},
+        {"layers": 3, "dropout": 0.2, "seed": 5},
+        {"layers": 2, "activation": "relu", "dropout": 0.3, "dropout_last": True},
     ],
 )
 def test_every_fit_is_that_of_a_plain_program(change: dict[str, object]) -> None:
@@ -73,6 +75,9 @@ def test_layers_stand_in_the_order_of_toolkit_and_paper() -> None:
         [nn.Linear, nn.Dropout, nn.Sigmoid, nn.Linear],
         [nn.Linear, nn.Sigmoid, nn.Dropout, nn.Linear],
     ]
+    deep = network(4, 2, replace(QUICK, layers=2, activation="relu", dropout_last=True))
+    middle = [nn.Linear, nn.ReLU, nn.Dropout]
+    assert [type(layer) for layer in deep] == [*middle, *middle, nn.Linear]
     assert [type(layer) for layer in network(4, 2, Classifier())] == [nn.Linear]
 
 

@@ -1,0 +1,150 @@
+"""Probes by the two trainers: what they learn, what dev chooses, seeds, standardisation, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from analysis.senteval.classifiers import linear, probe
+from analysis.senteval.classifiers.fit_groups import Fit
+from analysis.senteval.classifiers.probe import L2, Examples, fit_hidden, fit_linear
+from analysis.senteval.protocols import Classifier
+from data.errors import UserError
+
+
+def blobs(spread: float = 0.3, train: int = 200, dev: int = 100, test: int = 100, extra: int = 0) -> Examples:
+    """Three classes far from standardised, and ``extra`` constant features."""
+    rng = np.random.default_rng(0)
+    count = train + dev + test
+    labels = rng.integers(3, size=count)
+    centres = 5.0 + 100.0 * np.eye(3, 6)
+    rows = centres[labels] + 100 * spread * rng.normal(size=(count, 6))
+    rows = np.hstack([rows, np.full((count, extra), 7.3)]).astype(np.float32)
+    return Examples(rows, labels, train=train, dev=dev)
+
+
+def exclusive() -> Examples:
+    """Classes that no linear classifier can tell apart."""
+    rows = np.random.default_rng(0).uniform(-1, 1, size=(1000, 2)).astype(np.float32)
+    return Examples(rows, (rows[:, 0] * rows[:, 1] > 0).astype(np.int64), train=600, dev=200)
+
+
+def test_both_learn_what_can_be_learned() -> None:
+    examples = blobs()
+    for found in (
+        fit_linear(examples),
+        fit_linear(examples, l2=[0.03], updates=1000),
+        fit_hidden(examples, layers=2, dropout=0.5, width=32),
+    ):
+        assert found.test > 90
+        assert found.test == 100 * np.mean(found.predictions == examples.labels[examples.test])
+
+
+def test_only_the_perceptron_learns_an_exclusive_or() -> None:
+    assert fit_linear(exclusive()).test < 70
+    assert fit_hidden(exclusive(), layers=1, dropout=0.0, width=64).test > 90
+
+
+def test_features_are_standardised_in_place_by_the_training_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(0).normal(3, 5, size=(50, 4)).astype(np.float32)
+    rows[:, 2] = 7.3
+    expected = (rows - rows[:30].mean(axis=0)) / np.array([*rows[:30, :2].std(axis=0), 1, rows[:30, 3].std()])
+    monkeypatch.setattr(probe, "ROWS", 7)
+    Examples(rows, np.arange(50) % 2, train=30, dev=5)
+    np.testing.assert_allclose(rows, expected, atol=1e-5)
+
+
+def test_a_feature_that_never_varies_does_no_harm() -> None:
+    np.testing.assert_array_equal(blobs(extra=1).features[:, -1], np.float32(0))
+    assert fit_linear(blobs(extra=1), l2=[0.01], updates=1000).test > 95
+
+
+def test_without_early_stopping_it_is_near_the_minimum_of_its_loss() -> None:
+    """Many epochs with one L2 predict as a plain minimiser of cross-entropy + l2 / 2 |W|^2 does."""
+    examples = blobs(1.0, train=120, dev=0, test=300)
+    x = torch.from_numpy(examples.features).double()
+    weight, bias = torch.zeros(3, 6, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    parameters = [weight.requires_grad_(), bias.requires_grad_()]
+    optimizer = torch.optim.LBFGS(parameters, max_iter=500, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        scores, labels = x[:120] @ weight.T + bias, torch.from_numpy(examples.labels[:120])
+        value = torch.nn.functional.cross_entropy(scores, labels)
+        value = value + 0.1 / 2 * (weight.square().sum() + bias.square().sum())
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    expected = (x[120:] @ weight.T + bias).argmax(dim=1).numpy()
+    assert np.mean(fit_linear(examples, l2=[0.1], updates=3000).predictions == expected) > 0.97
+
+
+def test_dev_chooses_and_ties_go_to_the_first() -> None:
+    examples = blobs(2.0, train=60, dev=200)
+    alone = [fit_linear(examples, l2=[value]) for value in L2]
+    chosen = fit_linear(examples)
+    assert chosen.dev == max(one.dev for one in alone) > min(one.dev for one in alone)
+    first = next(one for one in alone if one.dev == chosen.dev)
+    assert chosen.l2 == first.l2
+    np.testing.assert_array_equal(chosen.predictions, first.predictions)
+    assert fit_linear(blobs(0.01)).l2 == L2[0]
+
+
+def test_it_is_the_trainer_of_senteval() -> None:
+    examples = blobs(1.0)
+    [fitted] = linear.fit_many(
+        examples.features, examples.labels, [Fit(examples.train, examples.dev, 0.1)], 3, Classifier()
+    )
+    found = fit_linear(examples, l2=[0.1])
+    assert found.dev == 100 * fitted.dev_accuracy
+    np.testing.assert_array_equal(found.predictions, fitted.logits(examples.features[300:]).argmax(axis=1))
+
+
+def test_a_seed_decides_all_and_the_global_stream_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "DEV_EVALUATIONS", 2)
+    state = torch.random.get_rng_state()
+
+    def fit(seed: int) -> probe.Probe:
+        return fit_hidden(blobs(1.0), layers=2, dropout=0.5, width=16, seed=seed)
+
+    first = fit(1)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    torch.manual_seed(5)
+    again = fit(1)
+    torch.random.set_rng_state(state)
+    np.testing.assert_array_equal(first.predictions, again.predictions)
+    assert first.dev == again.dev
+    assert (fit(2).predictions != first.predictions).any()
+
+
+def test_dev_is_seen_after_so_many_updates_and_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Classifier] = []
+
+    def stop(*arguments: object, **options: object) -> None:
+        seen.extend(one for one in arguments if isinstance(one, Classifier))
+        raise InterruptedError
+
+    monkeypatch.setattr(probe.hidden, "fit_many", stop)
+    for train in (20, 1000, 20_000):  # 1, 8 and 157 updates an epoch
+        labels = np.arange(train + 2) % 2
+        with pytest.raises(InterruptedError):
+            fit_hidden(
+                Examples(np.zeros((train + 2, 1), np.float32), labels, train=train, dev=1), layers=1, dropout=0
+            )
+    assert [(one.epoch_size, one.max_epoch) for one in seen] == [(50, 1499), (7, 209), (1, 29)]
+
+
+def test_what_cannot_be_learned_is_told() -> None:
+    rows, labels = np.zeros((20, 6), np.float32), np.arange(20) % 2
+    with pytest.raises(UserError, match="There is no dev example"):
+        fit_linear(Examples(rows, labels, train=10))
+    with pytest.raises(UserError, match="There is no dev example"):
+        fit_hidden(Examples(rows, labels, train=10), layers=1, dropout=0)
+    with pytest.raises(UserError, match="There is no training example"):
+        Examples(rows, labels, train=0, dev=5)
+    with pytest.raises(UserError, match="There is no test example"):
+        Examples(rows, labels, train=10, dev=10)
+    with pytest.raises(UserError, match="All training examples are of one class"):
+        Examples(rows, np.zeros(20, np.int64), train=10, dev=5)
