@@ -8,7 +8,7 @@ NT-Xent (Chen et al. 2020; Giorgi et al. 2021, section 3.1), for n pairs (e_i, e
 Choice within the batch (Brahma 2018, section 3; the loss is Logeswaran and Lee's 2018), for B pairs (a_i, b_i):
 
     l(i) = -log  exp(a_i . b_i) / sum_{j in C_i} exp(a_i . b_j)
-    C_i: i, and the first k - 1 of i + 1, i + 2, .. mod B whose b_j is another than b_i
+    C_i: i, i + 1, .. i + k - 1 mod B
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def nt_xent(
         return F.cross_entropy(scores, pair, reduction=reduction)
 
 
-def in_batch_scores(first: Tensor, second: Tensor, k: int, keys: Tensor | None = None) -> Tensor:
-    """Dot products of each first vector with its own second one and with those of the next k - 1 rows.
+def in_batch_scores(first: Tensor, second: Tensor, k: int) -> Tensor:
+    """Returns dot products of each first vector with its own second one and with those of the next k - 1 rows.
 
     The rows after the last are the first ones again. A batch's order is random, so that these are k - 1 second
     vectors of others at random, and each second vector is drawn as often as any other.
@@ -66,13 +66,9 @@ def in_batch_scores(first: Tensor, second: Tensor, k: int, keys: Tensor | None =
     Args:
         first, second: of shape (B, D); row i of both belongs together.
         k: candidates a row, of 1 .. B.
-        keys: of shape (B,), integers that are equal where second sequences are; None: all differ. Rows of the own
-            key are passed over, as an inconsistent pair's second sequence is another than the own one ("such that
-            S_1^2 != S_2^2": Brahma 2018, section 3).
 
     Returns:
-        Scores of shape (B, k), the own one in column 0, at least in float32 whatever the inputs' type; -inf in
-        the last columns of a row that has not k - 1 rows of other keys.
+        Scores of shape (B, k), the own one in column 0, at least in float32 whatever the inputs' type.
 
     Raises:
         ValueError: if there are fewer than ``k`` rows.
@@ -82,23 +78,15 @@ def in_batch_scores(first: Tensor, second: Tensor, k: int, keys: Tensor | None =
     with torch.autocast(first.device.type, enabled=False):
         scores = at_least_float32(first) @ at_least_float32(second).T  # (B, B)
     rows = torch.arange(len(first), device=first.device)
-    if keys is None:
-        return scores.gather(1, (rows[:, None] + rows[:k]) % len(first))
-    following = (rows[:, None] + rows) % len(first)  # (B, B), the own row first
-    same = keys[following] == keys[:, None]
-    same[:, 0] = False
-    places = same.to(torch.uint8).argsort(dim=1, stable=True)[:, :k]  # in their order, equal ones last
-    candidates = following.gather(1, places)  # (B, k)
-    return scores.gather(1, candidates).masked_fill(same.gather(1, places), -torch.inf)
+    return scores.gather(1, (rows[:, None] + rows[:k]) % len(first))
 
 
 def choose_first(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Cross-entropy of choosing column 0 of ``scores`` (of shape (B, k), k > 1), and how often it is chosen.
+    """Computes the cross-entropy of choosing column 0 of ``scores`` (of shape (B, k), k > 1), and its accuracy.
 
     Returns:
         The mean of -log softmax(scores)[:, 0], a scalar, and the share of rows in which column 0 is larger than
-        all others, a detached scalar. (A draw is no choice: vectors that are all alike score 0, not 1.) Where all
-        others are -inf there is nothing to choose: such a row counts as right, at a loss of 0.
+        all others, a detached scalar. Ties count as misses, so collapsed vectors score 0.
     """
     with torch.autocast(scores.device.type, enabled=False):
         loss = (scores.logsumexp(dim=1) - scores[:, 0]).mean()

@@ -2,7 +2,7 @@
 
     D  k tokens deleted            P  k tokens permuted, another sequence than S
     I  k tokens not in S inserted  R  k tokens replaced by tokens not in S
-    C  w_1 .. w_i | w_i+1 .. w_n   N  each token in either part with probability 1/2
+    C  w_1 .. w_i-1 | w_i .. w_n   N  each token in either part with probability 1/2
 
 Brahma 2018 (arXiv 1808.04217), sections 3 and 4. "k random tokens" of S are those of k different positions, drawn
 uniformly; where "tokens not in S" come from the paper does not say (see ``Noise``).
@@ -147,14 +147,17 @@ def replace(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) 
 
 
 def split_in_two(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The first i of ``tokens`` (of shape (n,)) and the others, i uniform over {2 .. n - 1}.
+    """Returns w_1 .. w_i-1 and w_i .. w_n of ``tokens`` (of shape (n,)), i uniform over {2 .. n - 1}.
+
+    The paper says only "at a random point"; its table 1 cuts "Maya | goes to school ." and "She loves | it .". So
+    a first part may be one token, a second part has two or more.
 
     Raises:
         ValueError: if there are fewer than 3 tokens.
     """
     _require(tokens, 3, "to be split")
     i = int(rng.integers(2, len(tokens)))
-    return tokens[:i], tokens[i:]
+    return tokens[: i - 1], tokens[i - 1 :]
 
 
 def part_at_random(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -189,17 +189,37 @@ def test_tokens_beyond_a_stores_type_are_kept() -> None:
 
 @settings(max_examples=100)
 @given(sentences(), seeds)
-def test_a_cut_leaves_two_tokens_before_it_and_one_after(tokens: np.ndarray, seed: int) -> None:
+def test_a_cut_leaves_one_token_before_it_and_two_after(tokens: np.ndarray, seed: int) -> None:
     assume(len(tokens) >= 3)
     first, second = split_in_two(tokens, generator(seed))
-    assert len(first) >= 2 and len(second) >= 1
+    assert len(first) >= 1 and len(second) >= 2
     assert np.concatenate([first, second]).tolist() == tokens.tolist()
 
 
-def test_the_cut_is_uniform() -> None:
-    tokens = np.arange(7)
-    expected = law((i,) for i in range(2, 7))
-    assert_follows(lambda rng: np.array([len(split_in_two(tokens, rng)[0])]), expected)
+@pytest.mark.parametrize("n", [4, 5, 9])
+def test_cuts_are_those_of_an_enumeration_equally_likely(n: int) -> None:
+    w = {position: 10 + position for position in range(1, n + 1)}  # w_1 .. w_n, as the paper counts
+    cuts = []
+    for i in range(2, n):  # 1 < i < n
+        before, after = [w[j] for j in range(1, i)], [w[j] for j in range(i, n + 1)]
+        cuts.append((*before, 0, *after))
+
+    def sample(rng: np.random.Generator) -> np.ndarray:
+        first, second = split_in_two(np.array(list(w.values())), rng)
+        return np.array([*first, 0, *second])
+
+    assert_follows(sample, law(cuts))
+
+
+def test_cuts_give_the_examples_of_table_1() -> None:
+    """Both negative examples of ConsSent-C(2) come from one cut of each sentence."""
+    crossed = set()
+    for seed in range(200):
+        rng = generator(seed)
+        cut = [split_in_two(np.array(text.split()), rng) for text in ("Maya goes to school .", "She loves it .")]
+        crossed.add(tuple(" ".join([*cut[i][0], *cut[1 - i][1]]) for i in range(2)))
+    assert ("Maya it .", "She loves goes to school .") in crossed
+    assert len(crossed) == 3 * 2  # of all cuts
 
 
 @settings(max_examples=100)
@@ -323,5 +343,5 @@ def test_the_shortest_are_taken() -> None:
     assert permute(np.array([5, 6]), 2, rng).tolist() == [6, 5]
     assert len(insert(np.array([5]), 5, rng, NOISE)) == 6
     assert 5 not in replace(np.array([5]), 1, rng, NOISE)
-    assert [part.tolist() for part in split_in_two(np.array([5, 6, 7]), rng)] == [[5, 6], [7]]
+    assert [part.tolist() for part in split_in_two(np.array([5, 6, 7]), rng)] == [[5], [6, 7]]
     assert sorted(part.tolist() for part in part_at_random(np.array([5, 6]), rng)) == [[5], [6]]

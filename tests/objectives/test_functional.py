@@ -173,41 +173,6 @@ def test_in_batch_scores_by_hand() -> None:
         in_batch_scores(first, second, 4)
 
 
-@settings(max_examples=100)
-@given(st.lists(st.sampled_from([-(2**63), 0, 1, 2**63 - 1]), min_size=1, max_size=8), st.data())
-def test_candidates_have_other_keys_than_the_own_one(keys: list[int], data: st.DataObject) -> None:
-    n = len(keys)
-    k = data.draw(st.integers(1, n))
-    first, second = pairs(n, 4, n)
-    ours = in_batch_scores(first, second, k, torch.tensor(keys))
-    assert ours.shape == (n, k)
-    naive = []
-    for i in range(n):
-        others = [j % n for j in range(i + 1, i + n) if keys[j % n] != keys[i]][: k - 1]
-        scores = [first[i] @ second[j] for j in [i, *others]]
-        naive.append(torch.stack([*scores, *[torch.tensor(-math.inf, dtype=torch.float64)] * (k - len(scores))]))
-    torch.testing.assert_close(ours, torch.stack(naive))
-    weights = torch.randn(n, k, dtype=torch.float64)
-    for a, b in zip(
-        torch.autograd.grad((weights * ours).where(ours.isfinite(), 0).sum(), [first, second]),
-        torch.autograd.grad((weights * torch.stack(naive)).where(ours.isfinite(), 0).sum(), [first, second]),
-        strict=True,
-    ):
-        torch.testing.assert_close(a, b)
-
-
-def test_different_keys_change_nothing() -> None:
-    first, second = pairs(6, 4, 2)
-    assert torch.equal(in_batch_scores(first, second, 4, torch.arange(6)), in_batch_scores(first, second, 4))
-
-
-def test_nothing_to_choose_among_has_no_loss_and_no_gradient() -> None:
-    first, second = pairs(3, 4, 2)
-    loss, accuracy = choose_first(in_batch_scores(first, second, 3, torch.zeros(3, dtype=torch.int64)))
-    assert (loss.item(), accuracy.item()) == (0, 1)
-    assert all(gradient.eq(0).all() for gradient in torch.autograd.grad(loss, [first, second]))
-
-
 def test_every_second_vector_is_a_candidate_equally_often() -> None:
     numbers = torch.arange(7.0)[:, None]
     candidates = in_batch_scores(torch.ones(7, 1), numbers, 4).long()
@@ -229,7 +194,7 @@ def test_choice_of_the_first_by_hand() -> None:
     scores = torch.tensor([[math.log(3), 0.0], [0.0, math.log(3)], [5.0, 5.0]])
     loss, accuracy = choose_first(scores)
     assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(4) + math.log(2)) / 3)
-    assert accuracy.item() == pytest.approx(1 / 3)  # a draw is no choice
+    assert accuracy.item() == pytest.approx(1 / 3)  # ties count as misses
 
 
 def test_choice_of_the_first_survives_scores_beyond_exp() -> None:
