@@ -21,17 +21,11 @@ from pydantic import Field
 from data.errors import UserError
 from data.files import write_json
 from encoders.folder import MARKER, below, read_as
+from encoders.pooling import POOLINGS
 
 if TYPE_CHECKING:
     from encoders.recurrent import Recurrent
 
-# our name of a pooling: sentence-transformers' name, and the key of its older files (which all its versions read)
-_POOLINGS = {
-    "cls": ("cls", "pooling_mode_cls_token"),
-    "max": ("max", "pooling_mode_max_tokens"),
-    "mean": ("mean", "pooling_mode_mean_tokens"),
-    "last": ("lasttoken", "pooling_mode_lasttoken"),
-}
 _MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # in the order that they are applied in here
 _TOKENIZER = "sentence_transformers.models.tokenizer.TransformersTokenizerWrapper"
 _LIMITS = (
@@ -159,14 +153,12 @@ def _read_pooling(path: Path) -> str:
     config = read_as(path, PoolingModes)
     modes = config.get("pooling_mode")
     if modes is None:
-        keys = [*(key for _, key in _POOLINGS.values()), *_UNSUPPORTED]
+        keys = [*(ours.key for ours in POOLINGS.values()), *_UNSUPPORTED]
         modes = [key for key in keys if config.get(key)] or ["mean"]
     modes = [modes] if isinstance(modes, str) else list(modes)
-    found = [ours for ours, names in _POOLINGS.items() if modes[:1] and modes[0] in names]
+    found = [name for name, ours in POOLINGS.items() if modes[:1] and modes[0] in (ours.name, ours.key)]
     if len(modes) != 1 or not found:
-        raise UserError(
-            f"{path.parent} pools by {', '.join(modes)}; one of {', '.join(_POOLINGS)} is opened here."
-        )
+        raise UserError(f"{path.parent} pools by {', '.join(modes)}; one of {', '.join(POOLINGS)} is opened here.")
     return found[0]
 
 
@@ -193,7 +185,7 @@ def write_layout(folder: Path, layout: Layout, dimension: int, model_arguments: 
 def write_pooling(folder: Path, pooling: str, dimension: int) -> None:
     """Writes sentence-transformers' pooling of states of ``dimension`` into a new ``folder``."""
     folder.mkdir()
-    modes = {key: pooling == ours for ours, (_, key) in _POOLINGS.items()}
+    modes = {ours.key: pooling == name for name, ours in POOLINGS.items()}
     write_json(folder / "config.json", {"word_embedding_dimension": dimension, **modes})
 
 

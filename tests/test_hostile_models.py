@@ -213,7 +213,7 @@ CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a p
     ("transformer", marker(**{"class": "os.system"}), "was written by os.system, which is no encoder"),
     ("transformer", marker(**{"class": "encoders.base.Encoder"}), "is no encoder of this suite"),
     ("transformer", marker(**{"class": "encoders.base.inference"}), "is no encoder of this suite"),
-    ("transformer", marker(**{"class": "encoders.bundle.bundle"}), "is no encoder of this suite"),
+    ("transformer", marker(**{"class": "encoders.tools.bundle.bundle"}), "is no encoder of this suite"),
     ("transformer", marker(**{"class": "encoders.recurrent.WordHead"}), "is no encoder of this suite"),
     (
         "transformer",

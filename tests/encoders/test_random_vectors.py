@@ -32,7 +32,7 @@ def test_another_process_draws_the_same() -> None:
 def test_they_are_standard_normal_and_unrelated() -> None:
     vectors = RandomVectors(dimension=256).encode([f"sentence {i}" for i in range(400)])
     assert stats.kstest(vectors.ravel()[:20_000], "norm").pvalue > 1e-3
-    units = RandomVectors(dimension=256).encode([f"sentence {i}" for i in range(400)], normalize=True)
+    units = RandomVectors(dimension=256).encode([f"sentence {i}" for i in range(400)], normalize_embeddings=True)
     np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1, rtol=1e-6)
     cosines = (units @ units.T)[np.triu_indices(400, 1)]
     assert abs(cosines.mean()) < 0.002 and abs(cosines.std() - 256**-0.5) < 0.002
