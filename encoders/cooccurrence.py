@@ -69,7 +69,7 @@ def kept_vectors(
     cache: Path | None,
     texts_key: Callable[[], str] | None,
 ) -> np.ndarray:
-    """``vectors`` of ``texts()``, kept under ``cache`` by the texts' name and the tokenizer."""
+    """Returns ``vectors`` of ``texts()``, kept under ``cache`` by the texts' name and the tokenizer."""
     if cache is None or texts_key is None:
         return vectors(texts(), tokenizer, dimension)
     key = fingerprint(VERSION, str(dimension), texts_key(), tokenizer.backend_tokenizer.to_str())
@@ -83,7 +83,7 @@ def kept_vectors(
 
 
 def vectors(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast, dimension: int) -> np.ndarray:
-    """Vectors of the tokenizer's V tokens, float32 of shape (V, dimension), of mean 0 and standard deviation 1.
+    """Computes vectors of V tokens, float32 of shape (V, dimension), of mean 0 and standard deviation 1.
 
     A token that is in none of the texts has a vector of zeros before the mean is taken off. The same texts give
     the same vectors. Memory grows with the different pairs of tokens.
@@ -111,7 +111,7 @@ def vectors(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast, dimension:
 
 
 def _counts(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> sparse.csr_matrix:
-    """How often the second token follows the first within the window, of shape (V, V); not across texts."""
+    """Counts how often the second token follows the first within the window, (V, V); not across texts."""
     tokenise, size = plain_tokenise(tokenizer)
     backend = tokenise.open()
     total = sparse.csr_matrix((size, size), dtype=np.float64)
@@ -145,7 +145,7 @@ def begin_with_neighbours(model: PreTrainedModel) -> None:
     The last dimensions of its embeddings, as many as a head has, hold a token's place as waves, and no words. The
     heads of the first layer begin as rotations of these waves: the first looks at the token before, the second
     at the one after, the next two at those beyond, each with most of its attention. Masked words are guessed from
-    their neighbours above all, and heads that begin at random are long in finding them. Everything else begins as
+    their neighbours above all, and heads that begin at random take long to find them. Everything else begins as
     the family has it, and all of it is trained.
 
     Raises:

@@ -150,7 +150,7 @@ def test_what_cannot_work_is_refused(mixed: list[str], tmp_path: Path) -> None:
         Concatenated([tiny()])
     with pytest.raises(ValueError, match=r"encoder\.weights must be auto or pretrained .* Got random instead\."):
         Concatenated(paths=mixed, weights="random")
-    with pytest.raises(UserError, match="^concatenated has no mask token, and the objective"):
+    with pytest.raises(UserError, match=r"^concatenated has no mask token, and the objective"):
         Concatenated(paths=mixed, require_mask_token=True)
     with pytest.raises(UserError, match=r"^encoder\.paths: There is no encoder's folder"):
         Concatenated(paths=[*mixed, "./nowhere"])
@@ -158,7 +158,7 @@ def test_what_cannot_work_is_refused(mixed: list[str], tmp_path: Path) -> None:
         Concatenated.load(tmp_path / "absent")
     encoder = pair()
     assert not encoder.has_mlm_head and encoder.head_flops(3) == 0
-    with pytest.raises(ValueError, match="Concatenated encoders have no MLM head"):
+    with pytest.raises(ValueError, match="A Concatenated has no MLM head"):
         encoder.token_logits(torch.zeros(1, 14))
     encoder.save(tmp_path / "both")
     with pytest.raises(UserError, match="both pools by max or mean"):
