@@ -25,8 +25,7 @@ from data.files import write_json
 from data.sources.reading import lines
 from encoders.base import Encoder
 from encoders.fingerprint import fingerprint
-from encoders.pooler import POOLER
-from encoders.pooling import POOLINGS
+from encoders.pooling import POOLER, POOLINGS
 from encoders.random_vectors import RandomVectors
 from encoders.word_weights import Weighting
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -78,7 +79,8 @@ def require(constructor: Callable[..., Any], values: Mapping[str, Any], prefix: 
 def validated(cls: type, prefix: str | None = None) -> None:
     """Makes the ``__init__`` that ``cls`` defines check its keyword arguments by ``require`` first.
 
-    The ``prefix`` of None is the attribute ``name`` of the object.
+    One that passes further keywords on (``**shared``) gets those of the base class in its signature, too. The
+    ``prefix`` of None is the attribute ``name`` of the object.
     """
     if "__init__" not in vars(cls):
         return
@@ -89,6 +91,13 @@ def validated(cls: type, prefix: str | None = None) -> None:
         require(original, values, self.name if prefix is None else prefix)
         original(self, *arguments, **values)
 
+    own, base = inspect.signature(original), super(cls, cls).__init__
+    if any(one.kind is one.VAR_KEYWORD for one in own.parameters.values()):
+        further = inspect.signature(base).parameters
+        named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        named += [one for name, one in further.items() if name not in own.parameters]
+        checked.__signature__ = own.replace(parameters=named)  # type: ignore[attr-defined]
+        checked.__annotations__ = get_type_hints(base, include_extras=True) | original.__annotations__
     setattr(cls, "__init__", checked)  # noqa: B010  (mypy refuses the assignment)
 
 

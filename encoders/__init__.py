@@ -13,6 +13,7 @@ from data.errors import UserError
 from encoders.base import Encoder
 from encoders.folder import BUNDLED, MARKER, read_marker, readable
 from encoders.kernels import Precision
+from encoders.pooling import POOLER
 
 __all__ = ["BUNDLED", "Encoder", "load"]
 
@@ -30,26 +31,26 @@ def load(
     """Opens an encoder for use.
 
     Args:
-        name: a name in ``encoders/checkpoints``, a folder (ours, of sentence-transformers or of
+        name: a name in ``encoders/checkpoints``, a folder (of this suite, of sentence-transformers or of
             transformers), or a model of the Hugging Face hub; looked for in this order.
-        pooling: overrides the folder's own ("mean", "cls", "max" or "last"; "pooler" where weights have BERT's).
-        layers: of a transformer, how many of its layers, from the first on, are kept; 0: its embeddings alone.
-        device: where to put it; None leaves it on the CPU.
+        pooling: overrides the folder's own ("mean", "cls", "max" or "last"; "pooler" if weights have BERT's).
+        layers: for a transformer, how many of its first layers are kept; 0: only its embeddings.
+        device: device of the encoder; None: the CPU.
         precision: of products in ``encode``: "fp32", "tf32" (of GPUs) or "bf16", which are faster on a GPU.
 
     Raises:
         UserError: if there is no such encoder, it cannot be opened, or the device does not have the precision.
     """
-    from encoders import offline
+    from encoders import starts
 
     with readable(repr(str(name))[:200]):
-        folder = offline.CHECKPOINTS / str(name) if str(name) in offline.bundled() else Path(name).expanduser()
+        folder = starts.CHECKPOINTS / str(name) if str(name) in starts.bundled() else Path(name).expanduser()
         there = bool(str(name)) and folder.is_dir()
-    if not there and (near := nearest_model(str(name), offline.bundled())):
+    if not there and (near := nearest_model(str(name), starts.bundled())):
         raise UserError(f"There is no encoder {printable(str(name))}. Did you mean {near}?")
-    from encoders import models, pooler, transformer  # here, as transformers takes seconds to import
+    from encoders import models, transformer  # late, as transformers takes seconds to import
 
-    by_pooler = pooling == pooler.POOLER
+    by_pooler = pooling == POOLER
     own = None if by_pooler else pooling
     options: dict[str, Any] = {"pooling": own, "weights": "pretrained", "device": device}
     if not there:
@@ -62,11 +63,11 @@ def load(
         encoder = transformer.Transformer(path=str(folder), **options) if is_transformer else kind.load(folder)
     if isinstance(encoder, transformer.Transformer):
         if by_pooler:
-            encoder.pool_by(pooler.POOLER)
+            encoder.pool_by(POOLER)
         if layers is not None:
             models.keep_layers(encoder.model, layers)
     elif layers is not None:
-        raise UserError(f"{folder} holds a {type(encoder).__name__}: layers= is of transformers.")
+        raise UserError(f"{folder} holds a {type(encoder).__name__}: layers= is for transformers.")
     elif pooling is not None:
         if not encoder.poolings:
             raise UserError(f"{folder} holds a {type(encoder).__name__}, whose pooling is fixed.")
@@ -79,7 +80,7 @@ def load(
 
 
 def _kind(folder: Path) -> type[Encoder]:
-    """The class that wrote ``folder``: an encoder of this package, nothing else is imported."""
+    """Returns the class that wrote ``folder``: an encoder of this package; nothing else is imported."""
     with readable(folder):
         name = read_marker(folder)["class"]
     module, _, last = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""The mean of a sentence's word vectors, over the words that have one; nothing else, but trainable.
+"""Mean of a sentence's word vectors, over the words that have one; trainable.
 
     sentence = (1 / n) sum_i v(w_i)        (n known words; zeros where n = 0)
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from safetensors.torch import save_file
@@ -18,18 +18,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from data.batch import Tokens
-from data.errors import UnfitError
-from data.files import write_json
 from data.ranges import Positive
 from data.sentences import splitter
 from data.sources.reading import lines
 from data.token_format import TokenFormat
 from data.vectors import WordVectors
 from data.vocabulary import parting
-from encoders.base import NO_LIMIT, Encoder, Encoding
-from encoders.export import model_card
+from encoders.base import Encoder, Encoding
 from encoders.folder import (
-    MARKER,
+    NO_LIMIT,
     WEIGHTS,
     check_vocabulary,
     hidden_panics,
@@ -38,8 +35,9 @@ from encoders.folder import (
     readable,
     try_out,
 )
-from encoders.layout import atomic_folder, write_modules
+from encoders.layout import write_modules
 from encoders.pooling import pool
+from encoders.starts import no_mask_token
 from encoders.word_weights import Weighting, weigh
 
 TOKENIZER = "tokenizer.json"  # sentence-transformers' name
@@ -48,21 +46,21 @@ TOKENIZER = "tokenizer.json"  # sentence-transformers' name
 class BagOfWords(Encoder):
     """A mean of word vectors.
 
-    A text is parted at white space; a word without a vector is not counted.
+    A text is split at white space; a word without a vector is not counted.
 
     Args:
         vectors: file of word vectors (see ``data.vectors``).
-        path: a folder that ``save`` wrote, taken instead of ``vectors``.
+        path: a folder that ``save`` wrote, instead of ``vectors``.
         weights: "auto" or "pretrained", which are the same here.
-        lowercase: whether words are looked up in lower case; a folder keeps its own way.
-        weighting: of the words in the mean, "none", "tfidf" or "sif"; a folder keeps its own way.
-        counts: text file to count words in for it, a sentence a line, its words parted as those of the sentences
-            to encode are (.gz too); None: the sentences of ``texts``.
+        lowercase: whether words are looked up in lower case; a folder has its own setting.
+        weighting: of the words in the mean, "none", "tfidf" or "sif"; a folder has its own setting.
+        counts: text file to count words in for it, one sentence a line, its words separated as those of the
+            sentences to encode are (.gz too); None: the sentences of ``texts``.
         sif_a: a of SIF.
-        texts: makes the texts that words are counted in where ``counts`` is None.
+        texts: returns the texts that words are counted in if ``counts`` is None.
         texts_key, cache, tokenizer: of encoders that make their vocabulary from a corpus; not used.
-        require_mask_token: refuse, as there is none.
-        device: where to put it.
+        require_mask_token: refused, as there is none.
+        device: device of the encoder.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -95,11 +93,7 @@ class BagOfWords(Encoder):
                 f"encoder.weights must be auto or pretrained for word vectors. Got {weights} instead."
             )
         if require_mask_token:
-            raise UnfitError(
-                "The objective predicts masked words, and bag_of_words has no mask token: choose another encoder, "
-                "or train without them (objective.mlm_weight=0, if there is another loss)"
-                + ("." if vectors or path else ", and with encoder.vectors=<file of word vectors>.")
-            )
+            raise no_mask_token("bag_of_words")
         if path is not None:
             table = self._open(Path(path).expanduser())
         elif vectors is not None:
@@ -129,56 +123,18 @@ class BagOfWords(Encoder):
         states = self.embedding(tokens.ids)  # (B, T, D)
         return Encoding(states, tokens.mask, pool(states, tokens.mask, "mean"))
 
-    @property
-    def has_mlm_head(self) -> bool:
-        return False
-
-    def token_logits(self, states: Tensor) -> Tensor:
-        """There is no MLM head.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError("A bag of words has no MLM head.")
-
     def forward_flops(self, tokens: int, length: float) -> float:
-        """One addition a component and token."""
+        """Returns one addition for each component and token."""
         return float(tokens * self.dimension)
 
-    def head_flops(self, tokens: int) -> float:
-        return 0.0
-
-    def save(self, folder: Path | str, card: str | None = None) -> None:
-        """Writes a folder that ``load`` and sentence-transformers (as a StaticEmbedding) open.
-
-        Raises:
-            UserError: if ``folder`` exists and is not an encoder's.
-        """
-        folder = Path(folder)
-        backend = self.tokenizer.backend_tokenizer
-        backend.no_truncation()
-        backend.no_padding()
-        marker = {
-            "class": f"{type(self).__module__}.{type(self).__name__}",
-            "weights": self.weights,
-            "origin": self.origin,
-        }
-        with atomic_folder(folder) as unfinished:
-            save_file({"embedding.weight": self.embedding.weight.detach().cpu()}, unfinished / WEIGHTS)
-            backend.save(str(unfinished / TOKENIZER))
-            write_modules(unfinished, [("", "StaticEmbedding")])
-            write_json(unfinished / MARKER, marker)
-            (unfinished / "README.md").write_text(
-                card or model_card(title=folder.name, encoder=self), encoding="utf-8"
-            )
-
-    @classmethod
-    def load(cls, folder: Path | str) -> BagOfWords:
-        """Opens what ``save`` wrote."""
-        return cls(path=str(folder))
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        save_file({"embedding.weight": self.embedding.weight.detach().cpu()}, folder / WEIGHTS)
+        self.tokenizer.backend_tokenizer.save(str(folder / TOKENIZER))
+        write_modules(folder, [("", "StaticEmbedding")])
+        return {}
 
     def _open(self, folder: Path) -> Tensor:
-        """The word vectors of what ``save`` wrote into ``folder``; sets what else is there."""
+        """Reads a folder that ``save`` wrote; returns its word vectors, and sets the rest."""
         with readable(folder, "a bag of words"):
             marker = read_marker(folder)
             with hidden_panics():
@@ -195,7 +151,7 @@ class BagOfWords(Encoder):
 def _sentences(
     counts: str | None, texts: Callable[[], Iterable[str]] | None, weighting: Weighting
 ) -> Iterator[str]:
-    """The text to count words in: the lines of a file, or the sentences of ``texts``, which may be raw prose."""
+    """Returns the sentences to count words in: lines of a file, or sentences of ``texts``, which may be prose."""
     if counts is not None:
         return (line for _, line in lines(Path(counts).expanduser()) if line.strip())
     if texts is None:
@@ -208,7 +164,7 @@ def _sentences(
 
 
 def word_tokenizer(words: Sequence[str], lowercase: bool) -> Tokenizer:
-    """A tokenizer of whole words, parted at white space, that leaves out those it does not know.
+    """Returns a tokenizer of whole words, separated at white space, that leaves out those it does not know.
 
     It is a BPE without merges: tokenizers' own model of whole words, WordLevel, must put an unknown token in their
     place, which others who open the folder would count in the mean. The blank before each word keeps the

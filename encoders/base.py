@@ -1,11 +1,10 @@
-"""What every encoder promises: tokens in, states and one sentence vector out; encode, save, load."""
+"""Base of all encoders: tokens in, states and one sentence vector out; encode, save, load."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -13,24 +12,28 @@ from torch import Tensor, nn
 
 from data.batch import Tokens
 from data.errors import UserError
+from data.files import write_json
 from data.grouping import length_groups
 from data.schema import validated
 from data.token_format import TokenFormat
 from encoders import inference
+from encoders.export import model_card
+from encoders.folder import MARKER, class_name
+from encoders.inference import SentenceEncoder
 from encoders.kernels import PRECISIONS, Precision
+from encoders.layout import atomic_folder
 
-NO_LIMIT = 1_000_000  # tokens of an input: as good as none
 MOST_GROUPS = 8
 WORTH = 1024  # padded tokens that a further pass over a sub-batch has to spare on a CPU: see benchmarks/padding.py
 
 
 class Encoding(NamedTuple):
-    """What an encoder makes of B sequences of at most T tokens.
+    """Output of an encoder for B sequences of at most T tokens.
 
     Attributes:
-        states: one state a token, of shape (B, T, H).
+        states: one for each token, of shape (B, T, H).
         mask: of shape (B, T), bool; True at real tokens.
-        sentence: one vector a sequence, of shape (B, D).
+        sentence: one vector for each sequence, of shape (B, D).
     """
 
     states: Tensor
@@ -38,7 +41,7 @@ class Encoding(NamedTuple):
     sentence: Tensor
 
 
-class Encoder(nn.Module, ABC):
+class Encoder(SentenceEncoder, nn.Module, ABC):
     """Base of all encoders.
 
     Attributes:
@@ -46,13 +49,13 @@ class Encoder(nn.Module, ABC):
         format: how its content tokens become input (see TokenFormat).
         dimension: D, width of a sentence vector.
         state_dimension: H, width of a token's state.
-        weights: what its weights once began from: "pretrained", "bundled" or "random".
-        origin: one line that says exactly which weights (hub name, folder, or the random shape), and from
-            which folder of ours they are continued.
-        untrained: whether the weights were freshly drawn in this process, not read from anywhere.
+        weights: where its weights first came from: "pretrained", "bundled" or "random".
+        origin: one line that names the weights exactly (hub name, folder, or the random shape), and the exported
+            folders through which they came.
+        untrained: whether the weights were drawn at random in this process, not read from anywhere.
         opens_elsewhere: whether sentence-transformers opens what ``save`` writes.
         reads_order: whether the order of the tokens changes a sentence vector.
-        computes_padding: whether padding costs what tokens cost.
+        computes_padding: whether padding takes as long to compute as tokens.
         precision: of products in ``encode``: "fp32", or on a GPU "tf32" (10 bits of each factor) or "bf16"
             (8 bits), which are faster; set by ``encode_in``.
     """
@@ -78,7 +81,7 @@ class Encoder(nn.Module, ABC):
         """Encodes ``tokens`` of shape (B, T)."""
 
     def vectors(self, tokens: Tokens) -> Tensor:
-        """Sentence vectors of ``tokens``, of shape (B, D), for those who need no states.
+        """Returns sentence vectors of ``tokens``, of shape (B, D), where no states are needed.
 
         On a CPU an encoder that computes padding runs over sub-batches of similar length.
         """
@@ -111,41 +114,48 @@ class Encoder(nn.Module, ABC):
         return longest > 0 and self.padded_because(device, dtype, longest) is None
 
     @property
-    @abstractmethod
     def has_mlm_head(self) -> bool:
-        """Whether ``token_logits`` works for this encoder."""
+        """Whether there is a masked-language-model (MLM) head, ``token_logits``."""
+        return False
 
-    @abstractmethod
     def token_logits(self, states: Tensor) -> Tensor:
-        """Scores over the vocabulary, of shape (M, V), for M selected states of shape (M, H): the MLM head."""
+        """MLM head: scores over the vocabulary, of shape (M, V), for M selected states of shape (M, H).
+
+        Raises:
+            ValueError: if there is none.
+        """
+        raise ValueError(f"A {type(self).__name__} has no MLM head.")
 
     @abstractmethod
     def forward_flops(self, tokens: int, length: float) -> float:
-        """Floating-point operations of one forward pass over ``tokens`` tokens in rows of ``length``."""
+        """Returns the floating-point operations of a forward pass over ``tokens`` tokens in rows of ``length``."""
 
-    @abstractmethod
     def head_flops(self, tokens: int) -> float:
-        """Floating-point operations of ``token_logits`` for ``tokens`` states."""
+        """Returns the floating-point operations of ``token_logits`` for ``tokens`` states."""
+        return 0.0
 
     @property
     def pooled_dimension(self) -> int:
-        """Width of what ``pooled`` gives."""
+        """Width of the vectors that ``pooled`` returns."""
         return self.dimension
 
     def add_pooler(self) -> None:
-        """Makes what ``pooled`` takes, where the encoder could have it and has not."""
+        """Adds the architecture's pooler if the weights lack one."""
 
     def pooled(self, encoding: Encoding) -> Tensor:
-        """What a classifier of whole inputs reads, of shape (B, ``pooled_dimension``): the sentence vectors."""
+        """Returns the input of a classifier of whole sequences, of shape (B, ``pooled_dimension``).
+
+        These are the sentence vectors, unless the architecture has a pooler.
+        """
         return encoding.sentence
 
     @property
     def poolings(self) -> tuple[str, ...]:
-        """The ways from states to a vector that ``pool_by`` can choose among; empty where the way is fixed."""
+        """The poolings that ``pool_by`` can choose among; empty if the pooling is fixed."""
         return ()
 
     def pool_by(self, pooling: str) -> None:
-        """Takes another of ``poolings``; the weights stay.
+        """Changes the pooling to another of ``poolings``; the weights stay.
 
         Raises:
             ValueError: if it is none of them.
@@ -169,32 +179,39 @@ class Encoder(nn.Module, ABC):
         self.precision = precision
 
     def settings(self) -> dict[str, Any]:
-        """What decides on ``encode`` beside class, weights, tokenizer and ``format``, as JSON can hold it."""
+        """Returns what ``encode`` depends on besides class, weights, tokenizer and ``format``, as JSON values."""
         return {}
 
-    def encode(
-        self,
-        sentences: Sequence[str],
-        *,
-        batch_tokens: int = 8192,
-        normalize: bool = False,
-        progress: bool = False,
+    def _encode(
+        self, sentences: list[str], batch_size: int | None, batch_tokens: int, progress: bool
     ) -> np.ndarray:
-        """Vectors of ``sentences``, float32 of shape (n, D), in the order given.
+        return inference.encode(self, sentences, batch_size, batch_tokens, progress)
 
-        Sorted by length inside; a sentence's vector is the same alone and in any batch.
-        ``batch_tokens`` bounds the padded tokens of a forward pass.
+    def save(self, folder: Path | str, card: str | None = None) -> None:
+        """Writes a folder that ``load`` opens, and sentence-transformers if ``opens_elsewhere``; all or nothing.
+
+        Args:
+            folder: a new folder, or an encoder's folder to be replaced.
+            card: its README.md; None writes what is known of the weights.
+
+        Raises:
+            UserError: if ``folder`` exists and is not an encoder's.
         """
-        return inference.encode(self, sentences, batch_tokens=batch_tokens, normalize=normalize, progress=progress)
+        folder = Path(folder)
+        backend = self.tokenizer.backend_tokenizer
+        backend.no_truncation()
+        backend.no_padding()
+        marker = {"class": class_name(self), "weights": self.weights, "origin": self.origin}
+        with atomic_folder(folder) as unfinished:
+            write_json(unfinished / MARKER, marker | self.write_files(unfinished))
+            card = card or model_card(title=folder.name, encoder=self)
+            (unfinished / "README.md").write_text(card, encoding="utf-8")
 
     @abstractmethod
-    def save(self, folder: Path | str, card: str | None = None) -> None:
-        """Writes a folder that ``load`` opens, and sentence-transformers if ``opens_elsewhere``.
-
-        ``card`` becomes its README.md; None writes what is known of the weights.
-        """
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """Writes weights, tokenizer and settings into ``folder``; returns further keys for ``encoder.json``."""
 
     @classmethod
-    @abstractmethod
-    def load(cls, folder: Path | str) -> Encoder:
-        """Opens what ``save`` wrote."""
+    def load(cls, folder: Path | str) -> Self:
+        """Opens a folder that ``save`` wrote."""
+        return cls(path=str(folder))  # type: ignore[call-arg]

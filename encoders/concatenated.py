@@ -1,8 +1,8 @@
-"""Several encoders side by side: a sentence's vector is that of the first, then that of the second, and so on.
+"""Several encoders whose vectors are concatenated.
 
     sentence = [E1(S) ; E2(S) ; ...]
 
-ConsSent's multitask encoders (Brahma 2018, section 3) and GenSen's (Subramanian et al. 2018, section 9) are such.
+So are ConsSent's multitask encoders (Brahma 2018, section 3) and GenSen's (Subramanian et al. 2018, section 9).
 """
 
 from __future__ import annotations
@@ -14,43 +14,38 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from data.batch import Tokens
-from data.errors import UnfitError, UserError
-from data.files import write_json
+from data.errors import UserError
 from encoders import load
 from encoders.base import Encoder, Encoding
-from encoders.export import model_card
 from encoders.fingerprint import input_of
-from encoders.folder import MARKER, read_marker, readable
-from encoders.inference import listed
+from encoders.folder import MARKER, class_name, read_marker, readable
 from encoders.kernels import Precision
-from encoders.layout import atomic_folder
+from encoders.starts import no_mask_token
 
 _LEAST_FIRST = ("random", "bundled", "pretrained")  # one random member makes all of it "random"
 
 
 class Concatenated(Encoder):
-    """Encoders side by side, given or opened.
+    """Encoders side by side.
 
-    Where they have one tokenizer and token format, they are trained together and run on the same tokens; else
-    ``encode`` alone works, as it goes member by member.
+    If they share tokenizer and token format, they can be trained together and run on the same tokens; otherwise
+    only ``encode`` works, which goes member by member.
 
     Args:
         members: two or more encoders.
-        paths: names or folders of encoders (see ``encoders.load``), taken instead of ``members``.
-        path: a folder that ``save`` wrote, taken instead of both.
+        paths: names or folders of encoders (see ``encoders.load``), instead of ``members``.
+        path: a folder that ``save`` wrote, instead of both.
         weights: "auto" or "pretrained", which are the same here.
-        texts: given where the encoder is to be trained, which takes members of one tokenizer.
+        texts: given if the encoder is to be trained, which takes members of one tokenizer.
         texts_key, cache, tokenizer: of encoders that make their vocabulary from a corpus; not used.
-        require_mask_token: refuse, as there is no output layer for masked tokens.
-        device: where to put it.
+        require_mask_token: refused, as there is no MLM head.
+        device: device of the encoder.
 
     Attributes:
         members: the encoders, in the order of their vectors.
-        fallback: the first sentence that a member has to warn with, having got other weights than were asked for,
-            else None.
+        fallback: the first warning of a member that got other weights than were asked for, else None.
 
     It begins in eval mode.
 
@@ -82,10 +77,7 @@ class Concatenated(Encoder):
                 f"encoder.weights must be auto or pretrained for encoders that are there. Got {weights} instead."
             )
         if require_mask_token:
-            raise UnfitError(
-                "objective.mlm_weight needs an output layer for masked tokens, and concatenated encoders have "
-                "none: choose another encoder or objective.mlm_weight=0."
-            )
+            raise no_mask_token("concatenated")
         said: dict[str, str] = {}
         if path is not None:
             members, said = _opened(Path(path).expanduser())
@@ -121,7 +113,7 @@ class Concatenated(Encoder):
             self.to(device)
 
     def forward(self, tokens: Tokens) -> Encoding:
-        """States and vectors of the members, side by side.
+        """Concatenates states and vectors of the members.
 
         Raises:
             ValueError: if the members have different tokenizers or formats.
@@ -146,27 +138,12 @@ class Concatenated(Encoder):
                 "The encoders have different tokenizers or token formats: only encode works for them."
             )
 
-    @property
-    def has_mlm_head(self) -> bool:
-        return False
-
-    def token_logits(self, states: Tensor) -> Tensor:
-        """There is no MLM head.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError("Concatenated encoders have no MLM head.")
-
     def forward_flops(self, tokens: int, length: float) -> float:
         return sum(member.forward_flops(tokens, length) for member in self.members)
 
-    def head_flops(self, tokens: int) -> float:
-        return 0.0
-
     @property
     def poolings(self) -> tuple[str, ...]:
-        """Those that all members have."""
+        """The poolings that all members have."""
         first, *others = (member.poolings for member in self.members)
         return tuple(pooling for pooling in first if all(pooling in other for other in others))
 
@@ -180,53 +157,30 @@ class Concatenated(Encoder):
             member.encode_in(precision)
 
     def settings(self) -> dict[str, Any]:
-        """The members' classes, inputs and settings."""
+        """Returns the members' classes, inputs and settings."""
         return {
             "members": [
-                {"class": _class(member), "input": input_of(member), "settings": member.settings()}
+                {"class": class_name(member), "input": input_of(member), "settings": member.settings()}
                 for member in self.members
             ]
         }
 
-    def encode(
-        self,
-        sentences: Sequence[str],
-        *,
-        batch_tokens: int = 8192,
-        normalize: bool = False,
-        progress: bool = False,
+    def _encode(
+        self, sentences: list[str], batch_size: int | None, batch_tokens: int, progress: bool
     ) -> np.ndarray:
-        """The members' vectors side by side; ``normalize`` scales the whole."""
-        sentences = listed(sentences)
-        vectors = np.hstack(
-            [member.encode(sentences, batch_tokens=batch_tokens, progress=progress) for member in self.members]
-        )
-        return F.normalize(torch.from_numpy(vectors), dim=1).numpy() if normalize else vectors
+        """Encodes member by member, and so takes members with different tokenizers."""
+        return np.hstack([one._encode(sentences, batch_size, batch_tokens, progress) for one in self.members])
 
-    def save(self, folder: Path | str, card: str | None = None) -> None:
-        """Writes a folder that ``load`` opens, with a sub-folder for each member, which opens by itself.
-
-        Raises:
-            UserError: if ``folder`` exists and is not an encoder's.
-        """
-        folder = Path(folder)
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """Writes a sub-folder for each member, which opens by itself."""
         names = [f"encoder_{number}" for number in range(1, len(self.members) + 1)]
-        marker = {"class": _class(self), "weights": self.weights, "origin": self.origin, "members": names}
-        with atomic_folder(folder) as unfinished:
-            for name, member in zip(names, self.members, strict=True):
-                member.save(unfinished / name)
-            write_json(unfinished / MARKER, marker)
-            card = card or model_card(title=folder.name, encoder=self)
-            (unfinished / "README.md").write_text(card, encoding="utf-8")
-
-    @classmethod
-    def load(cls, folder: Path | str) -> Concatenated:
-        """Opens what ``save`` wrote."""
-        return cls(path=str(folder))
+        for name, member in zip(names, self.members, strict=True):
+            member.save(folder / name)
+        return {"members": names}
 
 
 def _opened(folder: Path) -> tuple[list[Encoder], dict[str, str]]:
-    """The members in ``folder``, and what it says of all of them together."""
+    """Opens the members in ``folder``; returns them, and weights and origin of all together."""
     with readable(folder, "concatenated encoders"):
         marker = read_marker(folder)
         names = marker.get("members")
@@ -236,7 +190,3 @@ def _opened(folder: Path) -> tuple[list[Encoder], dict[str, str]]:
         members = [load(folder / name) for name in names]
         origin = f"continued from {folder}; before that: {marker['origin']}"
         return members, {"weights": marker["weights"], "origin": origin}
-
-
-def _class(encoder: Encoder) -> str:
-    return f"{type(encoder).__module__}.{type(encoder).__name__}"

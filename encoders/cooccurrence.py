@@ -1,4 +1,6 @@
-"""Word embeddings to begin with, from how often tokens stand near each other (Levy, Goldberg and Dagan 2015).
+"""Initial values of a random transformer: word embeddings from counts in the corpus, heads that see neighbours.
+
+The embeddings are those of Levy, Goldberg and Dagan (2015):
 
     M(w, c) = max(0, log( #(w, c) sum_c' #(c')^a / ( #(w) #(c)^a ) ))      M ~ U S V^T      E = U S^(1/2)
 
@@ -9,12 +11,15 @@ and its word embeddings, input and output alike, are long in learning from them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from scipy import sparse
+from torch import nn
 
 from data.errors import UserError
 from data.files import atomic_write
@@ -22,12 +27,39 @@ from data.sources.base import fingerprint
 from data.tokenising import plain_tokenise
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 WINDOW = 5  # tokens on either side
 SMOOTHING = 0.75  # of contexts' counts
 CHUNK_TEXT = 1 << 22  # characters tokenised at once
 VERSION = "1"  # raise it where the same texts would give other vectors
+# Of heads that begin with neighbours: wavelengths in tokens, and the factor of their scores.
+SHORTEST_WAVE, LONGEST_WAVE, SHARPNESS = 4.0, 400.0, 4.0
+
+
+def begin(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    heads: str,
+    words: str,
+    texts: Callable[[], Iterable[str]] | None,
+    cache: Path | None,
+    texts_key: Callable[[], str] | None,
+) -> None:
+    """Sets the initial values that ``Transformer``'s arguments ``heads`` and ``words`` ask for.
+
+    Raises:
+        ValueError: if the family cannot have them.
+        UserError: if there is no corpus, or too small a one.
+    """
+    if heads == "neighbours":
+        begin_with_neighbours(model)
+    if words == "cooccurrence":
+        if texts is None:
+            raise UserError("encoder.words=cooccurrence counts in a corpus, and none is given.")
+        table: Any = model.get_input_embeddings()
+        width = table.embedding_dim - (head_size(model) if heads == "neighbours" else 0)
+        begin_with_words(model, kept_vectors(texts, tokenizer, width, cache, texts_key), tokenizer.all_special_ids)
 
 
 def kept_vectors(
@@ -37,7 +69,7 @@ def kept_vectors(
     cache: Path | None,
     texts_key: Callable[[], str] | None,
 ) -> np.ndarray:
-    """``vectors`` of ``texts()``, kept under ``cache`` by the texts' name and the tokenizer."""
+    """Returns ``vectors`` of ``texts()``, kept under ``cache`` by the texts' name and the tokenizer."""
     if cache is None or texts_key is None:
         return vectors(texts(), tokenizer, dimension)
     key = fingerprint(VERSION, str(dimension), texts_key(), tokenizer.backend_tokenizer.to_str())
@@ -51,7 +83,7 @@ def kept_vectors(
 
 
 def vectors(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast, dimension: int) -> np.ndarray:
-    """Vectors of the tokenizer's V tokens, float32 of shape (V, dimension), of mean 0 and standard deviation 1.
+    """Computes vectors of V tokens, float32 of shape (V, dimension), of mean 0 and standard deviation 1.
 
     A token that is in none of the texts has a vector of zeros before the mean is taken off. The same texts give
     the same vectors. Memory grows with the different pairs of tokens.
@@ -79,7 +111,7 @@ def vectors(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast, dimension:
 
 
 def _counts(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> sparse.csr_matrix:
-    """How often the second token follows the first within the window, of shape (V, V); not across texts."""
+    """Counts how often the second token follows the first within the window, (V, V); not across texts."""
     tokenise, size = plain_tokenise(tokenizer)
     backend = tokenise.open()
     total = sparse.csr_matrix((size, size), dtype=np.float64)
@@ -105,3 +137,66 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
             chunk, characters = [], 0
     if chunk:
         yield chunk
+
+
+def begin_with_neighbours(model: PreTrainedModel) -> None:
+    """Makes the first layer of an untrained ``model`` attend to the neighbours of a token.
+
+    The last dimensions of its embeddings, as many as a head has, hold a token's place as waves, and no words. The
+    heads of the first layer begin as rotations of these waves: the first looks at the token before, the second
+    at the one after, the next two at those beyond, each with most of its attention. Masked words are guessed from
+    their neighbours above all, and heads that begin at random take long to find them. Everything else begins as
+    the family has it, and all of it is trained.
+
+    Raises:
+        ValueError: if the family has no learned position embeddings or other attention than BERT's, or an odd
+            number of dimensions a head.
+
+    References: Vaswani et al. (2017), "Attention Is All You Need", section 3.5: sinusoids, of which a shift is a
+    rotation; here of wavelengths from ``SHORTEST_WAVE`` to ``LONGEST_WAVE`` tokens.
+    """
+    body: Any = model.base_model
+    table = getattr(getattr(body, "embeddings", None), "position_embeddings", None)
+    layers: Any = getattr(getattr(body, "encoder", None), "layer", None)
+    first = getattr(getattr(layers[0] if layers else None, "attention", None), "self", None)
+    if table is None or first is None or head_size(model) % 2:
+        raise ValueError(f"encoder.heads=neighbours: a {model.config.model_type} has no such positions or heads.")
+    size = head_size(model)
+    deviation = model.config.initializer_range
+    lengths = torch.logspace(math.log10(SHORTEST_WAVE), math.log10(LONGEST_WAVE), size // 2, dtype=torch.float64)
+    steps = 2 * math.pi / lengths  # radians a token
+    angles = torch.arange(table.weight.shape[0])[:, None] * steps
+    with torch.no_grad():
+        for embedding in body.embeddings.children():
+            if isinstance(embedding, nn.Embedding):
+                embedding.weight[:, -size:] = 0.0
+        table.weight[:, :-size] = 0.0
+        table.weight[:, -size:] = torch.cat([angles.sin(), angles.cos()], dim=1) * 2**0.5 * deviation
+        layers[0].attention.output.dense.weight[-size:] = 0.0  # what is read does not cover the places
+        identity = torch.eye(size // 2, dtype=torch.float64)
+        for head in range(first.num_attention_heads):
+            shift = (head // 2 + 1) * (1 if head % 2 else -1)
+            cosine, sine = torch.diag((shift * steps).cos()), torch.diag((shift * steps).sin())
+            rows = slice(head * size, (head + 1) * size)
+            for projection, values in (
+                (first.query, torch.cat([torch.cat([cosine, sine], 1), torch.cat([-sine, cosine], 1)])),
+                (first.key, torch.block_diag(identity, identity)),
+            ):
+                projection.weight[rows] = 0.0
+                projection.weight[rows, -size:] = (SHARPNESS**0.5 * values).to(projection.weight.dtype)
+
+
+def head_size(model: PreTrainedModel) -> int:
+    """Returns the dimensions of one attention head."""
+    return int(model.config.hidden_size // model.config.num_attention_heads)
+
+
+def begin_with_words(model: Any, vectors: np.ndarray, special_ids: Iterable[int]) -> None:
+    """Sets the word embeddings of an untrained ``model`` to ``vectors``, of shape (V, D) and standard deviation 1.
+
+    They are scaled to the initialiser's; special tokens keep their random ones, and so do dimensions beyond D.
+    """
+    table = model.get_input_embeddings().weight
+    ordinary = np.setdiff1d(np.arange(len(vectors)), list(special_ids))
+    with torch.no_grad():
+        table[ordinary, : vectors.shape[1]] = torch.from_numpy(vectors[ordinary]) * model.config.initializer_range

@@ -34,7 +34,7 @@ class Settings:
 
 
 class Dense(nn.Module):
-    """Vectors of shape (B, D) to vectors of shape (B, ``linear.out_features``).
+    """Maps vectors of shape (B, D) to vectors of shape (B, ``linear.out_features``).
 
     Args:
         linear: the map.
@@ -67,7 +67,7 @@ class Dense(nn.Module):
         whole = "sentence_embedding"
         places = [config.get(key) or whole for key in ("module_input_name", "module_output_name")]
         if config.get("use_residual") or places != [whole, whole]:
-            raise UserError(f"{folder} is no plain map of the sentence vector, which alone is opened here.")
+            raise UserError(f"{folder} is no plain map of the sentence vector; only those are opened here.")
         weights = {key.removeprefix("linear."): weight for key, weight in read_weights(folder / WEIGHTS).items()}
         with by_weights([weight.shape for weight in weights.values()], folder):
             linear = nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))

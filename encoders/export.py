@@ -1,4 +1,4 @@
-"""The card of an exported encoder: what it was made from, how to use it, what not to expect.
+"""Model card of an exported encoder: its weights, data, training and scores, how to use it, its limits.
 
 Mitchell et al. (2019), "Model Cards for Model Reporting"; the front matter is that of the Hugging Face hub.
 """
@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from encoders.base import NO_LIMIT, Encoder
+from encoders.folder import NO_LIMIT
+from encoders.pooling import POOLINGS
+
+if TYPE_CHECKING:
+    from encoders.base import Encoder
 
 _BEGINNINGS = {
     "pretrained": "The weights began as **pretrained** ones: {origin}.",
@@ -21,12 +25,6 @@ _BEGINNINGS = {
         "> **Weights: random.** They were once drawn at random, and no published model is behind them: {origin}. "
         "For teaching and for tests; do not compare the scores with printed ones."
     ),
-}
-_POOL = {  # of `states` (B, T, H) under `mask` (B, T, 1)
-    "mean": "(states * mask).sum(1) / mask.sum(1)",
-    "cls": "states[:, 0]",
-    "max": 'states.masked_fill(mask == 0, float("-inf")).max(1).values',
-    "last": "states[torch.arange(len(states)), mask[:, :, 0].sum(1) - 1]",
 }
 _NORMALIZE = "\nvectors = torch.nn.functional.normalize(vectors)"
 
@@ -41,7 +39,7 @@ def model_card(
     licence: str | None = None,
     citation: str | None = None,
 ) -> str:
-    """Markdown with the hub's front matter.
+    """Returns Markdown with the hub's front matter.
 
     Args:
         title: its first heading.
@@ -104,7 +102,7 @@ def _use(encoder: Encoder, pooling: str) -> str:
         "from sentence_transformers import SentenceTransformer\n\n"
         'vectors = SentenceTransformer("<folder>").encode(["A sentence."])'
     )
-    if hasattr(encoder, "backbone") and pooling in _POOL and not len(getattr(encoder, "dense", ())):
+    if hasattr(encoder, "backbone") and pooling in POOLINGS and not len(getattr(encoder, "dense", ())):
         snippets.append(
             "import torch\nfrom transformers import AutoModel, AutoTokenizer\n\n"
             'tokenizer = AutoTokenizer.from_pretrained("<folder>")\n'
@@ -113,7 +111,7 @@ def _use(encoder: Encoder, pooling: str) -> str:
             "with torch.no_grad():\n"
             "    states = model(**batch).last_hidden_state\n"
             'mask = batch["attention_mask"].unsqueeze(-1)\n'
-            f"vectors = {_POOL[pooling]}" + (_NORMALIZE if getattr(encoder, "normalize", False) else "")
+            f"vectors = {POOLINGS[pooling].code}" + (_NORMALIZE if getattr(encoder, "normalize", False) else "")
         )
     return "\n\n".join(f"```python\n{snippet}\n```" for snippet in snippets)
 

@@ -1,4 +1,4 @@
-"""One name for all that decides on an encoder's vectors: what is kept under it is never another encoder's."""
+"""Identifies an encoder by everything that its vectors depend on, so that kept vectors are never another's."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import torch
 
 from data.tokenizer import plain_backend
 from encoders.base import Encoder
+from encoders.folder import class_name
 from encoders.random_vectors import RandomVectors
 
 VERSION = 1  # to be raised with a change of this package after which encoders give other vectors
 
 
 def fingerprint(encoder: Encoder | RandomVectors) -> str:
-    """SHA-256, as 64 hexadecimal digits, of class, weights, tokenizer, token format, settings and precision.
+    """Returns a SHA-256, in hexadecimal, of class, weights, tokenizer, token format, settings and precision.
 
-    The same in every process and on every device, and for an encoder that was saved and opened again (a lower
-    precision of ``encode`` is not saved). One pass over the weights.
+    It is the same in every process, on every device, and for an encoder that was saved and opened again (a lower
+    precision of ``encode`` is not saved). It takes one pass over the weights.
     """
-    said: dict[str, Any] = {"version": VERSION, "class": f"{type(encoder).__module__}.{type(encoder).__name__}"}
+    said: dict[str, Any] = {"version": VERSION, "class": class_name(encoder)}
     if isinstance(encoder, RandomVectors):
         return _hash(said | {"dimension": encoder.dimension, "seed": encoder.seed}).hexdigest()
     lower = {} if encoder.precision == "fp32" else {"precision": encoder.precision}
@@ -33,7 +34,7 @@ def fingerprint(encoder: Encoder | RandomVectors) -> str:
 
 
 def input_of(encoder: Encoder) -> dict[str, Any]:
-    """What decides on the way from a text to ``encoder``'s input, as JSON can hold it."""
+    """Returns what the way from a text to ``encoder``'s input depends on, as JSON values."""
     form = encoder.format
     return {
         "prefix": form.prefix,

@@ -26,6 +26,8 @@ from data.schema import mismatch
 BUNDLED = "roberta-mini"  # the checkpoint that training begins from without network; encoder=bundled names it
 MARKER = "encoder.json"  # what our own folders have beside sentence-transformers' files
 WEIGHTS = "model.safetensors"
+HEAD = "mlm_head.safetensors"  # apart, so that other libraries do not meet weights that they have no place for
+NO_LIMIT = 1_000_000  # tokens of an input: as good as none
 MOST_TENSORS = 20_000  # of a random start: a model of more takes minutes to build, whatever its size
 MOST_COUNT = 20_000  # of layers, heads, labels
 COUNTS = re.compile(r"num_|layers?$")  # names of such settings
@@ -105,6 +107,11 @@ def read_as(path: Path, kind: Any) -> Any:
     if fault := mismatch(kind, value):
         raise UserError(f"{path}: {' '.join(part for part in fault if part)}.")
     return value
+
+
+def class_name(encoder: object) -> str:
+    """Returns the name under which ``encoder.json`` holds the class of ``encoder``."""
+    return f"{type(encoder).__module__}.{type(encoder).__name__}"
 
 
 def read_marker(folder: Path, kind: type[Marker] = Marker) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""Vectors of many sentences: tokenised in bulk, sorted by length, in batches bounded by padded tokens."""
+"""Encodes sentences: tokenised in bulk, sorted by length, in batches of a limited number of padded tokens."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -22,29 +23,82 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 CHUNK = 16_384  # sentences tokenised at once: enough for the Rust threads, little memory
 CPU_TOKENS = 1024  # of a batch on a CPU, whose cache larger ones overflow: 1024 to 2048 were fastest
-MOST_AT_ONCE = 8  # batches on a CPU: beyond it Python itself is what they wait for
+MOST_AT_ONCE = 8  # batches on a CPU: more of them would wait for Python itself
+
+
+class SentenceEncoder(ABC):
+    """Turns sentences into vectors; arguments have the names that sentence-transformers gives them."""
+
+    def encode(
+        self,
+        sentences: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        batch_tokens: int = 8192,
+        show_progress_bar: bool | None = False,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool = False,
+    ) -> Any:
+        """Encodes sentences; a sentence has the same vector alone and in any batch.
+
+        Args:
+            sentences: n sentences, or one.
+            batch_size: most sentences of a forward pass; None: only ``batch_tokens`` limits it.
+            batch_tokens: most tokens of a forward pass, padding included.
+            show_progress_bar: whether a bar shows the progress.
+            convert_to_tensor: whether to return a tensor, on the CPU, instead of an array.
+            normalize_embeddings: whether vectors are scaled to length 1.
+
+        Returns:
+            Vectors of shape (n, D) in the order given, or of shape (D,) for one sentence; float32.
+
+        Raises:
+            ValueError: if ``sentences`` holds anything but strings, or a batch is not positive.
+            UserError: if a vector is not finite.
+        """
+        listed = [sentences] if isinstance(sentences, str) else list(sentences)
+        if others := [one for one in listed if not isinstance(one, str)]:
+            raise ValueError(f"encode takes a sentence or a list of them. Got {others[0]!r} among them.")
+        for name, value in (("batch_size", batch_size), ("batch_tokens", batch_tokens)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1. Got {value} instead.")
+        vectors = torch.from_numpy(self._encode(listed, batch_size, batch_tokens, bool(show_progress_bar)))
+        vectors = F.normalize(vectors, dim=1) if normalize_embeddings else vectors
+        vectors = vectors[0] if isinstance(sentences, str) else vectors
+        return vectors if convert_to_tensor else vectors.numpy()
+
+    @abstractmethod
+    def _encode(
+        self, sentences: list[str], batch_size: int | None, batch_tokens: int, progress: bool
+    ) -> np.ndarray:
+        """Encodes n sentences into float32 vectors of shape (n, D)."""
+
+    def similarity(self, first: Any, second: Any) -> Tensor:
+        """Returns the cosines of n vectors with m others, of shape (n, m); each argument may be one vector."""
+        one, other = (
+            F.normalize(torch.atleast_2d(torch.as_tensor(vectors)), dim=1) for vectors in (first, second)
+        )
+        return one @ other.T
 
 
 def encode(
-    encoder: Encoder, sentences: Iterable[str], *, batch_tokens: int, normalize: bool, progress: bool
+    encoder: Encoder, sentences: list[str], batch_size: int | None, batch_tokens: int, progress: bool
 ) -> np.ndarray:
-    """``Encoder.encode`` for any encoder whose tokenizer and ``format`` tell all about its input.
+    """Encodes ``sentences`` with an encoder whose input is fully described by its tokenizer and ``format``.
 
-    On a CPU several batches run at once, each on a thread of its own: small matrix products gain little from
-    being shared by threads, which wait for each other at every layer.
+    They are sorted by length. On a CPU several batches run at once, each in a thread of its own: small matrix
+    products gain little from being shared by threads, which wait for each other at every layer.
 
     Raises:
-        ValueError: as ``listed`` does, or if ``batch_tokens`` is not positive.
         UserError: if a vector is not finite.
     """
-    sentences = listed(sentences)
-    if batch_tokens < 1:
-        raise ValueError(f"batch_tokens must be at least 1. Got {batch_tokens} instead.")
     ids, lengths = _tokenize(encoder, sentences)
     starts = np.cumsum(lengths) - lengths
     device = next(encoder.parameters()).device
     on_cpu = device.type == "cpu"
-    batches = length_chunks(lengths, min(batch_tokens, CPU_TOKENS) if on_cpu else batch_tokens)
+    chunks = length_chunks(lengths, min(batch_tokens, CPU_TOKENS) if on_cpu else batch_tokens)
+    most = batch_size or max(1, len(sentences))
+    batches = [chunk[first : first + most] for chunk in chunks for first in range(0, len(chunk), most)]
     vectors = np.empty((len(sentences), encoder.dimension), dtype=np.float32)
 
     @torch.inference_mode()
@@ -52,7 +106,7 @@ def encode(
         tokens = _block(ids, starts[rows], lengths[rows], encoder.format.pad_id).to(device)
         with autocast(encoder.precision, device):
             sentence = encoder(tokens).sentence.float()  # (b, D)
-        return rows, _OnHost(F.normalize(sentence, dim=-1) if normalize else sentence)
+        return rows, _OnHost(sentence)
 
     training, threads = encoder.training, torch.get_num_threads()
     encoder.eval()
@@ -69,8 +123,7 @@ def encode(
         first = int(finite.argmin())
         raise UserError(
             f"{len(vectors) - finite.sum()} of {len(vectors)} vectors are not finite, the first that of "
-            f"{sentences[first]!r:.80}: the encoder is damaged, or its training diverged (a smaller optimizer.lr "
-            "may help)."
+            f"{sentences[first]!r:.80}: the encoder is damaged, or its training diverged."
         )
     return vectors
 
@@ -100,20 +153,6 @@ def _one_late(results: Iterable[Result]) -> Iterator[Result]:
     yield from waiting
 
 
-def listed(sentences: Iterable[str]) -> list[str]:
-    """``sentences`` numbered from 0, whatever they come in: a column of a table, a generator.
-
-    Raises:
-        ValueError: if they are one string, or there is something else among them.
-    """
-    if isinstance(sentences, str):
-        raise ValueError("encode takes a list of sentences. Got one string instead.")
-    found = list(sentences)
-    if others := [one for one in found if not isinstance(one, str)]:
-        raise ValueError(f"encode takes a list of sentences. Got {others[0]!r} among them.")
-    return found
-
-
 def _at_once(run: Callable[[np.ndarray], Result], batches: list[np.ndarray], workers: int) -> Iterator[Result]:
     """Runs ``batches``, ``workers`` at a time, which share torch's threads among them."""
     if workers == 1 or len(batches) == 1:
@@ -125,7 +164,7 @@ def _at_once(run: Callable[[np.ndarray], Result], batches: list[np.ndarray], wor
 
 
 def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Input ids of all sentences in one row, special tokens included, and the length of each."""
+    """Returns input ids of all sentences in one row, special tokens included, and the length of each."""
     backend = encoder.tokenizer.backend_tokenizer
     backend.no_padding()
     backend.enable_truncation(encoder.format.max_length, direction=encoder.tokenizer.truncation_side)

@@ -2,7 +2,7 @@
 
 config.json, model.safetensors, tokenizer*.json                     transformers
 modules.json, 1_Pooling/, 2_Dense/, 3_Normalize/, ...                sentence-transformers
-encoder.json                                                         ours: class, what its weights began from
+encoder.json, mlm_head.safetensors                                   of this suite: class, origin, MLM head
 """
 
 from __future__ import annotations
@@ -21,17 +21,11 @@ from pydantic import Field
 from data.errors import UserError
 from data.files import write_json
 from encoders.folder import MARKER, below, read_as
+from encoders.pooling import POOLINGS
 
 if TYPE_CHECKING:
     from encoders.recurrent import Recurrent
 
-# our name of a pooling: sentence-transformers' name, and the key of its older files (which all its versions read)
-_POOLINGS = {
-    "cls": ("cls", "pooling_mode_cls_token"),
-    "max": ("max", "pooling_mode_max_tokens"),
-    "mean": ("mean", "pooling_mode_mean_tokens"),
-    "last": ("lasttoken", "pooling_mode_lasttoken"),
-}
 _MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # in the order that they are applied in here
 _TOKENIZER = "sentence_transformers.models.tokenizer.TransformersTokenizerWrapper"
 _LIMITS = (
@@ -46,7 +40,7 @@ _LIMITS = (
 _UNSUPPORTED = ("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens")
 
 
-Empty = Annotated[dict[str, Any], Field(max_length=0)]  # further settings, which are not supported here
+Empty = Annotated[dict[str, Any], Field(max_length=0)]  # further settings, which are not supported
 
 
 @dataclass
@@ -88,15 +82,15 @@ class PoolingModes:
 
 
 class Layout(NamedTuple):
-    """What a folder says beyond the transformer itself.
+    """Contents of a folder besides the transformer itself.
 
     Attributes:
         transformer: folder of the transformer's own files.
-        pooling: "mean", "cls", "max", "last", or None where the folder says nothing.
+        pooling: "mean", "cls", "max" or "last"; None if the folder has no pooling.
         dense: folders of the linear maps that follow the pooling, in their order.
-        normalize: whether vectors are scaled to length 1, in the end.
+        normalize: whether vectors are scaled to length 1 at the end.
         max_length: longest input in tokens, or None.
-        lowercase: whether text is lower-cased before the tokenizer's own normalisation.
+        lowercase: whether text is lower-cased before the tokenizer normalises it.
     """
 
     transformer: Path
@@ -108,7 +102,7 @@ class Layout(NamedTuple):
 
 
 def read_layout(folder: Path) -> Layout:
-    """Reads a model's folder, sentence-transformers' or a plain one of transformers.
+    """Reads a model's folder, of sentence-transformers or a plain one of transformers.
 
     Raises:
         UserError: if it holds a module that is not opened here, or modules in another order.
@@ -159,19 +153,17 @@ def _read_pooling(path: Path) -> str:
     config = read_as(path, PoolingModes)
     modes = config.get("pooling_mode")
     if modes is None:
-        keys = [*(key for _, key in _POOLINGS.values()), *_UNSUPPORTED]
+        keys = [*(ours.key for ours in POOLINGS.values()), *_UNSUPPORTED]
         modes = [key for key in keys if config.get(key)] or ["mean"]
     modes = [modes] if isinstance(modes, str) else list(modes)
-    found = [ours for ours, names in _POOLINGS.items() if modes[:1] and modes[0] in names]
+    found = [name for name, ours in POOLINGS.items() if modes[:1] and modes[0] in (ours.name, ours.key)]
     if len(modes) != 1 or not found:
-        raise UserError(
-            f"{path.parent} pools by {', '.join(modes)}; one of {', '.join(_POOLINGS)} is opened here."
-        )
+        raise UserError(f"{path.parent} pools by {', '.join(modes)}; one of {', '.join(POOLINGS)} is opened here.")
     return found[0]
 
 
 def write_layout(folder: Path, layout: Layout, dimension: int, model_arguments: Mapping[str, Any]) -> list[Path]:
-    """Writes sentence-transformers' files beside a transformer of ``dimension``; where its dense layers go.
+    """Writes sentence-transformers' files beside a transformer of ``dimension``; returns folders for dense layers.
 
     ``model_arguments`` go to the model's constructor when sentence-transformers opens the folder.
     """
@@ -193,7 +185,7 @@ def write_layout(folder: Path, layout: Layout, dimension: int, model_arguments: 
 def write_pooling(folder: Path, pooling: str, dimension: int) -> None:
     """Writes sentence-transformers' pooling of states of ``dimension`` into a new ``folder``."""
     folder.mkdir()
-    modes = {key: pooling == ours for ours, (_, key) in _POOLINGS.items()}
+    modes = {ours.key: pooling == name for name, ours in POOLINGS.items()}
     write_json(folder / "config.json", {"word_embedding_dimension": dimension, **modes})
 
 
@@ -219,7 +211,7 @@ def write_lstm(folder: Path, encoder: Recurrent, pooling: str) -> None:
 
 
 def write_modules(folder: Path, modules: Sequence[tuple[str, str]]) -> None:
-    """Writes what sentence-transformers looks for first: ``modules``, by folder and class, in their order."""
+    """Writes the list of ``modules``, by folder and class, that sentence-transformers reads first."""
     entries = [
         {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for place, (path, kind) in enumerate(modules)
@@ -238,7 +230,7 @@ def write_modules(folder: Path, modules: Sequence[tuple[str, str]]) -> None:
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """A folder beside ``folder`` to write into, which takes its place on success and vanishes on failure.
+    """Yields a new folder to write into, which takes the place of ``folder`` on success and is removed on failure.
 
     An encoder's folder, or an empty one, is replaced.
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from safetensors import safe_open
+from safetensors.torch import save_file
 from tokenizers import normalizers
 from torch import Tensor, nn
 from transformers import (
@@ -20,16 +24,18 @@ from transformers import (
     AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
+    PreTrainedTokenizerFast,
 )
+from transformers.models.auto import modeling_auto
 from transformers.models.auto.auto_factory import _get_model_class  # private: AutoModel opens files itself
 from transformers.utils import logging as hf_logging
 
 from data.errors import UserError, reason
-from data.token_format import TokenFormat, separator
+from data.ranges import WIDEST
+from data.schema import fault
 from encoders import folder as folders
-from encoders import offline, random_start
 from encoders.layout import Layout
-from encoders.pooler import POOLER
+from encoders.pooling import POOLER
 
 # How the families' masked-language-model classes hold their head: modules applied one after the other.
 _HEADS = (
@@ -57,14 +63,41 @@ _BUFFERS = (
     "num_batches_tracked",
 )  # fmt: skip
 _FLOATS = ("F64", "F32", "F16", "BF16")
+POSITIONS = 512  # of a random start
+Units = Annotated[int, Field(ge=0, le=WIDEST)]
 
+# Where the published models of a family differ from the defaults of its configuration class.
+_OWN: dict[str, dict[str, Any]] = {
+    "roberta": {"type_vocab_size": 1, "layer_norm_eps": 1e-5},
+    "albert": {"embedding_size": 128},
+}
+_SPECIAL_IDS = ("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
+_RENAMED = {"distilbert": {"intermediate_size": "hidden_dim"}}
+
+# Families that count positions from the id of the padding token on (fairseq's habit).
+PADDED_POSITIONS = frozenset({"roberta", "roberta-prelayernorm", "xlm-roberta", "camembert", "mpnet", "xmod"})
 
 # Families in which each token attends to all: others turn a mask of padding into one of their own (causal, local).
 SEE_ALL = frozenset(("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"))
 
 
+def family(name: str) -> str | None:
+    """Returns the architecture family (``model_type``) in a model's name, if it is one of text models."""
+    known = {
+        **modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        **modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    }
+    stem = name.rsplit("/", 1)[-1].lower()
+    return max((each for each in known if len(each) > 3 and each in stem), key=len, default=None)
+
+
+def has_masked_lm(model_type: str) -> bool:
+    """Returns whether the family is trained with a mask token at all (GPT-2, for example, is not)."""
+    return model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+
 def full_mask(mask: Tensor) -> Tensor:
-    """``mask`` of shape (B, T) as a view of shape (B, 1, T, T): who may attend to whom."""
+    """Returns ``mask`` of shape (B, T) as a view of shape (B, 1, T, T): which token may attend to which."""
     return mask[:, None, None, :].expand(-1, -1, mask.shape[1], -1)
 
 
@@ -76,9 +109,62 @@ def with_dropout(config: PretrainedConfig, dropout: float | None) -> PretrainedC
     return config
 
 
+def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
+    """Returns the configuration of the family ``shape["model_type"]`` with the sizes of ``shape``.
+
+    Args:
+        shape: "model_type", and arguments of the family's configuration class (num_hidden_layers,
+            hidden_size, num_attention_heads, intermediate_size, ...).
+        tokenizer: gives the vocabulary's size and the special tokens' ids.
+
+    Raises:
+        ValueError: if the family or an argument is unknown, or a value is refused.
+    """
+    sizes = dict(shape)
+    model_type = sizes.pop("model_type", None)
+    if model_type not in CONFIG_MAPPING:
+        raise ValueError(f"encoder.shape.model_type must be a transformers family. Got {model_type} instead.")
+    kind = CONFIG_MAPPING[model_type]
+    renamed = _RENAMED.get(model_type, {})
+    known = {field.name for field in dataclasses.fields(kind)} | set(kind.attribute_map) | set(renamed)
+    for key in sizes:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            raise ValueError(f"encoder.shape.{key}: {kind.__name__} has no such argument{hint}")
+    pad = tokenizer.pad_token_id
+    folders.check_counts(sizes, "encoder.shape")
+    for key, value in sizes.items():
+        if key.endswith("_size") and isinstance(value, int) and (line := fault(Units, value)):
+            raise ValueError(f"encoder.shape.{key} {line}")
+    offset = pad + 1 if model_type in PADDED_POSITIONS else 0
+    settings: dict[str, Any] = {
+        "max_position_embeddings": POSITIONS + offset,
+        **_OWN.get(model_type, {}),
+        **{renamed.get(key, key): value for key, value in sizes.items()},
+        "vocab_size": len(tokenizer),
+        "pad_token_id": pad,
+        **{key: getattr(tokenizer, key) for key in _SPECIAL_IDS if key in known},
+    }
+    try:
+        return kind(**settings)
+    except Exception as error:
+        raise ValueError(
+            f"encoder.shape: {kind.__name__} refuses it: {str(error).strip().splitlines()[-1].strip()}"
+        ) from error
+
+
+def describe(config: PretrainedConfig) -> str:
+    """Describes an untrained model's size in a line."""
+    return (
+        f"random {config.model_type}, {config.num_hidden_layers} layers x {config.hidden_size}, "
+        f"vocabulary of {config.vocab_size}"
+    )
+
+
 def untrained(config: PretrainedConfig, options: Mapping[str, Any]) -> PreTrainedModel:
-    """A model with random weights, with an MLM head if its family has one."""
-    kind = AutoModelForMaskedLM if offline.has_masked_lm(config.model_type) else AutoModel
+    """Returns a model with random weights, with an MLM head if its family has one."""
+    kind = AutoModelForMaskedLM if has_masked_lm(config.model_type) else AutoModel
     try:
         with folders.fitting():
             model = kind.from_config(config, trust_remote_code=False, **options)
@@ -121,7 +207,7 @@ def _harmless(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_attention(attention: str | None) -> None:
-    """Refuses what is no implementation of attention in transformers: it takes other names for repositories.
+    """Refuses names that are no implementation of attention in transformers, which takes them for repositories.
 
     Raises:
         ValueError: naming those that there are.
@@ -132,7 +218,7 @@ def check_attention(attention: str | None) -> None:
 
 
 def load_tokenizer(layout: Layout, config: PretrainedConfig) -> Any:
-    """The fast tokenizer of a folder.
+    """Opens the fast tokenizer of a folder.
 
     Raises:
         UserError: if it cannot be opened, or there is no fast one.
@@ -154,9 +240,9 @@ def load_tokenizer(layout: Layout, config: PretrainedConfig) -> Any:
 
 
 def load_model(folder: Path, config: PretrainedConfig, options: Mapping[str, Any]) -> PreTrainedModel:
-    """The model with its MLM head if all of the head's weights are there, else without one.
+    """Opens the model, with its MLM head if all of the head's weights are there.
 
-    The weights are opened here and handed to transformers, which so opens no file.
+    The weights are opened here and handed to transformers, which opens no file itself.
 
     Raises:
         UserError: if it cannot be opened, has a decoder, or its weights are not those of the model itself; further
@@ -166,9 +252,10 @@ def load_model(folder: Path, config: PretrainedConfig, options: Mapping[str, Any
         raise UserError(
             f"{folder} holds an encoder with a decoder ({config.model_type}), which is not opened here."
         )
-    kind = AutoModelForMaskedLM if offline.has_masked_lm(config.model_type) else AutoModel
+    kind = AutoModelForMaskedLM if has_masked_lm(config.model_type) else AutoModel
     with folders.readable(folder), quiet(), ExitStack() as stack:
-        files = [stack.enter_context(safe_open(path, framework="pt")) for path in weight_files(folder)]
+        paths = [*weight_files(folder), *(path for path in [folder / folders.HEAD] if path.is_file())]
+        files = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
         named = [(name, file.get_slice(name)) for file in files for name in file.keys()]  # noqa: SIM118 (no dictionary)
         weights = dict(named)
         if len({_plain(name, config.model_type) for name in weights}) < len(named):
@@ -208,6 +295,24 @@ def load_model(folder: Path, config: PretrainedConfig, options: Mapping[str, Any
     return model if whole else model.base_model
 
 
+def save_model(model: PreTrainedModel, folder: Path) -> None:
+    """Writes ``model`` as transformers opens it without head, and the MLM head's weights into a file of their own.
+
+    In one file, other libraries would report the head's weights as unexpected.
+    """
+    backbone = model.base_model
+    with quiet():
+        backbone.save_pretrained(folder)
+    seen = {weight.data_ptr() for weight in backbone.state_dict().values()}
+    head = {}
+    for name, weight in model.state_dict().items() if backbone is not model else ():
+        if weight.data_ptr() not in seen:  # else it is tied to another one
+            seen.add(weight.data_ptr())
+            head[name] = weight.cpu().contiguous()
+    if head:
+        save_file(head, folder / folders.HEAD, metadata={"format": "pt"})
+
+
 def weight_files(folder: Path) -> list[Path]:
     """Returns the safetensors files that hold a model's weights, all of them in ``folder`` itself.
 
@@ -242,7 +347,7 @@ def _of_model(key: str, prefix: str, parts: Mapping[str, nn.Module]) -> bool:
 
 
 def head_parts(model: PreTrainedModel) -> tuple[str, ...] | None:
-    """Names of the modules that make up the MLM head, in the order of their application; None without one."""
+    """Returns the names of the modules of the MLM head, in the order of their application; None without one."""
     if model.base_model is model:
         return None
     return next((parts for parts in _HEADS if all(hasattr(model, part) for part in parts)), None)
@@ -265,42 +370,17 @@ def keep_layers(model: PreTrainedModel, layers: int) -> None:
     config.num_hidden_layers = layers  # ALBERT has no list of them: one is applied again and again
 
 
-def token_format(tokenizer: Any, known: int, most: int, origin: str) -> TokenFormat:
-    """Returns how the tokens of a fast ``tokenizer`` become inputs of at most ``most`` tokens.
-
-    Raises:
-        UserError: if it has tokens beyond the ``known`` ones of the model from ``origin``.
-    """
-    if len(tokenizer) > known:
-        raise UserError(f"{origin}: the tokenizer has {len(tokenizer)} tokens, but the model only knows {known}.")
-    folders.check_vocabulary(origin, tokenizer, known)
-    special = tokenizer("a", return_special_tokens_mask=True)
-    inner = special["special_tokens_mask"].index(0)
-    count = special["special_tokens_mask"].count(0)
-    pad = tokenizer.pad_token_id
-    return TokenFormat(
-        prefix=tuple(special["input_ids"][:inner]),
-        suffix=tuple(special["input_ids"][inner + count :]),
-        pad_id=0 if pad is None else pad,
-        mask_id=tokenizer.mask_token_id,
-        vocab_size=len(tokenizer),
-        max_length=most,
-        special_ids=frozenset(tokenizer.all_special_ids),
-        middle=separator(tokenizer),
-    )
-
-
 def positions(config: PretrainedConfig) -> int:
-    """Tokens that the model can tell the places of; as good as no limit where places are relative."""
+    """Returns how many positions the model has; as good as no limit if positions are relative."""
     positions = getattr(config, "max_position_embeddings", None)
     if positions is None or positions < 1:
-        return 1_000_000
-    return positions - (config.pad_token_id + 1 if config.model_type in random_start.PADDED_POSITIONS else 0)
+        return folders.NO_LIMIT
+    return positions - (config.pad_token_id + 1 if config.model_type in PADDED_POSITIONS else 0)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps transformers from reporting what is checked here anyway (weights that a head lacks, say)."""
+    """Keeps transformers from reporting what is checked here anyway (a head without weights, for example)."""
     verbosity, bar = hf_logging.get_verbosity(), hf_logging.is_progress_bar_enabled()
     hf_logging.set_verbosity_error()
     hf_logging.disable_progress_bar()

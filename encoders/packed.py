@@ -1,4 +1,4 @@
-"""Recurrent layers over packed rows: what their kernels ask for, and a backward pass in linear time on a CPU."""
+"""Recurrent layers over packed rows, with a backward pass in linear time on a CPU."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ KERNELS: dict[type[nn.Module], Callable[..., Any]] = {nn.LSTM: torch.lstm, nn.GR
 
 
 def packing(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """How B rows of ``lengths`` (of shape (B,), on the host) in a block of ``width`` become a packed sequence.
+    """Computes how B rows of ``lengths`` (of shape (B,), on the host) in a block of ``width`` are packed.
 
     Returns:
         Places of the N real tokens in the flattened block (B * width,), in packed order (first tokens first,
-        longer rows first; empty rows are in none), and how many rows are still running at each position.
+        longer rows first; empty rows are left out), and how many rows are still running at each position.
     """
     order = torch.argsort(lengths, descending=True, stable=True)
     longest = int(lengths.max()) if len(lengths) else 0
@@ -30,7 +30,7 @@ def packing(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 
 def recurrent(layer: nn.RNNBase, data: Tensor, running: Tensor) -> Tensor:
-    """States (N, H) of an nn.LSTM or nn.GRU over packed ``data`` (N, E), ``running`` as of ``packing``."""
+    """Runs an nn.LSTM or nn.GRU over packed ``data`` (N, E), ``running`` as of ``packing``; states (N, H)."""
     if data.device.type != "cpu" or not torch.is_grad_enabled():
         return layer(PackedSequence(data, running))[0].data
     kernel, directions = KERNELS[type(layer)], layer.all_weights
@@ -47,11 +47,11 @@ def recurrent(layer: nn.RNNBase, data: Tensor, running: Tensor) -> Tensor:
 def in_chunks(
     kernel: Callable[..., Any], data: Tensor, running: Tensor, start: Sequence[Tensor], weights: Sequence[Tensor]
 ) -> Tensor:
-    """What ``kernel`` (torch.lstm or torch.gru) makes of packed ``data`` (N, E) in one direction: states (N, H).
+    """Runs ``kernel`` (torch.lstm or torch.gru) over packed ``data`` (N, E) in one direction; states (N, H).
 
-    Torch's CPU kernels cut each step's share out of the whole packed sequence, and the backward pass of each cut
-    fills a gradient as large as the whole: time grows with the square of the length. In chunks of a few steps, all
-    split off at once, it does not. On other devices it is one call.
+    Torch's CPU kernels cut the rows of each step out of the whole packed sequence, and the backward pass of each
+    cut fills a gradient as large as the whole: time grows with the square of the length. In chunks of a few steps,
+    all split off at once, it does not. On other devices it is one call.
 
     Args:
         running: rows at each position, of shape (T,), on the host, as ``packing`` gives it.
@@ -70,14 +70,14 @@ def in_chunks(
 
 
 def _mirror(running: Tensor) -> Tensor:
-    """Where each of N packed tokens stands if every row is read backwards; doing so twice changes nothing."""
+    """Returns the place of each of N packed tokens if every row is read backwards; it is its own inverse."""
     position, rank = (torch.arange(int(running[0])) < running[:, None]).nonzero(as_tuple=True)
     lengths = (torch.arange(int(running[0]))[:, None] < running).sum(dim=1)
     return (running.cumsum(0) - running)[lengths[rank] - 1 - position] + rank
 
 
 class _Mirrored(torch.autograd.Function):
-    """``values[mirror]``, whose gradient is mirrored alike: nothing has to be added up."""
+    """``values[mirror]``, with a gradient that is mirrored in the same way: nothing has to be added up."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, mirror: Tensor) -> Tensor:

@@ -1,23 +1,81 @@
-"""From a sentence's states to its vector: mean, cls, max or last, over real tokens alone.
+"""From token states to one sentence vector: mean, cls, max or last of the real tokens, or BERT's pooler.
 
-    mean  (1 / n) sum_t h_t      cls  h_1      max  max_t h_t      last  h_n      (n real tokens)
+    mean  (1 / n) sum_t h_t      cls  h_1      max  max_t h_t      last  h_n      pooler  tanh(W h_1 + b)
 
-Reimers and Gurevych (2019), section 3, compare the first three; special tokens count as real ones.
+Of n real tokens, special ones among them. Reimers and Gurevych (2019), section 3, compare the first three. The
+pooler is that of Devlin et al. (2019), in their published program (``modeling.py``). ALBERT has it too; RoBERTa's
+family has a place for it, which RoBERTa's weights leave empty. DeCLUTR's own script of table 4 took BERT's for the
+state of [CLS].
 """
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import copy
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from encoders.folder import fill
 
 Pooling = Literal["mean", "cls", "max", "last"]
-POOLINGS: tuple[str, ...] = get_args(Pooling)
+POOLER = "pooler"  # for evaluation only: sentence-transformers has no such pooling
+_PARTS = (POOLER, "pooler_activation")  # ALBERT has its tanh apart
+
+
+def _mean(states: Tensor, mask: Tensor) -> Tensor:
+    total = (states * mask.unsqueeze(-1)).sum(dim=1, dtype=torch.promote_types(states.dtype, torch.float32))
+    return total / mask.sum(dim=1, keepdim=True).clamp(min=1)  # (B, H)
+
+
+def _max(states: Tensor, mask: Tensor) -> Tensor:
+    with torch.no_grad():  # the gradient goes to one place a component, which amax's own finds by comparing
+        place = states.masked_fill(~mask.unsqueeze(-1), float("-inf")).argmax(dim=1, keepdim=True)
+    return states.gather(1, place).squeeze(1)
+
+
+def _last(states: Tensor, mask: Tensor) -> Tensor:
+    last = (mask.sum(dim=1) - 1).clamp(min=0)  # (B,)
+    return states[torch.arange(len(states), device=states.device), last]
+
+
+class Definition(NamedTuple):
+    """A pooling, and how it is written for other libraries.
+
+    Attributes:
+        pool: (states, mask) to vectors.
+        name: sentence-transformers' name.
+        key: its name in the older files of sentence-transformers, which all versions read.
+        code: expression over ``states`` of shape (B, T, H) and ``mask`` of shape (B, T, 1), for model cards.
+    """
+
+    pool: Callable[[Tensor, Tensor], Tensor]
+    name: str
+    key: str
+    code: str
+
+
+POOLINGS: dict[str, Definition] = {
+    "mean": Definition(_mean, "mean", "pooling_mode_mean_tokens", "(states * mask).sum(1) / mask.sum(1)"),
+    "cls": Definition(lambda states, mask: states[:, 0], "cls", "pooling_mode_cls_token", "states[:, 0]"),
+    "max": Definition(
+        _max, "max", "pooling_mode_max_tokens", 'states.masked_fill(mask == 0, float("-inf")).max(1).values'
+    ),
+    "last": Definition(
+        _last,
+        "lasttoken",
+        "pooling_mode_lasttoken",
+        "states[torch.arange(len(states)), mask[:, :, 0].sum(1) - 1]",
+    ),
+}
 
 
 def pool(states: Tensor, mask: Tensor, how: str) -> Tensor:
-    """One vector a sequence, of shape (B, H).
+    """Pools states to one vector a sequence, of shape (B, H).
 
     Args:
         states: of shape (B, T, H).
@@ -28,16 +86,58 @@ def pool(states: Tensor, mask: Tensor, how: str) -> Tensor:
     Raises:
         ValueError: if ``how`` is none of these.
     """
-    if how == "mean":
-        total = (states * mask.unsqueeze(-1)).sum(dim=1, dtype=torch.promote_types(states.dtype, torch.float32))
-        return total / mask.sum(dim=1, keepdim=True).clamp(min=1)  # (B, H)
-    if how == "cls":
+    if how not in POOLINGS:
+        raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}. Got {how} instead.")
+    return POOLINGS[how].pool(states, mask)
+
+
+def takes_pooler(backbone: Any) -> bool:
+    """Returns whether the family of ``backbone``, a model of transformers without head, has a pooler."""
+    return "add_pooling_layer" in inspect.signature(type(backbone).__init__).parameters
+
+
+def has_pooler(backbone: Any) -> bool:
+    """Returns whether ``backbone`` has its pooler now."""
+    return takes_pooler(backbone) and backbone.pooler is not None
+
+
+def saved_pooler(backbone: Any, folder: Path | None) -> dict[str, Tensor]:
+    """Returns the weights of the pooler in ``folder``, by their names in it; empty if there is none."""
+    found = {}
+    if folder is not None and takes_pooler(backbone):
+        for path in sorted(folder.glob("*.safetensors")):
+            with safe_open(path, framework="pt") as file:
+                for key in file.keys():  # noqa: SIM118 (it is no dictionary)
+                    place, _, name = key.removeprefix(f"{backbone.base_model_prefix}.").partition(".")
+                    if place == POOLER:
+                        found[name] = file.get_tensor(key).float()
+    return found
+
+
+def add_pooler(backbone: Any, folder: Path | None) -> None:
+    """Adds the family's pooler if ``backbone`` lacks it, with the weights in ``folder`` or random ones."""
+    if not takes_pooler(backbone) or has_pooler(backbone):
+        return
+    config = copy.deepcopy(backbone.config)
+    config.num_hidden_layers = 1
+    fresh = type(backbone)(config, add_pooling_layer=True)
+    if weights := saved_pooler(backbone, folder):
+        assert folder is not None
+        fill(fresh.pooler, weights, folder)
+    share_pooler(fresh.to(next(backbone.parameters()).device).train(backbone.training), backbone)
+
+
+def share_pooler(one: Any, other: Any) -> None:
+    """Gives ``other`` the pooler of ``one``, if it has one."""
+    for name in _PARTS:
+        if (part := getattr(one, name, None)) is not None:
+            setattr(other, name, part)
+
+
+def pooler_output(backbone: Any, states: Tensor) -> Tensor:
+    """Passes the first of ``states`` (B, T, H) through the pooler, or returns it as it is without one; (B, H)."""
+    if not has_pooler(backbone):
         return states[:, 0]
-    if how == "max":
-        with torch.no_grad():  # the gradient goes to one place a component, which amax's own finds by comparing
-            place = states.masked_fill(~mask.unsqueeze(-1), float("-inf")).argmax(dim=1, keepdim=True)
-        return states.gather(1, place).squeeze(1)
-    if how == "last":
-        last = (mask.sum(dim=1) - 1).clamp(min=0)  # (B,)
-        return states[torch.arange(len(states), device=states.device), last]
-    raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}. Got {how} instead.")
+    if isinstance(backbone.pooler, nn.Linear):
+        return torch.tanh(backbone.pooler(states[:, 0]))
+    return backbone.pooler(states)

@@ -1,19 +1,18 @@
-"""Random vectors, the floor of every evaluation: what they score owes nothing to what sentences mean."""
+"""Random vectors, the baseline of every evaluation: their scores owe nothing to the meaning of sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
 
-from encoders.inference import listed
+from encoders.inference import SentenceEncoder
 
 
-class RandomVectors:
-    """Each distinct sentence has a vector of standard normal numbers, a pure function of seed and sentence.
+class RandomVectors(SentenceEncoder):
+    """A vector of standard normal numbers for each distinct sentence, a pure function of seed and sentence.
 
-    It has no tokens, states or weights, hence is no ``Encoder``: it has what an evaluation asks for and no more.
+    It has no tokens, states or weights and so is no ``Encoder``; an evaluation needs no more than it has.
 
     Args:
         dimension: D.
@@ -34,19 +33,12 @@ class RandomVectors:
         self.seed = seed
         self.origin = f"random vectors of {dimension}, seed {seed}"
 
-    def encode(
-        self,
-        sentences: Sequence[str],
-        *,
-        batch_tokens: int = 8192,
-        normalize: bool = False,
-        progress: bool = False,
+    def _encode(
+        self, sentences: list[str], batch_size: int | None, batch_tokens: int, progress: bool
     ) -> np.ndarray:
-        """Vectors of ``sentences``, float32 of shape (n, D); there are no batches and no bar."""
-        sentences = listed(sentences)
         vectors = np.empty((len(sentences), self.dimension), dtype=np.float32)
         for row, sentence in zip(vectors, sentences, strict=True):
             digest = blake2b(f"{self.seed} {sentence}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
             stream = np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
             stream.standard_normal(out=row, dtype=np.float32)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True) if normalize else vectors
+        return vectors

@@ -1,13 +1,13 @@
-"""What recurrent encoders share: words, their vectors, layers over packed sequences, an MLM head, a folder.
+"""Base of the recurrent encoders: word vectors, recurrent layers over packed sequences, pooling, an MLM head.
 
     x_t = v(w_t)        h = RNN(x_1 .. x_n)        logits(h_t) = LayerNorm(GELU(W h_t + b)) V^T + c
 
-The rows of V are the word vectors v (Press and Wolf 2017); between states and words stands RoBERTa's head.
+The rows of V are the word vectors v (Press and Wolf 2017); the MLM head is RoBERTa's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -15,23 +15,23 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from pydantic import Field
 from safetensors.torch import save_file
+from tokenizers import processors
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from data.batch import Tokens, to_device
 from data.errors import UserError
-from data.files import write_json
-from data.token_format import TokenFormat, separator
+from data.ranges import Below1, Count, Width
+from data.tokenizer import Words
 from data.vectors import WordVectors
 from encoders import folder as folders
-from encoders import random_start
-from encoders.base import NO_LIMIT, Encoder, Encoding
-from encoders.export import model_card
-from encoders.layout import atomic_folder
+from encoders import starts
+from encoders.base import Encoder, Encoding
+from encoders.folder import HEAD, NO_LIMIT
+from encoders.layout import write_lstm
 from encoders.packed import in_own_type, packing, recurrent
 from encoders.pooling import pool
 
-HEAD = "mlm_head.safetensors"
 WORDS, NETWORK = "emb_layer.weight", "encoder."  # sentence-transformers' names
 
 Layers = Annotated[int, Field(ge=1, le=folders.MOST_COUNT)]
@@ -71,43 +71,90 @@ class Saved(folders.Marker):
 
 
 class Recurrent(Encoder):
-    """Base of the encoders that read word vectors one after the other; ``LSTM`` says what this one takes.
+    """Base of the encoders that read word vectors one after the other.
 
-    A subclass names itself, its cell, the folder of its layers and its poolings, and says whether word vectors are
-    dropped out as the states between layers are.
+    A subclass sets the attributes below. Weights are initialised as torch does it and as in the programs of
+    InferSent and of Conneau et al. (2018): layers uniform within 1 / sqrt(hidden), word vectors (which those
+    programs read from a file) standard normal. They are drawn from torch's global generator.
 
-    The start is torch's own, as in the programs of InferSent and of Conneau et al. (2018): layers uniform within
-    1 / sqrt(hidden), word vectors (which those programs read from a file) standard normal.
+    Args:
+        hidden: units of a state, per direction.
+        layers: stacked layers; the topmost gives the sentence vector.
+        word_size: E, of a word vector; a file of ``vectors`` has its own.
+        vocab_size: most words of the vocabulary made from ``texts``, five special tokens included.
+        min_count: occurrences in ``texts`` that a word needs to be in it.
+        lowercase: whether the vocabulary is of lower-cased words.
+        vectors: file of initial word vectors (see ``data.vectors``): a word's own, else that of its lower case;
+            words without one begin at random, as long as the others.
+        train_vectors: whether word vectors change in training.
+        dropout: of the states between layers and, with ``drops_words``, of word vectors (Zaremba et al. 2014).
+        weights: "auto" (random unless ``path``), "random" or "pretrained" (``path`` must be given).
+        path: a folder that ``save`` wrote; its sizes, words and weights count.
+        max_length: most words of an input, special tokens included; the rest is cut. None: no limit, or the
+            folder's.
+        texts: returns the texts whose words a random start takes.
+        texts_key: returns a name for the texts, under which a kept vocabulary is found without reading them.
+        cache: folder that keeps such vocabularies.
+        tokenizer: folder of the tokenizer that a random start takes, instead of making a vocabulary.
+        require_mask_token: gives a random start an MLM head, tied to the word vectors.
+        device: device of the encoder.
+
+    The published sizes are in the YAML of each encoder. It begins in eval mode.
+
+    Attributes:
+        title: the encoder's name in messages.
+        cell: class of its layers.
+        network: folder of the layers' weights in an encoder's folder.
+        ways: possible poolings, the encoder's own first; others are for a trained one, by ``encoders.load``.
+        marks: whether "<s>" stands before a sentence, and "</s>" after it.
+        bidirectional: whether each layer reads in both directions.
+        drops_words: whether dropout is of word vectors, too.
+        word_range: word vectors begin uniform within it; None: standard normal.
+        coverage: how many words ``vectors`` has, else None. (Running words are not counted.)
+
+    Raises:
+        ValueError: if an argument is out of range.
+        UserError: if a file cannot be opened, or ``vectors`` has none of the words.
     """
 
-    title: ClassVar[str]  # the encoder's name in what is printed
+    title: ClassVar[str]
     cell: ClassVar[type[nn.LSTM] | type[nn.GRU]]
-    network: ClassVar[str]  # folder of the layers' weights in an encoder's folder
-    ways: ClassVar[tuple[str, ...]]  # the poolings there are, the encoder's own first
+    network: ClassVar[str]
+    ways: ClassVar[tuple[str, ...]]
+    marks: ClassVar[tuple[bool, bool]] = (False, False)
+    bidirectional: bool = False
     drops_words: ClassVar[bool] = True
+    word_range: ClassVar[float | None] = None
 
     def __init__(
         self,
-        shape: Shape,
         *,
-        vocab_size: int,
-        min_count: int,
-        lowercase: bool,
-        vectors: str | None,
-        train_vectors: bool,
-        dropout: float,
-        weights: Literal["auto", "random", "pretrained"],
-        path: str | None,
-        max_length: int | None,
-        texts: Callable[[], Iterable[str]] | None,
-        texts_key: Callable[[], str] | None,
-        cache: Path | None,
-        tokenizer: Path | None,
-        require_mask_token: bool,
-        device: torch.device | str | None,
+        hidden: Width = 512,
+        layers: Layers = 1,
+        word_size: Width = 300,
+        vocab_size: Words = 50_000,
+        min_count: Count = 2,
+        lowercase: bool = False,
+        vectors: str | None = None,
+        train_vectors: bool = True,
+        dropout: Below1 = 0.0,
+        weights: Literal["auto", "random", "pretrained"] = "auto",
+        path: str | None = None,
+        max_length: Annotated[int, Field(ge=1, le=NO_LIMIT)] | None = None,
+        texts: Callable[[], Iterable[str]] | None = None,
+        texts_key: Callable[[], str] | None = None,
+        cache: Path | None = None,
+        tokenizer: Path | None = None,
+        require_mask_token: bool = False,
+        device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
-        _check(weights, path)
+        starts.check_weights(weights, path)
+        if weights == "pretrained" and path is None:
+            raise ValueError("encoder.path must name an encoder's folder where weights=pretrained. Got none.")
+        least = 1 + sum(self.marks)
+        if max_length is not None and max_length < least:
+            raise ValueError(f"encoder.max_length must be at least {least}. Got {max_length} instead.")
         self.coverage: str | None = None
         self.pooling = self.ways[0]
         self.head: WordHead | None = None
@@ -115,34 +162,25 @@ class Recurrent(Encoder):
         if path is not None:
             self._open(Path(path).expanduser())
         else:
-            if tokenizer is not None:
-                self.tokenizer = random_start.kept_tokenizer(tokenizer)
-            elif texts is not None:
-                self.tokenizer = random_start.corpus_vocabulary(
+            self.tokenizer = starts.random_tokenizer(
+                tokenizer,
+                texts,
+                lambda texts: starts.corpus_vocabulary(
                     texts, vocab_size, min_count, lowercase, NO_LIMIT, cache, texts_key
-                )
-            else:
-                raise UserError("A random start takes its words from a corpus, and none is given.")
+                ),
+            )
+            shape = Shape(hidden=hidden, layers=layers, word_size=word_size, bidirectional=self.bidirectional)
             with folders.fitting():
-                self._start(shape, vectors)
+                self._draw(shape, vectors)
             if require_mask_token:
                 self.add_mlm_head()
         self.embedding.weight.requires_grad_(train_vectors)
         self.untrained = path is None
         self.dimension = self.state_dimension = self.shape.state
         with folders.readable(path or tokenizer or self.title):
-            prefix, suffix = self._marks()
-            self.format = TokenFormat(
-                prefix=prefix,
-                suffix=suffix,
-                pad_id=self.tokenizer.pad_token_id,
-                mask_id=self.tokenizer.mask_token_id,
-                vocab_size=len(self.tokenizer),
-                max_length=max_length or min(self.tokenizer.model_max_length, NO_LIMIT),
-                special_ids=frozenset(self.tokenizer.all_special_ids),
-                middle=separator(self.tokenizer),
-            )
-        self.tokenizer.model_max_length = self.format.max_length
+            self._mark()
+            most = max_length or min(self.tokenizer.model_max_length, NO_LIMIT)
+            self.format = starts.token_format(self.tokenizer, len(self.tokenizer), most, path or self.title)
         self.eval()
         if path is not None:
             folders.try_out(self, path)
@@ -173,11 +211,16 @@ class Recurrent(Encoder):
         return Encoding(states, tokens.mask, sentence)
 
     def summary(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Vectors of shape (B, D) from states of shape (B, T, H), which are zero where ``mask`` is False.
+        """Pools states of shape (B, T, H), which are 0 where ``mask`` is False, to vectors of shape (B, D).
 
-        Of a row without any token it may give what it likes.
+        The last states of both directions are those of the first word, read backwards, and of the last one. The
+        vector of an empty row has no meaning.
         """
-        return pool(states, mask, self.pooling)
+        vectors = pool(states, mask, self.pooling)
+        if self.pooling != "last" or not self.shape.bidirectional:
+            return vectors
+        hidden = self.shape.hidden
+        return torch.cat([states[:, 0, hidden:], vectors[:, :hidden]], dim=1)
 
     @property
     def poolings(self) -> tuple[str, ...]:
@@ -205,7 +248,7 @@ class Recurrent(Encoder):
         return self.head(states, self.embedding.weight)
 
     def add_mlm_head(self) -> None:
-        """Gives the encoder an MLM head, randomly initialised and tied to the word vectors."""
+        """Adds an MLM head, randomly initialised and tied to the word vectors."""
         if self.head is None:
             table = self.embedding.weight
             self.head = WordHead(self.shape.state, table.detach()).to(table.device).train(self.training)
@@ -220,55 +263,35 @@ class Recurrent(Encoder):
             return 0.0
         return 2.0 * tokens * (self.head.dense.weight.numel() + self.embedding.weight.numel())
 
-    def save(self, folder: Path | str, card: str | None = None) -> None:
-        """Writes a folder that ``load`` opens, and sentence-transformers where it has such layers.
-
-        Raises:
-            UserError: if ``folder`` exists and is not an encoder's.
-        """
-        folder = Path(folder)
-        backend = self.tokenizer.backend_tokenizer
-        backend.no_truncation()
-        backend.no_padding()
-        marker = {
-            "class": f"{type(self).__module__}.{type(self).__name__}",
-            "shape": asdict(self.shape),
-            "weights": self.weights,
-            "origin": self.origin,
-            **self.settings(),
-        }
+    def write_files(self, folder: Path) -> dict[str, Any]:
         layers = {
             _stacked(number, name): weight.cpu()
             for number, layer in enumerate(self.layers)
             for name, weight in layer.state_dict().items()
         }
-        with atomic_folder(folder) as unfinished:
-            self.tokenizer.save_pretrained(unfinished)
-            save_file({WORDS: self.embedding.weight.detach().cpu()}, unfinished / folders.WEIGHTS)
-            (unfinished / self.network).mkdir()
-            save_file(layers, unfinished / self.network / folders.WEIGHTS)
-            if self.head is not None:
-                head = {name: weight.detach().cpu() for name, weight in self.head.state_dict().items()}
-                save_file(head, unfinished / HEAD)
-            self._write_modules(unfinished)
-            write_json(unfinished / folders.MARKER, marker)
-            (unfinished / "README.md").write_text(
-                card or model_card(title=folder.name, encoder=self), encoding="utf-8"
+        self.tokenizer.save_pretrained(folder)
+        save_file({WORDS: self.embedding.weight.detach().cpu()}, folder / folders.WEIGHTS)
+        (folder / self.network).mkdir()
+        save_file(layers, folder / self.network / folders.WEIGHTS)
+        if self.head is not None:
+            head = {name: weight.detach().cpu() for name, weight in self.head.state_dict().items()}
+            save_file(head, folder / HEAD)
+        if self.opens_elsewhere:
+            write_lstm(folder, self, self.pooling)
+        return {"shape": asdict(self.shape), **self.settings()}
+
+    def _mark(self) -> None:
+        """Makes the tokenizer put the ``marks`` around a sentence."""
+        tokens = (self.tokenizer.bos_token, self.tokenizer.eos_token)
+        before, after = (token if wanted else "" for token, wanted in zip(tokens, self.marks, strict=True))
+        marks = [(mark, self.tokenizer.convert_tokens_to_ids(mark)) for mark in (before, after) if mark]
+        if marks:
+            self.tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+                single=f"{before} $A {after}".strip(), special_tokens=marks
             )
 
-    def _marks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Ids of what stands before and after a sentence, where ``tokenizer`` has been made to put it."""
-        return (), ()
-
-    def _restore(self, marker: Mapping[str, Any]) -> None:
-        """Takes the ``settings`` that ``save`` wrote."""
-        self.pool_by(marker.get("pooling", self.ways[0]))
-
-    def _write_modules(self, folder: Path) -> None:
-        """Writes what sentence-transformers needs beside the weights, where it has such layers."""
-
-    def _start(self, shape: Shape, vectors: str | None) -> None:
-        """Draws all weights but the head's; those of the words that ``vectors`` has come from there."""
+    def _draw(self, shape: Shape, vectors: str | None) -> None:
+        """Draws all weights but the head's; words that ``vectors`` has get theirs from there."""
         read = None if vectors is None else WordVectors(Path(vectors).expanduser())
         shape = shape if read is None else replace(shape, word_size=read.dim)
         self.embedding = nn.Embedding(len(self.tokenizer), shape.word_size)
@@ -277,7 +300,10 @@ class Recurrent(Encoder):
         self.origin = (
             f"random {self.title}, {shape}, vocabulary of {len(self.tokenizer)}, word vectors of {shape.word_size}"
         )
-        if read is not None:
+        if read is None:
+            if self.word_range is not None:
+                nn.init.uniform_(self.embedding.weight, -self.word_range, self.word_range)
+        else:
             known, words = _copy_known(read, self.tokenizer, self.embedding.weight.data)
             if known == 0:
                 raise UserError(f"{vectors} has none of the {words:,} words: take one in the corpus' language.")
@@ -285,13 +311,13 @@ class Recurrent(Encoder):
             self.origin += f" from {vectors} ({self.coverage})"
 
     def _open(self, folder: Path) -> None:
-        """Takes everything from what ``save`` wrote into ``folder``."""
+        """Reads everything from a folder that ``save`` wrote."""
         with folders.readable(folder, f"a {self.title}"):
             name = folders.read_marker(folder)["class"].rpartition(".")[2]
             if name != type(self).__name__:
                 raise UserError(f"{folder} holds a {name} and no {self.title}.")
             marker = folders.read_marker(folder, Saved)
-            self.tokenizer = random_start.kept_tokenizer(folder)
+            self.tokenizer = starts.kept_tokenizer(folder)
             saved = folders.read_weights(folder / self.network / folders.WEIGHTS)
             table = folders.read_table(folder, WORDS, self.tokenizer)
             self.embedding = nn.Embedding.from_pretrained(table)
@@ -307,7 +333,7 @@ class Recurrent(Encoder):
                 self.add_mlm_head()
                 assert self.head is not None
                 folders.fill(self.head, folders.read_weights(folder / HEAD), folder / HEAD)
-            self._restore(marker)
+            self.pool_by(marker.get("pooling", self.ways[0]))
             self.weights = marker["weights"]
             self.origin = f"continued from {folder}; before that: {marker['origin']}"
 
@@ -322,7 +348,7 @@ class Recurrent(Encoder):
 
 
 class WordHead(nn.Module):
-    """From states to scores over the words; see the module's equation.
+    """Maps states to scores over the words; see the module's equation.
 
     Args:
         state_dimension: H.
@@ -342,7 +368,7 @@ class WordHead(nn.Module):
 
 
 def _copy_known(read: WordVectors, tokenizer: Any, table: Tensor) -> tuple[int, int]:
-    """Puts the vectors of known words into ``table`` (V, E); how many they are, of how many.
+    """Puts the vectors of known words into ``table`` (V, E); returns how many they are, of how many.
 
     A word's own form counts first, then its lower case. The others, special tokens among them, keep their random
     directions and get the file's scale.
@@ -360,9 +386,9 @@ def _copy_known(read: WordVectors, tokenizer: Any, table: Tensor) -> tuple[int, 
 
 
 def _apart(layer: nn.Module, state: dict[str, Tensor], prefix: str, metadata: object) -> None:
-    """Gives each of a layer's weights in ``state`` memory of its own: cuDNN keeps them all in one buffer.
+    """Copies each of a layer's weights in ``state`` into memory of its own.
 
-    safetensors, in which checkpoints are written, refuses parts of a buffer.
+    cuDNN keeps them all in one buffer, and safetensors refuses to write parts of a buffer.
     """
     for name, weight in state.items():
         if name.startswith(prefix) and weight.untyped_storage().nbytes() > weight.nbytes:
@@ -370,14 +396,5 @@ def _apart(layer: nn.Module, state: dict[str, Tensor], prefix: str, metadata: ob
 
 
 def _stacked(number: int, name: str) -> str:
-    """sentence-transformers' name of a weight in layer ``number``; torch's of a layer by itself is ``name``."""
+    """Returns sentence-transformers' name of a weight in layer ``number``, from torch's for a single layer."""
     return NETWORK + name.replace("_l0", f"_l{number}")
-
-
-def _check(weights: str, path: str | None) -> None:
-    if weights == "random" and path is not None:
-        raise ValueError(
-            "encoder.path names trained weights, and weights=random wants none: leave one of them out."
-        )
-    if weights == "pretrained" and path is None:
-        raise ValueError("encoder.path must name an encoder's folder where weights=pretrained. Got none.")

@@ -1,11 +1,11 @@
-"""How much each word counts in a mean of word vectors: TF-IDF; SIF, with the common direction taken off.
+"""Weights of words in a mean of word vectors: TF-IDF, or SIF with the common direction removed.
 
     sentence = (I - u u^T) (1 / n) sum_i c(w_i) v(w_i)        (n known words)
     tfidf  c(w) = 1 + ln((1 + N) / (1 + N_w))     u = 0     (N sentences of a text, N_w of them with w)
     sif    c(w) = a / (a + p(w))                  u: first right singular vector of its N weighted means
 
 A mean is linear, so both go into the word vectors, v'(w) = (I - u u^T) c(w) v(w), and nothing else changes. p(w)
-is of all running words, those without a vector too; a word that the text has not is the rarest of all.
+is of all running words, those without a vector too; a word that is not in the text is the rarest of all.
 
 SIF: Arora, Liang and Ma (2017), "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", algorithm 1. They
 take u from the sentences to be evaluated; here it is from the text that words are counted in, so that a
@@ -28,24 +28,24 @@ from torch import Tensor
 from data.errors import UserError
 
 Weighting = Literal["none", "tfidf", "sif"]
-MOST = 1_000_000  # sentences that are counted, the first of the text: more change neither weights nor u
+MOST = 1_000_000  # sentences that are counted, the first of the text: more hardly change weights and u
 CHUNK = 1 << 14  # of them at once
 
 
 def weigh(
     table: Tensor, backend: Tokenizer, sentences: Iterable[str], how: Literal["tfidf", "sif"], a: float
 ) -> int:
-    """Puts weights, and for SIF what is taken off, into the word vectors ``table`` (V, D), in place.
+    """Applies weights, and SIF's removal of the common direction, to the word vectors ``table`` (V, D), in place.
 
     Args:
         table: float32.
-        backend: gives the ids of a sentence's known words, and none for the others.
-        sentences: the text to count in, one after another.
+        backend: tokenizer that returns the ids of a sentence's known words, and none for the others.
+        sentences: the text to count in.
         how: "tfidf" or "sif".
         a: of SIF.
 
     Returns:
-        How many sentences were counted.
+        The number of sentences that were counted.
 
     Raises:
         UserError: if no word of the text has a vector.
@@ -66,7 +66,7 @@ def weigh(
 
 
 def _counted(backend: Tokenizer, sentences: Iterable[str], size: int) -> tuple[sparse.csr_array, int]:
-    """How often each of N sentences has each of the ``size`` known words, (N, V), and running words in all."""
+    """Counts each of the ``size`` known words in each of N sentences, (N, V), and all running words."""
     blocks, running, some = [], 0, islice(sentences, MOST)
     while chunk := list(islice(some, CHUNK)):
         rows = [encoding.ids for encoding in backend.encode_batch_fast(chunk, add_special_tokens=False)]
@@ -80,7 +80,7 @@ def _counted(backend: Tokenizer, sentences: Iterable[str], size: int) -> tuple[s
 
 
 def _common_direction(counts: sparse.csr_array, table: np.ndarray) -> np.ndarray:
-    """First right singular vector, float32 of shape (D,), of the N means that ``counts`` make of ``table``."""
+    """Returns the first right singular vector, float32 (D,), of the N means of ``table`` by ``counts``."""
     moment = np.zeros((table.shape[1], table.shape[1]))
     for means in _means(counts, table):
         moment += means.T @ means

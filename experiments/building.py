@@ -220,6 +220,9 @@ def _encoder(
             )
             for _ in range(needs.encoders)
         ]
+    except UnfitError as error:  # it has no mask token
+        advice = "Choose another encoder, or objective.mlm_weight=0 if there is another loss."
+        raise UnfitError(f"{error} {advice}") from None
     except ValueError as error:
         if not str(error).startswith("encoder."):
             raise

@@ -23,7 +23,7 @@ FOLDS = 1000  # of cross-validation: each trains a classifier
 GPU_WORKERS = 4
 MODEL_FILES = ("encoder", "encoder.json", "config.json", "modules.json")  # a model's folder has one of them
 LOG_EVERY, GPU_LOG_EVERY = 10, 50  # steps; each write waits for the device
-BUNDLED = Path(__file__).resolve().parents[1] / "encoders" / "checkpoints"  # offline.CHECKPOINTS, without torch
+BUNDLED = Path(__file__).resolve().parents[1] / "encoders" / "checkpoints"  # starts.CHECKPOINTS, without torch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from data.errors import UserError
 from data.files import read_yaml, refuse_links_out
 from data.sources import reading
 from encoders.folder import BUNDLED
-from encoders.offline import CHECKPOINTS, bundled
+from encoders.starts import CHECKPOINTS, bundled
 from experiments import compose
 from experiments.continuation import RESUME_KEYS
 from experiments.evaluation import DOWNLOADED

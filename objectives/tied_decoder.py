@@ -20,7 +20,7 @@ from data.batch import Tokens
 from data.errors import UnfitError
 from encoders import kernels
 from encoders.base import Encoder
-from encoders.pooler import has_place
+from encoders.pooling import takes_pooler
 
 if TYPE_CHECKING:
     from encoders.transformer import Transformer
@@ -42,7 +42,7 @@ def decoder_form(encoder: Transformer) -> tuple[Any, list[nn.Module]]:
         )
     config.is_decoder, config.add_cross_attention, config.use_cache = True, True, False
     with torch.device("meta"):
-        body: Any = type(backbone)(config, **({"add_pooling_layer": False} if has_place(backbone) else {}))
+        body: Any = type(backbone)(config, **({"add_pooling_layer": False} if takes_pooler(backbone) else {}))
     parts = [part for name, part in body.named_modules() if name.endswith(f".{CROSS}")]
     if not parts:
         raise UnfitError(

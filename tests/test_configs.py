@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from encoders import BUNDLED
-from encoders.offline import bundled
+from encoders.starts import bundled
 from experiments import compose
 from experiments.overrides import CONFIGS, NO_CHOICES
 

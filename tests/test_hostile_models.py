@@ -51,8 +51,8 @@ def unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-WORD = "roberta.embeddings.word_embeddings.weight"
-BIAS = "roberta.embeddings.LayerNorm.bias"
+WORD = "embeddings.word_embeddings.weight"
+BIAS = "embeddings.LayerNorm.bias"
 CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a part of the line
     # config.json
     ("transformer", put("config.json", "[]"), "config.json: must be a mapping"),
@@ -102,6 +102,12 @@ CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a p
     ("transformer", put("model.safetensors", ""), "cannot be opened as an encoder"),
     ("transformer", put("model.safetensors", b"\xff" * 64), "cannot be opened as an encoder"),
     ("transformer", without("model.safetensors"), "has no weights"),
+    ("transformer", cut("mlm_head.safetensors"), "cannot be opened as an encoder"),
+    (
+        "transformer",
+        weights(lambda each: each.update({BIAS: torch.ones(32)}), "mlm_head.safetensors"),
+        "several weights",
+    ),
     ("transformer", weights(dict.clear), "lacks"),
     ("transformer", weights(layer(2)), "no place for"),
     ("transformer", weights(lambda each: each.update({WORD: each[WORD].long()})), "floating-point"),
@@ -112,9 +118,9 @@ CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a p
         "floating-point",
     ),
     ("transformer", weights(lambda each: each.update({BIAS[:-4] + "beta": each[BIAS] + 1})), "several weights"),
-    ("transformer", weights(lambda each: each.update({BIAS[8:]: each[BIAS] + 1})), "several weights"),
+    ("transformer", weights(lambda each: each.update({f"roberta.{BIAS}": each[BIAS] + 1})), "several weights"),
     ("transformer", weights(lambda each: each.update({WORD: each[WORD][:, :16].clone()})), "has the shape"),
-    ("transformer", weights(fill("roberta.encoder.layer.0.output.dense.weight", float("nan"))), "finite"),
+    ("transformer", weights(fill("encoder.layer.0.output.dense.weight", float("nan"))), "finite"),
     (
         "transformer",
         index(a="pytorch_model.bin"),
@@ -213,7 +219,7 @@ CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a p
     ("transformer", marker(**{"class": "os.system"}), "was written by os.system, which is no encoder"),
     ("transformer", marker(**{"class": "encoders.base.Encoder"}), "is no encoder of this suite"),
     ("transformer", marker(**{"class": "encoders.base.inference"}), "is no encoder of this suite"),
-    ("transformer", marker(**{"class": "encoders.bundle.bundle"}), "is no encoder of this suite"),
+    ("transformer", marker(**{"class": "encoders.tools.bundle.bundle"}), "is no encoder of this suite"),
     ("transformer", marker(**{"class": "encoders.recurrent.WordHead"}), "is no encoder of this suite"),
     (
         "transformer",

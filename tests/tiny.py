@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -56,21 +56,7 @@ class TinyEncoder(Encoder):
     def head_flops(self, tokens: int) -> float:
         return 2.0 * self.embedding.weight.numel() * tokens
 
-    def encode(
-        self,
-        sentences: Sequence[str],
-        *,
-        batch_tokens: int = 8192,
-        normalize: bool = False,
-        progress: bool = False,
-    ) -> np.ndarray:
-        raise AssertionError("the tests that use this encoder have no text")
-
-    def save(self, folder: Path | str, card: str | None = None) -> None:
-        raise AssertionError("never exported")
-
-    @classmethod
-    def load(cls, folder: Path | str) -> TinyEncoder:
+    def write_files(self, folder: Path) -> dict[str, Any]:
         raise AssertionError("never exported")
 
 

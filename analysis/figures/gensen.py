@@ -13,7 +13,7 @@ from analysis.figures.conssent_tables import TRANSFER
 from analysis.figures.exhibits import Figure, Grid, Table, Value
 from analysis.figures.verdicts import Claim
 
-NOT_EXPANDED = "The vocabulary is not expanded (section 8): python -m encoders.expansion does it for one encoder."
+NOT_EXPANDED = "The vocabulary is not expanded (section 8): python -m encoders.tools.expansion does it for one encoder."
 PAPER = dict[str, Any](base=["+experiment=gensen/table2"], flops=8.0e17, evaluation=7200)
 BASE = ("objective=gensen", "encoder=gru")
 
@@ -232,7 +232,7 @@ TABLE_2 = Table(
         "Every row but the first joins two encoders, as in the paper: with the compute and parameters of two, a "
         "gain over +STN is not due to its tasks only.",
         "The vocabulary is not expanded (section 8), so SentEval's other words are unknown: python -m "
-        "encoders.expansion does it for one encoder.",
+        "encoders.tools.expansion does it for one encoder.",
         "At budget=teaching every second update is of inference; published is every eleventh, of many more.",
         "Rows from the literature and those trained from scratch are shown as printed only.",
     ],

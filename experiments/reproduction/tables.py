@@ -95,7 +95,7 @@ def size_rows(table: Table) -> list[Row]:
     import torch
     from transformers import AutoConfig, AutoModelForMaskedLM
 
-    from encoders.offline import CHECKPOINTS
+    from encoders.starts import CHECKPOINTS
 
     rows = []
     for name, given in table.sizes.items():

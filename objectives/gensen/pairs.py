@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from data.pairs import PairSource, PairUnit, prepare_pairs
-from encoders.random_start import corpus_vocabulary
+from encoders.starts import corpus_vocabulary
 from objectives.base import Corpus, Material
 from objectives.gensen.base import Sizes, blamed
 from objectives.gensen.sequences import SequenceTask, SequenceUnit

@@ -10,7 +10,7 @@ import numpy as np
 from data.store import prepare
 from data.views import neighbours
 from data.views.neighbours import Neighbours, NeighbourUnit
-from encoders.random_start import corpus_vocabulary
+from encoders.starts import corpus_vocabulary
 from objectives.base import Corpus, Material
 from objectives.gensen.base import Sizes, blamed
 from objectives.gensen.sequences import SequenceTask, SequenceUnit

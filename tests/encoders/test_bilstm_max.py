@@ -91,7 +91,9 @@ def test_encode() -> None:
         np.testing.assert_allclose(alone, vector, atol=1e-6)
         ids = np.array(encoder.tokenizer(sentence)["input_ids"])
         np.testing.assert_allclose(by_hand(encoder, ids).amax(0).detach(), vector, atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(encoder.encode(SENTENCES, normalize=True), axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(encoder.encode(SENTENCES, normalize_embeddings=True), axis=1), 1, atol=1e-6
+    )
     np.testing.assert_array_equal(encoder.encode(["", "dog", ""])[[0, 2]], 0)
     np.testing.assert_array_equal(encoder.encode(["", ""]), np.zeros((2, 8)))
     assert encoder.encode([]).shape == (0, 8)
@@ -215,7 +217,7 @@ def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str
 
 
 def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="takes its words from a corpus, and none is given"):
+    with pytest.raises(UserError, match="makes its vocabulary from a corpus, and none is given"):
         BiLSTMMax()
     with pytest.raises(UserError, match=r"absent cannot be opened as a tokenizer: there is no such folder\."):
         BiLSTMMax(tokenizer=tmp_path / "absent")

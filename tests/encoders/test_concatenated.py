@@ -45,7 +45,7 @@ def test_states_and_vectors_stand_side_by_side() -> None:
     vectors = encoder.encode(SENTENCES)
     assert vectors.shape == (6, 14) and vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors, np.hstack([first.encode(SENTENCES), second.encode(SENTENCES)]))
-    whole = encoder.encode(SENTENCES, normalize=True)
+    whole = encoder.encode(SENTENCES, normalize_embeddings=True)
     np.testing.assert_allclose(whole, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), rtol=1e-5)
     assert encoder.encode([]).shape == (0, 14)
     assert encoder.forward_flops(7, 3.5) == first.forward_flops(7, 3.5) + second.forward_flops(7, 3.5)
@@ -150,7 +150,7 @@ def test_what_cannot_work_is_refused(mixed: list[str], tmp_path: Path) -> None:
         Concatenated([tiny()])
     with pytest.raises(ValueError, match=r"encoder\.weights must be auto or pretrained .* Got random instead\."):
         Concatenated(paths=mixed, weights="random")
-    with pytest.raises(UserError, match="needs an output layer for masked tokens, and concatenated"):
+    with pytest.raises(UserError, match=r"^concatenated has no mask token, and the objective"):
         Concatenated(paths=mixed, require_mask_token=True)
     with pytest.raises(UserError, match=r"^encoder\.paths: There is no encoder's folder"):
         Concatenated(paths=[*mixed, "./nowhere"])
@@ -158,7 +158,7 @@ def test_what_cannot_work_is_refused(mixed: list[str], tmp_path: Path) -> None:
         Concatenated.load(tmp_path / "absent")
     encoder = pair()
     assert not encoder.has_mlm_head and encoder.head_flops(3) == 0
-    with pytest.raises(ValueError, match="Concatenated encoders have no MLM head"):
+    with pytest.raises(ValueError, match="A Concatenated has no MLM head"):
         encoder.token_logits(torch.zeros(1, 14))
     encoder.save(tmp_path / "both")
     with pytest.raises(UserError, match="both pools by max or mean"):

@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
 from data.errors import UserError
 from data.tokenizer import train_bpe
-from encoders import BUNDLED, cooccurrence
+from encoders import BUNDLED, cooccurrence, models
+from encoders.cooccurrence import begin_with_neighbours
+from encoders.models import configuration
+from encoders.starts import corpus_tokenizer
 from encoders.transformer import Transformer
 
 RNG = np.random.default_rng(0)
@@ -99,3 +104,39 @@ def test_a_start_is_asked_of_random_weights_alone(key: str) -> None:
         ValueError, match=f"encoder.{key}={other} is how a random start begins: say weights=random"
     ):
         Transformer(name=BUNDLED, **{key: other})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert", "electra"])
+def test_heads_begin_with_neighbours(family: str) -> None:
+    """Whatever the words, the heads of the first layer look at -1, +1, -2 and +2, up to the last position."""
+    sizes = {"num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 8}
+    own = {"embedding_size": 256} if family == "electra" else {}
+    tokenizer = corpus_tokenizer(lambda: TEXTS, 300, 64, None, None)
+    config = configuration({"model_type": family, "initializer_range": 0.06, **sizes, **own}, tokenizer)
+    torch.manual_seed(0)
+    model: Any = models.untrained(config, {"attn_implementation": "eager"}).eval()
+    before = model.base_model.encoder.layer[1].attention.self.query.weight.clone()
+    begin_with_neighbours(model)
+    ids = torch.randint(len(tokenizer.all_special_ids), len(tokenizer), (3, 512))
+    with torch.no_grad():
+        attention = model(ids, output_attentions=True).attentions
+    places = torch.arange(2, 510)
+    for head, shift in enumerate((-1, 1, -2, 2)):
+        assert attention[0][:, head, places, places + shift].mean() > 0.7
+    assert attention[1].max() < 0.2
+    assert torch.equal(model.base_model.encoder.layer[1].attention.self.query.weight, before)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        transformers.T5Config(vocab_size=300, d_model=8, num_layers=1, num_heads=2, d_kv=4, d_ff=8),
+        transformers.DistilBertConfig(vocab_size=300, dim=8, n_layers=1, n_heads=2, hidden_dim=8),
+        transformers.BertConfig(
+            vocab_size=300, hidden_size=6, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+        ),
+    ],
+)
+def test_heads_that_cannot_begin_with_neighbours_are_refused(config: Any) -> None:
+    with pytest.raises(ValueError, match=rf"encoder.heads=neighbours: a {config.model_type} has no such"):
+        begin_with_neighbours(transformers.AutoModel.from_config(config))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 import encoders
 from data.errors import UserError
@@ -66,19 +64,6 @@ def test_what_a_folder_may_have(whole: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(encoders.load(tmp_path / "encoder").encode(["a cat"]), expected)
 
 
-def test_weights_in_several_files(whole: Path, tmp_path: Path) -> None:
-    shutil.copytree(whole / "transformer", tmp_path / "encoder")
-    tensors = load_file(tmp_path / "encoder" / "model.safetensors")
-    (tmp_path / "encoder" / "model.safetensors").unlink()
-    names = {name: f"model-{place % 2}.safetensors" for place, name in enumerate(tensors)}
-    for file in set(names.values()):
-        part = {name: tensor for name, tensor in tensors.items() if names[name] == file}
-        save_file(part, tmp_path / "encoder" / file, metadata={"format": "pt"})
-    put("model.safetensors.index.json", json.dumps({"weight_map": names}))(tmp_path / "encoder")
-    found = encoders.load(tmp_path / "encoder").encode(["a cat"])
-    np.testing.assert_array_equal(found, encoders.load(whole / "transformer").encode(["a cat"]))
-
-
 def test_links_inside_a_cache_of_the_hub(whole: Path, tmp_path: Path) -> None:
     model = tmp_path / "models--someone--model"
     shutil.copytree(whole / "transformer", model / "snapshots" / "0123")
@@ -119,14 +104,6 @@ def test_sizes_that_no_machine_has(make: Callable[[], object]) -> None:
     with pytest.raises((UserError, ValueError)) as error:
         make()
     assert len(str(error.value).splitlines()) == 1 and "encoder" in str(error.value)
-
-
-def test_vectors_that_are_not_finite_are_counted(whole: Path) -> None:
-    encoder = encoders.load(whole / "words")
-    with torch.no_grad():
-        next(encoder.parameters())[1] = float("nan")
-    with pytest.raises(UserError, match=r"^1 of 3 vectors are not finite, the first that of "):
-        encoder.encode(["the", "the cat", "the the"])
 
 
 def test_a_random_start_takes_no_damaged_tokenizer(whole: Path, tmp_path: Path) -> None:

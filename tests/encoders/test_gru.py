@@ -26,7 +26,7 @@ WORDS = [[5, 6, 7], [8], [], [9, 5, 5, 10, 11, 6], [7, 7]]
 
 def tiny(**arguments: Any) -> GRU:
     torch.manual_seed(3)
-    return GRU(**{"hidden": 4, "word_size": 3, "min_count": 1, "dropout": 0.0, "texts": texts, **arguments})
+    return GRU(**{"hidden": 4, "word_size": 3, "min_count": 1, "lowercase": True, "texts": texts, **arguments})
 
 
 def by_hand(encoder: GRU, row: list[int]) -> tuple[Tensor, Tensor]:

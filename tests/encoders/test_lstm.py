@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +96,6 @@ def test_a_folder_opens_everywhere(tmp_path: Path) -> None:
         str(tmp_path / "encoder"), device="cpu"
     )
     np.testing.assert_allclose(opened.encode(SENTENCES), vectors, atol=1e-6)
-
-
-def test_defaults_are_the_papers() -> None:
-    given = inspect.signature(LSTM).parameters
-    assert [given[name].default for name in ("hidden", "word_size", "layers")] == [4096, 512, 1]
 
 
 def test_values_out_of_range_are_refused() -> None:

@@ -32,7 +32,7 @@ def test_another_process_draws_the_same() -> None:
 def test_they_are_standard_normal_and_unrelated() -> None:
     vectors = RandomVectors(dimension=256).encode([f"sentence {i}" for i in range(400)])
     assert stats.kstest(vectors.ravel()[:20_000], "norm").pvalue > 1e-3
-    units = RandomVectors(dimension=256).encode([f"sentence {i}" for i in range(400)], normalize=True)
+    units = RandomVectors(dimension=256).encode([f"sentence {i}" for i in range(400)], normalize_embeddings=True)
     np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1, rtol=1e-6)
     cosines = (units @ units.T)[np.triu_indices(400, 1)]
     assert abs(cosines.mean()) < 0.002 and abs(cosines.std() - 256**-0.5) < 0.002
@@ -42,11 +42,11 @@ def test_no_sentence_no_vector() -> None:
     assert RandomVectors().encode([]).shape == (0, 384)
 
 
-def test_sentences_are_listed_first() -> None:
+def test_sentences_come_in_any_form() -> None:
     one = RandomVectors(dimension=3)
     np.testing.assert_array_equal(one.encode(text for text in "ab"), one.encode(["a", "b"]))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"^encode takes a list of sentences\. Got one string instead\.$"):
-        one.encode("ab")
+    np.testing.assert_array_equal(one.encode("ab"), one.encode(["ab"])[0])
+    assert one.similarity(one.encode("ab"), one.encode(["ab", "c"])).shape == (1, 2)
 
 
 def test_impossible_sizes_are_refused() -> None:

@@ -10,22 +10,14 @@ from transformers import AutoModelForMaskedLM
 
 import encoders
 from data.batch import Tokens
-from encoders import base, models
-from encoders.base import Encoding
 from encoders.transformer import Transformer
-from tests.encoders.models import FAMILIES, SENTENCES, minilm, shape, texts, tiny
-
-
-def _tokens(encoder: Transformer, lengths: tuple[int, ...] = (5, 9, 3)) -> Tokens:
-    rng = np.random.default_rng(0)
-    rows = [encoder.format.wrap(rng.integers(5, encoder.format.vocab_size, length - 2)) for length in lengths]
-    return Tokens.pad(rows, encoder.format.pad_id)
+from tests.encoders.models import FAMILIES, SENTENCES, minilm, shape, texts, tiny, tokens_of
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_states_and_logits_are_those_of_the_whole_model(family: str) -> None:
     encoder = tiny(family)
-    tokens = _tokens(encoder)
+    tokens = tokens_of(encoder)
     encoding = encoder(tokens)
     assert encoding.states.shape == (3, 9, encoder.state_dimension)
     assert encoding.sentence.shape == (3, encoder.dimension)
@@ -36,49 +28,10 @@ def test_states_and_logits_are_those_of_the_whole_model(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_padding_changes_nothing(family: str) -> None:
     encoder = tiny(family)
-    tokens = _tokens(encoder)
+    tokens = tokens_of(encoder)
     for row in range(3):
         alone = encoder(tokens.rows(torch.tensor([row]))).sentence
         torch.testing.assert_close(alone[0], encoder(tokens).sentence[row], atol=1e-6, rtol=0)
-
-
-def test_vectors_are_those_of_one_pass_with_less_padding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "WORTH", 8)
-    encoder = tiny()
-    lengths = (5, 20, 3, 4, 20, 6, 11, 3, 12, 21)
-    tokens = _tokens(encoder, lengths)
-    weights = list(encoder.parameters())
-    whole = encoder(tokens).sentence
-    aim = torch.randn_like(whole)
-    wanted = torch.autograd.grad((whole * aim).sum(), weights, allow_unused=True)
-    areas: list[int] = []
-    forward = encoder.forward
-
-    def counting(part: Tokens) -> base.Encoding:
-        areas.append(part.ids.numel())
-        return forward(part)
-
-    monkeypatch.setattr(encoder, "forward", counting)
-    vectors = encoder.vectors(tokens)
-    torch.testing.assert_close(vectors, whole, atol=1e-6, rtol=0)
-    assert len(areas) > 2 and sum(areas) < 0.6 * tokens.ids.numel()
-    found = torch.autograd.grad((vectors * aim).sum(), weights, allow_unused=True)
-    for given, right in zip(found, wanted, strict=True):
-        torch.testing.assert_close(given, right, atol=1e-5, rtol=1e-4)
-    areas.clear()
-    encoder.vectors(_tokens(encoder, (7, 7, 7)))
-    assert areas == [21]  # nothing to spare
-
-
-@pytest.mark.parametrize("family", sorted({*models.SEE_ALL, "modernbert"}))
-def test_the_gpus_mask_gives_the_same_states(family: str) -> None:
-    window = {"local_attention": 4} if family == "modernbert" else {}
-    encoder = tiny(family, shape=shape(family, **window), attention="sdpa")
-    tokens = _tokens(encoder, (5, 20, 3))
-    whole = models.full_mask(tokens.mask)
-    states = encoder.backbone(input_ids=tokens.ids, attention_mask=whole).last_hidden_state
-    same = torch.allclose(states[tokens.mask], encoder(tokens).states[tokens.mask], atol=1e-5)
-    assert same == (family in models.SEE_ALL)
 
 
 def test_format_wraps_as_the_tokenizer_does() -> None:
@@ -89,79 +42,7 @@ def test_format_wraps_as_the_tokenizer_does() -> None:
     assert encoder.format.mask_id == encoder.tokenizer.mask_token_id
     assert encoder.format.special_ids == {0, 1, 2, 3, 4}
     assert encoder.format.max_length == 64  # of RoBERTa's 66 positions two are taken by its padding token
-    assert encoder(_tokens(encoder, (64,))).states.shape == (1, 64, 32)
-
-
-def test_encode_keeps_the_order_and_equals_one_by_one() -> None:
-    encoder = tiny()
-    vectors = encoder.encode(SENTENCES * 7, batch_tokens=100)
-    assert vectors.dtype == np.float32 and vectors.shape == (42, 32)
-    alone = np.concatenate([encoder.encode([sentence]) for sentence in SENTENCES])
-    np.testing.assert_allclose(vectors, np.tile(alone, (7, 1)), atol=1e-5)
-
-
-def test_encode_on_several_threads_gives_the_vectors_of_one_and_leaves_their_number() -> None:
-    encoder = tiny()
-    before = torch.get_num_threads()
-    vectors = {}
-    try:
-        for threads in (1, 3, 2):
-            torch.set_num_threads(threads)
-            vectors[threads] = encoder.encode(SENTENCES * 9, batch_tokens=60)
-            assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
-    assert np.abs(vectors[1] - vectors[2]).max() < 1e-6 and np.abs(vectors[1] - vectors[3]).max() < 1e-6
-
-
-def test_encode_of_nothing_of_normalized_and_of_a_string() -> None:
-    encoder = tiny()
-    assert encoder.encode([]).shape == (0, 32)
-    vectors = encoder.encode(SENTENCES)
-    np.testing.assert_allclose(
-        encoder.encode(SENTENCES, normalize=True),
-        vectors / np.linalg.norm(vectors, axis=1, keepdims=True),
-        atol=1e-6,
-    )
-    with pytest.raises(ValueError, match=r"encode takes a list of sentences\. Got None among them\."):
-        encoder.encode(["A sentence.", None])  # type: ignore[list-item]
-    np.testing.assert_array_equal(encoder.encode(one for one in SENTENCES), vectors)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"encode takes a list of sentences\. Got one string instead\."):
-        encoder.encode("one sentence")
-    with pytest.raises(ValueError, match=r"batch_tokens must be at least 1\. Got 0 instead\."):
-        encoder.encode(SENTENCES, batch_tokens=0)
-
-
-def test_encode_runs_without_dropout_and_restores_the_mode() -> None:
-    encoder = tiny(dropout=0.5)
-    expected = encoder.encode(SENTENCES)
-    assert not any(module.training for module in encoder.modules())
-    encoder.train()
-    assert np.array_equal(encoder.encode(SENTENCES, progress=True), expected)
-    assert all(module.training for module in encoder.modules())
-    with torch.no_grad():
-        assert not torch.equal(encoder(_tokens(encoder)).sentence, encoder(_tokens(encoder)).sentence)
-
-
-def test_encode_bounds_padded_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = tiny()
-    seen = []
-    forward = Transformer.forward
-
-    def count(self: Transformer, tokens: Tokens) -> Encoding:
-        seen.append(tokens.ids.numel())
-        return forward(self, tokens)
-
-    monkeypatch.setattr(Transformer, "forward", count)
-    encoder.encode(SENTENCES * 5, batch_tokens=80)
-    assert max(seen) <= 80 and len(seen) > 3
-
-
-@pytest.mark.parametrize("family", ["roberta", "bert", "distilbert"])
-def test_dropout_is_set_everywhere(family: str) -> None:
-    encoder = tiny(family, dropout=0.25)
-    inside = [module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
-    assert inside and set(inside) == {0.25}
+    assert encoder(tokens_of(encoder, (64,))).states.shape == (1, 64, 32)
 
 
 def test_flops_follow_the_weights() -> None:
@@ -176,7 +57,7 @@ def test_flops_follow_the_weights() -> None:
 def test_segment_ids_reach_a_model_that_has_them() -> None:
     bert, roberta = tiny("bert"), tiny("roberta")
     for encoder, differs in ((bert, True), (roberta, False)):
-        tokens = _tokens(encoder)
+        tokens = tokens_of(encoder)
         second = Tokens(tokens.ids, tokens.mask, tokens.lengths, type_ids=torch.ones_like(tokens.ids))
         assert torch.equal(encoder(tokens).sentence, encoder(second).sentence) is not differs
 
@@ -213,9 +94,9 @@ def test_a_head_is_added_tied_and_leaves_the_vectors(tmp_path: Path) -> None:
     assert np.array_equal(encoder.encode(SENTENCES), before)
     with_pooler = Transformer(path=str(tmp_path))
     with_pooler.add_pooler()
-    pooled = with_pooler.pooled(with_pooler(_tokens(with_pooler))).detach()
+    pooled = with_pooler.pooled(with_pooler(tokens_of(with_pooler))).detach()
     with_pooler.add_mlm_head()
-    torch.testing.assert_close(with_pooler.pooled(with_pooler(_tokens(with_pooler))), pooled)
+    torch.testing.assert_close(with_pooler.pooled(with_pooler(tokens_of(with_pooler))), pooled)
     embeddings = encoder.backbone.get_input_embeddings().weight
     assert encoder.model.get_output_embeddings().weight is embeddings
     encoder.token_logits(torch.randn(3, 32)).sum().backward()

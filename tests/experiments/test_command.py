@@ -87,7 +87,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         late("run_dir={texts}/file/run", "The run folder {texts}/file/run cannot be written (Not a directory)"),
         late(
             "encoder=transformer weights=auto encoder.path={texts}/gpt2",
-            "objective.mlm_weight needs a mask token, and {texts}/gpt2 has none",
+            "{texts}/gpt2 has no mask token, and the objective predicts masked words. Choose another encoder, or",
         ),
     ],
 )  # fmt: skip

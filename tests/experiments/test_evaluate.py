@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from data.errors import UserError
-from encoders import BUNDLED, offline
+from encoders import BUNDLED, starts
 from experiments import compose, evaluation, experiment
 from experiments.settings import EvaluationSettings
 from tests.analysis.senteval import small_data
@@ -60,7 +60,7 @@ def test_two_models_one_table(data: Path, tmp_path: Path) -> None:
 
 def test_a_sweep_goes_on_after_models_that_cannot_be_opened(data: Path, tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / offline.MARKER).write_text('{"class": "enco')
+    (tmp_path / "broken" / starts.MARKER).write_text('{"class": "enco')
     models = "nowhere/at/all,bag_of_words,broken,random_vectors"
     found = command(
         tmp_path, "-m", f"model={models}", f"encoder.vectors={data / 'words.txt'}", f"data={data}", "tasks=[STS12]"

@@ -19,7 +19,7 @@ from analysis.figures.verdicts import Claim, decide
 from analysis.reporting.rendering import as_markdown
 from data.errors import UserError
 from encoders import BUNDLED
-from encoders.offline import CHECKPOINTS
+from encoders.starts import CHECKPOINTS
 from experiments.reproduction import results, tables
 from experiments.reproduction.planning import Run
 from experiments.side_by_side import results_folder

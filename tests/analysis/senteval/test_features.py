@@ -25,9 +25,7 @@ class Counting(RandomVectors):
         super().__init__(dimension=dimension)
         self.asked: list[list[str]] = []
 
-    def encode(
-        self, sentences: Sequence[str], *, batch_tokens: int = 0, normalize: bool = False, progress: bool = False
-    ) -> np.ndarray:
+    def encode(self, sentences: Sequence[str], **options: object) -> np.ndarray:
         self.asked.append(list(sentences))
         vectors = super().encode(sentences)
         vectors[[sentence.startswith("bad") for sentence in sentences]] = np.inf

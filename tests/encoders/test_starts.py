@@ -1,21 +1,34 @@
+"""Weights from the hub, its cache, folders and bundled checkpoints; random starts and their vocabularies."""
+
 from __future__ import annotations
 
+import json
 import socket
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from huggingface_hub import constants, errors
-from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
+from transformers import (
+    GPT2Config,
+    GPT2Model,
+    PreTrainedTokenizerFast,
+)
 
 import encoders
 from data import network
 from data.errors import UserError
 from data.tokenizer import plain_backend
-from encoders import BUNDLED, offline
+from encoders import BUNDLED, models, starts
+from encoders.starts import corpus_tokenizer, corpus_vocabulary
 from encoders.transformer import Transformer
-from tests.encoders.models import shape, texts, tiny
+from tests.encoders.models import SENTENCES, shape, texts, tiny
+
+TEXTS = ["one fish two fish", "red fish blue fish", "this one has a little star"] * 20
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +51,7 @@ def _small_hub_model(**arguments: Any) -> Transformer:
 def test_auto_falls_back_to_a_small_random_model_and_says_so(
     unplugged: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offline, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
     encoder = _small_hub_model(shape=shape("roberta", hidden_size=768, num_attention_heads=12))
     assert encoder.weights == "random"
     assert encoder.origin.startswith("random roberta, 4 layers x 256, vocabulary of ")
@@ -61,7 +74,7 @@ def test_auto_falls_back_to_a_small_random_model_and_says_so(
     ],
 )
 def test_family_by_name(name: str, family: str | None) -> None:
-    assert offline.family(name) == family
+    assert models.family(name) == family
 
 
 def test_pretrained_never_falls_back(unplugged: None) -> None:
@@ -108,7 +121,7 @@ def test_what_the_hub_refuses_is_no_reason_to_fall_back(
         raise error.__new__(error)
 
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: socket.socket())
-    monkeypatch.setattr(offline, "get_hf_file_metadata", answer)
+    monkeypatch.setattr(starts, "get_hf_file_metadata", answer)
     with pytest.raises(UserError, match=message):
         Transformer(name="robreta-base", texts=texts)
 
@@ -130,7 +143,7 @@ def _serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...
                 (target / relative).write_bytes(path.read_bytes())
         return str(target)
 
-    monkeypatch.setattr(offline, "snapshot_download", download)
+    monkeypatch.setattr(starts, "snapshot_download", download)
     monkeypatch.setattr(network, "unreachable", lambda question: None)
     return calls
 
@@ -178,7 +191,7 @@ def _gpt2_folder(folder: Path) -> Path:
     return folder
 
 
-NO_MASK = "mlm_weight needs a mask token, and .* has none: choose another encoder or objective.mlm_weight=0"
+NO_MASK = "has no mask token, and the objective predicts masked words"
 
 
 def test_a_model_without_mask_token_is_refused_before_its_weights(
@@ -206,7 +219,7 @@ def test_a_causal_model_serves_where_no_mask_is_needed(tmp_path: Path) -> None:
 
 
 def test_the_box_comes_before_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unplugged: None) -> None:
-    monkeypatch.setattr(offline, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
     assert Transformer(name=BUNDLED, shape=shape(), texts=texts, vocab_size=400).weights == "random"
     with pytest.raises(UserError, match=f"no weights of {BUNDLED}"):
         Transformer(name=BUNDLED, weights="pretrained")
@@ -229,7 +242,7 @@ def test_the_box_comes_before_the_hub(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_roberta_begins_from_the_bundled_model_whatever_its_family(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unplugged: None
 ) -> None:
-    monkeypatch.setattr(offline, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
     Transformer(weights="random", shape=shape("bert"), texts=texts, vocab_size=400).save(tmp_path / BUNDLED)
     assert _small_hub_model().model.config.model_type == "bert"
     other = Transformer(name="google-bert/bert-base-uncased", texts=texts, vocab_size=400)
@@ -238,7 +251,7 @@ def test_roberta_begins_from_the_bundled_model_whatever_its_family(
 
 def test_the_tokenizer_of_a_random_start_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = tiny(cache=tmp_path)
-    monkeypatch.setattr("encoders.random_start.train_bpe", None)
+    monkeypatch.setattr("encoders.starts.train_bpe", None)
     again = tiny(cache=tmp_path)
     assert again.tokenizer.get_vocab() == first.tokenizer.get_vocab()
     assert again.format == first.format
@@ -298,7 +311,7 @@ def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
     tiny().save(tmp_path / "m")
     path = tmp_path / "m" / "model.safetensors"
     tensors = load_file(path)
-    del tensors["roberta.encoder.layer.1.output.dense.weight"]
+    del tensors["encoder.layer.1.output.dense.weight"]
     save_file(tensors, path, metadata={"format": "pt"})
     with pytest.raises(UserError, match=r"lacks 1 of the model's weights \(roberta\.encoder\.layer\.1\.output"):
         encoders.load(tmp_path / "m")
@@ -312,3 +325,95 @@ def test_a_tokenizer_larger_than_the_model_is_refused(tmp_path: Path) -> None:
     encoder.tokenizer.save_pretrained(tmp_path / "m")
     with pytest.raises(UserError, match=f"the tokenizer has {known + 2} tokens, but the model only knows {known}"):
         encoders.load(tmp_path / "m")
+
+
+def test_a_named_corpus_is_read_once(tmp_path: Path) -> None:
+    reads = []
+
+    def texts() -> Iterator[str]:
+        reads.append(1)
+        yield from TEXTS
+
+    first = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
+    again = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
+    assert len(reads) == 1
+    assert first.get_vocab() == again.get_vocab()
+    other = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "birds")
+    assert len(reads) == 2 and other.get_vocab() == first.get_vocab()
+
+
+def test_a_nameless_corpus_is_known_by_its_text(tmp_path: Path) -> None:
+    corpus_tokenizer(lambda: TEXTS, 300, 64, tmp_path, None)
+    corpus_tokenizer(lambda: TEXTS, 300, 64, tmp_path, None)
+    corpus_tokenizer(lambda: TEXTS[1:], 300, 64, tmp_path, None)
+    assert len([path for path in tmp_path.glob("bpe-*") if path.is_dir()]) == 2
+
+
+def test_two_at_once_train_it_once(tmp_path: Path) -> None:
+    reads = []
+
+    def texts() -> Iterator[str]:
+        reads.append(1)
+        time.sleep(0.2)
+        yield from TEXTS
+
+    with ThreadPoolExecutor(3) as pool:
+        wanted = [pool.submit(corpus_tokenizer, texts, 300, 64, tmp_path, lambda: "fish") for _ in range(3)]
+        vocabularies = [tokenizer.result().get_vocab() for tokenizer in wanted]
+    assert len(reads) == 1 and vocabularies[0] == vocabularies[1] == vocabularies[2]
+
+
+def test_another_version_of_the_training_is_another_tokenizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus_tokenizer(lambda: TEXTS, 300, 64, tmp_path, lambda: "fish")
+    monkeypatch.setattr("encoders.starts.VERSION", "next")
+    corpus_tokenizer(lambda: TEXTS, 300, 64, tmp_path, lambda: "fish")
+    assert len([path for path in tmp_path.glob("bpe-*") if path.is_dir()]) == 2
+
+
+def test_the_texts_are_named_only_where_a_name_is_needed() -> None:
+    corpus_tokenizer(lambda: TEXTS, 300, 64, None, lambda: pytest.fail("nothing is kept"))
+
+
+def test_words_are_kept_by_all_that_makes_them(tmp_path: Path) -> None:
+    reads = []
+
+    def texts() -> Iterator[str]:
+        reads.append(1)
+        yield from TEXTS
+
+    def words(size: int, count: int, lowercase: bool, name: str = "fish") -> dict[str, int]:
+        return corpus_vocabulary(texts, size, count, lowercase, 64, tmp_path, lambda: name).get_vocab()
+
+    first = words(50, 1, False)
+    assert words(50, 1, False) == first and len(reads) == 1 and "fish" in first and len(first) == 15
+    others = [words(8, 1, False), words(50, 41, False), words(50, 1, True), words(50, 1, False, name="birds")]
+    assert len(reads) == 5 and [len(other) for other in others] == [8, 6, 15, 15]
+    corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 6
+    assert corpus_vocabulary(lambda: TEXTS, 50, 1, False, 64, None, None).get_vocab() == first
+
+
+def test_another_version_of_the_vocabulary_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus_vocabulary(lambda: TEXTS, 50, 1, False, 64, tmp_path, lambda: "fish")
+    monkeypatch.setattr("data.vocabulary.VERSION", "next")
+    corpus_vocabulary(lambda: TEXTS, 50, 1, False, 64, tmp_path, lambda: "fish")
+    assert len([path for path in tmp_path.glob("words-*") if path.is_dir()]) == 2
+
+
+def test_pooling_can_be_overridden(tmp_path: Path) -> None:
+    encoder = tiny(pooling="mean")
+    encoder.save(tmp_path / "encoder")
+    largest = encoders.load(tmp_path / "encoder", pooling="max").encode(SENTENCES)
+    assert not np.allclose(largest, encoder.encode(SENTENCES))
+    encoder.pooling = "max"
+    np.testing.assert_allclose(largest, encoder.encode(SENTENCES), atol=1e-6)
+
+
+def test_loading_by_class_stays_in_this_package(tmp_path: Path) -> None:
+    tiny().save(tmp_path / "encoder")
+    marker = tmp_path / "encoder" / "encoder.json"
+    marker.write_text(json.dumps(json.loads(marker.read_text()) | {"class": "os.path.join"}))
+    with pytest.raises(UserError, match=r"written by os\.path\.join, which is no encoder of this suite"):
+        encoders.load(tmp_path / "encoder")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel
+from transformers import AutoModel, AutoTokenizer
 
 import encoders
-from data.batch import Tokens
 from data.errors import UserError
 from encoders.dense import ACTIVATIONS
+from encoders.layout import atomic_folder, read_layout
+from encoders.pooling import pool
 from encoders.transformer import Transformer
 from tests.encoders.models import SENTENCES, minilm, tiny
 from tests.support import suite_data
@@ -114,18 +117,6 @@ def test_poolings(pooling: str, tmp_path: Path) -> None:
     equal_to_theirs(folder_of(tmp_path, pooling=pooling), tmp_path)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_dense_layers(activation: str, tmp_path: Path) -> None:
-    from sentence_transformers.models import Normalize
-
-    maps = dense(32, 12, activation), dense(12, 20, "Identity", bias=False)
-    ours = equal_to_theirs(folder_of(tmp_path, *maps, Normalize()), tmp_path)
-    assert (ours.dimension, ours.state_dimension, len(ours.dense)) == (20, 32, 2)
-    assert "AutoModel" not in (tmp_path / "ours" / "README.md").read_text()
-    ours.save(tmp_path / "half", dtype=torch.float16)
-    np.testing.assert_allclose(encoders.load(tmp_path / "half").encode(["a"]), ours.encode(["a"]), atol=5e-3)
-
-
 def test_limit_of_length_and_lower_case(tmp_path: Path) -> None:
     ours = equal_to_theirs(folder_of(tmp_path, max_seq_length=9, do_lower_case=True), tmp_path)
     assert ours.format.max_length == 9
@@ -177,11 +168,116 @@ def test_prompts_that_are_not_used_by_themselves_do_not_matter(tmp_path: Path) -
     equal_to_theirs(folder, tmp_path)
 
 
-def test_a_dense_layer_trains(tmp_path: Path) -> None:
-    encoder = encoders.load(folder_of(tmp_path, dense(32, 8)))
-    ids = torch.tensor([[5, 6, 7]])
-    encoder(Tokens(ids, torch.ones_like(ids, dtype=torch.bool), torch.tensor([3]))).sentence.sum().backward()
-    gradients = {name: weight.grad for name, weight in encoder.named_parameters()}
-    for name in ("dense.0.linear.weight", "dense.0.linear.bias"):
-        gradient = gradients[name]
-        assert gradient is not None and gradient.abs().sum() > 0
+def _by_transformers(folder: Path, how: str) -> np.ndarray:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder).eval()
+    batch = tokenizer(SENTENCES, padding=True, truncation=True, return_tensors="pt")
+    with torch.no_grad():
+        states = model(**batch).last_hidden_state
+    return pool(states, batch["attention_mask"].bool(), how).numpy()
+
+
+@pytest.mark.parametrize(
+    ("family", "pooling"),
+    [*itertools.product(("roberta", "bert", "albert"), ("mean", "cls", "max")), ("bert", "last")],
+)
+def test_export_opens_everywhere(
+    family: str, pooling: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    encoder = tiny(family, pooling=pooling)
+    vectors = encoder.encode(SENTENCES)
+    folder = tmp_path / "runs" / "encoder"
+    encoder.save(folder)
+    logger = logging.getLogger("transformers")  # which passes nothing on to the root
+    logger.addHandler(caplog.handler)
+    try:
+        opened = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert "LOAD REPORT" not in caplog.text  # a table of missing and unexpected weights
+    assert opened.max_seq_length == encoder.format.max_length
+    np.testing.assert_allclose(opened.encode(SENTENCES), vectors, atol=1e-5)
+    np.testing.assert_allclose(_by_transformers(folder, pooling), vectors, atol=1e-5)
+    again = encoders.load(folder)
+    np.testing.assert_allclose(again.encode(SENTENCES), vectors, atol=1e-6)
+    assert (again.weights, again.format) == ("random", encoder.format)
+    assert again.origin == f"continued from {folder}; before that: {encoder.origin}"
+    assert encoder.untrained and not again.untrained
+
+
+def test_minilm_survives_saving(tmp_path: Path) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    encoder = encoders.load(minilm())
+    vectors = encoder.encode(SENTENCES)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    encoder.save(tmp_path / "copy")
+    opened = sentence_transformers.SentenceTransformer(str(tmp_path / "copy"), device="cpu")
+    assert opened.max_seq_length == 256
+    np.testing.assert_allclose(opened.encode(SENTENCES), vectors, atol=1e-5)
+    np.testing.assert_allclose(encoders.load(tmp_path / "copy").encode(SENTENCES), vectors, atol=1e-6)
+
+
+def test_lower_casing_of_a_folder_is_honoured_and_kept(tmp_path: Path) -> None:
+    tiny().save(tmp_path / "a")
+    settings = tmp_path / "a" / "sentence_bert_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
+    encoder = encoders.load(tmp_path / "a")
+    assert np.array_equal(encoder.encode(["THE CAT"]), encoder.encode(["the cat"]))
+    encoder.save(tmp_path / "b")
+    assert read_layout(tmp_path / "b").lowercase
+    assert np.array_equal(encoders.load(tmp_path / "b").encode(["THE CAT"]), encoder.encode(["the cat"]))
+
+
+def test_an_atomic_folder_keeps_the_old_one_until_the_end(tmp_path: Path) -> None:
+    tiny().save(tmp_path / "encoder")
+    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "encoder") as unfinished:
+        (unfinished / "config.json").write_text("{}")
+        raise RuntimeError
+    assert encoders.load(tmp_path / "encoder").encode(["a"]).shape == (1, 32)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("pooling", "expected"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode": "lasttoken"}, "last"),
+        ({"pooling_mode": ["max"]}, "max"),
+        ({"word_embedding_dimension": 32}, "mean"),
+        ({"pooling_mode": ["cls", "mean"]}, "pools by cls, mean; one of cls, max, mean, last is opened here"),
+        ({"pooling_mode_weightedmean_tokens": True}, "pools by pooling_mode_weightedmean_tokens"),
+    ],
+)
+def test_poolings_of_sentence_transformers(pooling: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    tiny().save(tmp_path / "encoder")
+    (tmp_path / "encoder" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    if expected in ("mean", "cls", "max", "last"):
+        assert read_layout(tmp_path / "encoder").pooling == expected
+    else:
+        with pytest.raises(UserError, match=expected):
+            read_layout(tmp_path / "encoder")
+
+
+def test_other_modules_are_refused(tmp_path: Path) -> None:
+    tiny(normalize=True).save(tmp_path / "encoder")
+    path = tmp_path / "encoder" / "modules.json"
+    modules = json.loads(path.read_text())
+    other = {"idx": 3, "name": "3", "path": "3_LayerNorm", "type": "sentence_transformers.models.LayerNorm"}
+    path.write_text(json.dumps([*modules, other]))
+    with pytest.raises(
+        UserError, match="a module LayerNorm; only Transformer, Pooling, Dense, Normalize are opened"
+    ):
+        encoders.load(tmp_path / "encoder")
+    path.write_text(json.dumps([modules[0], modules[2], modules[1]]))
+    with pytest.raises(UserError, match="in the order Transformer, Normalize, Pooling; Transformer, Pooling, "):
+        encoders.load(tmp_path / "encoder")
+
+
+def test_a_folders_scaling_can_be_switched_off(tmp_path: Path) -> None:
+    tiny(normalize=True).save(tmp_path / "encoder")
+    for wanted, scaled in ((None, True), (True, True), (False, False)):
+        encoder = Transformer(path=str(tmp_path / "encoder"), normalize=wanted)
+        assert np.allclose(np.linalg.norm(encoder.encode(SENTENCES), axis=1), 1) == scaled
+        encoder.save(tmp_path / "copy")
+        assert Transformer.load(tmp_path / "copy").normalize == scaled

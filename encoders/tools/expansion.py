@@ -1,4 +1,4 @@
-"""Vocabulary expansion: words that an encoder never met, from a file of word vectors that knows them.
+"""Vocabulary expansion: adds words that an encoder was not trained on, from a file of word vectors.
 
     v(w) = A f(w) + a        (A, a) = argmin  sum over w in both of  |v(w) - A f(w) - a|^2
 
@@ -6,7 +6,7 @@ v are the encoder's word vectors, f those of the file. Kiros et al. (2015), "Ski
 Subramanian et al. (2018), section 8. Kiros et al. write a matrix alone, but the programs of both fit the constant
 a as well (scikit-learn's LinearRegression), and so does this one. Words that the encoder had keep their vectors.
 
-    python -m encoders.expansion <encoder's folder> <file of word vectors> <new folder>
+    python -m encoders.tools.expansion <encoder's folder> <file of word vectors> <new folder>
 
 Of encoders that are to be joined (``encoder=concatenated``) each is expanded by itself.
 """
@@ -48,7 +48,7 @@ HELD_OUT = 10  # every tenth shared word, from frequent to rare, measures a fit 
 
 
 class Expansion(NamedTuple):
-    """What came of it.
+    """Report of an expansion.
 
     Attributes:
         shared: words that encoder and file both have, which the map is fitted to.
@@ -66,11 +66,11 @@ class Expansion(NamedTuple):
 
 
 def expand(encoder: Recurrent, vectors: WordVectors, name: str) -> tuple[Recurrent, Expansion]:
-    """A copy of ``encoder`` that knows the words of ``vectors`` too, and a report.
+    """Returns a copy of ``encoder`` that knows the words of ``vectors`` too, and a report.
 
     Old words keep their ids, new ones follow in the file's order. Those that the encoder's tokenizer would never
-    ask for are left out: in another case than its own (their vector serves the lower-cased word, where the file
-    does not have that), or in several pieces. An MLM head is left out, as it scores the old words alone.
+    look up are left out: in another case than its own (their vector serves the lower-cased word, if the file
+    does not have that), or in several pieces. An MLM head is left out, as it scores only the old words.
 
     Args:
         name: of the file, for ``origin``.
@@ -117,7 +117,7 @@ def expand(encoder: Recurrent, vectors: WordVectors, name: str) -> tuple[Recurre
 
 
 def _places(backend: Tokenizer, words: Iterable[str]) -> dict[str, int]:
-    """Place in ``words`` of each word that the tokenizer can ask for, in their order; its own form goes first."""
+    """Returns the place in ``words`` of each word that the tokenizer can look up; its own form goes first."""
     places: dict[str, int] = {}
     for place, word in enumerate(words):
         asked = backend.normalizer.normalize_str(word)
@@ -128,7 +128,7 @@ def _places(backend: Tokenizer, words: Iterable[str]) -> dict[str, int]:
 
 
 def _fit(sources: np.ndarray, targets: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The least-squares map from ``sources`` (n, F) to ``targets`` (n, E); of several the smallest."""
+    """Returns the least-squares map from ``sources`` (n, F) to ``targets`` (n, E); of several the smallest."""
     middle, target = sources.mean(axis=0), targets.mean(axis=0)
     matrix = np.linalg.lstsq(sources - middle, targets - target)[0]  # (F, E)
     return lambda others: (others - middle) @ matrix + target
@@ -141,7 +141,7 @@ def _measured(found: np.ndarray, own: np.ndarray) -> tuple[float, float]:
 
 
 def _extended(tokenizer: Any, words: Sequence[str]) -> Any:
-    """A copy of a tokenizer of whole words that knows ``words`` too."""
+    """Returns a copy of a tokenizer of whole words that knows ``words`` too."""
     said = json.loads(plain_backend(tokenizer).to_str())
     said["model"]["vocab"] |= {word: number for number, word in enumerate(words, start=len(tokenizer))}
     return type(tokenizer)(
@@ -152,7 +152,7 @@ def _extended(tokenizer: Any, words: Sequence[str]) -> Any:
 
 
 def _before(path: Path) -> str:
-    """The card of the encoder that was expanded, a level below its own heading; "" where it has none."""
+    """Returns the card of the encoder before, a level below its own heading; "" if it has none."""
     if not path.is_file():
         return ""
     *_, body = path.read_text(encoding="utf-8").split("\n---\n", 1)  # without the hub's front matter

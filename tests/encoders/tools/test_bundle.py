@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from transformers import AutoModelForMaskedLM
 
 import encoders
 from data.errors import UserError
-from encoders import bundle, offline
+from encoders import starts
+from encoders.tools import bundle
+from encoders.transformer import Transformer
 from tests.experiments import tiny
 from tests.hostile import snapshot
 
@@ -30,13 +31,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_opens_by_name_in_half_precision(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = bundle.bundle(run, "small", into=tmp_path)
-    monkeypatch.setattr(offline, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
     before, after = (encoders.load(place).encode(SENTENCES) for place in (run / "encoder", "small"))
     np.testing.assert_allclose(after, before, atol=5e-3)
     halved = (folder / "model.safetensors").stat().st_size
     assert halved < 0.6 * (run / "encoder" / "model.safetensors").stat().st_size
-    model = AutoModelForMaskedLM.from_pretrained(folder)
-    assert model.lm_head is not None and model.config.hidden_dropout_prob == 0.1
+    opened = encoders.load(folder)
+    assert isinstance(opened, Transformer) and opened.has_mlm_head
+    assert opened.model.config.hidden_dropout_prob == 0.1
     own = {"recipe.yaml", "training.csv", "training.png"}
     assert {path.name for path in folder.iterdir()} == {path.name for path in (run / "encoder").iterdir()} | own
 

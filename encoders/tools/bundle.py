@@ -1,6 +1,6 @@
-"""Puts a run's encoder into the box: half precision, with card, recipe and log, small enough to ship.
+"""Bundles a run's encoder as a checkpoint: half precision, with card, recipe and log, small enough to ship.
 
-python -m encoders.bundle runs/<folder> roberta-mini --licence "..." --note "..."
+python -m encoders.tools.bundle runs/<folder> roberta-mini --licence "..." --note "..."
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from encoders.base import Encoder
 from encoders.export import model_card
 from encoders.folder import readable
 from encoders.layout import atomic_folder
-from encoders.offline import CHECKPOINTS
+from encoders.starts import CHECKPOINTS
 
 MOST_BYTES, MOST_BYTES_IN_ALL = 16 * 10**6, 32 * 10**6
 RECIPE, LOG = "recipe.yaml", "training.csv"  # the run's configuration, and its losses
@@ -96,7 +96,7 @@ def bundle(
         models.with_dropout(encoder.model.config, DROPOUT)  # type: ignore[union-attr, arg-type]
         seen = max(line["tokens"] for line in lines if "tokens" in line)
         names = config["names"]
-        encoder.origin = f"{_told(names['origin'])}, then {names['objective']} on {seen:,} tokens"
+        encoder.origin = f"{_without_folders(names['origin'])}, then {names['objective']} on {seen:,} tokens"
         card = model_card(
             title=name,
             encoder=encoder,
@@ -117,7 +117,7 @@ def bundle(
         if note:
             card = card.replace("## Scores\n", f"{note}\n\n## Scores\n", 1)
     with atomic_folder(into / name) as unfinished:
-        encoder.save(unfinished / "encoder", card=card, dtype=torch.float16)  # type: ignore[call-arg]
+        encoder.half().save(unfinished / "encoder", card=card)
         for path in (unfinished / "encoder").iterdir():
             path.rename(unfinished / path.name)
         (unfinished / "encoder").rmdir()
@@ -136,36 +136,36 @@ def bundle(
 
 
 def _files(corpus: dict[str, Any]) -> Iterator[str]:
-    """The corpus by the names of its files alone: folders differ from machine to machine."""
+    """Yields the names of the corpus' files, without folders, which differ from machine to machine."""
     given = corpus.get("path") or []
     paths = [given] if isinstance(given, str) else given
-    yield from _told(list(paths))
+    yield from _without_folders(list(paths))
     if corpus.get("pydocs") or not paths:
         yield "pydocs"
 
 
 def _section(card: str, name: str) -> str:
-    """What stands under the heading ``name``."""
+    """Returns the text under the heading ``name``."""
     return card.split(f"\n## {name}\n\n", 1)[-1].split("\n## ", 1)[0].strip()
 
 
 def _recipe(config: dict[str, Any]) -> str:
-    """The configuration of the run, without what belongs to its machine."""
+    """Returns the configuration of the run, without keys of its machine."""
     kept = {key: value for key, value in config.items() if key not in ("cache", "run_dir", "resume", "device")}
-    return yaml.safe_dump(_told(kept), sort_keys=False)
+    return yaml.safe_dump(_without_folders(kept), sort_keys=False)
 
 
-def _told(value: Any) -> Any:
-    """``value`` with every path in it, however deep, by its last two parts alone."""
+def _without_folders(value: Any) -> Any:
+    """Returns ``value`` with every path in it, at any depth, cut to its last two parts."""
     if isinstance(value, str):
         return FOLDERS.sub("", value)
     if isinstance(value, dict):
-        return {key: _told(inner) for key, inner in value.items()}
-    return [_told(inner) for inner in value] if isinstance(value, list) else value
+        return {key: _without_folders(inner) for key, inner in value.items()}
+    return [_without_folders(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _log(lines: Sequence[dict[str, Any]]) -> str:
-    """Losses as CSV: each measurement on held-out text, and means of as many training steps as leave few rows."""
+    """Returns losses as CSV: each measurement on held-out text, and means of training steps, in few rows."""
     steps = sum("loss" in line for line in lines)
     names = sorted({key for line in lines for key in line if key.startswith("dev_")})
     text = io.StringIO()
@@ -184,7 +184,7 @@ def _log(lines: Sequence[dict[str, Any]]) -> str:
 
 
 def _curve(lines: Sequence[dict[str, Any]]) -> str:
-    """The held-out losses, a row a measurement."""
+    """Returns a table of the held-out losses, one row for each measurement."""
     measured = [line for line in lines if any(key.startswith("dev_") for key in line)]
     names = [key for key in measured[-1] if key.startswith("dev_")]
     kept = measured[:: -(-len(measured) // CURVE)]
@@ -196,7 +196,7 @@ def _curve(lines: Sequence[dict[str, Any]]) -> str:
 
 @torch.inference_mode()
 def _cloze(encoder: Encoder) -> str:
-    """What the MLM head puts in the place of a word, as it comes out."""
+    """Returns a table of the MLM head's first guesses for a word, as they are."""
     tokenizer = encoder.tokenizer
     rows = []
     for sentence in CLOZE:
@@ -212,7 +212,7 @@ def _cloze(encoder: Encoder) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m encoders.bundle", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m encoders.tools.bundle", description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path, help="a finished run's folder")
     parser.add_argument("name", help="of the checkpoint")
     parser.add_argument("--licence", help="of the weights, and of the text")

@@ -1,0 +1,480 @@
+"""Where an encoder's weights come from: a folder, the hub or its cache, the bundled checkpoints, or random values.
+
+A random start also needs a vocabulary; it is trained on the corpus, and kept.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url, snapshot_download
+from huggingface_hub.utils import tqdm
+
+from data import network, vocabulary
+from data.errors import UnfitError, UserError, reason
+from data.files import read_json
+from data.sources.base import fingerprint
+from data.token_format import TokenFormat, separator
+from data.tokenizer import VERSION, train_bpe
+from encoders import folder as folders
+from encoders.dense import Dense
+from encoders.folder import BUNDLED, HEAD, MARKER, contained, hidden_panics, read_marker, readable
+from encoders.layout import Layout, atomic_folder, read_layout
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+CHECKPOINTS = Path(__file__).parent / "checkpoints"
+KNOWN = ("roberta-base", "distilroberta-base", "bert-base-uncased", "albert-base-v2")
+WEIGHTS = "*model*.safetensors"
+SETTINGS = ("*.json", "*.txt", "*.model")  # everything in a hub folder but weights
+TEACHING = {"num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Weights to start from.
+
+    Attributes:
+        folder: a model's folder, or None for random weights.
+        weights: "pretrained", "bundled" or "random".
+        origin: one line that says exactly which weights.
+        fallback: the warning if these are not the weights that were asked for, else None.
+        hub_id: name on the hub, if ``folder`` holds settings and tokenizer only and the weights are still there.
+    """
+
+    folder: Path | None
+    weights: str
+    origin: str = ""
+    fallback: str | None = None
+    hub_id: str | None = None
+
+    def fetch(self) -> None:
+        """Downloads the weights if they are missing.
+
+        Raises:
+            UserError: if there are only pickled ones, or the download breaks off.
+        """
+        if self.folder is None or self.hub_id is None:
+            return
+        contained(_snapshot(self.hub_id, (*SETTINGS, WEIGHTS, HEAD), self.folder.name))
+        if not any(self.folder.rglob(WEIGHTS)):
+            raise UserError(
+                f"{self.hub_id} has no model.safetensors on the hub, and pickled weights are not opened here: "
+                "convert it elsewhere and name the folder by encoder.path=."
+            )
+
+
+def find(
+    name: str | None,
+    path: Path | str | None,
+    weights: str,
+    model_type: str | None,
+    shape: Mapping[str, Any] | None = None,
+) -> Source:
+    """Finds the weights of ``name`` or ``path``.
+
+    Args:
+        name, path, weights: as ``Transformer`` has them; weights is "auto" or "pretrained".
+        model_type: the architecture family, if it is known, to fall back to.
+        shape: sizes that ``name`` must have.
+
+    Raises:
+        UserError: if there is no such folder or model, bundled weights have another shape, or the hub is not
+            reachable and a random start is not wanted or not possible.
+    """
+    from encoders import models  # late: transformers takes seconds to import
+
+    if path is not None:
+        with readable(repr(str(path))[:200]):
+            return _from_folder(Path(path).expanduser())
+    if name is None:
+        return Source(None, "random")
+    if name in bundled():
+        known = read_json(CHECKPOINTS / name / "config.json")
+        for key, value in (shape or {}).items():
+            if key in known and known[key] != value:
+                raise UserError(
+                    f"encoder.shape.{key}={value}: the bundled weights of {name} have {known[key]}. "
+                    "weights=random draws new ones."
+                )
+        return Source(CHECKPOINTS / name, "bundled", f"{name}, bundled")
+    if name == BUNDLED:
+        if weights == "pretrained":
+            raise UserError(f"This copy has no weights of {name} in {CHECKPOINTS}: use weights=auto or random.")
+        return Source(None, "random")
+    cached = _cached(name)
+    if cached is not None:
+        return Source(cached, "pretrained", _hub_origin(name, cached))
+    why = _unreachable(name)
+    if why is None:
+        folder = _snapshot(name, SETTINGS)
+        return Source(folder, "pretrained", _hub_origin(name, folder), hub_id=name)
+    absent = f"{name} is not on this machine, and {why}"
+    if weights == "pretrained":
+        raise UserError(f"{absent}: connect, name a folder, or, to train, start without it (weights=auto).")
+    if model_type is None or not models.has_masked_lm(model_type):
+        raise UserError(f"{absent}: connect, or name a folder by encoder.path=.")
+    # Only the pretrained checkpoint stands in for another model; those that an objective trained are named.
+    if model_type != "roberta" or BUNDLED not in bundled():
+        sentence = f"{absent}: the encoder is a small {model_type} with random weights instead."
+        return Source(None, "random", fallback=sentence)
+    sentence = f"{absent}: the encoder starts from the bundled {BUNDLED} instead."
+    return Source(CHECKPOINTS / BUNDLED, "bundled", f"{BUNDLED}, bundled", sentence)
+
+
+def bundled() -> list[str]:
+    """Returns the names of the bundled checkpoints."""
+    return sorted(path.parent.name for path in CHECKPOINTS.glob("*/config.json"))
+
+
+@dataclass
+class Start:
+    """A transformer with the weights to begin with.
+
+    Attributes:
+        model: of transformers, with its MLM head if it has one.
+        tokenizer: a fast tokenizer.
+        source: where the weights come from.
+        origin: one line that names the weights exactly.
+        layout: what the folder holds besides the transformer itself.
+        dense: the linear maps in it.
+        folder: of the transformer's files; None for random weights.
+        format: how tokens become input.
+    """
+
+    model: Any
+    tokenizer: Any
+    source: Source
+    origin: str
+    layout: Layout
+    dense: list[Dense]
+    folder: Path | None
+    format: TokenFormat
+
+
+def transformer(
+    *,
+    name: str | None,
+    path: str | None,
+    weights: str,
+    shape: Mapping[str, Any] | None,
+    heads: str,
+    words: str,
+    vocab_size: int,
+    max_length: int | None,
+    dropout: float | None,
+    attention: str | None,
+    texts: Callable[[], Iterable[str]] | None,
+    texts_key: Callable[[], str] | None,
+    cache: Path | None,
+    tokenizer: Path | None,
+    require_mask_token: bool,
+) -> Start:
+    """Opens the weights that ``Transformer``'s arguments of these names ask for, or draws random ones.
+
+    Raises:
+        ValueError: if arguments contradict each other.
+        UserError: if the weights cannot be had, or have no mask token where one is required.
+    """
+    from encoders import cooccurrence, models  # late, as above
+
+    check_weights(weights, path)
+    for key, begin, other in (("words", words, "cooccurrence"), ("heads", heads, "neighbours")):
+        if begin == other and weights != "random":
+            raise ValueError(f"encoder.{key}={other} is how a random start begins: say weights=random too.")
+    if weights == "random" and not shape:
+        raise ValueError("encoder.shape must say how large a random model is to be. Got nothing instead.")
+    if name is None and path is None:
+        if weights == "pretrained":
+            raise ValueError("encoder.name or encoder.path must be given where weights=pretrained.")
+        if not shape:
+            raise ValueError("encoder.name, encoder.path or encoder.shape must be given. Got none of them.")
+    models.check_attention(attention)
+    model_type = None if path else (shape or {}).get("model_type") or models.family(name or "")
+    if require_mask_token and model_type and not models.has_masked_lm(model_type):
+        raise no_mask_token(name or model_type)
+    source = Source(None, "random") if weights == "random" else find(name, path, weights, model_type, shape)
+    options = {} if attention is None else {"attn_implementation": attention}
+    if source.folder is None:
+        made = random_tokenizer(
+            tokenizer,
+            texts,
+            lambda texts: corpus_tokenizer(texts, vocab_size, max_length or models.POSITIONS, cache, texts_key),
+        )
+        small = {"model_type": model_type, **TEACHING}
+        config = models.configuration(shape if shape and source.fallback is None else small, made)
+        model = models.untrained(models.with_dropout(config, dropout), options)
+        cooccurrence.begin(model, made, heads, words, texts, cache, texts_key)
+        layout, origin, folder = Layout(Path()), models.describe(config), None
+    else:
+        with readable(source.folder):
+            layout = read_layout(contained(source.folder))
+        origin, folder = source.origin, layout.transformer
+        config = models.read_config(folder, dropout)
+        made = models.load_tokenizer(layout, config)
+        if require_mask_token and made.mask_token_id is None:
+            raise no_mask_token(path or str(name))
+        source.fetch()
+        model = models.load_model(folder, config, options)
+    with readable(layout.transformer):
+        dense = [Dense.load(one) for one in layout.dense]
+    limit = models.positions(config)
+    if max_length is not None and max_length > limit:
+        raise ValueError(
+            f"encoder.max_length must be at most {limit}, the model's limit. Got {max_length} instead."
+        )
+    with readable(tokenizer or layout.transformer):
+        most = max_length or min(limit, made.model_max_length, layout.max_length or limit)
+        form = token_format(made, model.get_input_embeddings().num_embeddings, most, origin)
+    return Start(model, made, source, origin, layout, dense, folder, form)
+
+
+def check_weights(weights: str, path: str | None) -> None:
+    """Refuses random weights beside a folder of trained ones.
+
+    Raises:
+        ValueError: naming both keys.
+    """
+    if weights == "random" and path is not None:
+        raise ValueError(
+            "encoder.path names trained weights, and weights=random wants none: leave one of them out."
+        )
+
+
+def no_mask_token(name: str) -> UnfitError:
+    """Returns the error for an encoder without mask token if one is required."""
+    return UnfitError(f"{name} has no mask token, and the objective predicts masked words.")
+
+
+def random_tokenizer(
+    folder: Path | None,
+    texts: Callable[[], Iterable[str]] | None,
+    train: Callable[[Callable[[], Iterable[str]]], PreTrainedTokenizerFast],
+) -> PreTrainedTokenizerFast:
+    """Returns the tokenizer of a random start: that in ``folder``, else ``train(texts)``.
+
+    Raises:
+        UserError: if there is neither, or the folder cannot be opened.
+    """
+    if folder is not None:
+        return kept_tokenizer(folder)
+    if texts is None:
+        raise UserError("A random start makes its vocabulary from a corpus, and none is given.")
+    return train(texts)
+
+
+def _unreachable(name: str) -> str | None:
+    """Returns why the hub cannot be asked for ``name`` now, or None if it can; takes 5 s at most.
+
+    Raises:
+        UserError: if the hub answers that there is no such model, or that it needs a login.
+    """
+    try:
+        return network.unreachable(
+            lambda seconds: get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=seconds)
+        )
+    except errors.EntryNotFoundError as error:
+        raise UserError(f"{name} on {network.hub()} has no config.json: not a transformers model.") from error
+    except (*network.ANSWERS, errors.HfHubHTTPError) as error:
+        unknown = type(error) in (errors.RepositoryNotFoundError, errors.HFValidationError)
+        near = difflib.get_close_matches(name, [*bundled(), *KNOWN], n=1) if unknown else []
+        hint = f"; did you mean {near[0]}?" if near else "."
+        why = network.refusal(error, name)
+        raise UserError(f"The model {name!r} cannot be downloaded: {why}{hint}") from error
+
+
+def _from_folder(folder: Path) -> Source:
+    if not folder.is_dir():
+        raise UserError(f"encoder.path: there is no folder {folder}.")
+    if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
+        inner = folder / "encoder"
+        if (folder / "config.yaml").is_file() and not inner.is_dir():
+            raise UserError(f"{folder} is a run that is not finished: resume={folder} first.")
+        hint = f"; did you mean {inner}?" if inner.is_dir() else "."
+        raise UserError(f"encoder.path: {folder} is not a model's folder (it has no config.json){hint}")
+    if not any(folder.rglob(WEIGHTS)):
+        found = next(folder.rglob("*.bin"), None)
+        what = f"has pickled weights ({found.name}), which are not opened here" if found else "has no weights"
+        raise UserError(f"encoder.path: {folder} {what}: model.safetensors is needed.")
+    contained(folder)
+    if (folder / MARKER).is_file():
+        marker = read_marker(folder)
+        return Source(folder, marker["weights"], f"continued from {folder}; before that: {marker['origin']}")
+    return Source(folder, "pretrained", str(folder))
+
+
+def _cached(name: str) -> Path | None:
+    """Returns the folder of ``name`` in the hub's cache, if no file that is needed is missing there."""
+    try:
+        folder = Path(_download(name, (*SETTINGS, WEIGHTS, HEAD), local_files_only=True))
+    except (OSError, errors.HFValidationError, errors.EntryNotFoundError):
+        return None
+    whole = (folder / "config.json").is_file() or (folder / "modules.json").is_file()
+    return folder if whole and any(folder.rglob(WEIGHTS)) and any(folder.rglob("tokenizer*.json")) else None
+
+
+def _snapshot(name: str, patterns: tuple[str, ...], commit: str | None = None) -> Path:
+    try:
+        return Path(_download(name, patterns, revision=commit))
+    except Exception as error:
+        raise UserError(f"The download of {name} broke off ({reason(error)}): run it again.") from error
+
+
+def _download(
+    name: str, patterns: tuple[str, ...], *, revision: str | None = None, local_files_only: bool = False
+) -> str:
+    return snapshot_download(
+        name,
+        revision=revision,
+        allow_patterns=list(patterns),
+        ignore_patterns=["onnx/*", "openvino/*", "*.onnx*"],
+        local_files_only=local_files_only,
+        tqdm_class=_Bar,
+    )
+
+
+class _Bar(tqdm):
+    """A progress bar on terminals only; the hub library shows one of its bars in logs, too."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **({"disable": None} | options))
+
+
+def _hub_origin(name: str, folder: Path) -> str:
+    return f"{name}, revision {folder.name[:12]}"
+
+
+def corpus_tokenizer(
+    texts: Callable[[], Iterable[str]],
+    vocab_size: int,
+    max_length: int,
+    cache: Path | None,
+    texts_key: Callable[[], str] | None,
+) -> PreTrainedTokenizerFast:
+    """Trains a byte-level BPE on ``texts()``, or finds it under ``cache``, where it is kept.
+
+    ``texts_key()`` stands for the texts, so that they need not be read again; None: they are read and hashed.
+    A second process that asks for the same tokenizer waits for the first.
+
+    Raises:
+        UserError: if ``cache`` is not writable.
+    """
+    return _kept(
+        "bpe",
+        (VERSION, f"{vocab_size} {max_length}"),
+        lambda: train_bpe(texts(), vocab_size=vocab_size, max_length=max_length),
+        texts,
+        texts_key,
+        cache,
+    )
+
+
+def corpus_vocabulary(
+    texts: Callable[[], Iterable[str]],
+    vocab_size: int,
+    min_count: int,
+    lowercase: bool,
+    max_length: int,
+    cache: Path | None,
+    texts_key: Callable[[], str] | None,
+    *,
+    symbols: bool = False,
+) -> PreTrainedTokenizerFast:
+    """Makes a tokenizer of the words of ``texts()`` (``data.vocabulary``); kept as ``corpus_tokenizer`` does it.
+
+    Raises:
+        UserError: if ``cache`` is not writable, or no word is frequent enough.
+    """
+    return _kept(
+        "words",
+        (vocabulary.VERSION, f"{vocab_size} {min_count} {lowercase} {max_length}{' symbols' if symbols else ''}"),
+        lambda: vocabulary.train_word_level(
+            texts(),
+            vocab_size=vocab_size,
+            min_count=min_count,
+            lowercase=lowercase,
+            symbols=symbols,
+            max_length=max_length,
+        ),
+        texts,
+        texts_key,
+        cache,
+    )
+
+
+def _kept(
+    kind: str,
+    identity: tuple[str, ...],
+    train: Callable[[], PreTrainedTokenizerFast],
+    texts: Callable[[], Iterable[str]],
+    texts_key: Callable[[], str] | None,
+    cache: Path | None,
+) -> PreTrainedTokenizerFast:
+    """Returns ``train()``, kept under ``cache`` as a ``kind`` by ``identity`` and the texts."""
+    if cache is None:
+        return train()
+    names = texts() if texts_key is None else [texts_key()]
+    folder = cache / f"{kind}-{fingerprint(*identity, *names)}"
+    if not folder.is_dir():
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with FileLock(cache / f"{folder.name}.lock"):
+                if not folder.is_dir():
+                    tokenizer = train()
+                    with atomic_folder(folder) as unfinished:
+                        tokenizer.save_pretrained(unfinished)
+        except OSError as error:
+            raise UserError(f"The tokenizer could not be kept in {cache}: {reason(error)}.") from error
+    return kept_tokenizer(folder)
+
+
+def kept_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    """Opens the tokenizer that ``save_pretrained`` wrote into ``folder``.
+
+    Raises:
+        UserError: if it cannot be opened.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    with readable(folder, "a tokenizer"):
+        if not folder.is_dir():
+            raise FileNotFoundError("there is no such folder")
+        folders.check_tokenizer(contained(folder))
+        with hidden_panics():
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        folders.check_vocabulary(folder, tokenizer, len(tokenizer))
+        if tokenizer.pad_token_id is None:
+            raise ValueError("it has no padding token")
+        return tokenizer
+
+
+def token_format(tokenizer: Any, known: int, most: int, origin: Path | str) -> TokenFormat:
+    """Limits a fast ``tokenizer`` to ``most`` tokens and returns how its tokens become input.
+
+    Raises:
+        UserError: if it has tokens beyond the ``known`` ones of the model from ``origin``.
+    """
+    if len(tokenizer) > known:
+        raise UserError(f"{origin}: the tokenizer has {len(tokenizer)} tokens, but the model only knows {known}.")
+    folders.check_vocabulary(origin, tokenizer, known)
+    special = tokenizer("a", return_special_tokens_mask=True)
+    inner = special["special_tokens_mask"].index(0)
+    count = special["special_tokens_mask"].count(0)
+    pad = tokenizer.pad_token_id
+    tokenizer.model_max_length = most
+    return TokenFormat(
+        prefix=tuple(special["input_ids"][:inner]),
+        suffix=tuple(special["input_ids"][inner + count :]),
+        pad_id=0 if pad is None else pad,
+        mask_id=tokenizer.mask_token_id,
+        vocab_size=len(tokenizer),
+        max_length=most,
+        special_ids=frozenset(tokenizer.all_special_ids),
+        middle=separator(tokenizer),
+    )

@@ -1,0 +1,125 @@
+"""``encode``: order, batches, threads, arguments, and the similarity of vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from data.batch import Tokens
+from data.errors import UserError
+from encoders.base import Encoding
+from encoders.transformer import Transformer
+from tests.encoders import bilstms
+from tests.encoders.models import SENTENCES, tiny, tokens_of
+
+
+def test_encode_keeps_the_order_and_equals_one_by_one() -> None:
+    encoder = tiny()
+    vectors = encoder.encode(SENTENCES * 7, batch_tokens=100)
+    assert vectors.dtype == np.float32 and vectors.shape == (42, 32)
+    alone = np.concatenate([encoder.encode([sentence]) for sentence in SENTENCES])
+    np.testing.assert_allclose(vectors, np.tile(alone, (7, 1)), atol=1e-5)
+
+
+def test_encode_on_several_threads_gives_the_vectors_of_one_and_leaves_their_number() -> None:
+    encoder = tiny()
+    before = torch.get_num_threads()
+    vectors = {}
+    try:
+        for threads in (1, 3, 2):
+            torch.set_num_threads(threads)
+            vectors[threads] = encoder.encode(SENTENCES * 9, batch_tokens=60)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert np.abs(vectors[1] - vectors[2]).max() < 1e-6 and np.abs(vectors[1] - vectors[3]).max() < 1e-6
+
+
+def test_encode_of_nothing() -> None:
+    assert tiny().encode([]).shape == (0, 32)
+    assert tiny().encode([], convert_to_tensor=True).shape == (0, 32)
+
+
+def test_encode_takes_the_arguments_of_sentence_transformers() -> None:
+    encoder = tiny()
+    vectors = encoder.encode(SENTENCES)
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoder.encode(SENTENCES, normalize_embeddings=True), units, atol=1e-6)
+    np.testing.assert_array_equal(encoder.encode(one for one in SENTENCES), vectors)  # type: ignore[arg-type]
+    tensor = encoder.encode(SENTENCES, convert_to_tensor=True)
+    assert isinstance(tensor, torch.Tensor) and torch.equal(tensor, torch.from_numpy(vectors))
+    np.testing.assert_allclose(encoder.encode(SENTENCES, batch_size=2), vectors, atol=1e-6)
+    np.testing.assert_array_equal(encoder.encode(SENTENCES, show_progress_bar=None), vectors)
+
+
+def test_a_single_string_gives_a_single_vector() -> None:
+    encoder = tiny()
+    for options in ({}, {"normalize_embeddings": True}, {"convert_to_tensor": True}):
+        one, several = encoder.encode("A dog.", **options), encoder.encode(["A dog."], **options)
+        assert one.shape == (32,) and type(one) is type(several) and bool((one == several[0]).all())
+
+
+def test_batches_have_at_most_batch_size_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny()
+    sizes: list[int] = []
+    forward = Transformer.forward
+    monkeypatch.setattr(
+        Transformer, "forward", lambda self, tokens: sizes.append(len(tokens.ids)) or forward(self, tokens)
+    )
+    encoder.encode(SENTENCES * 5, batch_size=4)
+    assert sum(sizes) == 30 and max(sizes) == 4
+
+
+def test_wrong_arguments_of_encode_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"encode takes a sentence or a list of them\. Got None among them\."):
+        tiny().encode(["A sentence.", None])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"batch_tokens must be at least 1\. Got 0 instead\."):
+        tiny().encode(SENTENCES, batch_tokens=0)
+    with pytest.raises(ValueError, match=r"batch_size must be at least 1\. Got -1 instead\."):
+        tiny().encode(SENTENCES, batch_size=-1)
+
+
+def test_similarity_is_the_cosine() -> None:
+    encoder = tiny()
+    first, second = encoder.encode(SENTENCES[:3]), encoder.encode(SENTENCES[3:5])
+    found = encoder.similarity(first, torch.from_numpy(second))
+    assert found.shape == (3, 2)
+    for one in range(3):
+        for other in range(2):
+            lengths = np.linalg.norm(first[one]) * np.linalg.norm(second[other])
+            assert float(found[one, other]) == pytest.approx(first[one] @ second[other] / lengths, abs=1e-6)
+    assert float(encoder.similarity(first[0], first[0])) == pytest.approx(1)
+
+
+def test_encode_runs_without_dropout_and_restores_the_mode() -> None:
+    encoder = tiny(dropout=0.5)
+    expected = encoder.encode(SENTENCES)
+    assert not any(module.training for module in encoder.modules())
+    encoder.train()
+    assert np.array_equal(encoder.encode(SENTENCES, show_progress_bar=True), expected)
+    assert all(module.training for module in encoder.modules())
+    with torch.no_grad():
+        assert not torch.equal(encoder(tokens_of(encoder)).sentence, encoder(tokens_of(encoder)).sentence)
+
+
+def test_encode_bounds_padded_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = tiny()
+    seen = []
+    forward = Transformer.forward
+
+    def count(self: Transformer, tokens: Tokens) -> Encoding:
+        seen.append(tokens.ids.numel())
+        return forward(self, tokens)
+
+    monkeypatch.setattr(Transformer, "forward", count)
+    encoder.encode(SENTENCES * 5, batch_tokens=80)
+    assert max(seen) <= 80 and len(seen) > 3
+
+
+def test_vectors_that_are_not_finite_are_counted() -> None:
+    encoder = bilstms.tiny()
+    with torch.no_grad():
+        encoder.embedding.weight[encoder.tokenizer.convert_tokens_to_ids("the")] = float("nan")
+    with pytest.raises(UserError, match=r"^1 of 3 vectors are not finite, the first that of 'the dog'"):
+        encoder.encode(["dog", "the dog", "on"])

@@ -1,0 +1,106 @@
+"""Models of transformers: heads, layers, masks, dropout, precision of saved weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import encoders
+from data.errors import UserError
+from encoders import models
+from encoders.fingerprint import fingerprint
+from encoders.transformer import Transformer
+from tests.encoders.damage import put
+from tests.encoders.models import FAMILIES, SENTENCES, shape, tiny, tokens_of
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_head_is_kept_in_a_file_of_its_own(family: str, tmp_path: Path) -> None:
+    encoder = tiny(family)
+    encoder.save(tmp_path / "encoder")
+    again = encoders.load(tmp_path / "encoder")
+    states = torch.randn(5, 32)
+    torch.testing.assert_close(again.token_logits(states), encoder.token_logits(states), rtol=0, atol=0)
+    theirs = load_file(tmp_path / "encoder" / "model.safetensors")
+    own = load_file(tmp_path / "encoder" / "mlm_head.safetensors")
+    assert not {*own} & {*theirs} and sum(weight.numel() for weight in own.values()) < 32 * 64 + 1000
+
+
+def test_a_head_beside_the_other_weights_is_read_too(tmp_path: Path) -> None:
+    """As in the weights of other libraries and in exports of version 0.1."""
+    encoder = tiny("bert")
+    encoder.save(tmp_path / "encoder")
+    encoder.model.save_pretrained(tmp_path / "encoder")
+    (tmp_path / "encoder" / "mlm_head.safetensors").unlink()
+    states = torch.randn(5, 32)
+    again = encoders.load(tmp_path / "encoder")
+    torch.testing.assert_close(again.token_logits(states), encoder.token_logits(states))
+
+
+def test_half_precision(tmp_path: Path) -> None:
+    encoder = tiny()
+    expected = encoder.encode(SENTENCES)
+    encoder.save(tmp_path / "full")
+    encoder.half().save(tmp_path / "half")
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("half", "full")]
+    assert sizes[0] < 0.6 * sizes[1]
+    again = encoders.load(tmp_path / "half")
+    assert next(again.parameters()).dtype == torch.float32
+    np.testing.assert_allclose(again.encode(SENTENCES), expected, atol=5e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_the_first_layers_alone(family: str, layers: int, tmp_path: Path) -> None:
+    tiny(family).save(tmp_path / "whole")
+    whole, cut = Transformer.load(tmp_path / "whole"), encoders.load(tmp_path / "whole", layers=layers)
+    tokens = whole.tokenizer(SENTENCES[:1], return_tensors="pt")
+    with torch.no_grad():
+        states = whole.model.base_model(**tokens, output_hidden_states=True).hidden_states[layers]
+    np.testing.assert_allclose(cut.encode(SENTENCES[:1])[0], states[0].mean(dim=0), atol=1e-6)
+    cut.save(tmp_path / "cut")
+    np.testing.assert_allclose(encoders.load(tmp_path / "cut").encode(SENTENCES), cut.encode(SENTENCES), atol=1e-6)
+    assert (layers == 2) == (fingerprint(cut) == fingerprint(whole))
+
+
+def test_layers_that_are_not_there(tmp_path: Path) -> None:
+    tiny().save(tmp_path / "whole")
+    with pytest.raises(UserError, match=r"layers must be from 0, the embeddings alone, to 2\. Got 3 instead\."):
+        encoders.load(tmp_path / "whole", layers=3)
+
+
+@pytest.mark.parametrize("family", sorted({*models.SEE_ALL, "modernbert"}))
+def test_the_gpus_mask_gives_the_same_states(family: str) -> None:
+    window = {"local_attention": 4} if family == "modernbert" else {}
+    encoder = tiny(family, shape=shape(family, **window), attention="sdpa")
+    tokens = tokens_of(encoder, (5, 20, 3))
+    whole = models.full_mask(tokens.mask)
+    states = encoder.backbone(input_ids=tokens.ids, attention_mask=whole).last_hidden_state
+    same = torch.allclose(states[tokens.mask], encoder(tokens).states[tokens.mask], atol=1e-5)
+    assert same == (family in models.SEE_ALL)
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert", "distilbert"])
+def test_dropout_is_set_everywhere(family: str) -> None:
+    encoder = tiny(family, dropout=0.25)
+    inside = [module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
+    assert inside and set(inside) == {0.25}
+
+
+def test_weights_in_several_files(tmp_path: Path) -> None:
+    original = tiny()
+    original.save(tmp_path / "encoder")
+    tensors = load_file(tmp_path / "encoder" / "model.safetensors")
+    (tmp_path / "encoder" / "model.safetensors").unlink()
+    names = {name: f"model-{place % 2}.safetensors" for place, name in enumerate(tensors)}
+    for file in set(names.values()):
+        part = {name: tensor for name, tensor in tensors.items() if names[name] == file}
+        save_file(part, tmp_path / "encoder" / file, metadata={"format": "pt"})
+    put("model.safetensors.index.json", json.dumps({"weight_map": names}))(tmp_path / "encoder")
+    found = encoders.load(tmp_path / "encoder").encode(["a cat"])
+    np.testing.assert_array_equal(found, original.encode(["a cat"]))
