@@ -9,7 +9,6 @@ import numpy as np
 ORDER, EXAMPLE, FIXED, DROPOUT, EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, MASKED_PASSAGES, PROBE_VECTORS = range(
     1, 10
 )
-SYNTHETIC = 101  # of text that a program makes up
 TURN = 102  # whose turn a step is
 
 

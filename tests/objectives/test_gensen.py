@@ -270,7 +270,7 @@ def test_samples(folder: Path) -> None:
     text = objective.samples(encoder)
     assert encoder.training and text == objective.samples(encoder)
     heads = [line for line in text.splitlines() if line.startswith("## ")]
-    assert heads[0] == "## skip_thought" and heads[-1] == "## nli (synthetic: a small grammar made it up)"
+    assert heads[0] == "## skip_thought" and heads[-1] == "## nli (synthetic: generated pairs)"
     for name in ("fr", "de", "parse", "stn", "stp"):
         assert text.count(f"    {name} target ") == text.count(f"    {name} decoded") == 5
     assert text.count("    premise") == text.count("    predicted") == 5
