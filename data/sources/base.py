@@ -79,6 +79,11 @@ class Source(ABC):
         return {}
 
     @property
+    def cut(self) -> str:
+        """How files become documents, for messages ("one document a line"); "" where that is no choice."""
+        return ""
+
+    @property
     def total(self) -> int | None:
         """Number of documents where it is known beforehand, for a progress display."""
         return None

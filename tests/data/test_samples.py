@@ -81,5 +81,7 @@ def test_refusals() -> None:
         Samples(kind="parse", pairs=0)
     with pytest.raises(ValueError, match=r"^samples\.pairs must be at most 20000\. Got 20001 instead\.$"):
         Samples(kind="nli", pairs=20_001)
-    with pytest.raises(ValueError, match=r"^samples\.kind must be 'fr', 'de', 'parse' or 'nli'\. Got 'en' instead"):
+    with pytest.raises(
+        ValueError, match=r"^samples\.kind must be 'fr', 'de', 'parse' or 'nli'\. Got 'en' instead"
+    ):
         Samples(kind="en")  # type: ignore[arg-type]
