@@ -48,9 +48,7 @@ class Sentences:
     @property
     def advice(self) -> str:
         """How a document comes to have several sentences, for messages."""
-        if not self.split:
-            return "sentences.split=true"
-        return "of a .txt file each line is one; of a folder, corpus.path=<folder>, each .txt file is"
+        return "corpus.document=file makes one of each .txt file" if self.split else "sentences.split=true"
 
 
 def splitter_kind() -> Literal["nltk-english", "trained"]:
