@@ -34,13 +34,13 @@ EMPTY = "without text"
 
 
 class Pair(NamedTuple):
-    """One example as its source has it.
+    """One example of a source.
 
     Attributes:
-        sources: what is encoded.
-        target: what is predicted: a text, or the number of a class.
+        sources: texts that are encoded.
+        target: the text, or the number of the class, that is predicted.
         part: the part that the source itself assigns; None: the split's hash decides.
-        group: what must not be torn apart by the split; None: pairs of the same first source stay together.
+        group: pairs of one group are in one part of the split; None: those of the same first source are.
     """
 
     sources: tuple[str, ...]
@@ -87,11 +87,11 @@ class PairSource(ABC):
 
     @abstractmethod
     def identity(self) -> Iterable[str | bytes]:
-        """What the fingerprint is made of: the same for the same pairs in the same order alone."""
+        """Yields what the fingerprint is made of: equal only for the same pairs in the same order."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What a model card says of the pairs: name, where they are from, licence (None where unknown)."""
+        """Returns the pairs' entry in a model card: name, where they are from, licence (None where unknown)."""
 
     @property
     def total(self) -> int | None:
@@ -99,7 +99,7 @@ class PairSource(ABC):
         return None
 
     def read(self) -> Iterator[Pair]:
-        """``pairs`` with white space normalised, those without text left out and counted.
+        """Yields ``pairs`` with white space normalised; those without text are left out and counted.
 
         Raises:
             UserError: if a file cannot be read.
@@ -117,16 +117,16 @@ class PairSource(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hexadecimal name of the pairs, made once: large files take long to read."""
+        """Hexadecimal name of the pairs, computed once, as large files take long to read."""
         with readable(self.name):
             return fingerprint(self.name, *self.identity())
 
     def texts_key(self) -> str:
-        """A name for what ``source_texts`` and ``target_texts`` give."""
+        """Returns a name for the texts of ``source_texts`` and ``target_texts``."""
         return fingerprint("pairs", self.fingerprint, str(self.dev_fraction))
 
     def part_of(self, pair: Pair) -> Part:
-        """The part of a pair whose texts are normalised."""
+        """Returns the part of a pair of normalised texts."""
         return part_of(pair.part, pair_hash(pair), self.dev_fraction)
 
     def source_texts(self) -> Iterator[str]:
@@ -146,7 +146,7 @@ validated(PairSource)  # of sources without a constructor of their own
 
 
 def pair_hash(pair: Pair) -> int:
-    """The 64 bits that decide the part of a pair whose texts are normalised."""
+    """Returns the 64 bits that decide the part of a pair of normalised texts."""
     return split_hash(pair.group, pair.sources[0])
 
 
@@ -167,7 +167,7 @@ class PairStore(MappedStore):
 
     Args:
         folder: what ``prepare_pairs`` wrote.
-        dev_fraction: as the source has it; it is no part of the files.
+        dev_fraction: as the source has it; not part of the files.
 
     Attributes:
         fingerprint: name of pairs, tokenizers and normalisation together.
@@ -194,12 +194,12 @@ class PairStore(MappedStore):
         return meta["pairs"], _entry(len(dtypes)), dict(zip(_names(len(dtypes)), dtypes, strict=True))
 
     def __getitem__(self, i: int) -> PairUnit:
-        """Content ids of pair ``i``, read-only."""
+        """Returns the content ids of pair ``i``, read-only."""
         *sources, target = self.cells(i)
         return PairUnit(tuple(sources), target)
 
     def select(self, part: Part, *, min_tokens: int = 1, max_tokens: int | None = None) -> Selection:
-        """The pairs of ``part`` each of whose texts has ``min_tokens`` to ``max_tokens`` tokens.
+        """Returns the pairs of ``part`` each of whose texts has ``min_tokens`` to ``max_tokens`` tokens.
 
         Args:
             part: "train" or "dev".

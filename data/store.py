@@ -1,7 +1,7 @@
 """A corpus tokenised once, in documents or in sentences: token ids in a memory-mapped file.
 
-Beside them stands what decides each unit's part: the hashes of its document, so that documents and sentences
-of the same corpus are held out alike.
+The index has the hashes of each unit's document, which decide its part, so that documents and sentences of the
+same corpus are held out alike.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TokenStore(MappedStore):
         return meta.get("units", meta["documents"]), entries, {"ids.bin": np.dtype(meta["dtype"])}
 
     def __getitem__(self, i: int) -> np.ndarray:
-        """Content ids of unit ``i``, of shape (lengths[i],), read-only."""
+        """Returns the content ids of unit ``i``, of shape (lengths[i],), read-only."""
         return self.cells(i)[0]
 
     @property
@@ -102,9 +102,9 @@ class TokenStore(MappedStore):
         different_tokens: bool = False,
         shorter: Callable[[int], str] | None = None,
     ) -> Selection:
-        """The units of ``part`` with ``min_tokens`` tokens at least, and sentences as ``sentences`` has them.
+        """Returns the units of ``part`` with at least ``min_tokens`` tokens, and sentences that fit ``sentences``.
 
-        ``fraction`` (the source's by default) thins the training part alone, by documents. Of a sentence that
+        ``fraction`` (the source's by default) thins only the training part, by documents. Of a sentence that
         repeats, the one is taken that the smallest fraction has, so that smaller selections lie within larger
         ones, and dev is the same at every fraction.
 
@@ -147,7 +147,7 @@ class TokenStore(MappedStore):
         raise self._nothing(part, share, inside, min_tokens, left_out, shorter)
 
     def held_out_texts(self) -> list[str]:
-        """Texts of up to 2,000 different dev documents, white space normalised, in an order of no meaning.
+        """Returns texts of up to 2,000 different dev documents, white space normalised, in random order.
 
         Where these are more than 64 million characters, the longest are cut to their beginnings.
         """

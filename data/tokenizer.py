@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+START, PAD, END, _ = range(len(SPECIAL))  # their ids in every vocabulary of this module and data.vocabulary
 SAMPLE_BYTES = 20_000_000  # of text; more changes the merges little and costs time in proportion
 MOST_TOKENS = 10_000_000  # of a vocabulary
 BytePairs = Annotated[int, Field(ge=256 + len(SPECIAL) + 1, le=MOST_TOKENS)]  # that hold all bytes
@@ -50,13 +51,12 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
         show_progress=False,
     )
     tokenizer.train_from_iterator(sample(texts), trainer)
-    bos, eos = ((token, list(SPECIAL.values()).index(token)) for token in ("<s>", "</s>"))
-    tokenizer.post_processor = processors.RobertaProcessing(eos, bos, add_prefix_space=True)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", END), ("<s>", START), add_prefix_space=True)
     return _wrap(tokenizer, max_length)
 
 
 def sample(texts: Iterable[str]) -> Iterator[str]:
-    """The texts that a tokenizer is trained on: the first 20 MB.
+    """Yields the texts that a tokenizer is trained on: the first 20 MB.
 
     Raises:
         UserError: if there is nothing in them.
@@ -72,7 +72,7 @@ def sample(texts: Iterable[str]) -> Iterator[str]:
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
-    """A copy of the Rust tokenizer that neither cuts nor pads, and reads "<s>" in a text as text."""
+    """Returns a copy of the Rust tokenizer that neither cuts nor pads, and reads "<s>" in a text as text."""
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     backend.no_truncation()
     backend.no_padding()
@@ -81,7 +81,7 @@ def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
 
 
 def is_byte_level(backend: Tokenizer) -> bool:
-    """Whether the vocabulary is over bytes, where a word's id depends on the blank before it."""
+    """Returns whether the vocabulary is over bytes, where a word's id depends on the blank before it."""
     return "ByteLevel" in f"{backend.pre_tokenizer}{backend.decoder}"
 
 

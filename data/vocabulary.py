@@ -3,7 +3,7 @@ r"""A vocabulary of whole words, in a Hugging Face fast tokenizer, for encoders 
 A word's id is its rank by count in the corpus, after the special tokens; whatever is rarer than ``min_count``
 or beyond ``vocab_size`` is "<unk>".
 
-What a word is, ``WORDS`` says. It parts raw prose and text that is tokenised already (the Penn Treebank's way, as
+``WORDS`` defines a word. It separates raw prose and text that is tokenised already (the Penn Treebank's way, as
 SentEval's files, the Billion Word benchmark and GloVe's vocabulary have it: Pennington et al. 2014, section 4.2)
 into the same words. Share of running words (lower-cased) that are among 10,000 frequent ones of GloVe, and how
 many of these occur (benchmarks/word_coverage.py):
@@ -79,10 +79,10 @@ def train_word_level(
 
     Args:
         texts: raw or tokenised, normalised texts.
-        vocab_size: most ids, the five special tokens (ids 0 to 4) included (``data.tokenizer.Words``).
+        vocab_size: most ids, with the five special tokens (ids 0 to 4) included (``data.tokenizer.Words``).
         min_count: occurrences that a word needs.
-        lowercase: whether words that differ in case alone are one.
-        symbols: whether blanks alone part the texts, which are no prose ("(NP XX )NP", data.sources.trees).
+        lowercase: whether words that differ only in case are one.
+        symbols: whether only blanks separate words, in texts that are not prose ("(NP XX )NP", in trees).
         max_length: tokens of a sentence that the encoder reads.
 
     Raises:
@@ -106,7 +106,7 @@ def train_word_level(
 
 
 def parting() -> Callable[[str], str]:
-    """What puts one blank between the words of a text: "I don't." becomes "I do n't ."."""
+    """Returns a function that puts one blank between the words of a text: "I don't." becomes "I do n't ."."""
     normalizer, split = normalizers.Sequence(_apart()), _split()
     return lambda text: " ".join(word for word, _ in split.pre_tokenize_str(normalizer.normalize_str(text)))
 

@@ -44,7 +44,7 @@ class Inference(PairSource):
         dev_fraction: see PairSource.
 
     Raises:
-        ValueError: if a value is out of its range, or it is not said once where the pairs are from.
+        ValueError: if a value is out of its range, or not exactly one place of the pairs is given.
         UserError: if a path is missing, or the hub cannot be reached; while reading, if a line is not as above.
     """
 
@@ -124,7 +124,7 @@ def _files(paths: str | Sequence[str] | None, key: str) -> list[Path]:
 
 
 def _beside(path: Path) -> list[Path]:
-    """SentEval's three files, where ``path`` is the first of them."""
+    """Returns SentEval's three files if ``path`` is the first of them, else none."""
     if not path.name.startswith("s1.") or path.name.lower().endswith(KINDS):
         return []
     return [path.with_name(f"{column}.{path.name.removeprefix('s1.')}") for column in ("labels", "s1", "s2")]

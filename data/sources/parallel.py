@@ -1,4 +1,4 @@
-"""Sentences and their translations: two line-aligned files, a table of tabs, or a data set of the hub."""
+"""Sentences and their translations, from two line-aligned files, a tab-separated one, or a data set of the hub."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ INSTEAD = "two line-aligned files (parallel.source, parallel.target) need no net
 
 
 class Parallel(PairSource):
-    """Translated sentences; what is encoded is the source.
+    """Translated sentences, whose source is encoded.
 
-    Where they are from, one of three says: ``source`` and ``target``, ``tsv``, or ``dataset``. Pairs with an empty
+    They are from one of three places: ``source`` and ``target``, ``tsv``, or ``dataset``. Pairs with an empty
     side are left out and counted. Sentences with the same source are held out together.
 
     Args:
@@ -42,7 +42,7 @@ class Parallel(PairSource):
         dev_fraction: see PairSource.
 
     Raises:
-        ValueError: if a value is out of its range, or it is not said once where the pairs are from.
+        ValueError: if a value is out of its range, or not exactly one place of the pairs is given.
         UserError: if a file is missing, or the hub cannot be reached; while reading, if the two files do not have
             the same number of lines.
     """

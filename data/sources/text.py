@@ -43,8 +43,8 @@ class Text(Source):
         document: what a document is in a .txt file: the file, a paragraph (blank lines separate them), a line, or
             a number of words (the last one of a file may have fewer); None: a line, but in a folder a file.
         field: name of the text's field.
-        group_field: name of the field whose part before "/" says what belongs together (with ids like
-            "book/0012": the book), so that the split does not tear it apart.
+        group_field: name of the field whose part before "/" names documents that belong together (with ids like
+            "book/0012": the book), so that the split keeps them in one part.
         dev_path: files of the held-out documents; then nothing of ``path`` is held out.
         pydocs: whether the corpus ``pydocs`` is read besides, held out as it is by itself.
         max_bytes: bytes of a line or row, and of a document; a longer one is refused.
@@ -125,7 +125,7 @@ class Text(Source):
         return ((text, None) for text in self._joined(file, numbered))
 
     def _joined(self, file: _File, numbered: Iterable[tuple[int, str]]) -> Iterator[str]:
-        """The documents of a .txt file whose lines do not matter: the file, its paragraphs, or runs of words."""
+        """Yields the documents of a .txt file that are not lines: the file, its paragraphs, or runs of words."""
         parts: list[str] = []
         words = size = 0
         for _, line in numbered:
@@ -202,7 +202,7 @@ class Text(Source):
 def pick(
     record: dict[str, Any], field: str, group_field: str | None, where: str, most: int = MOST_BYTES
 ) -> tuple[str, str | None]:
-    """Text and group of a record; no text (null) is an empty one, and null is no group.
+    """Returns text and group of a record; a text of null is empty, and a group of null is none.
 
     Raises:
         UserError: if a field is missing, the text is not text or longer than ``most``, or the group is no name.

@@ -15,9 +15,9 @@ from data.batch import Batch, Tokens
 from data.errors import UserError
 from data.pairs import PairUnit
 from data.randomness import generator
+from data.tokenizer import END, START
 from data.views.neighbours import NeighbourUnit
 from objectives.base import MARK, Loss
-from objectives.decoder import END, START
 from objectives.gensen.base import GenSenTask, Sizes, surprisals
 from objectives.gensen.nli import NLI, features
 from objectives.gensen.skip_thought import SkipThought
