@@ -13,7 +13,7 @@ from data.pairs import EMPTY, Pair, PairSource
 from data.ranges import Below1, Size
 from data.sources.base import Part
 from data.sources.hub import Rows
-from data.sources.reading import digest, lines, located
+from data.sources.reading import aligned, digest, lines, located
 
 TWO = Field(min_length=2, max_length=2)
 
@@ -106,7 +106,7 @@ class Parallel(PairSource):
         for rows, part in self._rows:
             yield from self._hub(rows, part)
         for source, target, part in self._aligned:
-            for one, other in _aligned(source, target):
+            for _, (one, other) in aligned(source, target):
                 yield Pair((one,), other, part)
 
     def identity(self) -> Iterator[str]:
@@ -155,18 +155,3 @@ def _file(path: str, key: str) -> Path:
     if len(found) > 1:
         raise UserError(f"{key} must be one file. {path} is {len(found)} of them.")
     return found[0]
-
-
-def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    ours, theirs = lines(source), lines(target)
-    number = 0
-    for number, line in ours:
-        other = next(theirs, None)
-        if other is None:
-            counts = number + sum(1 for _ in ours), number - 1
-            break
-        yield line, other[1]
-    else:
-        counts = number, number + sum(1 for _ in theirs)
-    if counts[0] != counts[1]:
-        raise UserError(f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: they must be as many.")

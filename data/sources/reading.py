@@ -107,6 +107,23 @@ def raw_lines(path: Path, most: int = MOST_BYTES, key: str = "") -> Iterator[tup
         raise UserError(f"{path}: cannot be read after line {number} ({reason(error)}).") from error
 
 
+def aligned(*paths: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yields the lines of files that belong together line by line, numbered.
+
+    Raises:
+        UserError: if the files do not have the same number of lines, or as ``lines`` does.
+    """
+    streams = [lines(path) for path in paths]
+    number = 0
+    while None not in (row := [next(stream, None) for stream in streams]):
+        number += 1
+        yield number, tuple(line[1] for line in row if line is not None)
+    counts = [number + (line is not None) + sum(1 for _ in rest) for line, rest in zip(row, streams, strict=True)]
+    if len({*counts}) > 1:
+        first, *others = (f"{path} has {count:,}" for path, count in zip(paths, counts, strict=True))
+        raise UserError(f"{' and '.join([f'{first} lines', *others])}: they must be as many.")
+
+
 def too_long(where: str, what: str, most: int, key: str = "") -> UserError:
     """Returns the error for a line or document of more than ``most`` bytes, a limit set by ``key``."""
     bound = f"{key}={most}" if key else f"{most:,}"

@@ -212,26 +212,6 @@ def test_damaged_store_is_refused(tmp_path: Path, name: str) -> None:
         prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path)
 
 
-def test_unfinished_store_is_made_anew(tmp_path: Path, store: TokenStore) -> None:
-    folder = tmp_path / store.fingerprint
-    folder.mkdir()
-    (folder / "ids.bin").write_bytes(b"rest of a killed process")
-    (tmp_path / f"{store.fingerprint}.part").mkdir()
-    made = prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path)
-    assert (made.folder / "ids.bin").read_bytes() == (store.folder / "ids.bin").read_bytes()
-
-
-def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
-    class Breaking(Listed):
-        def documents(self) -> Any:
-            yield from self.listed
-            raise UserError("line 201 is bad")
-
-    with pytest.raises(UserError, match="line 201"):
-        prepare(Breaking(DOCUMENTS), TOKENIZER, cache=tmp_path)
-    assert [path for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
-
-
 def test_a_corpus_that_cannot_be_read_is_no_fault_of_the_store(tmp_path: Path) -> None:
     class Locked(Listed):
         def documents(self) -> Any:
@@ -240,14 +220,6 @@ def test_a_corpus_that_cannot_be_read_is_no_fault_of_the_store(tmp_path: Path) -
 
     with pytest.raises(UserError, match=r"^/texts/second\.txt cannot be read: Permission denied\.$"):
         prepare(Locked(DOCUMENTS), TOKENIZER, cache=tmp_path)
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(
-        UserError, match=r"The token store could not be written to .*file/cache: Not a directory\."
-    ):
-        prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path / "file" / "cache")
 
 
 def test_two_processes_at_once(tmp_path: Path, store: TokenStore) -> None:
