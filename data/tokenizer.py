@@ -7,7 +7,7 @@ tokens and template as RoBERTa's (Liu et al. 2019).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -52,7 +52,8 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
     )
     tokenizer.train_from_iterator(sample(texts), trainer)
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", END), ("<s>", START), add_prefix_space=True)
-    return _wrap(tokenizer, max_length)
+    ends = {"cls_token": SPECIAL["bos_token"], "sep_token": SPECIAL["eos_token"]}
+    return fast_tokenizer(tokenizer, max_length, mask_token=mask, add_prefix_space=True, **ends)
 
 
 def sample(texts: Iterable[str]) -> Iterator[str]:
@@ -85,15 +86,8 @@ def is_byte_level(backend: Tokenizer) -> bool:
     return "ByteLevel" in f"{backend.pre_tokenizer}{backend.decoder}"
 
 
-def _wrap(tokenizer: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
-    from transformers import PreTrainedTokenizerFast  # takes long to import, and few who import us need it
+def fast_tokenizer(tokenizer: Tokenizer, max_length: int, **options: Any) -> PreTrainedTokenizerFast:
+    """Returns ``tokenizer`` as a Hugging Face tokenizer, with the special tokens ``SPECIAL`` and ``options``."""
+    from transformers import PreTrainedTokenizerFast  # slow to import, and rarely needed
 
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        **SPECIAL,
-        cls_token=SPECIAL["bos_token"],
-        sep_token=SPECIAL["eos_token"],
-        mask_token=AddedToken("<mask>", lstrip=True, special=True),
-        model_max_length=max_length,
-        add_prefix_space=True,
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL, model_max_length=max_length, **options)

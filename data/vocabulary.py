@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from data.errors import UserError
-from data.tokenizer import SPECIAL
+from data.tokenizer import SPECIAL, fast_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -102,7 +102,7 @@ def train_word_level(
         raise UserError(
             f"No word of the corpus occurs {min_count:,} times: lower encoder.min_count, or take more text."
         )
-    return _wrap(tokenizer, max_length)
+    return fast_tokenizer(tokenizer, max_length, mask_token=AddedToken(MASK, special=True))
 
 
 def parting() -> Callable[[str], str]:
@@ -126,14 +126,3 @@ def _present(texts: Iterable[str]) -> Iterator[str]:
         yield text
     if empty:
         raise UserError("There is no text to count words in: the corpus' training part is empty.")
-
-
-def _wrap(tokenizer: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
-    from transformers import PreTrainedTokenizerFast  # takes long to import, and few who import us need it
-
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        **SPECIAL,
-        mask_token=AddedToken(MASK, special=True),
-        model_max_length=max_length,
-    )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.errors import UserError
@@ -52,6 +52,7 @@ def write(folder: Path, units: list[tuple[list[int], list[int]]], chunk: int = 3
 UNITS = [([i, i + 1][: i % 3], [7] * (i % 4)) for i in range(16)]
 
 
+@settings(max_examples=20)  # each of which syncs files
 @given(
     st.lists(st.tuples(st.lists(st.integers(0, 2**16 - 1)), st.lists(st.integers(0, 255))), max_size=9),
     st.integers(1, 4),
