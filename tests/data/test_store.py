@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import multiprocessing
 import pickle
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from data import store as module
-from data import tokenising
 from data.errors import UserError
 from data.sources.base import Document, normalise, part_of, split_hash
 from data.sources.text import Text
@@ -73,22 +71,6 @@ def test_processes_make_the_same_store(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("ids.bin", "index.bin", "held_out.jsonl", "meta.json"):
         assert (other.folder / name).read_bytes() == (store.folder / name).read_bytes()
     assert len(seen) > 10 and seen[-1] == (200, None)
-
-
-def test_processes_are_taken_for_large_corpora_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[int] = []
-
-    def in_processes(chunks: Iterator[tokenising.Chunk], *_: Any) -> Iterator[tokenising.Tokenised]:
-        taken.append(len(list(chunks)))
-        return iter(())
-
-    monkeypatch.setattr(tokenising, "_in_processes", in_processes)
-    monkeypatch.setattr(tokenising.os, "sched_getaffinity", lambda _: range(4), raising=False)
-    tokenise = tokenising.Tokenise(TOKENIZER.backend_tokenizer.to_str(), True, np.dtype("<u2"))
-    small = [tokenising.Chunk(["text"])] * (tokenising.SMALL_CHUNKS - 1)
-    assert len(list(tokenising.tokenised(small, tokenise, None))) == len(small) and not taken
-    list(tokenising.tokenised([*small, *small], tokenise, None))
-    assert taken == [2 * len(small)]
 
 
 def test_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
