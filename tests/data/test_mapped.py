@@ -20,7 +20,7 @@ from data.mapped import META, MappedStore, cached, entry, write_columns
 from data.sources.base import Part, part_of
 
 ENTRY = entry(2, ("part", "u1"))
-NAMES = {"one.bin": np.dtype("<u2"), "two.bin": np.dtype("u1")}
+NAMES: dict[str, np.dtype] = {"one.bin": np.dtype("<u2"), "two.bin": np.dtype("u1")}
 PARTS: tuple[Part, ...] = ("train", "dev")
 
 

@@ -17,7 +17,7 @@ from data.sources.trees import linearised
 from data.vocabulary import train_word_level
 from tests.data.brackets import delinearised
 
-KINDS = tuple(FILES)
+KINDS: tuple[Any, ...] = tuple(FILES)
 
 
 def test_the_files_are_small() -> None:
