@@ -40,7 +40,7 @@ FORMAT = "2"  # of the files below and of the normalisation; part of every finge
 SENTENCE_FORMAT = "1"  # the same of what stores of sentences have besides
 HELD_OUT = 2000  # documents whose text is kept for evaluation
 HELD_OUT_CHARACTERS = 1 << 26  # of all of them: books are cut, to the beginnings that an evaluation needs
-WORDS = 1000  # of a document, where a message advises to cut a file into several
+MOST_WORDS, ENOUGH = 1000, 300  # of a document, and documents, where a message advises to cut files
 _FIELDS = (("order", "<u8"), ("part", "u1"))
 ENTRY, SENTENCE_ENTRY = entry(1, *_FIELDS), entry(1, *_FIELDS, *SENTENCE.descr)
 
@@ -154,9 +154,9 @@ class TokenStore(MappedStore):
         texts = []
         with (self.folder / "held_out.jsonl").open(encoding="utf-8") as lines:
             for line in lines:
-                entry = json.loads(line)
-                if part_of(entry["part"], entry["split"], self.dev_fraction) == "dev":
-                    texts.append(entry["text"])
+                document = json.loads(line)
+                if part_of(document["part"], document["split"], self.dev_fraction) == "dev":
+                    texts.append(document["text"])
         return texts
 
     def _nothing(
@@ -202,7 +202,9 @@ class TokenStore(MappedStore):
         read = ""
         if self._cut:
             read = f"read as {self._cut}; "
-            ways.insert(0, f"cut files every {WORDS:,} words (corpus.document={WORDS})")
+            words = max(1, min(MOST_WORDS, self._meta["tokens"] // ENOUGH))
+            if "words" not in self._cut:
+                ways.insert(0, f"cut files every {words:,} words (corpus.document={words})")
         way = " or ".join(ways)
         return UserError(
             f"The {part} part is empty: {at} leaves none of {count:,} documents ({read}those of equal text or "
@@ -231,9 +233,9 @@ def prepare(
         source: the corpus.
         tokenizer: a Hugging Face fast tokenizer; it stays as it is.
         cache: folder of all stores.
-        sentences: makes sentences the units, and says which are selected; None: documents are.
-        workers: processes that split and tokenise; 0: this one alone; None: as many as there are cores where
-            the corpus is large enough for their start to pay.
+        sentences: rules for the sentences that are the units; None: the units are documents.
+        workers: processes that split and tokenise; 0: none but this one; None: as many as there are cores if the
+            corpus is large enough for starting them to pay.
         progress: called with (documents done, documents in all or None).
 
     Raises:

@@ -64,18 +64,19 @@ def test_by_default_a_folder_has_a_document_a_file_and_a_file_a_document_a_line(
         Text(path=str(tmp_path), document="page")  # type: ignore[arg-type]
 
 
-def test_one_long_line_is_cut_as_the_refusal_advises(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("A long line of few different words. " * 42_000)  # 1.5 MB
+@pytest.mark.parametrize("words", [250_000, 900])
+def test_one_long_line_is_cut_as_the_refusal_advises(tmp_path: Path, words: int) -> None:
+    (tmp_path / "a.txt").write_text(" ".join(f"word{i % 997}" for i in range(words)))  # 1.8 MB, 6 kB
     path = str(tmp_path / "a.txt")
     store = prepare(Text(path=path), tokenizer(), cache=tmp_path)
+    advised = min(1000, int(store.lengths[0]) // 300)
     empty = next(part for part in PARTS if len(store.in_part(part).nonzero()[0]) == 0)
     with pytest.raises(UserError) as error:
         store.select(empty)
     assert "leaves none of 1 documents (read as one document a line; those of equal" in str(error.value)
-    assert "Cut files every 1,000 words (corpus.document=1000) or " in str(error.value)
-    store = prepare(Text(path=path, document=1000), tokenizer(), cache=tmp_path)
-    assert len(store.select("train", min_tokens=1000).indices) > 1  # they are of few texts, and so of few parts
-    assert len(store) == 42_000 * 7 // 1000
+    assert f"Cut files every {advised:,} words (corpus.document={advised}) or " in str(error.value)
+    store = prepare(Text(path=path, document=advised), tokenizer(), cache=tmp_path)
+    assert len(store) == -(-words // advised) and all(len(store.select(part).indices) > 0 for part in PARTS)
 
 
 def test_short_documents_are_refused_with_how_they_were_read(tmp_path: Path) -> None:
