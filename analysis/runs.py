@@ -96,7 +96,11 @@ def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings that determine a run's result: all but ``FREE`` and limits on its text."""
     kept = {key: value for key, value in config.items() if key not in FREE}
     if isinstance(kept.get("corpus"), dict):
-        kept["corpus"] = {key: value for key, value in kept["corpus"].items() if key != "max_bytes"}
+        kept["corpus"] = {
+            key: value
+            for key, value in kept["corpus"].items()
+            if key != "max_bytes" and (key, value) != ("document", None)  # of which older runs know nothing
+        }
     return kept
 
 

@@ -36,12 +36,12 @@ from torch.nn import functional as F
 from benchmarks.memory import mark, resident
 from data.batch import Tokens
 from data.randomness import generator
+from data.tokenizer import PAD, START
 from encoders.packed import packing
-from objectives.decoder import START, Decoder, cross_entropy_sum
+from objectives.decoder import Decoder, cross_entropy_sum
 
 WORDS, VOCABULARY = 1000, 30_000  # where states are measured, where scores are
 LENGTH, DEVIATION, SHORTEST, LONGEST = 25, 9.0, 4, 88  # predicted tokens of a target
-PAD = 1
 States = Callable[[Decoder, Tensor, Tokens], Tensor]
 
 

@@ -1,4 +1,4 @@
-"""The two types that travel from the text to the loss: ``Tokens`` and ``Batch``."""
+"""The two types that go from the text to the loss: ``Tokens`` and ``Batch``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 class Tokens:
     """B token sequences, padded on the right to the longest.
 
-    What decides on shapes (``lengths``, ``labels``) stays on the host when the rest moves to a device, so that
+    Whatever shapes depend on (``lengths``, ``labels``) stays on the host when the rest moves to a device, so that
     choosing rows or positions never waits for the device.
 
     Attributes:
@@ -66,7 +66,7 @@ class Tokens:
 
     @classmethod
     def cat(cls, blocks: Sequence[Tokens], pad_id: int) -> Tokens:
-        """The rows of all ``blocks``; a block without labels gets rows without anything to predict."""
+        """Joins the rows of all ``blocks``; a block without labels gets rows without anything to predict."""
         width = max(block.ids.shape[1] for block in blocks)
 
         def join(name: str, fill: int) -> Tensor | None:
@@ -89,7 +89,7 @@ class Tokens:
         return self.ids.shape[0]
 
     def rows(self, index: Tensor) -> Tokens:
-        """The rows that ``index`` (of shape (b,), int64, on the host) names, cut to the longest of them."""
+        """Returns the rows ``index`` (of shape (b,), int64, on the host), cut to the longest of them."""
         lengths = self.lengths[index]
         width = int(lengths.max()) if len(index) else 0
 
@@ -116,10 +116,10 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What an objective drew for one step on one process.
+    """Examples of an objective for one step on one process.
 
     Attributes:
-        tokens: the drawn sequences by the name of their role ("anchor", "positive", ...).
+        tokens: the sequences by the name of their role ("anchor", "positive", ...).
         numbers: further tensors by name (class labels, scores, ...).
         size: examples (documents, sentences) in it.
         task: which task of an objective of several it belongs to; "" where there is one.
@@ -132,7 +132,7 @@ class Batch:
 
     @property
     def n_tokens(self) -> int:
-        """Real tokens in all roles, the figure that tokens/s counts."""
+        """Number of real tokens in all roles, which tokens/s counts."""
         return sum(int(block.lengths.sum()) for block in self.tokens.values())
 
     def to(self, device: torch.device | str) -> Batch:

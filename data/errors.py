@@ -1,4 +1,4 @@
-"""The one exception that means: the user can mend this; show the line, not a traceback."""
+"""The exception for errors that the user can mend, shown as a line without a traceback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST = 2000  # characters of a line; a longer one quotes a damaged file
 
 
 class UserError(Exception):
-    """A line for each fault, of what was wrong and what would be right; commands exit with status 2.
+    """An error that the user can mend: a line for each fault, and exit status 2.
 
     The lines are fit for a terminal, whatever they quote from a file.
     """
@@ -33,14 +33,14 @@ def _shown(line: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Why, in one line without a full stop: what the system says, else the first line, else the kind of error."""
+    """Returns why, in one line without a full stop: the system's words, else the first line, else the class."""
     said = (isinstance(error, OSError) and error.strerror) or str(error).strip()
     return said.splitlines()[0].rstrip(".") if said else type(error).__name__
 
 
 @contextmanager
 def readable(what: Path | str) -> Iterator[None]:
-    """Turns the system's refusal to read ``what``, or the file that it names, into one line.
+    """Reports a failure to read ``what``, or the file that the system names, in one line.
 
     Raises:
         UserError: in its place.
@@ -53,7 +53,7 @@ def readable(what: Path | str) -> Iterator[None]:
 
 @contextmanager
 def about(what: Path | str) -> Iterator[None]:
-    """Puts ``what``, the file or task that an error within is about, before its line.
+    """Prefixes errors with ``what``, the file or task that they are about.
 
     Raises:
         UserError: in its place.

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside, synced, then renamed; and readers that distrust a file."""
+"""Atomic writing (beside, synced, then renamed), and bounded reading of untrusted files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 
 from data.errors import UserError, reason
 
-YAML_BYTES, JSON_BYTES, JOURNAL_BYTES = 2**18, 2**26, 2**30  # the most that is read of a file
+YAML_BYTES, JSON_BYTES, JOURNAL_BYTES = 2**18, 2**26, 2**30  # limits on the size of a file
 DEPTH = 64  # of lists and mappings inside each other
 
 
@@ -54,7 +54,7 @@ _PlainLoader.add_implicit_resolver(  # PyYAML wants a dot in it
 
 
 def read_json(path: Path) -> Any:
-    """Returns what a JSON file holds.
+    """Returns the value in a JSON file.
 
     Raises:
         OSError: if it cannot be read.
@@ -64,7 +64,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_yaml(path: Path) -> Any:
-    """Returns what a YAML file holds, in JSON's types, interpolations as text. Raises as ``read_json`` does."""
+    """Returns the value in a YAML file, in JSON's types, interpolations as text. Raises as ``read_json`` does."""
     return _parsed(path, "YAML", lambda text: yaml.load(text, _PlainLoader), YAML_BYTES)
 
 
@@ -94,7 +94,7 @@ def _parsed(path: Path, form: str, parse: Callable[[str], Any], most: int) -> An
 
 
 def _require_plain(value: Any) -> None:
-    """Raises ValueError for what JSON has no type for, text that is no UTF-8, and deep nesting."""
+    """Raises ValueError for types that JSON lacks, text that is not UTF-8, and deep nesting."""
     level = [value]
     for _ in range(DEPTH):
         if not level:
@@ -127,7 +127,7 @@ def write_json(path: Path | str, value: Any) -> None:
 
 
 def refuse_links_out(folder: Path) -> None:
-    """Refuses a folder with a link that leaves it, through which writing in it would change other files.
+    """Refuses a folder with a link out of it, through which writing would change other files.
 
     Raises:
         UserError: naming the link.

@@ -1,4 +1,4 @@
-"""Rows of similar length run together: sub-batches with little padding."""
+"""Sub-batches of rows of similar length, with little padding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def length_groups(lengths: np.ndarray, groups: int, worth: int = 0) -> list[np.n
     Args:
         lengths: of the rows, of shape (n,).
         groups: number of sets at most.
-        worth: what a further set has to spare of the padded area, or it is not made.
+        worth: padded area that a further set must save.
 
     Returns:
         Arrays of row numbers, shortest rows first, that together hold each row once.
@@ -53,7 +53,7 @@ def length_groups(lengths: np.ndarray, groups: int, worth: int = 0) -> list[np.n
 def length_chunks(lengths: np.ndarray, tokens: int) -> list[np.ndarray]:
     """Splits rows into runs of similar length, each of at most ``tokens`` padded tokens or of one row.
 
-    Longest first: what is too large fails at once, and later runs fit into memory that earlier ones have left.
+    Longest first: a run that is too large fails at once, and later runs fit into the memory of earlier ones.
 
     Args:
         lengths: of the rows, of shape (n,).

@@ -1,4 +1,4 @@
-"""Batches as a function of the step's number, so that a run can stop, resume and spread over processes unseen."""
+"""Batches as a function of the step's number, so that stopping, resuming and more processes change nothing."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from data.token_format import TokenFormat
 
 POOL = 100  # batches that are sorted by length together
-COUNTED_TURNS = 1000  # of which the shares of the tasks are known well enough
+COUNTED_STEPS = 1000  # of which the shares of the tasks are known well enough
 
 
 class Units(Protocol):
-    """What a unit is fetched from by number: a store, a list; mostly content token ids of shape (n,)."""
+    """Units by number, as a store or a list has them: mostly content token ids of shape (n,)."""
 
     def __getitem__(self, i: int, /) -> Any: ...
 
 
-class Drawer(Protocol):
-    """What an objective does for a loader; see objectives.base.Objective."""
+class ExampleSampler(Protocol):
+    """Makes examples of units and joins them to batches, as objectives do (``objectives.base.Objective``)."""
 
     def draw(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any: ...
 
@@ -48,22 +48,22 @@ class Batches(Dataset[Batch], ABC):
 
     @abstractmethod
     def batch(self, step: int) -> Batch:
-        """This process' rows of micro-batch ``step``, counted from 0 over all epochs."""
+        """Returns this process' rows of micro-batch ``step``, counted from 0 over all epochs."""
 
     @abstractmethod
     def fixed(self, n_batches: int) -> list[Batch]:
-        """The first ``n_batches`` (of each task) of an order and of examples that no seed and no step changes."""
+        """Returns the first ``n_batches`` (of each task) of an order and examples that are always the same."""
 
     def mean_tokens(self, n_batches: int) -> float:
-        """About how many tokens a micro-batch has: the mean of ``fixed``, whose documents are of all lengths."""
-        drawn = self.fixed(n_batches)
-        return sum(batch.n_tokens for batch in drawn) / len(drawn)
+        """Estimates the tokens of a micro-batch: the mean over ``fixed``, whose documents are of all lengths."""
+        batches = self.fixed(n_batches)
+        return sum(batch.n_tokens for batch in batches) / len(batches)
 
     def __getitem__(self, step: int) -> Batch:
         return self.batch(step)
 
     def iterate(self, start: int, stop: int, *, workers: int = 0) -> Iterator[Batch]:
-        """Micro-batches ``start`` to ``stop`` - 1, drawn ahead by ``workers`` processes."""
+        """Yields micro-batches ``start`` to ``stop`` - 1, which ``workers`` processes make ahead."""
         if workers == 0:
             yield from map(self.batch, range(start, stop))
             return
@@ -81,29 +81,29 @@ class Batches(Dataset[Batch], ABC):
         yield from batches
 
 
-class Turns(Batches):
-    """Several loaders that take turns, each through its own documents in its own order.
+class MultiTaskLoader(Batches):
+    """Loaders of several tasks, one of which gives each micro-batch, each with its own documents and order.
 
-    An epoch has as many micro-batches as one epoch of every loader together. Whoever gets more or fewer of the
-    turns than that share goes through its documents more or less often than once meanwhile; each loader's own
-    epochs follow each other without a gap. Where gradients are accumulated, a step joins the next few turns.
+    An epoch has as many micro-batches as one epoch of every loader together. A task with a larger or smaller share
+    of them than that goes through its documents more or less often than once; each loader's epochs follow each
+    other without a gap. Where gradients are accumulated, a step joins the next few micro-batches.
 
     Args:
         loaders: by the name of their task, each with a ``stream`` of its own.
-        turn: whose turn micro-batch ``step`` is, a pure function.
+        turn: returns the task of micro-batch ``step``, a pure function.
     """
 
     def __init__(self, loaders: Mapping[str, Loader], turn: Callable[[int], str]) -> None:
         self.loaders = loaders
         self.turn = turn
         self._names = list(loaders)
-        self._turns = array("B")  # whose micro-batch ``step`` is,
-        self._numbers = array("i")  # and its number there
+        self._turns = array("B")  # place of the task of each micro-batch,
+        self._numbers = array("i")  # and its number within the task
         self._counts = [0] * len(loaders)
 
     @property
     def batches_per_epoch(self) -> int:
-        """Micro-batches of one epoch of every loader, in all."""
+        """Number of micro-batches of one epoch of every loader together."""
         return sum(loader.batches_per_epoch for loader in self.loaders.values())
 
     def batch(self, step: int) -> Batch:
@@ -118,30 +118,30 @@ class Turns(Batches):
         return [batch for loader in self.loaders.values() for batch in loader.fixed(n_batches)]
 
     def mean_tokens(self, n_batches: int) -> float:
-        """The loaders' means, weighted by how often the turn is theirs."""
-        turns = Counter(map(self.turn, range(COUNTED_TURNS)))
+        """Averages the loaders' means, weighted by their share of the micro-batches."""
+        turns = Counter(map(self.turn, range(COUNTED_STEPS)))
         means = [count * self.loaders[name].mean_tokens(n_batches) for name, count in turns.items()]
-        return sum(means) / COUNTED_TURNS
+        return sum(means) / COUNTED_STEPS
 
 
 class Loader(Batches):
-    """Micro-batches of examples drawn from documents.
+    """Micro-batches of examples sampled from documents.
 
     Each epoch goes through all documents in an order of its own, keyed by (seed, epoch, stream); what does not
     fill a batch at its end is left out, so that no batch holds a document twice. The example of a document at a
-    step is drawn with a generator keyed by (seed, step, document, stream): the same on any rank, in any worker,
+    step is sampled with a generator keyed by (seed, step, document, stream): the same on any rank, in any worker,
     after any restart.
 
     Args:
         store: the documents' token ids by number.
         indices: numbers of the usable documents, of shape (n,).
-        drawer: draws and joins examples.
+        sampler: makes and joins examples.
         format: of the encoder that they are for.
         batch_size: documents of a micro-batch over all processes.
         seed: of order and examples.
         rank, world: this process and their number; each takes a contiguous share of a batch's rows.
-        stream: tells apart tasks that draw from the same documents, which would all see them in one order and
-            with the same random numbers otherwise.
+        stream: distinguishes tasks with the same documents, which would have the same order and random numbers
+            otherwise.
         lengths: of the documents, of shape (n,), as ``indices`` has them; then those of a batch are about as long
             as each other. Documents are shuffled, the next ``POOL`` batches of them are sorted by length and cut
             into batches, and these are shuffled: what stands together is still random among its likes, and short
@@ -149,8 +149,8 @@ class Loader(Batches):
         contiguous: whether the documents of a batch are neighbours, in the order of ``indices``, and only the
             batches are shuffled. Where the first one begins is random too, so that their borders move; after the
             last document comes the first, once in an epoch at most.
-        units: what messages call the documents.
-        more: how messages advise to get more of them; None: as documents of a corpus.
+        units: name of the documents in messages.
+        advice: in messages, how to get documents enough for a batch; None: by more text, or more held-out text.
 
     Raises:
         ValueError: if ``batch_size`` is not a positive multiple of ``world``.
@@ -160,7 +160,7 @@ class Loader(Batches):
         self,
         store: Units,
         indices: Sequence[int] | np.ndarray,
-        drawer: Drawer,
+        sampler: ExampleSampler,
         format: TokenFormat,
         *,
         batch_size: int,
@@ -171,16 +171,15 @@ class Loader(Batches):
         lengths: np.ndarray | None = None,
         contiguous: bool = False,
         units: str = "documents",
-        more: str | None = None,
+        advice: str | None = None,
     ) -> None:
         if batch_size < 1 or batch_size % world:
             raise ValueError(
-                f"objective.batch_size must be a positive multiple of the {world} processes. "
-                f"Got {batch_size} instead."
+                f"batch_size must be a positive multiple of the {world} processes. Got {batch_size} instead."
             )
         self.store = store
         self.indices = np.asarray(indices, dtype=np.int64)
-        self.drawer = drawer
+        self.sampler = sampler
         self.format = format
         self.batch_size = batch_size
         self.seed = seed
@@ -189,35 +188,34 @@ class Loader(Batches):
         self.stream = (stream,) if stream else ()
         self.lengths = lengths
         self.contiguous = contiguous
-        self.units, self.more = units, more
+        self.units, self.advice = units, advice
         self._epoch = -1
         self._order = self.indices
 
     @property
     def batches_per_epoch(self) -> int:
-        """Whole batches of an epoch.
+        """Number of whole batches of an epoch.
 
         Raises:
             UserError: if there are fewer documents than a batch takes.
         """
         if len(self.indices) < self.batch_size:
-            shorter = " or objective.max_length" if self.units == "documents" else ""
             raise UserError(
                 f"The training part's {len(self.indices)} usable {self.units} do not fill a batch of "
-                f"{self.batch_size}: lower objective.batch_size{shorter}, or {self.more or 'take more text'}."
+                f"{self.batch_size}: {self.advice or 'take more text'}."
             )
         return len(self.indices) // self.batch_size
 
     def batch(self, step: int) -> Batch:
-        """This process' rows of micro-batch ``step``, counted from 0 over all epochs."""
+        """Returns this process' rows of micro-batch ``step``, counted from 0 over all epochs."""
         epoch, position = divmod(step, self.batches_per_epoch)
         if epoch != self._epoch:
             self._order = self._shuffled(generator(ORDER, self.seed, epoch, *self.stream))
             self._epoch = epoch
-        return self._draw(self._order, position, self.batch_size, (EXAMPLE, self.seed, step))
+        return self._batch(self._order, position, self.batch_size, (EXAMPLE, self.seed, step))
 
     def fixed(self, n_batches: int) -> list[Batch]:
-        """The first ``n_batches`` of an order and of examples that are the same for every seed and step.
+        """Returns the first ``n_batches`` of an order and examples that are the same for every seed and step.
 
         Where the documents do not fill one batch, it is a smaller one.
 
@@ -229,15 +227,15 @@ class Loader(Batches):
             raise UserError(
                 f"The held-out part has {len(self.indices)} usable {self.units}, and a measurement takes "
                 f"{max(2, self.world)} at least: "
-                f"{self.more or 'raise corpus.dev_fraction, or name a corpus.dev_path'}."
+                f"{self.advice or 'raise corpus.dev_fraction, or name a corpus.dev_path'}."
             )
         rng = generator(FIXED, 0, 0, *self.stream)
         order = self._runs(rng, size, 0) if self.contiguous else rng.permutation(self.indices)
         count = min(n_batches, len(self.indices) // size)
-        return [self._draw(order, position, size, (FIXED, position + 1)) for position in range(count)]
+        return [self._batch(order, position, size, (FIXED, position + 1)) for position in range(count)]
 
     def _shuffled(self, rng: np.random.Generator) -> np.ndarray:
-        """An epoch's documents in their order; those beyond the last whole batch may be left out."""
+        """Returns an epoch's documents in their order; those beyond the last whole batch may be left out."""
         if self.contiguous:
             return self._runs(rng, self.batch_size, int(rng.integers(self.batch_size)))
         if self.lengths is None:
@@ -251,19 +249,19 @@ class Loader(Batches):
         return self.indices[np.concatenate(batches).ravel()]
 
     def _runs(self, rng: np.random.Generator, size: int, first: int) -> np.ndarray:
-        """The documents from number ``first`` on in runs of ``size`` neighbours, which come at random."""
+        """Returns the documents from number ``first`` on in runs of ``size`` neighbours, in random order."""
         count = len(self.indices) // size * size
         return rng.permutation(np.roll(self.indices, -first)[:count].reshape(-1, size)).ravel()
 
-    def _draw(self, order: np.ndarray, position: int, size: int, key: tuple[int, ...]) -> Batch:
+    def _batch(self, order: np.ndarray, position: int, size: int, key: tuple[int, ...]) -> Batch:
         first = position * size
         rows = slice(first + self.rank * size // self.world, first + (self.rank + 1) * size // self.world)
         documents = order[rows]
         examples = [
-            self.drawer.draw(self.store[int(i)], self.format, generator(*key, int(i), *self.stream))
+            self.sampler.draw(self.store[int(i)], self.format, generator(*key, int(i), *self.stream))
             for i in documents
         ]
-        return self.drawer.collate(examples, self.format)
+        return self.sampler.collate(examples, self.format)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""Whether the Hugging Face hub can be asked now: one try, with a limit of 5 s in all; and why it refuses.
+"""Tries the Hugging Face hub once, within 5 s in all, and explains its refusals.
 
-The hub library's own retries take 25 s to say that there is no network.
+The hub library's own retries take 25 s where there is no network.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ LOGIN = "run `hf auth login`, or set HF_TOKEN"
 
 
 def hub() -> str:
-    """Host and port of the hub."""
+    """Returns host and port of the hub."""
     return urlsplit(constants.ENDPOINT).netloc
 
 
 def unreachable(question: Callable[[float], Any] = lambda seconds: None) -> str | None:
-    """Why the hub cannot be asked now, or None if it can.
+    """Returns why the hub cannot be used now, or None if it can.
 
-    ``question`` is put to it, with the seconds that it may take, after a plain connection to it or to the proxy
-    before it.
+    ``question`` is called with the seconds that it may take, after a plain connection to the hub or its proxy.
 
     Raises:
-        Exception: what ``question`` raises, where it is the hub's answer: no such model, no login.
+        Exception: of ``question``, if it is the hub's answer: no such model, no login.
     """
     if constants.is_offline_mode():
         return "HF_HUB_OFFLINE is set"
@@ -80,7 +79,7 @@ def unreachable(question: Callable[[float], Any] = lambda seconds: None) -> str 
 def refusal(error: Exception, what: str, revision: str = "main") -> str:
     """Explains in one line why the hub refuses ``what``, a model or data set, and what the user can do.
 
-    ``error`` is any that was raised on the way; of those that are no answer of the hub, it is the first line.
+    Of an ``error`` that is not the hub's answer, it is the first line.
     """
     page = f"{constants.ENDPOINT}/{what}"
     if isinstance(error, errors.GatedRepoError):
@@ -97,5 +96,5 @@ def refusal(error: Exception, what: str, revision: str = "main") -> str:
 
 
 def _response(error: Exception) -> Any:
-    """The HTTP response that ``error`` is about, or None."""
+    """Returns the HTTP response behind ``error``, or None."""
     return getattr(error, "response", None) if isinstance(error, errors.HfHubHTTPError) else None

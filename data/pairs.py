@@ -6,23 +6,22 @@ Which pairs are held out follows from a hash, as with documents (``data.sources.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from data.caching import META, cached, damaged
 from data.errors import UserError, readable
-from data.files import read_json, write_json
+from data.files import write_json
+from data.mapped import META, PARTS, MappedStore, Progress, cached, entry, write_columns
 from data.ranges import Below1
 from data.schema import validated
 from data.selection import Selection
-from data.sources.base import Part, fingerprint, normalise, part_of, split_hash, threshold
+from data.sources.base import Part, fingerprint, normalise, part_of, split_hash
 from data.tokenising import CHUNK_CHARACTERS, Tokenise, plain_tokenise
 
 if TYPE_CHECKING:
@@ -30,20 +29,18 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 FORMAT = "1"  # of the files below and of the normalisation; part of every fingerprint
-PARTS: tuple[Part | None, ...] = (None, "train", "dev")  # codes of an entry's ``part``
 CLASS = np.dtype("u1")  # of a target that is a class
 EMPTY = "without text"
-Progress = Callable[[int, int | None], None]
 
 
 class Pair(NamedTuple):
-    """One example as its source has it.
+    """One example of a source.
 
     Attributes:
-        sources: what is encoded.
-        target: what is predicted: a text, or the number of a class.
+        sources: texts that are encoded.
+        target: the text, or the number of the class, that is predicted.
         part: the part that the source itself assigns; None: the split's hash decides.
-        group: what must not be torn apart by the split; None: pairs of the same first source stay together.
+        group: pairs of one group are in one part of the split; None: those of the same first source are.
     """
 
     sources: tuple[str, ...]
@@ -90,11 +87,11 @@ class PairSource(ABC):
 
     @abstractmethod
     def identity(self) -> Iterable[str | bytes]:
-        """What the fingerprint is made of: the same for the same pairs in the same order alone."""
+        """Yields what the fingerprint is made of: equal only for the same pairs in the same order."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What a model card says of the pairs: name, where they are from, licence (None where unknown)."""
+        """Returns the pairs' entry in a model card: name, where they are from, licence (None where unknown)."""
 
     @property
     def total(self) -> int | None:
@@ -102,7 +99,7 @@ class PairSource(ABC):
         return None
 
     def read(self) -> Iterator[Pair]:
-        """``pairs`` with white space normalised, those without text left out and counted.
+        """Yields ``pairs`` with white space normalised; those without text are left out and counted.
 
         Raises:
             UserError: if a file cannot be read.
@@ -120,16 +117,16 @@ class PairSource(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hexadecimal name of the pairs, made once: large files take long to read."""
+        """Hexadecimal name of the pairs, computed once, as large files take long to read."""
         with readable(self.name):
             return fingerprint(self.name, *self.identity())
 
     def texts_key(self) -> str:
-        """A name for what ``source_texts`` and ``target_texts`` give."""
+        """Returns a name for the texts of ``source_texts`` and ``target_texts``."""
         return fingerprint("pairs", self.fingerprint, str(self.dev_fraction))
 
     def part_of(self, pair: Pair) -> Part:
-        """The part of a pair whose texts are normalised."""
+        """Returns the part of a pair of normalised texts."""
         return part_of(pair.part, pair_hash(pair), self.dev_fraction)
 
     def source_texts(self) -> Iterator[str]:
@@ -149,7 +146,7 @@ validated(PairSource)  # of sources without a constructor of their own
 
 
 def pair_hash(pair: Pair) -> int:
-    """The 64 bits that decide the part of a pair whose texts are normalised."""
+    """Returns the 64 bits that decide the part of a pair of normalised texts."""
     return split_hash(pair.group, pair.sources[0])
 
 
@@ -165,12 +162,12 @@ class PairUnit(NamedTuple):
     target: np.ndarray
 
 
-class PairStore:
+class PairStore(MappedStore):
     """The token ids of n pairs, read from disk as they are asked for.
 
     Args:
         folder: what ``prepare_pairs`` wrote.
-        dev_fraction: as the source has it; it is no part of the files.
+        dev_fraction: as the source has it; not part of the files.
 
     Attributes:
         fingerprint: name of pairs, tokenizers and normalisation together.
@@ -185,47 +182,24 @@ class PairStore:
     """
 
     def __init__(self, folder: Path, *, dev_fraction: float = 0.05) -> None:
-        self.folder = folder
-        self.dev_fraction = dev_fraction
-        try:
-            meta = read_json(folder / META)
-            dtypes = [np.dtype(dtype) for dtype in meta["dtypes"]]
-            self._index = np.memmap(folder / "index.bin", dtype=_entry(len(dtypes)), mode="r").view(np.ndarray)
-            self._columns = [
-                np.memmap(folder / f"column-{i}.bin", dtype=dtype, mode="r").view(np.ndarray)
-                for i, dtype in enumerate(dtypes)
-            ]
-            ends = self._index["ends"]
-            whole = len(ends) == meta["pairs"] and ends[-1].tolist() == [len(column) for column in self._columns]
-        except (OSError, ValueError, LookupError) as error:
-            raise damaged(folder) from error
-        if not whole:
-            raise damaged(folder)
-        self.fingerprint: str = meta["fingerprint"]
-        self.classes: tuple[str, ...] = tuple(meta["classes"])
-        self.synthetic: bool = meta["synthetic"]
-        self.skipped: Mapping[str, int] = meta["skipped"]
-        self._name: str = meta["name"]
-        lengths = np.diff(ends, axis=0, prepend=0)
-        self.source_lengths, self.target_lengths = lengths[:, :-1], lengths[:, -1]
+        super().__init__(folder, dev_fraction=dev_fraction)
+        self.classes: tuple[str, ...] = tuple(self._meta["classes"])
+        self.synthetic: bool = self._meta["synthetic"]
+        self.skipped: Mapping[str, int] = self._meta["skipped"]
+        self._name: str = self._meta["name"]
+        self.source_lengths, self.target_lengths = self._lengths[:, :-1], self._lengths[:, -1]
 
-    def __reduce__(self) -> tuple[Callable[..., PairStore], tuple[Any, ...]]:
-        return _reopen, (self.folder, self.dev_fraction)  # a worker maps the files itself
-
-    def __len__(self) -> int:
-        return len(self._index)
+    def _layout(self, meta: Mapping[str, Any]) -> tuple[int, np.dtype, Mapping[str, np.dtype]]:
+        dtypes = list(map(np.dtype, meta["dtypes"]))
+        return meta["pairs"], _entry(len(dtypes)), dict(zip(_names(len(dtypes)), dtypes, strict=True))
 
     def __getitem__(self, i: int) -> PairUnit:
-        """Content ids of pair ``i``, read-only."""
-        ends = self._index["ends"][i].tolist()
-        begins = self._index["ends"][i - 1].tolist() if i else [0] * len(ends)
-        *sources, target = (
-            column[begin:end] for column, begin, end in zip(self._columns, begins, ends, strict=True)
-        )
+        """Returns the content ids of pair ``i``, read-only."""
+        *sources, target = self.cells(i)
         return PairUnit(tuple(sources), target)
 
     def select(self, part: Part, *, min_tokens: int = 1, max_tokens: int | None = None) -> Selection:
-        """The pairs of ``part`` each of whose texts has ``min_tokens`` to ``max_tokens`` tokens.
+        """Returns the pairs of ``part`` each of whose texts has ``min_tokens`` to ``max_tokens`` tokens.
 
         Args:
             part: "train" or "dev".
@@ -234,10 +208,7 @@ class PairStore:
         Raises:
             UserError: if none is left.
         """
-        low = self._index["split"] < threshold(self.dev_fraction)
-        inside = (self._index["part"] == PARTS.index(part)) | (
-            (self._index["part"] == 0) & (low if part == "dev" else ~low)
-        )
+        inside = self.in_part(part)
         texts = self.source_lengths
         if not self.classes:
             texts = np.column_stack([texts, self.target_lengths])
@@ -302,38 +273,28 @@ def prepare_pairs(
     key = fingerprint(f"pairs {FORMAT}", source.fingerprint, *ways)
     columns = [*[tokenise] * source.n_sources, target]
     folder = cached(cache, key, lambda beside: _make(beside, key, source, columns, progress))
-    return _reopen(folder, source.dev_fraction)
+    return PairStore(folder, dev_fraction=source.dev_fraction)
 
 
 def _make(
     folder: Path, key: str, source: PairSource, columns: list[Tokenise | None], progress: Progress | None
 ) -> None:
     backends = [None if column is None else column.open() for column in columns]
-    ends = np.zeros(len(columns), np.int64)
     pairs = 0
-    index = (folder / "index.bin").open("wb")
-    files = [index, *[(folder / f"column-{i}.bin").open("wb") for i in range(len(columns))]]
-    try:
+
+    def rows_of_chunks() -> Iterator[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
+        nonlocal pairs
         for chunk in _chunks(source):
             entries = np.zeros(len(chunk), _entry(len(columns)))
             entries["split"] = [pair_hash(pair) for pair in chunk]
             entries["part"] = [PARTS.index(pair.part) for pair in chunk]
             texts = zip(*[(*pair.sources, pair.target) for pair in chunk], strict=True)
-            for i, column in enumerate(texts):
-                ids, lengths = _ids(column, columns[i], backends[i])
-                entries["ends"][:, i] = ends[i] + np.cumsum(lengths)
-                files[i + 1].write(ids.tobytes())
-            ends = entries["ends"][-1]
-            index.write(entries.tobytes())
+            yield entries, [_ids(*column) for column in zip(texts, columns, backends, strict=True)]
             pairs += len(chunk)
             if progress:
                 progress(pairs + source.skipped.total(), source.total)
-        for file in files:
-            file.flush()
-            os.fsync(file.fileno())
-    finally:
-        for file in files:
-            file.close()
+
+    write_columns(folder, _names(len(columns)), rows_of_chunks())
     if not pairs:
         raise UserError(f"{source.name} has no pairs: {_counted(source.skipped)}.")
     meta = {"fingerprint": key, "name": source.name, "pairs": pairs, "skipped": dict(source.skipped)}
@@ -365,12 +326,12 @@ def _ids(
 
 
 def _entry(columns: int) -> np.dtype:
-    return np.dtype([("ends", "<i8", (columns,)), ("split", "<u8"), ("part", "u1")])
+    return entry(columns, ("part", "u1"))
+
+
+def _names(columns: int) -> list[str]:
+    return [f"column-{i}.bin" for i in range(columns)]
 
 
 def _counted(skipped: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {why}" for why, count in skipped.items()) or "its files are empty"
-
-
-def _reopen(folder: Path, dev_fraction: float) -> PairStore:
-    return PairStore(folder, dev_fraction=dev_fraction)

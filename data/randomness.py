@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-# First number of every key, so that no two purposes share a stream. (Keys that differ in trailing zeros alone are
+# First number of every key, so that no two purposes share a stream. (Keys that differ only in trailing zeros are
 # the same to SeedSequence, so the purpose stands in front.)
 ORDER, EXAMPLE, FIXED, DROPOUT, EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, MASKED_PASSAGES, PROBE_VECTORS = range(
     1, 10
 )
-SYNTHETIC = 101  # of text that a program makes up
-TURN = 102  # whose turn a step is
+TURN = 102  # of the task of a step
 
 
 def generator(*key: int) -> np.random.Generator:
-    """A generator that depends on ``key`` (non-negative integers, e.g. purpose, seed, step, document) alone."""
+    """Returns a generator that depends only on ``key`` (non-negative integers: purpose, seed, step, document)."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))

@@ -1,4 +1,4 @@
-"""Which units of a corpus are usable: pure functions of columns as long as the corpus, light on memory."""
+"""Selects usable units of a corpus, by pure functions of its columns that need little memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-CHUNK_UNITS, CHUNK_TOKENS = 1 << 20, 1 << 22  # looked at together
+CHUNK_UNITS, CHUNK_TOKENS = 1 << 20, 1 << 22  # processed together
 
 
 class Selection(NamedTuple):
@@ -28,7 +28,7 @@ class Selection(NamedTuple):
 
 
 def varied(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Which units have two different tokens, of shape (n,), bool.
+    """Returns which units have two different tokens, of shape (n,), bool.
 
     Args:
         ids: tokens of all units in one row, of shape (T,).
@@ -49,13 +49,13 @@ def varied(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def repeated(texts: np.ndarray, order: np.ndarray, usable: np.ndarray, besides: np.ndarray | None) -> np.ndarray:
-    """Which usable units have the text of another one that is taken in their place, of shape (n,), bool.
+    """Returns which usable units repeat the text of one that is taken in their place, of shape (n,), bool.
 
     Taken is a unit of ``besides`` if there is one, else the one of lowest ``order``, then the first.
 
     Args:
         texts: hashes of the texts, of shape (n,).
-        order: of shape (n,); what decides on the fractions that a unit belongs to.
+        order: hashes that decide which fractions a unit belongs to, of shape (n,).
         usable: of shape (n,), bool.
         besides: other units (the training part's where ``usable`` is held out), of shape (n,), bool.
     """

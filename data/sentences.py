@@ -1,4 +1,4 @@
-"""Documents to sentences by Punkt, which learns a text's abbreviations without labels (Kiss and Strunk 2006)."""
+"""Splits documents into sentences by Punkt, which learns abbreviations without labels (Kiss and Strunk 2006)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Splitter = Callable[[str], list[str]]  # picklable, so that other processes can 
 
 @dataclass(frozen=True, kw_only=True)
 class Sentences:
-    """Which sentences of a corpus an objective gets; the run's key ``sentences``.
+    """Rules for the sentences of a corpus that an objective gets; the run's key ``sentences``.
 
     Attributes:
         split: whether documents are split; False: each one is a sentence already.
@@ -47,19 +47,17 @@ class Sentences:
 
     @property
     def advice(self) -> str:
-        """How a document comes to have several sentences, for messages."""
-        if not self.split:
-            return "sentences.split=true"
-        return "of a .txt file each line is one; of a folder, corpus.path=<folder>, each .txt file is"
+        """In messages, how to get documents of several sentences."""
+        return "corpus.document=file makes one of each .txt file" if self.split else "sentences.split=true"
 
 
 def splitter_kind() -> Literal["nltk-english", "trained"]:
-    """Which Punkt ``splitter`` takes here: NLTK's English one where it is installed; nothing is downloaded."""
+    """Returns which Punkt ``splitter`` uses: NLTK's English one where it is installed; nothing is downloaded."""
     return "trained" if _installed() is None else "nltk-english"
 
 
 def splitter(texts: Callable[[], Iterable[str]]) -> Splitter:
-    """NLTK's English Punkt where it is installed, else one trained on the beginning of ``texts()``.
+    """Returns NLTK's English Punkt where it is installed, else one trained on the beginning of ``texts()``.
 
     It gives the sentences of a text in their order; but for the white space between them nothing is lost.
     """
@@ -67,7 +65,7 @@ def splitter(texts: Callable[[], Iterable[str]]) -> Splitter:
 
 
 def split_sentences(texts: Iterable[str], *, limit: int | None = None) -> list[str]:
-    """Sentences of ``texts`` in their order, the first ``limit`` of them, by ``splitter``."""
+    """Returns the first ``limit`` sentences of ``texts``, in their order, by ``splitter``."""
     texts = list(texts)
     split = splitter(lambda: texts)
     return list(islice((sentence for text in texts for sentence in split(text)), limit))
@@ -75,9 +73,9 @@ def split_sentences(texts: Iterable[str], *, limit: int | None = None) -> list[s
 
 @contextmanager
 def _without_clock() -> Iterator[None]:
-    """Lifts the seconds after which NLTK ends a regular expression, the time between its matches included.
+    """Lifts NLTK's time limit on a regular expression, which includes the time between its matches.
 
-    By these a long book in one paragraph would be split on a fast machine and refused on a slow one. Punkt's
+    Under it a long book in one paragraph would be split on a fast machine and refused on a slow one. Punkt's
     expressions take time in proportion to the text, whose length the sources bound.
     """
     from nltk import redos

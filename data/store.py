@@ -1,14 +1,13 @@
 """A corpus tokenised once, in documents or in sentences: token ids in a memory-mapped file.
 
-Beside them stands what decides each unit's part: the hashes of its document, so that documents and sentences
-of the same corpus are held out alike.
+The index has the hashes of each unit's document, which decide its part, so that documents and sentences of the
+same corpus are held out alike.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from data.caching import META, cached, damaged
 from data.errors import UserError
-from data.files import read_json, write_json
+from data.files import write_json
+from data.mapped import META, PARTS, MappedStore, Progress, cached, damaged, entry, write_columns
 from data.selection import Selection, repeated, varied
 from data.sentences import Sentences, splitter, splitter_kind
 from data.sources.base import (
@@ -41,18 +40,17 @@ FORMAT = "2"  # of the files below and of the normalisation; part of every finge
 SENTENCE_FORMAT = "1"  # the same of what stores of sentences have besides
 HELD_OUT = 2000  # documents whose text is kept for evaluation
 HELD_OUT_CHARACTERS = 1 << 26  # of all of them: books are cut, to the beginnings that an evaluation needs
-PARTS: tuple[Part | None, ...] = (None, "train", "dev")  # codes of an entry's ``part``
-ENTRY = np.dtype([("end", "<i8"), ("split", "<u8"), ("order", "<u8"), ("part", "u1")])
-SENTENCE_ENTRY = np.dtype(ENTRY.descr + SENTENCE.descr)
-Progress = Callable[[int, int | None], None]
+MOST_WORDS, ENOUGH = 1000, 300  # of a document, and documents, where a message advises to cut files
+_FIELDS = (("order", "<u8"), ("part", "u1"))
+ENTRY, SENTENCE_ENTRY = entry(1, *_FIELDS), entry(1, *_FIELDS, *SENTENCE.descr)
 
 
-class TokenStore:
+class TokenStore(MappedStore):
     """The token ids of n units, documents or sentences, read from disk as they are asked for.
 
     Args:
         folder: what ``prepare`` wrote.
-        fraction, dev_fraction: as the source has them; neither is part of the files.
+        fraction, dev_fraction, cut: as the source has them; none of them is part of the files.
         sentences: which sentences are selected; None: the units are documents.
 
     Attributes:
@@ -71,41 +69,24 @@ class TokenStore:
         fraction: float = 1.0,
         dev_fraction: float = 0.05,
         sentences: Sentences | None = None,
+        cut: str = "",
     ) -> None:
-        self.folder = folder
         self.fraction = fraction
-        self.dev_fraction = dev_fraction
         self.sentences = sentences
-        try:
-            meta = read_json(folder / META)
-            entry, dtype = ENTRY if sentences is None else SENTENCE_ENTRY, np.dtype(meta["dtype"])
-            self._index = np.memmap(folder / "index.bin", dtype=entry, mode="r").view(np.ndarray)
-            size = (folder / "ids.bin").stat().st_size
-            whole = (
-                len(self._index) == meta.get("units", meta["documents"])
-                and int(self._index["end"][-1]) * dtype.itemsize == meta["tokens"] * dtype.itemsize == size
-                and (folder / "held_out.jsonl").exists()
-            )
-        except (OSError, ValueError, LookupError) as error:
-            raise damaged(folder) from error
-        if not whole:
+        super().__init__(folder, dev_fraction=dev_fraction, fraction=fraction, sentences=sentences, cut=cut)
+        if not (folder / "held_out.jsonl").exists():
             raise damaged(folder)
-        self.fingerprint: str = meta["fingerprint"]
-        self.vocab_size: int = meta["vocab_size"]
-        self.lengths = np.diff(self._index["end"], prepend=0)
-        self._n_documents: int = meta["documents"]
-        self._ids = np.memmap(folder / "ids.bin", dtype=dtype, mode="r").view(np.ndarray)
+        self._cut = cut
+        self.vocab_size: int = self._meta["vocab_size"]
+        self.lengths = self._lengths[:, 0]
 
-    def __reduce__(self) -> tuple[Callable[..., TokenStore], tuple[Any, ...]]:
-        return _reopen, (self.folder, self.fraction, self.dev_fraction, self.sentences)  # a worker maps it itself
-
-    def __len__(self) -> int:
-        return len(self._index)
+    def _layout(self, meta: Mapping[str, Any]) -> tuple[int, np.dtype, Mapping[str, np.dtype]]:
+        entries = ENTRY if self.sentences is None else SENTENCE_ENTRY
+        return meta.get("units", meta["documents"]), entries, {"ids.bin": np.dtype(meta["dtype"])}
 
     def __getitem__(self, i: int) -> np.ndarray:
-        """Content ids of unit ``i``, of shape (lengths[i],), read-only."""
-        end = int(self._index["end"][i])
-        return self._ids[end - int(self.lengths[i]) : end]
+        """Returns the content ids of unit ``i``, of shape (lengths[i],), read-only."""
+        return self.cells(i)[0]
 
     @property
     def documents(self) -> np.ndarray:
@@ -121,9 +102,9 @@ class TokenStore:
         different_tokens: bool = False,
         shorter: Callable[[int], str] | None = None,
     ) -> Selection:
-        """The units of ``part`` with ``min_tokens`` tokens at least, and sentences as ``sentences`` has them.
+        """Returns the units of ``part`` with at least ``min_tokens`` tokens, and sentences that fit ``sentences``.
 
-        ``fraction`` (the source's by default) thins the training part alone, by documents. Of a sentence that
+        ``fraction`` (the source's by default) thins only the training part, by documents. Of a sentence that
         repeats, the one is taken that the smallest fraction has, so that smaller selections lie within larger
         ones, and dev is the same at every fraction.
 
@@ -138,7 +119,7 @@ class TokenStore:
             UserError: if none is left.
         """
         share = self.fraction if fraction is None else fraction
-        inside = self._in_part(part)
+        inside = self.in_part(part)
         if part == "train":
             inside &= self._index["order"] < threshold(share)
         total, usable = int(inside.sum()), inside.copy()
@@ -156,9 +137,9 @@ class TokenStore:
             leave_out("too short", self._index["words"] < rules.min_words)
             leave_out("too long", self._index["words"] > rules.max_words)
         if different_tokens:
-            leave_out("of one token", ~varied(self._ids, self.lengths))
+            leave_out("of one token", ~varied(self._columns[0], self.lengths))
         if rules is not None and rules.unique:
-            besides = self._in_part("train") if part == "dev" else None
+            besides = self.in_part("train") if part == "dev" else None
             leave_out("repeated", repeated(self._index["text"], self._index["order"], usable, besides))
         indices = np.flatnonzero(usable)
         if len(indices):
@@ -166,23 +147,17 @@ class TokenStore:
         raise self._nothing(part, share, inside, min_tokens, left_out, shorter)
 
     def held_out_texts(self) -> list[str]:
-        """Texts of up to 2,000 different dev documents, white space normalised, in an order of no meaning.
+        """Returns texts of up to 2,000 different dev documents, white space normalised, in random order.
 
         Where these are more than 64 million characters, the longest are cut to their beginnings.
         """
         texts = []
         with (self.folder / "held_out.jsonl").open(encoding="utf-8") as lines:
             for line in lines:
-                entry = json.loads(line)
-                if part_of(entry["part"], entry["split"], self.dev_fraction) == "dev":
-                    texts.append(entry["text"])
+                document = json.loads(line)
+                if part_of(document["part"], document["split"], self.dev_fraction) == "dev":
+                    texts.append(document["text"])
         return texts
-
-    def _in_part(self, part: Part) -> np.ndarray:
-        own, low = self._index["part"], self._index["split"] < threshold(self.dev_fraction)
-        if part == "dev":
-            return (own == PARTS.index("dev")) | ((own == 0) & low)
-        return (own == PARTS.index("train")) | ((own == 0) & ~low)
 
     def _nothing(
         self,
@@ -195,19 +170,18 @@ class TokenStore:
     ) -> UserError:
         total, unit = int(inside.sum()), "document" if self.sentences is None else "sentence"
         if not total:
-            at = f"corpus.fraction={share}" if part == "train" else f"corpus.dev_fraction={self.dev_fraction}"
-            return UserError(
-                f"The {part} part is empty: {at} leaves none of {self._n_documents:,} documents (those of equal "
-                "text or group go to the same part). Raise it"
-                + (" or name a corpus.dev_path." if part == "dev" else ".")
-            )
+            return self._empty(part, share)
         longest = int(self.lengths[inside].max())
         if longest < min_tokens:
-            settings = shorter(longest) if shorter else ""
-            hint = f"add {settings}, or take a" if settings else "take a"
+            read, ways = "", []
+            if self._cut and self.sentences is None:
+                read = f"read as {self._cut}, "
+                ways = [] if "file" in self._cut else [f"corpus.document={min_tokens}"]
+            ways += [settings] if shorter and (settings := shorter(longest)) else []
             return UserError(
-                f"None of the {total:,} {part} {unit}s has the {min_tokens:,} tokens needed (longest: "
-                f"{longest:,}): {hint} corpus of longer {unit}s."
+                f"None of the {total:,} {part} {unit}s has the {min_tokens:,} tokens needed ({read}longest: "
+                f"{longest:,}): {'add ' * bool(ways)}{''.join(f'{way}, or ' for way in ways)}take a corpus of "
+                f"longer {unit}s."
             )
         reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
         hint = "take another corpus"
@@ -216,6 +190,26 @@ class TokenStore:
                 f"widen sentences.min_words={rules.min_words} and sentences.max_words={rules.max_words}, or {hint}"
             )
         return UserError(f"None of the {total:,} {part} {unit}s can be used ({reasons}): {hint}.")
+
+    def _empty(self, part: Part, share: float) -> UserError:
+        count: int = self._meta["documents"]
+        if part == "dev":
+            at = f"corpus.dev_fraction={self.dev_fraction}"
+            ways = ["raise it" if count > 1 else "take more documents", "name a corpus.dev_path"]
+        else:
+            at = f"corpus.fraction={share}"
+            ways = ["raise it" if share < 1 else "lower corpus.dev_fraction"]
+        read = ""
+        if self._cut:
+            read = f"read as {self._cut}; "
+            words = max(1, min(MOST_WORDS, self._meta["tokens"] // ENOUGH))
+            if "words" not in self._cut:
+                ways.insert(0, f"cut files every {words:,} words (corpus.document={words})")
+        way = " or ".join(ways)
+        return UserError(
+            f"The {part} part is empty: {at} leaves none of {count:,} documents ({read}those of equal text or "
+            f"group go to the same part). {way[0].upper()}{way[1:]}."
+        )
 
 
 def prepare(
@@ -239,9 +233,9 @@ def prepare(
         source: the corpus.
         tokenizer: a Hugging Face fast tokenizer; it stays as it is.
         cache: folder of all stores.
-        sentences: makes sentences the units, and says which are selected; None: documents are.
-        workers: processes that split and tokenise; 0: this one alone; None: as many as there are cores where
-            the corpus is large enough for their start to pay.
+        sentences: rules for the sentences that are the units; None: the units are documents.
+        workers: processes that split and tokenise; 0: none but this one; None: as many as there are cores if the
+            corpus is large enough for starting them to pay.
         progress: called with (documents done, documents in all or None).
 
     Raises:
@@ -263,7 +257,13 @@ def prepare(
         _make(beside, key, source, replace(tokenise, split=split), vocab_size, workers, progress)
 
     folder = cached(cache, key, make)
-    return _reopen(folder, source.fraction, source.dev_fraction, sentences)
+    return TokenStore(
+        folder,
+        fraction=source.fraction,
+        dev_fraction=source.dev_fraction,
+        sentences=sentences,
+        cut=source.cut,
+    )
 
 
 class _HeldOut:
@@ -314,31 +314,29 @@ def _make(
     workers: int | None,
     progress: Progress | None,
 ) -> None:
-    documents = units = tokens = empty = 0
+    documents = empty = 0
     held_out = _HeldOut()
-    with (folder / "ids.bin").open("wb") as ids, (folder / "index.bin").open("wb") as index:
+
+    def rows_of_chunks() -> Iterator[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
+        nonlocal documents, empty
         for chunk, rows in tokenised(_chunks(source, tokenise.split is not None), tokenise, workers):
             entries = np.zeros(len(rows.lengths), ENTRY if rows.sentences is None else SENTENCE_ENTRY)
-            entries["end"] = tokens + np.cumsum(rows.lengths)
             owners = np.arange(len(entries)) if rows.sentences is None else rows.sentences["document"]
             for column, name in enumerate(("split", "order", "part")):
-                entries[name] = np.array([entry[column] for entry in chunk.entries], ENTRY[name])[owners]
+                entries[name] = np.array([hashes[column] for hashes in chunk.entries], ENTRY[name])[owners]
             if rows.sentences is not None:
                 for name in SENTENCE.names or ():
                     entries[name] = rows.sentences[name]
                 entries["document"] += documents
-            ids.write(rows.ids.tobytes())
-            index.write(entries.tobytes())
-            for entry, text in zip(chunk.entries, chunk.texts, strict=True):
+            yield entries, [(rows.ids, rows.lengths)]
+            for hashes, text in zip(chunk.entries, chunk.texts, strict=True):
                 text = text.replace(PARAGRAPHS, " ")
-                held_out.add(*entry, text.lower() if source.lowercase else text)
+                held_out.add(*hashes, text.lower() if source.lowercase else text)
             documents, empty = documents + len(chunk.texts), empty + chunk.empty
-            units, tokens = units + len(entries), tokens + len(rows.ids)
             if progress:
                 progress(documents + empty, source.total)
-        for file in (ids, index):
-            file.flush()
-            os.fsync(file.fileno())
+
+    units, [tokens] = write_columns(folder, ["ids.bin"], rows_of_chunks())
     if not tokens:
         raise UserError(f"Corpus {source.name} has no text: {empty:,} documents, all of them empty.")
     held_out.write(folder / "held_out.jsonl")
@@ -365,7 +363,3 @@ def _chunks(source: Source, paragraphs: bool) -> Iterator[Chunk]:
             yield chunk
             chunk, size = Chunk(), 0
     yield chunk
-
-
-def _reopen(folder: Path, fraction: float, dev_fraction: float, sentences: Sentences | None) -> TokenStore:
-    return TokenStore(folder, fraction=fraction, dev_fraction=dev_fraction, sentences=sentences)

@@ -1,4 +1,4 @@
-"""How content tokens become the input of one encoder: special tokens, padding, mask token, limits."""
+"""The format of an encoder's input: special tokens, padding, mask token, limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class TokenFormat:
-    """All that a view must know of an encoder's tokenizer; small, picklable, without the model.
+    """What a view needs to know of an encoder's tokenizer; small, picklable, without the model.
 
     Attributes:
         prefix, suffix: special tokens put before and after the content ([CLS] / [SEP], <s> / </s>).
@@ -33,7 +33,7 @@ class TokenFormat:
 
     @property
     def max_content(self) -> int:
-        """Content tokens that fit beside the special ones."""
+        """Number of content tokens that fit beside the special ones."""
         return self.max_length - len(self.prefix) - len(self.suffix)
 
     def wrap(self, content: np.ndarray) -> np.ndarray:
@@ -42,11 +42,11 @@ class TokenFormat:
 
     @property
     def max_pair(self) -> int:
-        """Content tokens of two segments that fit beside the special ones."""
+        """Number of content tokens of two segments that fit beside the special ones."""
         return self.max_content - len(self.middle)
 
     def wrap_pair(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Two segments (of shapes (n,) and (m,), which must fit) in one row, and its segment ids: 1 from B on.
+        """Joins two segments (of shapes (n,) and (m,), which must fit); returns the row and its segment ids.
 
         Devlin et al. (2019), figure 2.
         """
@@ -56,7 +56,7 @@ class TokenFormat:
 
 
 def separator(tokenizer: Any) -> tuple[int, ...]:
-    """What ``tokenizer`` (a fast one) puts between two texts; if nothing, its token that ends a text, if any."""
+    """Returns the ids that ``tokenizer`` (a fast one) puts between two texts; if none, its end token, if any."""
     pair = tokenizer("a", "b")
     owners = pair.sequence_ids()  # 0 and 1 are the texts'
     begins, ends = len(owners) - owners[::-1].index(0), owners.index(1)

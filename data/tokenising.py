@@ -1,4 +1,4 @@
-"""Streams of text chunks, split and tokenised in order and in constant memory, by several processes."""
+"""Splits and tokenises a stream of text chunks in order and in constant memory, in several processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SENTENCE = np.dtype([("document", "<u4"), ("words", "<u4"), ("text", "<u8")])
 
 @dataclass
 class Chunk:
-    """Some consecutive documents: normalised texts, what the index says of them, and how many were empty."""
+    """Some consecutive documents: normalised texts, their entries in the index, and the number of empty ones."""
 
     texts: list[str] = field(default_factory=list)
     entries: list[tuple[int, int, int]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Tokenise:
-    """Texts to ids; picklable, and without the weight of transformers.
+    """Converts texts to ids; picklable, and independent of transformers.
 
     Attributes:
         tokenizer: JSON of a Rust tokenizer.
@@ -94,7 +94,7 @@ class Tokenise:
 
 
 def plain_tokenise(tokenizer: PreTrainedTokenizerFast) -> tuple[Tokenise, int]:
-    """How ``tokenizer`` makes ids of whole texts, without special tokens, and the number of its ids."""
+    """Returns how ``tokenizer`` makes ids of whole texts, without special tokens, and the number of its ids."""
     backend = plain_backend(tokenizer)
     vocab_size = max(backend.get_vocab().values()) + 1
     dtype = np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
@@ -105,12 +105,12 @@ Tokenised = tuple[Chunk, Rows]
 
 
 def cores() -> int:
-    """How many cores this process may use, as far as the system tells."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def tokenised(chunks: Iterable[Chunk], tokenise: Tokenise, workers: int | None) -> Iterator[Tokenised]:
-    """Each of ``chunks`` with its rows, in order.
+    """Yields each of ``chunks`` with its rows, in order.
 
     ``workers`` processes split and tokenise; 0: this process, with the tokenizer's own threads; None: as many
     processes as there are cores, or 0 if the corpus is small.

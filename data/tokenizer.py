@@ -7,7 +7,7 @@ tokens and template as RoBERTa's (Liu et al. 2019).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+START, PAD, END, _ = range(len(SPECIAL))  # their ids in every vocabulary of this module and data.vocabulary
 SAMPLE_BYTES = 20_000_000  # of text; more changes the merges little and costs time in proportion
 MOST_TOKENS = 10_000_000  # of a vocabulary
 BytePairs = Annotated[int, Field(ge=256 + len(SPECIAL) + 1, le=MOST_TOKENS)]  # that hold all bytes
@@ -50,13 +51,13 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
         show_progress=False,
     )
     tokenizer.train_from_iterator(sample(texts), trainer)
-    bos, eos = ((token, list(SPECIAL.values()).index(token)) for token in ("<s>", "</s>"))
-    tokenizer.post_processor = processors.RobertaProcessing(eos, bos, add_prefix_space=True)
-    return _wrap(tokenizer, max_length)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", END), ("<s>", START), add_prefix_space=True)
+    ends = {"cls_token": SPECIAL["bos_token"], "sep_token": SPECIAL["eos_token"]}
+    return fast_tokenizer(tokenizer, max_length, mask_token=mask, add_prefix_space=True, **ends)
 
 
 def sample(texts: Iterable[str]) -> Iterator[str]:
-    """The texts that a tokenizer is trained on: the first 20 MB.
+    """Yields the texts that a tokenizer is trained on: the first 20 MB.
 
     Raises:
         UserError: if there is nothing in them.
@@ -72,7 +73,7 @@ def sample(texts: Iterable[str]) -> Iterator[str]:
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
-    """A copy of the Rust tokenizer that neither cuts nor pads, and reads "<s>" in a text as text."""
+    """Returns a copy of the Rust tokenizer that neither cuts nor pads, and reads "<s>" in a text as text."""
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     backend.no_truncation()
     backend.no_padding()
@@ -81,19 +82,12 @@ def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
 
 
 def is_byte_level(backend: Tokenizer) -> bool:
-    """Whether the vocabulary is over bytes, where a word's id depends on the blank before it."""
+    """Returns whether the vocabulary is over bytes, where a word's id depends on the blank before it."""
     return "ByteLevel" in f"{backend.pre_tokenizer}{backend.decoder}"
 
 
-def _wrap(tokenizer: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
-    from transformers import PreTrainedTokenizerFast  # takes long to import, and few who import us need it
+def fast_tokenizer(tokenizer: Tokenizer, max_length: int, **options: Any) -> PreTrainedTokenizerFast:
+    """Returns ``tokenizer`` as a Hugging Face tokenizer, with the special tokens ``SPECIAL`` and ``options``."""
+    from transformers import PreTrainedTokenizerFast  # slow to import, and rarely needed
 
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        **SPECIAL,
-        cls_token=SPECIAL["bos_token"],
-        sep_token=SPECIAL["eos_token"],
-        mask_token=AddedToken("<mask>", lstrip=True, special=True),
-        model_max_length=max_length,
-        add_prefix_space=True,
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL, model_max_length=max_length, **options)

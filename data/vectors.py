@@ -24,11 +24,11 @@ from data.errors import UserError, readable
 
 FIRST_ROWS = 1 << 16  # of the matrix that grows with the file
 LONGEST = 1 << 20  # bytes of a line
-TOLD_EVERY = 1 << 12  # lines between two reports of progress
+REPORT_EVERY = 1 << 12  # lines between two reports of progress
 
 
 class WordVectors(vocab.Vectors):
-    """n words and their vectors of D numbers: torchtext's ``Vectors``, filled by a reader of our own.
+    """n words and their vectors of D numbers: torchtext's ``Vectors``, filled by its own reader.
 
     From torchtext 0.6.0 come the class and its look-up (``stoi``, ``get_vecs_by_tokens``; an unknown word is a
     zero vector). Its reader is not used: it keeps what it read as a pickle and opens one that it finds, switches
@@ -36,7 +36,7 @@ class WordVectors(vocab.Vectors):
 
     Args:
         path: text file, or one packed as .gz or .zip.
-        progress: told the share of the file that is done, 0 to 1.
+        progress: called with the share of the file that is done, 0 to 1.
 
     Attributes:
         words: n words, in the file's order.
@@ -111,7 +111,7 @@ class WordVectors(vocab.Vectors):
 
 
 def _header(line: bytes) -> tuple[int, int] | None:
-    """Words and dimension, where ``line`` is the first one of word2vec's form."""
+    """Returns words and dimension if ``line`` is the first one of word2vec's form."""
     fields = line.split()
     if len(fields) != 2 or not all(field.isdigit() and len(field) < 19 for field in fields) or int(fields[1]) == 0:
         return None
@@ -140,7 +140,7 @@ def _numbers(text: bytes, where: str) -> np.ndarray:
 
 
 def _hint(line: bytes) -> str:
-    """What is wrong with a line that is not as it should be, where that can be seen."""
+    """Returns what is wrong with a line that cannot be read, where that is known."""
     if _decoded(line) is None or b"\0" in line:
         return "; if the file is binary, save its words and numbers as text"
     return "; it has tabs, where blanks are right" if b"\t" in line else ""
@@ -148,7 +148,7 @@ def _hint(line: bytes) -> str:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """Turns what the unpackers say of a packed file that is cut short or damaged into one line."""
+    """Reports a packed file that is cut short or damaged in one line."""
     try:
         yield
     except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
@@ -157,24 +157,24 @@ def _whole(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path, progress: Callable[[float], None] | None) -> Iterator[Iterator[bytes]]:
-    """The lines of ``path``, unpacked."""
+    """Gives the lines of ``path``, unpacked."""
     with path.open("rb") as raw:
         size = max(1, path.stat().st_size)
         if path.suffix == ".gz":
             with gzip.open(raw) as file:
-                yield _told(file, raw, size, progress)
+                yield _reported(file, raw, size, progress)
         elif path.suffix == ".zip":
             with zipfile.ZipFile(raw) as archive:
                 inside = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
                 if len(inside) != 1:
                     raise UserError(f"{path} holds {len(inside)} files: unpack it and name the one that is meant.")
                 with archive.open(inside[0]) as file:
-                    yield _told(file, raw, size, progress)
+                    yield _reported(file, raw, size, progress)
         else:
-            yield _told(raw, raw, size, progress)
+            yield _reported(raw, raw, size, progress)
 
 
-def _told(
+def _reported(
     file: IO[bytes] | gzip.GzipFile, raw: IO[bytes], size: int, progress: Callable[[float], None] | None
 ) -> Iterator[bytes]:
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b"")):
@@ -182,7 +182,7 @@ def _told(
             raise UserError(
                 f"{raw.name}:{number + 1} has more than {LONGEST:,} bytes: a line must be a word and its numbers."
             )
-        if progress is not None and number % TOLD_EVERY == 0:
+        if progress is not None and number % REPORT_EVERY == 0:
             progress(min(1.0, raw.tell() / size))
         yield line
     if progress is not None:

@@ -3,7 +3,7 @@ r"""A vocabulary of whole words, in a Hugging Face fast tokenizer, for encoders 
 A word's id is its rank by count in the corpus, after the special tokens; whatever is rarer than ``min_count``
 or beyond ``vocab_size`` is "<unk>".
 
-What a word is, ``WORDS`` says. It parts raw prose and text that is tokenised already (the Penn Treebank's way, as
+``WORDS`` defines a word. It separates raw prose and text that is tokenised already (the Penn Treebank's way, as
 SentEval's files, the Billion Word benchmark and GloVe's vocabulary have it: Pennington et al. 2014, section 4.2)
 into the same words. Share of running words (lower-cased) that are among 10,000 frequent ones of GloVe, and how
 many of these occur (benchmarks/word_coverage.py):
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from data.errors import UserError
-from data.tokenizer import SPECIAL
+from data.tokenizer import SPECIAL, fast_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -79,10 +79,10 @@ def train_word_level(
 
     Args:
         texts: raw or tokenised, normalised texts.
-        vocab_size: most ids, the five special tokens (ids 0 to 4) included (``data.tokenizer.Words``).
+        vocab_size: most ids, with the five special tokens (ids 0 to 4) included (``data.tokenizer.Words``).
         min_count: occurrences that a word needs.
-        lowercase: whether words that differ in case alone are one.
-        symbols: whether blanks alone part the texts, which are no prose ("(NP XX )NP", data.sources.trees).
+        lowercase: whether words that differ only in case are one.
+        symbols: whether only blanks separate words, in texts that are not prose ("(NP XX )NP", in trees).
         max_length: tokens of a sentence that the encoder reads.
 
     Raises:
@@ -102,11 +102,11 @@ def train_word_level(
         raise UserError(
             f"No word of the corpus occurs {min_count:,} times: lower encoder.min_count, or take more text."
         )
-    return _wrap(tokenizer, max_length)
+    return fast_tokenizer(tokenizer, max_length, mask_token=AddedToken(MASK, special=True))
 
 
 def parting() -> Callable[[str], str]:
-    """What puts one blank between the words of a text: "I don't." becomes "I do n't ."."""
+    """Returns a function that puts one blank between the words of a text: "I don't." becomes "I do n't ."."""
     normalizer, split = normalizers.Sequence(_apart()), _split()
     return lambda text: " ".join(word for word, _ in split.pre_tokenize_str(normalizer.normalize_str(text)))
 
@@ -126,14 +126,3 @@ def _present(texts: Iterable[str]) -> Iterator[str]:
         yield text
     if empty:
         raise UserError("There is no text to count words in: the corpus' training part is empty.")
-
-
-def _wrap(tokenizer: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
-    from transformers import PreTrainedTokenizerFast  # takes long to import, and few who import us need it
-
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        **SPECIAL,
-        mask_token=AddedToken(MASK, special=True),
-        model_max_length=max_length,
-    )

@@ -17,7 +17,7 @@ import encoders
 from analysis.models import EXPORT
 from data.errors import UnfitError, UserError
 from data.files import read_yaml
-from data.loader import Batches, Loader, Turns
+from data.loader import Batches, Loader, MultiTaskLoader
 from data.sources.base import Part, Source
 from data.store import TokenStore, prepare
 from encoders.base import Encoder
@@ -56,6 +56,11 @@ class Parts:
         for stream, (name, task) in enumerate(self.objective.tasks.items()):
             material = self.materials[name]
             indices = (material.train if part == "train" else material.dev).indices
+            unit = f"pairs of {name}" if name in own else f"{self.objective.needs.unit}s"
+            more = _more(material.setting, own[name], part) if name in own else None
+            if part == "train":
+                size = "objective.batch_size" + " or objective.max_length" * (unit == "documents")
+                more = f"lower {size}, or {more or 'take more text'}"
             loaders[name] = Loader(
                 material.units,
                 indices,
@@ -68,10 +73,14 @@ class Parts:
                 stream=stream,
                 lengths=None if material.lengths is None else material.lengths[indices],
                 contiguous=material.contiguous,
-                units=f"pairs of {name}" if name in own else f"{self.objective.needs.unit}s",
-                more=_more(material.setting, own[name], part) if name in own else None,
+                units=unit,
+                advice=more,
             )
-        return next(iter(loaders.values())) if len(loaders) == 1 else Turns(loaders, partial(self._turn, seed))
+        return (
+            next(iter(loaders.values()))
+            if len(loaders) == 1
+            else MultiTaskLoader(loaders, partial(self._turn, seed))
+        )
 
     def _turn(self, seed: int, step: int) -> str:
         return self.objective.turn(step, seed)

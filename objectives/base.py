@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from data.batch import Batch
 from data.errors import UnfitError
-from data.loader import Drawer, Units
+from data.loader import ExampleSampler, Units
 from data.schema import validated
 from data.selection import Selection
 from data.sources.base import Part, Source
@@ -114,7 +114,7 @@ class Material(NamedTuple):
     contiguous: bool = False
 
 
-class Task(Drawer, Protocol):
+class Task(ExampleSampler, Protocol):
     """What draws batches of its own: an objective, or one of several tasks in it."""
 
     batch_size: int

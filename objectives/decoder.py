@@ -28,11 +28,10 @@ from torch.nn.functional import cross_entropy
 from data.batch import Tokens, to_device
 from data.ranges import COUNT, Below1, Count
 from data.schema import validated
-from data.tokenizer import SPECIAL
+from data.tokenizer import END, SPECIAL, START
 from encoders.packed import in_chunks, in_own_type, packing
 from objectives.functional import at_least_float32
 
-START, END = (list(SPECIAL).index(name) for name in ("bos_token", "eos_token"))  # ids in every word vocabulary
 WORD_RANGE = 0.1  # first word vectors are uniform within it, as in the published program
 
 

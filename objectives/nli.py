@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from data.ranges import Count, Size, Width
+from data.ranges import Size, Width
 from data.sources.inference import Inference
+from data.sources.samples import MOST, Generated
 from encoders.base import Encoder
 from objectives.classifiers import Classifier
 from objectives.gensen.nli import NLI as Pairs
@@ -72,7 +73,7 @@ class NLI(GenSen):
         batch_size: pairs of a micro-batch over all processes.
         features: "infersent" or "sentence_bert": what the classifier reads, and its layers.
         classifier_width: of InferSent's two layers before the classes; Sentence-BERT's form has none.
-        nli: arguments of ``data.sources.inference.Inference``; None: sentences that a small grammar makes up.
+        nli: arguments of ``data.sources.inference.Inference``; None: generated pairs.
         synthetic_pairs: how many of these.
 
     Raises:
@@ -89,7 +90,7 @@ class NLI(GenSen):
         features: Features = "infersent",
         classifier_width: Width = 512,
         nli: Annotated[Mapping[str, Any], Inference] | None = None,
-        synthetic_pairs: Count = 20_000,
+        synthetic_pairs: Generated = MOST,
     ) -> None:
         super().__init__(
             batch_size=batch_size,

@@ -53,7 +53,7 @@ class NSP(SegmentPairs):
     def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
         if self.published:
             return select(store, part, others=True)
-        return select(store, part, before=True, tokens=tokens - 1, others=True)
+        return select(store, part, before=True, tokens=tokens - 1, others=True, shorter="objective.max_length")
 
     def chances(self) -> dict[str, float]:
         """Of the published pairs fewer than half are true, by how many depends on the documents."""

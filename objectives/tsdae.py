@@ -22,12 +22,12 @@ from data.batch import IGNORE, Batch, Tokens
 from data.loader import Units
 from data.ranges import Below1, Size, Width
 from data.token_format import TokenFormat
-from data.tokenizer import SPECIAL
+from data.tokenizer import END, SPECIAL, START
 from data.views import words
 from data.views.perturbations import count_tokens
 from encoders.base import Encoder
 from objectives.base import Loss, Needs, Objective
-from objectives.decoder import END, START, Decoder
+from objectives.decoder import Decoder
 from objectives.gather import global_mean
 from objectives.masked_lm import masked_lm_sum
 from objectives.tied_decoder import TiedDecoder, decoder_form

@@ -20,7 +20,7 @@ import yaml
 
 import encoders
 from data.errors import UserError
-from data.sources.grammar import GrammarTranslation
+from data.sources.samples import Samples
 from encoders.bag_of_words import BagOfWords
 from experiments import building, compose, experiment
 from experiments.overrides import CONFIGS
@@ -79,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             sentences = [" ".join(rng.sample(words, rng.randint(6, 14))).capitalize() + "." for _ in range(12)]
             file.write(json.dumps({"text": " ".join(sentences)}) + "\n")
     with (folder / "vectors.txt").open("w") as file:
-        made_up = GrammarTranslation(language="fr", pairs=200).source_texts()  # what GenSen reads without data
+        made_up = Samples(kind="fr", pairs=200).source_texts()  # what GenSen reads without data
         for word in [*words, *sorted({word for text in made_up for word in text.split()})]:
             file.write(f"{word} {' '.join(f'{rng.gauss(0, 1):.3f}' for _ in range(8))}\n")
     for part in ("one", "two"):

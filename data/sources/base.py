@@ -1,4 +1,4 @@
-"""What every corpus promises: a stream of documents, a fingerprint, and a split that never moves."""
+"""Base of the corpora: a stream of documents, a fingerprint, and a split that never changes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Part = Literal["train", "dev"]
 
 
 class Document(NamedTuple):
-    """One document as its source has it, white space untouched.
+    """One document of a source, white space untouched.
 
     Attributes:
         text: the text.
-        group: what must not be torn apart by the split (a book, say); None: the document stands for itself.
+        group: documents of one group (a book, say) are in one part of the split; None: it stands for itself.
         part: the part that the source itself assigns; None: the split's hash decides.
     """
 
@@ -58,25 +58,30 @@ class Source(ABC):
         """Streams the documents, in an order that is always the same, in constant memory."""
 
     def read(self) -> Iterator[Document]:
-        """``documents``, with one line for a file that cannot be read.
+        """Yields ``documents``; a file that cannot be read is an error in one line.
 
         Raises:
-            UserError: in its place.
+            UserError: if a file cannot be read.
         """
         with readable(self.name):
             yield from self.documents()
 
     @abstractmethod
     def identity(self) -> Iterable[str | bytes]:
-        """What the fingerprint is made of: the same for the same documents in the same order alone."""
+        """Yields what the fingerprint is made of: equal only for the same documents in the same order."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What a model card says of the corpus: name, where it is from, licence (None where unknown)."""
+        """Returns the corpus' entry in a model card: name, where it is from, licence (None where unknown)."""
 
     def pinned(self) -> dict[str, Any]:
         """Returns the settings under which a later run reads the same text, where they are not those given."""
         return {}
+
+    @property
+    def cut(self) -> str:
+        """How files become documents, in messages ("one document a line"); "" where that cannot be chosen."""
+        return ""
 
     @property
     def total(self) -> int | None:
@@ -85,18 +90,18 @@ class Source(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hexadecimal name of the text, made once: large files take long to read."""
+        """Hexadecimal name of the text, computed once, as large files take long to read."""
         with readable(self.name):
             return fingerprint(*self.identity())
 
     def texts_key(self) -> str:
-        """A name for what ``texts`` gives."""
+        """Returns a name for the texts of ``texts``."""
         return fingerprint("texts", self.fingerprint, str(self.dev_fraction), str(self.lowercase))
 
     def texts(self) -> Iterator[str]:
         """Streams the training part's texts, normalised, to train a tokenizer on.
 
-        ``fraction`` is left out of account: one tokenizer, and so one token store, serves all fractions.
+        ``fraction`` is ignored: one tokenizer, and so one token store, serves all fractions.
         """
         for document in self.read():
             text = normalise(document.text)
@@ -108,17 +113,17 @@ validated(Source, "corpus")  # of sources without a constructor of their own
 
 
 def normalise(text: str) -> str:
-    """Makes one blank of every run of white space, takes it off both ends, and "?" of what UTF-8 cannot hold."""
+    """Replaces each run of white space by one blank, strips both ends, and replaces lone surrogates by "?"."""
     return " ".join(text.split()).encode("utf-8", "replace").decode()
 
 
 def split_hash(group: str | None, text: str) -> int:
-    """The 64 bits that decide a document's part: of its group, else of its normalised ``text``."""
+    """Returns the 64 bits that decide a document's part: of its group, else of its normalised ``text``."""
     return _hash64(text if group is None else group, b"split")
 
 
 def order_hash(text: str) -> int:
-    """The 64 bits that decide which fractions a document belongs to; independent of ``split_hash``."""
+    """Returns the 64 bits that decide which fractions a document belongs to; independent of ``split_hash``."""
     return _hash64(text, b"fraction")
 
 
@@ -128,17 +133,17 @@ def weight_hash(text: str) -> int:
 
 
 def threshold(share: float) -> int:
-    """The number below which a ``share`` of all 64-bit hashes lies (2**64 for all of them)."""
+    """Returns the number below which a ``share`` of all 64-bit hashes lies (2**64 for all of them)."""
     return math.floor(share * 2.0**64)
 
 
 def part_of(part: Part | None, split: int, dev_fraction: float) -> Part:
-    """The part of a document: its own where it has one, else "dev" for the lowest split hashes."""
+    """Returns the part of a document: its own where it has one, else "dev" for the lowest split hashes."""
     return part or ("dev" if split < threshold(dev_fraction) else "train")
 
 
 def fingerprint(*pieces: str | bytes) -> str:
-    """A hexadecimal digest of ``pieces``, which also depends on where one ends and the next begins."""
+    """Returns a hexadecimal digest of ``pieces``, which also depends on where one ends and the next begins."""
     digest = hashlib.blake2b(digest_size=16)
     for piece in pieces:
         value = piece.encode() if isinstance(piece, str) else piece

@@ -50,7 +50,7 @@ class Rows:
     def parts(
         cls, dataset: str, split: str, dev_split: str | None, part: Part | None, **options: Any
     ) -> list[tuple[Rows, Part | None]]:
-        """The rows of ``split``, which are ``part``, and of ``dev_split``, where there is one."""
+        """Returns the rows of ``split``, which are in ``part``, and of ``dev_split`` if there is one."""
         found: list[tuple[Rows, Part | None]] = [(cls(dataset, split=split, **options), part)]
         if dev_split is not None:
             found.append((cls(dataset, split=dev_split, **options), "dev"))
@@ -80,17 +80,17 @@ class Rows:
             raise self._refusal(error) from error
 
     def identity(self) -> str:
-        """The same for the same rows alone."""
+        """Returns a text that is equal only for the same rows."""
         files = f" {self.files}" if self.files else ""
         return f"{self.dataset} {self.subset} {self.split} {self.commit}{files}"
 
     def where(self) -> str:
-        """Name and revision, for a card."""
+        """Returns name and revision, for a card."""
         return f"Hugging Face hub: {self.dataset} {self.subset or ''}".rstrip() + f", revision {self.commit}"
 
     @cached_property
     def commit(self) -> str:
-        """The commit behind ``revision``: what is really read."""
+        """The commit behind ``revision``, which is read."""
         if self.revision and re.fullmatch("[0-9a-f]{40}", self.revision):
             return self.revision
         from huggingface_hub import HfApi
@@ -168,7 +168,7 @@ class Hub(Source):
 
     @property
     def commit(self) -> str:
-        """The commit behind ``revision``: what is really read."""
+        """The commit behind ``revision``, which is read."""
         return self.rows.commit
 
     def pinned(self) -> dict[str, Any]:

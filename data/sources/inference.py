@@ -14,7 +14,7 @@ from data.pairs import Pair, PairSource
 from data.ranges import Below1
 from data.sources.base import Part
 from data.sources.hub import Rows
-from data.sources.reading import digest, lines, listed, located, parsed
+from data.sources.reading import aligned, digest, lines, listed, located, parsed
 
 KINDS = (".jsonl", ".jsonl.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 CLASSES = ("entailment", "neutral", "contradiction")
@@ -44,7 +44,7 @@ class Inference(PairSource):
         dev_fraction: see PairSource.
 
     Raises:
-        ValueError: if a value is out of its range, or it is not said once where the pairs are from.
+        ValueError: if a value is out of its range, or not exactly one place of the pairs is given.
         UserError: if a path is missing, or the hub cannot be reached; while reading, if a line is not as above.
     """
 
@@ -124,7 +124,7 @@ def _files(paths: str | Sequence[str] | None, key: str) -> list[Path]:
 
 
 def _beside(path: Path) -> list[Path]:
-    """SentEval's three files, where ``path`` is the first of them."""
+    """Returns SentEval's three files if ``path`` is the first of them, else none."""
     if not path.name.startswith("s1.") or path.name.lower().endswith(KINDS):
         return []
     return [path.with_name(f"{column}.{path.name.removeprefix('s1.')}") for column in ("labels", "s1", "s2")]
@@ -132,7 +132,7 @@ def _beside(path: Path) -> list[Path]:
 
 def _records(path: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
     if three := _beside(path):
-        for number, row in enumerate(_together(three), 1):
+        for number, row in aligned(*three):
             yield f"{three[0]}:{number}", tuple(cell.strip() for cell in row)
     elif ".jsonl" in path.name.lower():
         for number, line in lines(path):
@@ -150,19 +150,6 @@ def _records(path: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
                 raise UserError(f"{where}: the header has {len(header)} columns, and this line has {len(cells)}.")
             else:
                 yield where, _picked(dict(zip(header, cells, strict=True)), FIELDS, where)
-
-
-def _together(paths: list[Path]) -> Iterator[tuple[str, ...]]:
-    streams = [lines(path) for path in paths]
-    while True:
-        row = [next(stream, None) for stream in streams]
-        if all(cell is None for cell in row):
-            return
-        found = [cell[1] for cell in row if cell is not None]
-        if len(found) < len(row):
-            short = paths[row.index(None)]
-            raise UserError(f"{short} has fewer lines than the files beside it: they must be as many.")
-        yield tuple(found)
 
 
 def _picked(record: dict[str, Any], names: tuple[str, ...], where: str) -> tuple[Any, ...]:

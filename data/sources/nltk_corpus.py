@@ -20,7 +20,7 @@ CORPORA = vars(importlib.import_module("nltk.corpus"))  # a plain import gives a
 class NltkCorpus(Source):
     """A corpus that ``nltk.corpus`` has a reader for: brown, gutenberg, treebank, reuters, ...
 
-    Plain text is taken as it is; of tagged and parsed text the words, without the empty elements of parses.
+    Plain text is read unchanged; of tagged and parsed text, the words without the empty elements of parses.
 
     Args:
         corpus: its name in ``nltk.corpus``.
@@ -59,7 +59,7 @@ class NltkCorpus(Source):
 
 
 def installed(corpus: str, key: str = "corpus.corpus") -> Any:
-    """NLTK's reader of a corpus.
+    """Returns NLTK's reader of a corpus.
 
     Args:
         corpus: its name in ``nltk.corpus``.

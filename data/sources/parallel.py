@@ -1,4 +1,4 @@
-"""Sentences and their translations: two line-aligned files, a table of tabs, or a data set of the hub."""
+"""Sentences and their translations, from two line-aligned files, a tab-separated one, or a data set of the hub."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from data.pairs import EMPTY, Pair, PairSource
 from data.ranges import Below1, Size
 from data.sources.base import Part
 from data.sources.hub import Rows
-from data.sources.reading import digest, lines, located
+from data.sources.reading import aligned, digest, lines, located
 
 TWO = Field(min_length=2, max_length=2)
 
@@ -22,9 +22,9 @@ INSTEAD = "two line-aligned files (parallel.source, parallel.target) need no net
 
 
 class Parallel(PairSource):
-    """Translated sentences; what is encoded is the source.
+    """Translated sentences, whose source is encoded.
 
-    Where they are from, one of three says: ``source`` and ``target``, ``tsv``, or ``dataset``. Pairs with an empty
+    They are from one of three places: ``source`` and ``target``, ``tsv``, or ``dataset``. Pairs with an empty
     side are left out and counted. Sentences with the same source are held out together.
 
     Args:
@@ -42,7 +42,7 @@ class Parallel(PairSource):
         dev_fraction: see PairSource.
 
     Raises:
-        ValueError: if a value is out of its range, or it is not said once where the pairs are from.
+        ValueError: if a value is out of its range, or not exactly one place of the pairs is given.
         UserError: if a file is missing, or the hub cannot be reached; while reading, if the two files do not have
             the same number of lines.
     """
@@ -106,7 +106,7 @@ class Parallel(PairSource):
         for rows, part in self._rows:
             yield from self._hub(rows, part)
         for source, target, part in self._aligned:
-            for one, other in _aligned(source, target):
+            for _, (one, other) in aligned(source, target):
                 yield Pair((one,), other, part)
 
     def identity(self) -> Iterator[str]:
@@ -155,18 +155,3 @@ def _file(path: str, key: str) -> Path:
     if len(found) > 1:
         raise UserError(f"{key} must be one file. {path} is {len(found)} of them.")
     return found[0]
-
-
-def _aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    ours, theirs = lines(source), lines(target)
-    number = 0
-    for number, line in ours:
-        other = next(theirs, None)
-        if other is None:
-            counts = number + sum(1 for _ in ours), number - 1
-            break
-        yield line, other[1]
-    else:
-        counts = number, number + sum(1 for _ in theirs)
-    if counts[0] != counts[1]:
-        raise UserError(f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: they must be as many.")

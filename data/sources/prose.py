@@ -1,4 +1,4 @@
-"""English prose out of docstrings: code, tables, signatures and mark-up are taken out by simple rules."""
+"""Extracts English prose from docstrings: simple rules remove code, tables, signatures and mark-up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PROSE_DIRECTIVES = {"note", "warning", "tip", "important", "deprecated", "versi
 
 
 def paragraphs(docstring: str) -> Iterator[str]:
-    """The paragraphs of ``docstring`` that are prose, each in one line."""
+    """Yields the paragraphs of ``docstring`` that are prose, each in one line."""
     for block in _blocks(inspect.cleandoc(docstring).splitlines()):
         text = _ROLE.sub(r"\1\2", " ".join(block))
         text = _NOISE.sub("", _LINK.sub(r"\1\2\3", text))
@@ -36,7 +36,7 @@ def paragraphs(docstring: str) -> Iterator[str]:
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    """Runs of lines between blank lines or entries of parameter lists, without code, tables and headings."""
+    """Yields runs of lines between blank lines or entries of parameter lists, but no code, tables or headings."""
     block: list[str] = []
     inside: int | None = None  # indentation of what opened a literal block or a directive: all that is deeper goes
     fenced = doctest = False

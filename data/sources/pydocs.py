@@ -1,4 +1,4 @@
-"""Documentation of the Python standard library and of the installed packages: a corpus that is always there."""
+"""The documentation of the Python standard library and the installed packages, which is always available."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ MOST_WORDS = 2400  # longer ones are cut between paragraphs
 
 
 class Pydocs(Source):
-    """English prose out of docstrings, read from the source files without importing any.
+    """English prose from docstrings, read from the source files without importing any.
 
-    Code, tables and signatures are taken out, and a paragraph that says of one thing what another says of
-    another is dropped, so that nothing held out has a near copy in training. A document is a module, cut if it
+    Code, tables and signatures are removed, and so is a paragraph that repeats another one about something
+    else, so that nothing held out has a near copy in training. A document is a module, cut if it
     is long, joined with its neighbours if it is short; its group is the module in which it begins.
 
     Args:
@@ -112,7 +112,7 @@ class Pydocs(Source):
 
 
 def _joined(root: Path, package: str, seen: set[int]) -> Iterator[Document]:
-    """The modules of a package as documents of ``FEWEST_WORDS`` to about ``MOST_WORDS`` words."""
+    """Yields the modules of a package as documents of ``FEWEST_WORDS`` to about ``MOST_WORDS`` words."""
     text: list[str] = []
     words = 0
     group = package
@@ -139,7 +139,7 @@ def _source_files(root: Path) -> Iterator[Path]:
 
 
 def _fresh(path: Path, seen: set[int]) -> list[str]:
-    """Prose of a source file, without the paragraphs that say what one in ``seen`` said of something else."""
+    """Returns the prose of a source file without paragraphs that, but for names, are in ``seen``."""
     fresh = []
     for docstring in _docstrings(path):
         for paragraph in paragraphs(docstring):
@@ -161,7 +161,7 @@ def _docstrings(path: Path) -> Iterator[str]:
 
 
 def _inside(node: ast.AST) -> Iterator[str]:
-    """Docstrings of ``node`` and of what it holds, in their order."""
+    """Yields the docstrings of ``node`` and of its contents, in their order."""
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         yield ast.get_docstring(node, clean=False) or ""
     for child in ast.iter_child_nodes(node):

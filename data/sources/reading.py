@@ -1,4 +1,4 @@
-"""Files of a source: found by name, read line by line within bounds, with one line for what cannot be read."""
+"""Finds the files of a source and reads them line by line, within bounds; errors are one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_BYTES = 6 << 20
 
 
 def located(pattern: str, kinds: Sequence[str], key: str) -> list[Path]:
-    """The files that a setting names: one file, those of a folder that end in one of ``kinds``, those of a glob.
+    """Returns the files that a setting names: one file, those of a folder that end in ``kinds``, those of a glob.
 
     Args:
         pattern: path or glob; ``~`` is the home folder.
@@ -56,18 +56,18 @@ def located(pattern: str, kinds: Sequence[str], key: str) -> list[Path]:
 
 
 def listed(paths: str | Sequence[str] | None) -> list[str]:
-    """A setting that is one path, several or none, as a list."""
+    """Returns a setting that is one path, several or none as a list."""
     return [paths] if isinstance(paths, str) else list(paths or [])
 
 
 def digest(path: Path) -> str:
-    """A name of what a file holds."""
+    """Returns a name of a file's content."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "blake2b").hexdigest()
 
 
 def lines(path: Path, most: int = MOST_BYTES, key: str = "") -> Iterator[tuple[int, str]]:
-    r"""Numbered lines of a UTF-8 file, gzipped or not, with their ends; only \n ends a line, and a BOM is dropped.
+    r"""Yields numbered lines of a UTF-8 file, gzipped or not, with their ends; only \n ends one, a BOM is dropped.
 
     Args:
         path: the file.
@@ -84,7 +84,7 @@ def lines(path: Path, most: int = MOST_BYTES, key: str = "") -> Iterator[tuple[i
 
 
 def raw_lines(path: Path, most: int = MOST_BYTES, key: str = "") -> Iterator[tuple[int, bytes]]:
-    """Numbered lines of a file, gzipped or not, as bytes; no more than ``most`` bytes are ever in memory.
+    """Yields numbered lines of a file, gzipped or not, as bytes; at most ``most`` bytes are in memory.
 
     Args:
         path: the file.
@@ -107,8 +107,25 @@ def raw_lines(path: Path, most: int = MOST_BYTES, key: str = "") -> Iterator[tup
         raise UserError(f"{path}: cannot be read after line {number} ({reason(error)}).") from error
 
 
+def aligned(*paths: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yields the lines of files that belong together line by line, numbered.
+
+    Raises:
+        UserError: if the files do not have the same number of lines, or as ``lines`` does.
+    """
+    streams = [lines(path) for path in paths]
+    number = 0
+    while None not in (row := [next(stream, None) for stream in streams]):
+        number += 1
+        yield number, tuple(line[1] for line in row if line is not None)
+    counts = [number + (line is not None) + sum(1 for _ in rest) for line, rest in zip(row, streams, strict=True)]
+    if len({*counts}) > 1:
+        first, *others = (f"{path} has {count:,}" for path, count in zip(paths, counts, strict=True))
+        raise UserError(f"{' and '.join([f'{first} lines', *others])}: they must be as many.")
+
+
 def too_long(where: str, what: str, most: int, key: str = "") -> UserError:
-    """The error for a line or document of more than ``most`` bytes, which the setting ``key`` raises."""
+    """Returns the error for a line or document of more than ``most`` bytes, a limit set by ``key``."""
     bound = f"{key}={most}" if key else f"{most:,}"
     return UserError(
         f"{where}: the {what} is longer than {bound} bytes; divide it{f' or raise {key}' * bool(key)}."
@@ -116,7 +133,7 @@ def too_long(where: str, what: str, most: int, key: str = "") -> UserError:
 
 
 def parsed(line: str, where: str, needed: str) -> dict[str, Any]:
-    """The object in a line of JSON.
+    """Returns the object in a line of JSON.
 
     Args:
         line: the text.

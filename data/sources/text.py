@@ -1,44 +1,53 @@
-"""Text files as a corpus: .txt, .jsonl and .parquet files, folders of them, globs."""
+"""Text files as a corpus: .txt, .jsonl, .parquet, .csv and .tsv files, folders of them, globs."""
 
 from __future__ import annotations
 
+import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
 from data.errors import UserError, readable, reason
-from data.ranges import Below1, Factor
+from data.ranges import Below1, Count, Factor
 from data.sources.base import Document, Part, Source
 from data.sources.pydocs import Pydocs
-from data.sources.reading import MOST_BYTES, digest, lines, located, parsed, too_long
+from data.sources.reading import MOST_BYTES, digest, lines, listed, located, parsed, too_long
 
 BOUND, LARGEST_BOUND = "corpus.max_bytes", 1 << 30
-KINDS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")
+KINDS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")  # that are read of a folder
+TABLES = {".csv": "excel", ".csv.gz": "excel", ".tsv": "tabs", ".tsv.gz": "tabs"}  # and their dialects
+RECORD: Final = "record"  # unit of files with fields
+csv.register_dialect("tabs", delimiter="\t", quoting=csv.QUOTE_NONE)
+Cut = Literal["file", "paragraph", "line"] | Count  # a number counts words
 
 
 class _File(NamedTuple):
     path: Path
     kind: str
-    whole: bool  # one document in all, not one a line
+    unit: Cut | Literal["record"]  # what a document is
 
 
 class Text(Source):
     """Documents in files.
 
-    A .txt file has one document a line, but a folder of .txt files has one a file. A line of a .jsonl file is
-    an object whose ``field`` is the text; so is a row of a .parquet file. ``.gz`` may follow ``.txt`` and
-    ``.jsonl``.
+    Each line of a .jsonl file is an object whose ``field`` is a document; so is a row of a .parquet, .csv or .tsv
+    file. Of the latter two, the first row names the columns; a .csv file has commas and may have quotes, a .tsv
+    file has tabs and no quotes. ``.gz`` may follow all of these but ``.parquet``.
 
     Args:
-        path: a file, a folder (with all that is in it), a glob, or a list of these; ``~`` is the home folder.
+        path: a file, a folder (with all .txt, .jsonl and .parquet files in it), a glob, or a list of these; ``~``
+            is the home folder.
+        document: what a document is in a .txt file: the file, a paragraph (blank lines separate them), a line, or
+            a number of words (the last one of a file may have fewer); None: a line, but in a folder a file.
         field: name of the text's field.
-        group_field: name of the field whose part before "/" says what belongs together (with ids like
-            "book/0012": the book), so that the split does not tear it apart.
+        group_field: name of the field whose part before "/" names documents that belong together (with ids like
+            "book/0012": the book), so that the split keeps them in one part.
         dev_path: files of the held-out documents; then nothing of ``path`` is held out.
         pydocs: whether the corpus ``pydocs`` is read besides, held out as it is by itself.
-        max_bytes: bytes of a line, and of a file that is one document; a longer one is refused.
+        max_bytes: bytes of a line or row, and of a document; a longer one is refused.
         fraction, dev_fraction, lowercase: see Source.
 
     Raises:
@@ -52,6 +61,7 @@ class Text(Source):
         self,
         *,
         path: str | Sequence[str],
+        document: Cut | None = None,
         field: str = "text",
         group_field: str | None = None,
         dev_path: str | Sequence[str] | None = None,
@@ -62,14 +72,14 @@ class Text(Source):
         lowercase: bool = False,
     ) -> None:
         super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
-        self.path = [path] if isinstance(path, str) else list(path)
+        self.path = listed(path)
         self.field = field
         self.group_field = group_field
         self.max_bytes = max_bytes
         with readable("corpus.path"):
-            held_out = _files([dev_path] if isinstance(dev_path, str) else dev_path or [], "corpus.dev_path")
+            held_out = _files(listed(dev_path), document, "corpus.dev_path")
             paths = {file.path for file in held_out}
-            files = [file for file in _files(self.path, "corpus.path") if file.path not in paths]
+            files = [file for file in _files(self.path, document, "corpus.path") if file.path not in paths]
         if not files:
             raise UserError("corpus.path: no file is left beside those of corpus.dev_path.")
         part: Part | None = "train" if held_out else None
@@ -87,7 +97,8 @@ class Text(Source):
     def identity(self) -> Iterator[str | bytes]:
         yield f"{self.field} {self.group_field}"
         for file, part in self._files:
-            yield f"{file.kind} {file.whole} {part} {digest(file.path)}"
+            unit = {"file": "True", "line": "False", RECORD: "False"}.get(str(file.unit), file.unit)
+            yield f"{file.kind} {unit} {part} {digest(file.path)}"
         if self._pydocs is not None:
             yield from self._pydocs.identity()
 
@@ -95,24 +106,69 @@ class Text(Source):
         where = [*self.path, *(["pydocs"] if self._pydocs is not None else [])]
         return {"name": self.name, "where": ", ".join(where), "licence": None}
 
+    @property
+    def cut(self) -> str:
+        units = dict.fromkeys(file.unit for file, _ in self._files)
+        found = [f"every {unit:,} words" if isinstance(unit, int) else f"a {unit}" for unit in units]
+        return "" if self._pydocs is not None or RECORD in units else f"one document {' or '.join(found)}"
+
     def _read(self, file: _File) -> Iterator[tuple[str, str | None]]:
         if file.kind == ".parquet":
             return self._rows(file.path)
         numbered = lines(file.path, self.max_bytes, BOUND)
         if file.kind.startswith(".jsonl"):
             return self._records(file.path, numbered)
-        if file.whole:
-            return iter([(self._whole(file.path, numbered), None)])
-        return ((line, None) for _, line in numbered)
+        if file.kind in TABLES:
+            return self._table(file, numbered)
+        if file.unit == "line":
+            return ((line, None) for _, line in numbered)
+        return ((text, None) for text in self._joined(file, numbered))
 
-    def _whole(self, path: Path, numbered: Iterable[tuple[int, str]]) -> str:
-        parts, size = [], 0
+    def _joined(self, file: _File, numbered: Iterable[tuple[int, str]]) -> Iterator[str]:
+        """Yields the documents of a .txt file that are not lines: the file, its paragraphs, or runs of words."""
+        parts: list[str] = []
+        words = size = 0
         for _, line in numbered:
-            parts.append(line)
-            size += len(line.encode())
-            if size > self.max_bytes:
-                raise too_long(str(path), "document", self.max_bytes, BOUND)
-        return "".join(parts)
+            pieces = re.findall(r"\s*\S+\s*|\s+", line) if isinstance(file.unit, int) else [line]
+            for piece in pieces:
+                parts.append(piece)
+                words += not piece.isspace()  # in a paragraph, lines
+                size += len(piece.encode())
+                if size > self.max_bytes:
+                    raise too_long(str(file.path), "document", self.max_bytes, BOUND)
+                if words == file.unit or (words and file.unit == "paragraph" and piece.isspace()):
+                    yield "".join(parts)
+                    parts, words, size = [], 0, 0
+        if words or file.unit == "file":
+            yield "".join(parts)
+
+    def _table(self, file: _File, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str | None]]:
+        begun = number = size = 0
+
+        def counted() -> Iterator[str]:
+            nonlocal begun, number, size
+            for number, line in numbered:
+                begun = begun if size else number
+                size += len(line)
+                if size > self.max_bytes:  # quotes may go on over many lines
+                    raise too_long(f"{file.path}:{begun}", "row that begins here", self.max_bytes, BOUND)
+                yield line
+
+        csv.field_size_limit(max(csv.field_size_limit(), LARGEST_BOUND))  # ``counted`` has the limit
+        header: list[str] = []
+        try:
+            for row in csv.reader(counted(), TABLES[file.kind], strict=True):
+                size = 0
+                where = f"{file.path}:{begun}"
+                if not header:
+                    header = row
+                elif row and len(row) != len(header):
+                    raise UserError(f"{where}: the header has {len(header)} columns, and this row has {len(row)}.")
+                elif row:
+                    record = dict(zip(header, row, strict=True))
+                    yield pick(record, self.field, self.group_field, where, self.max_bytes)
+        except csv.Error as error:
+            raise UserError(f"{file.path}:{number}: not a row of a {file.kind} file ({reason(error)}).") from None
 
     def _records(self, path: Path, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[str, str | None]]:
         for number, line in numbered:
@@ -146,7 +202,7 @@ class Text(Source):
 def pick(
     record: dict[str, Any], field: str, group_field: str | None, where: str, most: int = MOST_BYTES
 ) -> tuple[str, str | None]:
-    """Text and group of a record; no text (null) is an empty one, and null is no group.
+    """Returns text and group of a record; a text of null is empty, and a group of null is none.
 
     Raises:
         UserError: if a field is missing, the text is not text or longer than ``most``, or the group is no name.
@@ -165,24 +221,21 @@ def pick(
     return text or "", None if group is None else str(group).split("/", 1)[0]
 
 
-def _files(paths: Iterable[str], key: str) -> list[_File]:
+def _files(paths: Iterable[str], document: Cut | None, key: str) -> list[_File]:
     files: dict[Path, _File] = {}
     for pattern in paths:
-        in_folder = Path(pattern).expanduser().is_dir()
+        unit = document or ("file" if Path(pattern).expanduser().is_dir() else "line")
         for name in located(pattern, KINDS, key):
-            files.setdefault(name, _checked(name, in_folder, key))
+            files.setdefault(name, _checked(name, unit, key))
     return list(files.values())
 
 
-def _checked(path: Path, in_folder: bool, key: str) -> _File:
-    kind = _kind(path)
+def _checked(path: Path, cut: Cut, key: str) -> _File:
+    known = (*KINDS, *TABLES)
+    kind = next((kind for kind in known if path.name.lower().endswith(kind)), None)
     if kind is None:
-        raise UserError(f"{key}: {path} must end in one of {', '.join(KINDS)}.")
-    whole = in_folder and kind.startswith(".txt")
-    if path.stat().st_size == 0 and not whole:
+        raise UserError(f"{key}: {path} must end in one of {', '.join(known)}.")
+    unit: Cut | Literal["record"] = cut if kind.startswith(".txt") else RECORD
+    if path.stat().st_size == 0 and unit != "file":
         raise UserError(f"{key}: {path} is empty.")
-    return _File(path, kind, whole)
-
-
-def _kind(path: Path) -> str | None:
-    return next((kind for kind in KINDS if path.name.lower().endswith(kind)), None)
+    return _File(path, kind, unit)

@@ -46,7 +46,7 @@ class Tree(NamedTuple):
 
 
 class Trees(PairSource):
-    """Sentences (tokens, parted by blanks) and their trees.
+    """Sentences (tokens, separated by blanks) and their trees.
 
     Trees are bracketed as in the Penn Treebank, "(S (NP (DT the) ...", over any number of lines. Brackets in a
     sentence are turned back ("-LRB-"), empty elements and what is then empty are left out, and so is a root that
@@ -135,7 +135,7 @@ class Trees(PairSource):
 
 
 def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree]:
-    """The trees in some lines, one after another, as they are written.
+    """Yields the trees in some lines, one after another, as they are written.
 
     Args:
         numbered: number and text of each line.
@@ -185,7 +185,7 @@ def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree
 
 
 def pruned(tree: Tree, *, function_tags: bool = False) -> Tree | None:
-    """``tree`` without its bare root, empty elements, what is then empty, and (by default) function tags.
+    """Returns ``tree`` without its bare root, empty elements, what is then empty, and (by default) function tags.
 
     Tags and words stay as they are, but that brackets in words are turned back. None: nothing is left.
     """
@@ -204,12 +204,12 @@ def pruned(tree: Tree, *, function_tags: bool = False) -> Tree | None:
 
 
 def words(tree: Tree) -> list[str]:
-    """The words of ``tree``, in their order."""
+    """Returns the words of ``tree``, in their order."""
     return [word for child in tree.children for word in words(child)] if tree.children else [tree.word]
 
 
 def linearised(tree: Tree, *, tags: Literal["normalised", "own"] = "normalised") -> str:
-    """``tree`` without its words, in one line, as above."""
+    """Returns ``tree`` without its words, in one line, as above."""
     if not tree.children:
         return tree.label if tags == "own" or tree.label in PUNCTUATION else WORD
     inside = " ".join(linearised(child, tags=tags) for child in tree.children)

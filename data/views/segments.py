@@ -204,7 +204,14 @@ def truncated(
 
 
 def select(
-    store: TokenStore, part: Part, *, before: bool = False, behind: int = 0, tokens: int = 0, others: bool = False
+    store: TokenStore,
+    part: Part,
+    *,
+    before: bool = False,
+    behind: int = 0,
+    tokens: int = 0,
+    others: bool = False,
+    shorter: str = "max_length",
 ) -> Selection:
     """The sentences of ``part`` that can be a pair's ``Place``.
 
@@ -218,6 +225,7 @@ def select(
         behind: tokens that the document must have behind the sentence.
         tokens: that the document must have from the sentence on.
         others: whether places must be of two documents at least.
+        shorter: the setting behind ``tokens``, for messages.
 
     Raises:
         UserError: if there are none.
@@ -237,7 +245,7 @@ def select(
         asked, mend = "another one behind it in its document", "take documents of several sentences"
         if tokens:
             asked = f"a document of {tokens:,} tokens from it on" + " and text before it" * before
-            mend = "lower objective.max_length, or take longer documents"
+            mend = f"lower {shorter}, or take longer documents"
         raise UserError(f"None of the {unusable:,} {part} sentences has {asked}: {mend} ({rules.advice}).")
     if others and documents[indices[0]] == documents[indices[-1]]:
         mend = (

@@ -74,7 +74,7 @@ def examples(
         chosen = _chosen(parts.materials[name], parts, document, of_corpus=name not in own)
         kind = f"{chosen.kind} of corpus {names['corpus']}"
         if name in own:
-            kind = f"{'made-up' if own[name].get('synthetic') else 'held-out'} pair of {own[name]['name']}"
+            kind = f"{'generated' if own[name].get('synthetic') else 'held-out'} pair of {own[name]['name']}"
         tasks.append(TaskView(name, kind, tuple(_views(task, chosen, parts.encoder))))
     description = describe(type(parts.objective))
     shown = ObjectiveView(objective, *description, str(names["encoder"]), tuple(tasks))

@@ -206,7 +206,7 @@ def blamed(task: str) -> Iterator[None]:
     except (ValueError, UserError) as error:
         kind = UserError if isinstance(error, UserError) else ValueError
         told = SETTINGS.sub(f"{key}.", str(error)).replace("encoder.min_count", "objective.min_count")
-        told = told.replace("grammar.pairs", "objective.synthetic_pairs")
+        told = told.replace("samples.pairs", "objective.synthetic_pairs")
         raise kind(told if told.startswith(f"{key}.") else f"{key}: {told}") from error
 
 

@@ -19,8 +19,8 @@ from torch.nn import functional as F
 
 from data.batch import Batch, Tokens
 from data.pairs import PairSource, PairUnit, prepare_pairs
-from data.sources.grammar import GrammarInference
 from data.sources.inference import Inference
+from data.sources.samples import Samples
 from data.token_format import TokenFormat
 from encoders.base import Encoder
 from objectives.base import Corpus, Loss, Material
@@ -41,7 +41,7 @@ class NLI(GenSenTask):
     """A classifier of pairs.
 
     Args:
-        data: arguments of ``data.sources.inference.Inference``; None: the grammar's sentences.
+        data: arguments of ``data.sources.inference.Inference``; None: generated pairs.
         synthetic_pairs: how many of these.
         sizes: see ``Sizes``.
 
@@ -53,8 +53,8 @@ class NLI(GenSenTask):
 
     def __init__(self, data: Mapping[str, Any] | None, synthetic_pairs: int, sizes: Sizes) -> None:
         with blamed("nli"):
-            made_up = GrammarInference(pairs=synthetic_pairs)
-            super().__init__("nli", sizes, made_up if data is None else Inference(**data))
+            source = Samples(kind="nli", pairs=synthetic_pairs) if data is None else Inference(**data)
+            super().__init__("nli", sizes, source)
         self.mean_length = 0.0  # tokens that are read of either sentence
 
     @property

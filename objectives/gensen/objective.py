@@ -14,7 +14,7 @@ section 4: the next and the previous sentence (STN, STP), French and German (Fr,
 - held-out losses are measured without dropout, of sentences read under the training vocabulary (the program has
   neither).
 
-A task without data gets that of a small grammar (``data.sources.grammar``), and ``facts`` says so.
+A task without data gets generated pairs (``data.sources.samples``), and ``facts`` says so.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from data.randomness import TURN, generator
 from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
 from data.sources.inference import Inference
 from data.sources.parallel import Parallel
+from data.sources.samples import MOST, Generated
 from data.sources.trees import Trees
 from encoders.base import Encoder
 from objectives.base import Corpus, Loss, Material, Multitask, Needs, evaluating
@@ -70,10 +71,10 @@ class GenSen(Multitask):
         dropout: of the sentence vector in the decoders, and of the classifier's input.
         classifier_width: of the layer before the three classes.
         fr, de: arguments of ``data.sources.parallel.Parallel``, e.g. {"source": "a.en.gz", "target": "a.fr.gz"};
-            None: sentences that a small grammar makes up.
+            None: generated pairs.
         parse: arguments of ``data.sources.trees.Trees``; None: the same.
         nli: arguments of ``data.sources.inference.Inference``; None: the same.
-        synthetic_pairs: how many pairs the grammar makes for a task.
+        synthetic_pairs: number of generated pairs for a task without data.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -101,7 +102,7 @@ class GenSen(Multitask):
         de: Annotated[Mapping[str, Any], Parallel] | None = None,
         parse: Annotated[Mapping[str, Any], Trees] | None = None,
         nli: Annotated[Mapping[str, Any], Inference] | None = None,
-        synthetic_pairs: Count = 20_000,
+        synthetic_pairs: Generated = MOST,
     ) -> None:
         super().__init__()
         if not tasks or len({*tasks}) < len(tasks) or not {*tasks} <= {*TASKS}:
@@ -236,7 +237,7 @@ class GenSen(Multitask):
     # What is told of it
 
     def facts(self) -> dict[str, Any]:
-        """Tasks, and which of them learn from made-up text."""
+        """Tasks, and which of them learn from generated pairs."""
         synthetic = [name for name, task in self._tasks.items() if task.synthetic]
         return {
             "tasks": ", ".join(self.chosen),
@@ -247,7 +248,7 @@ class GenSen(Multitask):
         blocks = ["# Held-out examples, as they come"]
         with evaluating(encoder, self):
             for name, task in self._tasks.items():
-                blocks.append(f"## {name}{' (synthetic: a small grammar made it up)' if task.synthetic else ''}")
+                blocks.append(f"## {name}{' (synthetic: generated pairs)' if task.synthetic else ''}")
                 for sample in task.samples(encoder):
                     width = max(map(len, sample))
                     blocks.append("\n".join(f"    {key:{width}}  {text}" for key, text in sample.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from data.sources.grammar import GrammarParsing
+from data.sources.samples import Samples
 from data.sources.trees import Trees
 from objectives.gensen.base import Sizes, blamed
 from objectives.gensen.pairs import PairTask
@@ -15,7 +15,7 @@ class Parsing(PairTask):
     """A decoder of brackets, whose words are symbols between blanks.
 
     Args:
-        data: arguments of ``Trees``; None: the grammar's sentences.
+        data: arguments of ``Trees``; None: generated pairs.
         synthetic_pairs: how many of these.
         sizes: see ``Sizes``.
 
@@ -25,5 +25,5 @@ class Parsing(PairTask):
 
     def __init__(self, data: Mapping[str, Any] | None, synthetic_pairs: int, sizes: Sizes) -> None:
         with blamed("parse"):
-            made_up = GrammarParsing(pairs=synthetic_pairs)
-            super().__init__("parse", made_up if data is None else Trees(**data), sizes)
+            source = Samples(kind="parse", pairs=synthetic_pairs) if data is None else Trees(**data)
+            super().__init__("parse", source, sizes)

@@ -22,14 +22,12 @@ from data.pairs import PairSource
 from data.selection import Selection
 from data.sources.base import fingerprint
 from data.token_format import TokenFormat
-from data.tokenizer import SPECIAL
+from data.tokenizer import END, PAD, START
 from encoders.base import Encoder
 from objectives.base import MARK, Loss, Material
-from objectives.decoder import END, START, Decoder
+from objectives.decoder import Decoder
 from objectives.gather import global_mean
 from objectives.gensen.base import GenSenTask, Sizes, decoded, surprisals
-
-PAD = list(SPECIAL).index("pad_token")
 
 
 class SequenceUnit(NamedTuple):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from data.sources.grammar import GrammarTranslation
 from data.sources.parallel import Parallel
+from data.sources.samples import Samples
 from objectives.gensen.base import Sizes, blamed
 from objectives.gensen.pairs import PairTask
 
@@ -20,7 +20,7 @@ class Translation(PairTask):
 
     Args:
         name: "fr" or "de"; of what ``data`` holds, any language.
-        data: arguments of ``Parallel``; None: the grammar's sentences.
+        data: arguments of ``Parallel``; None: generated pairs.
         synthetic_pairs: how many of these.
         sizes: see ``Sizes``.
 
@@ -32,5 +32,5 @@ class Translation(PairTask):
         self, name: Literal["fr", "de"], data: Mapping[str, Any] | None, synthetic_pairs: int, sizes: Sizes
     ) -> None:
         with blamed(name):
-            made_up = GrammarTranslation(language=name, pairs=synthetic_pairs)
-            super().__init__(name, made_up if data is None else Parallel(**data), sizes)
+            source = Samples(kind=name, pairs=synthetic_pairs) if data is None else Parallel(**data)
+            super().__init__(name, source, sizes)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from data.batch import Batch
 from data.errors import UserError
-from data.loader import Loader, Turns
+from data.loader import Loader, MultiTaskLoader
 from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from tests.data.samples import FORMAT, Cut
 
@@ -108,7 +108,7 @@ def test_ranks_take_contiguous_rows(world: int) -> None:
 def test_workers_are_forked_whatever_python_would_do() -> None:
     """From Python 3.14 on it starts them from a server, which takes what can be pickled."""
     one = loader()
-    one.drawer.unpicklable = lambda: None  # type: ignore[attr-defined]
+    one.sampler.unpicklable = lambda: None  # type: ignore[attr-defined]
     before = torch.multiprocessing.get_start_method()
     torch.multiprocessing.set_start_method("forkserver", force=True)
     try:
@@ -137,12 +137,12 @@ def test_fixed_batches() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(ValueError, match=r"objective\.batch_size must be a positive multiple of the 3 .* Got 4"):
+    with pytest.raises(ValueError, match=r"^batch_size must be a positive multiple of the 3 .* Got 4"):
         loader(world=3)
     with pytest.raises(ValueError, match=r"Got 0 instead"):
         loader(batch_size=0)
     with pytest.raises(
-        UserError, match=r"training part's 22 usable documents do not fill a batch of 32: lower obj"
+        UserError, match=r"training part's 22 usable documents do not fill a batch of 32: take more text"
     ):
         loader(batch_size=32).batch(0)
     with pytest.raises(UserError, match=r"training part's 22 usable documents"):
@@ -182,13 +182,12 @@ def test_messages_name_the_units_and_how_to_get_more() -> None:
         batch_size=8,
         seed=3,
         units="pairs of fr",
-        more="raise objective.synthetic_pairs",
+        advice="raise objective.synthetic_pairs",
     )
     with pytest.raises(UserError) as error:
         few.batch(0)
     assert str(error.value) == (
-        "The training part's 1 usable pairs of fr do not fill a batch of 8: lower objective.batch_size, or raise "
-        "objective.synthetic_pairs."
+        "The training part's 1 usable pairs of fr do not fill a batch of 8: raise objective.synthetic_pairs."
     )
     with pytest.raises(UserError) as error:
         few.fixed(1)
@@ -198,11 +197,11 @@ def test_messages_name_the_units_and_how_to_get_more() -> None:
     )
 
 
-def turns() -> Turns:
+def turns() -> MultiTaskLoader:
     """Task b takes two turns of three; its loader has other documents and larger batches than a's."""
     a = Loader(UNITS, range(6), Cut(), FORMAT, batch_size=2, seed=3)
     b = Loader(UNITS, range(6, 22), Cut(), FORMAT, batch_size=4, seed=3)
-    return Turns({"a": a, "b": b}, lambda step: "abb"[step % 3])
+    return MultiTaskLoader({"a": a, "b": b}, lambda step: "abb"[step % 3])
 
 
 def test_in_turns_each_task_goes_through_its_own_documents() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -138,23 +136,6 @@ def test_empty_texts_are_left_out_and_counted(tmp_path: Path) -> None:
         opened(tmp_path, [])
 
 
-def test_is_made_once_and_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Path] = []
-    make = module._make
-
-    def counted(folder: Path, *rest: Any) -> None:
-        made.append(folder)
-        make(folder, *rest)
-
-    monkeypatch.setattr(module, "_make", counted)
-    threads = [threading.Thread(target=opened, args=(tmp_path,)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 1 and not made[0].exists()
-
-
 def test_what_is_in_the_fingerprint(tmp_path: Path) -> None:
     stores = [
         opened(tmp_path),
@@ -164,24 +145,6 @@ def test_what_is_in_the_fingerprint(tmp_path: Path) -> None:
     ]
     assert len({store.fingerprint for store in stores}) == 4
     assert Listed(PAIRS).texts_key() != Listed(PAIRS, dev_fraction=0.1).texts_key()
-
-
-def test_a_copy_for_a_worker_reads_the_same_files(tmp_path: Path) -> None:
-    store = opened(tmp_path, dev_fraction=0.2)
-    payload = pickle.dumps(store)
-    assert len(payload) < 1000
-    copy = pickle.loads(payload)
-    assert copy[9].sources[0].tolist() == store[9].sources[0].tolist()
-    assert copy.select("dev").indices.tolist() == store.select("dev").indices.tolist()
-
-
-@pytest.mark.parametrize("name", ["meta.json", "index.bin", "column-0.bin", "column-1.bin"])
-def test_damaged_store_is_refused(tmp_path: Path, name: str) -> None:
-    store = opened(tmp_path)
-    content = (store.folder / name).read_bytes()
-    (store.folder / name).write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserError, match=r"is damaged: delete the folder"):
-        opened(tmp_path)
 
 
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import multiprocessing
 import pickle
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from data import store as module
-from data import tokenising
 from data.errors import UserError
 from data.sources.base import Document, normalise, part_of, split_hash
 from data.sources.text import Text
@@ -73,22 +71,6 @@ def test_processes_make_the_same_store(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("ids.bin", "index.bin", "held_out.jsonl", "meta.json"):
         assert (other.folder / name).read_bytes() == (store.folder / name).read_bytes()
     assert len(seen) > 10 and seen[-1] == (200, None)
-
-
-def test_processes_are_taken_for_large_corpora_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[int] = []
-
-    def in_processes(chunks: Iterator[tokenising.Chunk], *_: Any) -> Iterator[tokenising.Tokenised]:
-        taken.append(len(list(chunks)))
-        return iter(())
-
-    monkeypatch.setattr(tokenising, "_in_processes", in_processes)
-    monkeypatch.setattr(tokenising.os, "sched_getaffinity", lambda _: range(4), raising=False)
-    tokenise = tokenising.Tokenise(TOKENIZER.backend_tokenizer.to_str(), True, np.dtype("<u2"))
-    small = [tokenising.Chunk(["text"])] * (tokenising.SMALL_CHUNKS - 1)
-    assert len(list(tokenising.tokenised(small, tokenise, None))) == len(small) and not taken
-    list(tokenising.tokenised([*small, *small], tokenise, None))
-    assert taken == [2 * len(small)]
 
 
 def test_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,26 +194,6 @@ def test_damaged_store_is_refused(tmp_path: Path, name: str) -> None:
         prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path)
 
 
-def test_unfinished_store_is_made_anew(tmp_path: Path, store: TokenStore) -> None:
-    folder = tmp_path / store.fingerprint
-    folder.mkdir()
-    (folder / "ids.bin").write_bytes(b"rest of a killed process")
-    (tmp_path / f"{store.fingerprint}.part").mkdir()
-    made = prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path)
-    assert (made.folder / "ids.bin").read_bytes() == (store.folder / "ids.bin").read_bytes()
-
-
-def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
-    class Breaking(Listed):
-        def documents(self) -> Any:
-            yield from self.listed
-            raise UserError("line 201 is bad")
-
-    with pytest.raises(UserError, match="line 201"):
-        prepare(Breaking(DOCUMENTS), TOKENIZER, cache=tmp_path)
-    assert [path for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
-
-
 def test_a_corpus_that_cannot_be_read_is_no_fault_of_the_store(tmp_path: Path) -> None:
     class Locked(Listed):
         def documents(self) -> Any:
@@ -240,14 +202,6 @@ def test_a_corpus_that_cannot_be_read_is_no_fault_of_the_store(tmp_path: Path) -
 
     with pytest.raises(UserError, match=r"^/texts/second\.txt cannot be read: Permission denied\.$"):
         prepare(Locked(DOCUMENTS), TOKENIZER, cache=tmp_path)
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(
-        UserError, match=r"The token store could not be written to .*file/cache: Not a directory\."
-    ):
-        prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path / "file" / "cache")
 
 
 def test_two_processes_at_once(tmp_path: Path, store: TokenStore) -> None:

@@ -14,7 +14,7 @@ import pytest
 import encoders
 from data.batch import Batch
 from data.errors import UnfitError, UserError
-from data.loader import Turns
+from data.loader import MultiTaskLoader
 from data.selection import Selection
 from encoders.concatenated import Concatenated
 from experiments import building, compose, experiment
@@ -43,7 +43,7 @@ def test_tasks_see_the_same_text_in_another_order_and_with_other_random_numbers(
     materials = dict.fromkeys("ab", Material(cast(Any, UNITS), all_of_it, all_of_it))
     encoder = SimpleNamespace(format=FORMAT)
     batches = Parts(*cast(Any, (None, encoder, objective, None, materials, "untrained", ""))).batches("train", 1)
-    assert isinstance(batches, Turns)
+    assert isinstance(batches, MultiTaskLoader)
     a, b = (
         sorted(rows(batches.batch(turn)) + rows(batches.batch(turn + 2))) for turn in (0, 1)
     )  # an epoch of each

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from data.batch import Batch
-from data.loader import Loader, Turns
+from data.loader import Loader, MultiTaskLoader
 from data.randomness import generator
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
@@ -59,7 +59,7 @@ def test_loaders_take_these_turns() -> None:
         name: Loader(units, range(30), task, FORMAT, batch_size=task.batch_size, seed=1)
         for name, task in objective.tasks.items()
     }
-    turns = Turns(loaders, lambda step: objective.turn(step, 1))
+    turns = MultiTaskLoader(loaders, lambda step: objective.turn(step, 1))
     assert [turns.batch(step).task for step in range(9)] == [*"DNPCINRC", "D"]
 
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from data.batch import Tokens
-from objectives.decoder import END, START, Decoder, cross_entropy_sum
+from data.tokenizer import END, PAD, START
+from objectives.decoder import Decoder, cross_entropy_sum
 
-PAD = 1
 ROWS = [[START, 7, 8, 9, END], [START, END], [START, 5, 6, 11, 10, 5, END], [START, 6, 6, END]]
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from data.errors import UserError
-from data.loader import Loader, Turns
+from data.loader import Loader, MultiTaskLoader
 from data.pairs import PairUnit
 from data.randomness import generator
 from data.sentences import Sentences
@@ -64,7 +64,7 @@ def gru(folder: Path) -> GRU:
     return GRU(hidden=4, word_size=5, tokenizer=folder / "words")
 
 
-def ready(folder: Path, **arguments: Any) -> tuple[GenSen, GRU, Turns]:
+def ready(folder: Path, **arguments: Any) -> tuple[GenSen, GRU, MultiTaskLoader]:
     objective, encoder = small(**arguments), gru(folder)
     materials = objective.materials(corpus(folder))
     objective.build(encoder)
@@ -80,10 +80,10 @@ def ready(folder: Path, **arguments: Any) -> tuple[GenSen, GRU, Turns]:
         )
         for name, material in materials.items()
     }
-    return objective, encoder, Turns(loaders, lambda step: objective.turn(step, 1))
+    return objective, encoder, MultiTaskLoader(loaders, lambda step: objective.turn(step, 1))
 
 
-# Turns
+# MultiTaskLoader
 
 
 def test_inference_comes_after_every_ten_others() -> None:
@@ -270,7 +270,7 @@ def test_samples(folder: Path) -> None:
     text = objective.samples(encoder)
     assert encoder.training and text == objective.samples(encoder)
     heads = [line for line in text.splitlines() if line.startswith("## ")]
-    assert heads[0] == "## skip_thought" and heads[-1] == "## nli (synthetic: a small grammar made it up)"
+    assert heads[0] == "## skip_thought" and heads[-1] == "## nli (synthetic: generated pairs)"
     for name in ("fr", "de", "parse", "stn", "stp"):
         assert text.count(f"    {name} target ") == text.count(f"    {name} decoded") == 5
     assert text.count("    premise") == text.count("    predicted") == 5

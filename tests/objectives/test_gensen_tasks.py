@@ -15,9 +15,9 @@ from data.batch import Batch, Tokens
 from data.errors import UserError
 from data.pairs import PairUnit
 from data.randomness import generator
+from data.tokenizer import END, START
 from data.views.neighbours import NeighbourUnit
 from objectives.base import MARK, Loss
-from objectives.decoder import END, START
 from objectives.gensen.base import GenSenTask, Sizes, surprisals
 from objectives.gensen.nli import NLI, features
 from objectives.gensen.skip_thought import SkipThought
@@ -125,7 +125,7 @@ def test_problems_of_data_name_the_key_and_the_task(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         small(tasks=["fr"], synthetic_pairs=1).materials(corpus(tmp_path))
     assert str(error.value) == (
-        "objective.fr: None of the 1 pairs of grammar is in the dev part: raise objective.synthetic_pairs."
+        "objective.fr: None of the 1 pairs of samples is in the dev part: raise objective.synthetic_pairs."
     )
     assert small(tasks=["fr"], fr=files).tasks["fr"].setting == "objective.fr"
     assert [task.setting for task in small(tasks=["stn", "fr"]).tasks.values()] == [

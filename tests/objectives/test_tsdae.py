@@ -15,9 +15,10 @@ from torch.nn import functional as F
 from data.batch import Batch
 from data.errors import UserError
 from data.randomness import generator
+from data.tokenizer import END, START
 from encoders.base import Encoder
 from encoders.transformer import Transformer
-from objectives.decoder import END, START, Decoder
+from objectives.decoder import Decoder
 from objectives.tied_decoder import TiedDecoder
 from objectives.tsdae import TSDAE
 from tests.encoders import models

@@ -12,10 +12,15 @@ import pytest
 from pyarrow import parquet
 
 from data.errors import UserError
-from data.sources.base import Document, part_of, split_hash
+from data.sources.base import Document, Part, part_of, split_hash
 from data.sources.pydocs import Pydocs
 from data.sources.text import Text
+from data.store import prepare
+from tests.data import samples
+from tests.data.samples import tokenizer
 from tests.support import suite_data
+
+PARTS: tuple[Part, ...] = ("train", "dev")
 
 
 def texts(source: Text) -> list[str]:
@@ -31,6 +36,69 @@ def test_txt_is_a_document_a_line(tmp_path: Path) -> None:
     assert texts(Text(path=str(tmp_path / "a.txt"))) == ["one  two\n", "three\n", "\n", "four"]
 
 
+@pytest.mark.parametrize(
+    ("document", "found", "cut"),
+    [
+        ("file", ["one  two\nthree\n\n\n four \nfive\n"], "one document a file"),
+        ("paragraph", ["one  two\nthree\n\n", "\n four \nfive\n"], "one document a paragraph"),
+        ("line", ["one  two\n", "three\n", "\n", "\n", " four \n", "five\n"], "one document a line"),
+        (2, ["one  two\n", "three\n\n\n four \n", "five\n"], "one document every 2 words"),
+        (1000, ["one  two\nthree\n\n\n four \nfive\n"], "one document every 1,000 words"),
+    ],
+)
+def test_a_document_is_what_the_setting_says(tmp_path: Path, document: Any, found: list[str], cut: str) -> None:
+    (tmp_path / "a.txt").write_text("".join(found))
+    for path in (tmp_path, tmp_path / "a.txt"):
+        source = Text(path=str(path), document=document)
+        assert texts(source) == found and source.cut == cut
+
+
+def test_by_default_a_folder_has_a_document_a_file_and_a_file_a_document_a_line(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    kinds: list[Any] = ["file", "line", "paragraph", 2, 3]
+    for path, kind in ((tmp_path, kinds[0]), (tmp_path / "a.txt", kinds[1])):
+        default, named = Text(path=str(path)), Text(path=str(path), document=kind)
+        assert texts(default) == texts(named) and default.fingerprint == named.fingerprint
+    assert len({Text(path=str(tmp_path), document=kind).fingerprint for kind in kinds}) == len(kinds)
+    with pytest.raises(ValueError, match=r"^corpus\.document must be 'file', 'paragraph' or 'line'\. Got 'page'"):
+        Text(path=str(tmp_path), document="page")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("words", [250_000, 900])
+def test_one_long_line_is_cut_as_the_refusal_advises(tmp_path: Path, words: int) -> None:
+    (tmp_path / "a.txt").write_text(" ".join(f"word{i % 997}" for i in range(words)))  # 1.8 MB, 6 kB
+    path = str(tmp_path / "a.txt")
+    store = prepare(Text(path=path), tokenizer(), cache=tmp_path)
+    advised = min(1000, int(store.lengths[0]) // 300)
+    empty = next(part for part in PARTS if len(store.in_part(part).nonzero()[0]) == 0)
+    with pytest.raises(UserError) as error:
+        store.select(empty)
+    assert "leaves none of 1 documents (read as one document a line; those of equal" in str(error.value)
+    assert f"Cut files every {advised:,} words (corpus.document={advised}) or " in str(error.value)
+    store = prepare(Text(path=path, document=advised), tokenizer(), cache=tmp_path)
+    assert len(store) == -(-words // advised) and all(len(store.select(part).indices) > 0 for part in PARTS)
+
+
+def test_short_documents_are_refused_with_how_they_were_read(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text("".join(samples.document(i, words=30) + "\n" for i in range(40)))
+    path = str(tmp_path / "folder" / "a.txt")
+    store = prepare(Text(path=path, dev_fraction=0.2), tokenizer(), cache=tmp_path)
+    with pytest.raises(
+        UserError,
+        match=r"^None of the \d+ train documents has the 200 tokens needed \(read as one document a line, "
+        r"longest: \d+\): add corpus\.document=200, or a=1, or take a corpus of longer documents\.$",
+    ):
+        store.select("train", min_tokens=200, shorter=lambda tokens: "a=1")
+    longer = prepare(Text(path=path, document=200, dev_fraction=0.2), tokenizer(), cache=tmp_path)
+    assert len(longer.select("train", min_tokens=200).indices) > 2
+    store = prepare(Text(path=str(tmp_path / "folder"), dev_fraction=0.0), tokenizer(), cache=tmp_path)
+    with pytest.raises(
+        UserError, match=r"\(read as one document a file, longest: [\d,]+\): take a corpus of longer"
+    ):
+        store.select("train", min_tokens=10**6)
+
+
 def test_folder_of_txt_is_a_document_a_file(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "a.txt").write_text("one\ntwo\n")
@@ -38,6 +106,41 @@ def test_folder_of_txt_is_a_document_a_file(tmp_path: Path) -> None:
     (tmp_path / "d.txt").write_text("")
     (tmp_path / "notes.pdf").write_bytes(b"\0")
     assert texts(Text(path=str(tmp_path))) == ["one\ntwo\n", "three\nfour\n", ""]
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "tsv.gz"])
+def test_columns_of_tables(tmp_path: Path, ending: str) -> None:
+    content = 'id\tbody\nbook/1\t"one" two\n\nx\t\n'
+    if ending.startswith("csv"):
+        content = 'id,body\r\nbook/1,"""one"", two\nthree"\n\nx,\n'
+    path = tmp_path / f"a.{ending}"
+    path.write_bytes(gzip.compress(content.encode()) if ending.endswith("gz") else content.encode())
+    first = '"one", two\nthree' if ending.startswith("csv") else '"one" two'
+    source = Text(path=str(path), field="body", group_field="id")
+    assert list(source.documents()) == [Document(first, "book"), Document("", "x")]
+    assert source.cut == ""
+    with pytest.raises(
+        UserError, match=rf"{path.name}:2: there is no field 'text'; corpus\.field must be one of: id"
+    ):
+        texts(Text(path=str(path)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("text,id\none,1\ntwo\n", r"a\.csv:3: the header has 2 columns, and this row has 1\."),
+        ('text\n"one\n', r"a\.csv:2: not a row of a \.csv file \(unexpected end of data\)\."),
+        (
+            'text\n"one\n' + "two\n" * 99,
+            r"a\.csv:2: the row that begins here is longer than corpus\.max_b",
+        ),
+        ("text\n" + "x" * 200, r"a\.csv:2: the line is longer than corpus\.max_bytes=110 bytes"),
+    ],
+)
+def test_unreadable_tables(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(UserError, match=message):
+        texts(Text(path=str(tmp_path / "a.csv"), max_bytes=110))
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
@@ -179,11 +282,9 @@ def test_refused_paths(tmp_path: Path) -> None:
         Text(path=str(tmp_path), dev_path=str(tmp_path / "*.parquet"))
     with pytest.raises(UserError, match=r"corpus\.path: .*shard-1\.jsonl is empty\."):
         Text(path=str(tmp_path / "shard-1.jsonl"))
-    (tmp_path / "a.csv").write_text("x")
-    with pytest.raises(
-        UserError, match=r"a\.csv must end in one of \.txt, \.txt\.gz, \.jsonl, \.jsonl\.gz, \.parquet\."
-    ):
-        Text(path=str(tmp_path / "a.csv"))
+    (tmp_path / "a.dat").write_text("x")
+    with pytest.raises(UserError, match=r"a\.dat must end in one of \.txt, \.txt\.gz, \.jsonl, .*, \.tsv\.gz\."):
+        Text(path=str(tmp_path / "a.dat"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"no file in .*empty ends in \.txt"):
         Text(path=str(tmp_path / "empty"))

@@ -321,9 +321,12 @@ def test_refusals(tmp_path: Path) -> None:
     sentences = store(tmp_path, DOCUMENTS)
     with pytest.raises(UserError) as error:
         segments.select(sentences, "train", behind=1, tokens=90)
-    assert "train sentences has a document of 90 tokens from it on: lower objective.max_length" in str(error.value)
+    assert "train sentences has a document of 90 tokens from it on: lower max_length" in str(error.value)
     alone = store(tmp_path, [[line] for line in LINES])
-    for split, hint in ((False, r"\(sentences\.split=true\)"), (True, r"\(of a \.txt file each line is one;")):
+    for split, hint in (
+        (False, r"\(sentences\.split=true\)"),
+        (True, r"\(corpus\.document=file makes one of each"),
+    ):
         alone.sentences = Sentences(split=split, min_words=1)
         asked = (
             r"None of the \d+ dev sentences has another one behind it in its document: take documents of several"

@@ -83,7 +83,10 @@ def test_refusals(tmp_path: Path) -> None:
         UserError, match=r"None of the \d+ train sentences has one beside it .* several sentences "
     ):
         select(alone, "train", [1])
-    for split, hint in ((True, r"\(of a \.txt file each line is one;"), (False, r"\(sentences\.split=true\)")):
+    for split, hint in (
+        (True, r"\(corpus\.document=file makes one of each"),
+        (False, r"\(sentences\.split=true\)"),
+    ):
         alone.sentences = Sentences(split=split, min_words=1)
         with pytest.raises(UserError, match=hint):
             select(alone, "train", [1])

@@ -1,0 +1,88 @@
+"""Generated sentence pairs that stand in where a task has no data of its own: translations, parses, inferences.
+
+A small grammar made them (data/samples/README.md). They show how a task works, and are no evidence of how well
+anything understands a language.
+"""
+
+from __future__ import annotations
+
+import bz2
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from data.pairs import Pair, PairSource
+from data.ranges import Below1
+from data.sources.inference import CLASSES
+
+FOLDER = Path(__file__).resolve().parents[1] / "samples"
+FILES = {"fr": "translation", "de": "translation", "parse": "parsing", "nli": "inference"}
+MOST = 20_000  # pairs of each kind
+Generated = Annotated[int, Field(ge=1, le=MOST)]  # number of generated pairs
+
+
+class Samples(PairSource):
+    """The first generated pairs of one kind.
+
+    Each hypothesis of "nli" comes with one premise of every class, so that it does not give the class away; the
+    three are held out together.
+
+    Args:
+        kind: "fr" or "de" (translations of the same English sentences), "parse" (words separated by blanks, and
+            the tree in one line, see ``data.sources.trees``) or "nli" (premise, hypothesis and class).
+        pairs: their number.
+        dev_fraction: see PairSource.
+
+    Raises:
+        ValueError: if a value is out of its range.
+    """
+
+    name = "samples"
+    synthetic = True
+
+    def __init__(
+        self,
+        *,
+        kind: Literal["fr", "de", "parse", "nli"],
+        pairs: Generated = MOST,
+        dev_fraction: Below1 = 0.05,
+    ) -> None:
+        super().__init__(dev_fraction=dev_fraction)
+        self.kind = kind
+        self.number = pairs
+        self.symbols = kind == "parse"
+        if kind == "nli":
+            self.n_sources, self.classes = 2, CLASSES
+        self._file = FOLDER / f"{FILES[kind]}.tsv.bz2"
+
+    def pairs(self) -> Iterator[Pair]:
+        return islice(self._all(), self.number)
+
+    def _all(self) -> Iterator[Pair]:
+        with bz2.open(self._file, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                first, *others = line.rstrip("\n").split("\t")
+                if self.kind == "nli":
+                    yield from (Pair((other, first), label, None, first) for label, other in enumerate(others))
+                else:
+                    yield Pair((first,), others[self.kind == "de"])
+
+    def identity(self) -> Iterator[str | bytes]:
+        yield f"{self.kind} {self.number}"
+        yield self._file.read_bytes()
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": f"data/samples/{FILES[self.kind]}",
+            "where": f"the first {self.number:,} pairs of data/samples/{self._file.name}, which a program "
+            "generated; no person wrote them",
+            "licence": "that of this software",
+            "synthetic": True,
+        }
+
+    @property
+    def total(self) -> int:
+        return self.number

@@ -1,0 +1,87 @@
+"""Generated pairs: their number, what belongs together, and what they may not give away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from data.pairs import prepare_pairs
+from data.sources.samples import FILES, FOLDER, MOST, Samples
+from data.sources.trees import linearised
+from data.vocabulary import train_word_level
+from tests.data.brackets import delinearised
+
+KINDS: tuple[Any, ...] = tuple(FILES)
+
+
+def test_the_files_are_small() -> None:
+    assert sum(file.stat().st_size for file in FOLDER.iterdir()) < 1_000_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_smaller_numbers_give_the_first_pairs(kind: Any) -> None:
+    pairs = list(Samples(kind=kind).read())
+    assert len(pairs) == MOST == Samples(kind=kind).total
+    assert list(Samples(kind=kind, pairs=10).read()) == pairs[:10]
+    assert len({(pair.sources, pair.target) for pair in pairs}) > 0.9 * MOST
+
+
+def test_each_kind_and_number_has_a_fingerprint_of_its_own() -> None:
+    prints = [Samples(kind=kind, pairs=pairs).fingerprint for kind in KINDS for pairs in (10, 11)]
+    assert len({*prints}) == len(prints)
+    assert Samples(kind="fr", pairs=10).fingerprint == prints[0]
+
+
+def test_both_languages_translate_the_same_sentences(tmp_path: Path) -> None:
+    one, other = Samples(kind="fr", pairs=200), Samples(kind="de", pairs=200)
+    assert [pair.sources for pair in one.read()] == [pair.sources for pair in other.read()]
+    assert next(one.pairs()).target == "La femme n'aime pas le juge."
+    assert next(other.pairs()).target == "Die Frau liebt den Richter nicht."
+    assert one.describe()["synthetic"] and "no person wrote them" in one.describe()["where"]
+    tokenizers = [
+        train_word_level(texts, vocab_size=2000, min_count=1, max_length=90)
+        for texts in (one.source_texts(), one.target_texts())
+    ]
+    store = prepare_pairs(one, *tokenizers, cache=tmp_path)
+    assert store.synthetic and len(store) == 200
+
+
+def test_a_tree_has_a_leaf_for_each_word() -> None:
+    source = Samples(kind="parse", pairs=500)
+    assert source.symbols
+    for pair in source.read():
+        line = str(pair.target)
+        assert linearised(delinearised(line), tags="own") == line
+        assert len([symbol for symbol in line.split() if symbol[0] not in "()"]) == len(pair.sources[0].split())
+
+
+def test_a_hypothesis_does_not_give_its_class_away() -> None:
+    source = Samples(kind="nli", pairs=3000, dev_fraction=0.3)
+    pairs = list(source.read())
+    labels: dict[str, list[object]] = {}
+    for pair in pairs:
+        labels.setdefault(pair.sources[1], []).append(pair.target)
+    assert all(Counter(found)[0] == Counter(found)[1] == Counter(found)[2] for found in labels.values())
+    parts = np.array([source.part_of(pair) == "train" for pair in pairs])
+    targets = np.array([pair.target for pair in pairs])
+    for of, most in ((1, 0.34), (0, 0.60)):  # a premise's negation is a hint, as it must be
+        counts = CountVectorizer().fit_transform(pair.sources[of] for pair in pairs)
+        model = LogisticRegression(max_iter=300).fit(counts[parts], targets[parts])
+        assert model.score(counts[~parts], targets[~parts]) < most
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match=r"^samples\.pairs must be at least 1\. Got 0 instead\.$"):
+        Samples(kind="parse", pairs=0)
+    with pytest.raises(ValueError, match=r"^samples\.pairs must be at most 20000\. Got 20001 instead\.$"):
+        Samples(kind="nli", pairs=20_001)
+    with pytest.raises(
+        ValueError, match=r"^samples\.kind must be 'fr', 'de', 'parse' or 'nli'\. Got 'en' instead"
+    ):
+        Samples(kind="en")  # type: ignore[arg-type]

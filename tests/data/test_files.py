@@ -1,0 +1,94 @@
+"""Files that are whole or not there, and readers of untrusted ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from data.errors import UserError
+from data.files import (
+    DEPTH,
+    YAML_BYTES,
+    atomic_write,
+    read_json,
+    read_text,
+    read_yaml,
+    refuse_links_out,
+    write_json,
+)
+
+
+def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with atomic_write(path) as file:
+        file.write("né\n")
+        assert path.read_text() == "old"
+    assert path.read_bytes() == "né\n".encode()
+    with pytest.raises(KeyboardInterrupt), atomic_write(path, "wb") as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert path.read_bytes() == "né\n".encode() and [*tmp_path.iterdir()] == [path]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_json_is_read_as_it_was_written(tmp_path: Path) -> None:
+    value = {"a": [1, 2.5, None, True, "é"], "b": {}}
+    write_json(tmp_path / "a.json", value)
+    assert read_json(tmp_path / "a.json") == value
+
+
+def test_yaml_has_json_types_and_numbers_without_a_dot(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: 1e-4\nb: [1, 2.0, ~, yes]\nc: ${d}\n")
+    assert read_yaml(tmp_path / "a.yaml") == {"a": 1e-4, "b": [1, 2.0, None, True], "c": "${d}"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &x [1]\nb: *x\n", "an alias"),
+        ("a: 2020-01-01\n", "a value is of type date"),
+        ("1: a\n", "a key is not text"),
+        ('a: "\\0"\n', "a null character"),
+        ('a: "\\ud800"\n', "is not YAML that can be read"),
+        ("[" * (DEPTH + 1) + "]" * (DEPTH + 1), rf"nested more than {DEPTH} deep"),
+        ("[" * 9999, "is not YAML that can be read"),
+        ("a: [", "is not YAML that can be read"),
+        ("a: " + "9" * 400, "is not YAML that can be read"),
+        ("a" * (YAML_BYTES + 1), r"a\.yaml is larger than 262,144 bytes"),
+    ],
+)
+def test_yaml_that_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        read_yaml(tmp_path / "a.yaml")
+    assert "a.yaml" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_what_is_no_file_or_no_text_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match=r"^pipe is not a file$"):
+        read_text(tmp_path / "pipe", 10)
+    (tmp_path / "a.txt").write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"^a\.txt is not UTF-8 text: "):
+        read_text(tmp_path / "a.txt", 10)
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "missing.json")
+
+
+def test_links_out_of_a_folder_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    (folder / "trackers" / "wandb").mkdir(parents=True)
+    (tmp_path / "other").write_text("")
+    (folder / "inside").symlink_to(folder / "trackers")
+    (folder / "trackers" / "wandb" / "log").symlink_to(tmp_path / "other")  # a file that wandb links
+    refuse_links_out(folder)
+    for link, target in (("a", tmp_path / "other"), ("b", tmp_path), ("c", tmp_path / "missing")):
+        (folder / link).symlink_to(target)
+        with pytest.raises(UserError, match=rf"run/{link} is a link that leaves .*run: replace it by"):
+            refuse_links_out(folder)
+        (folder / link).unlink()

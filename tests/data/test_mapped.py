@@ -1,0 +1,132 @@
+"""Folders of memory-mapped columns: whole or not there, made once, and read as they were written."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.errors import UserError
+from data.files import write_json
+from data.mapped import META, MappedStore, cached, entry, write_columns
+from data.sources.base import Part, part_of
+
+ENTRY = entry(2, ("part", "u1"))
+NAMES: dict[str, np.dtype] = {"one.bin": np.dtype("<u2"), "two.bin": np.dtype("u1")}
+PARTS: tuple[Part, ...] = ("train", "dev")
+
+
+class TwoColumns(MappedStore):
+    def __init__(self, folder: Path, *, dev_fraction: float = 0.3) -> None:
+        super().__init__(folder, dev_fraction=dev_fraction)
+
+    def _layout(self, meta: Mapping[str, Any]) -> tuple[int, np.dtype, Mapping[str, np.dtype]]:
+        return meta["units"], ENTRY, NAMES
+
+
+def write(folder: Path, units: list[tuple[list[int], list[int]]], chunk: int = 3) -> None:
+    def chunks() -> Any:
+        for first in range(0, len(units), chunk):
+            some = units[first : first + chunk]
+            entries = np.zeros(len(some), ENTRY)
+            entries["split"] = [(first + i) * 2**60 for i in range(len(some))]
+            entries["part"] = [(first + i) % 3 for i in range(len(some))]
+            yield entries, [column([unit[i] for unit in some], dtype) for i, dtype in enumerate(NAMES.values())]
+
+    def column(cells: list[list[int]], dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([*chain.from_iterable(cells)], dtype), np.array(list(map(len, cells)))
+
+    count, ends = write_columns(folder, [*NAMES], chunks())
+    assert (count, ends) == (len(units), [sum(len(unit[i]) for unit in units) for i in range(2)])
+    write_json(folder / META, {"fingerprint": folder.name, "units": count})
+
+
+UNITS = [([i, i + 1][: i % 3], [7] * (i % 4)) for i in range(16)]
+
+
+@settings(max_examples=20)  # each of which syncs files
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 2**16 - 1)), st.lists(st.integers(0, 255))), max_size=9),
+    st.integers(1, 4),
+)
+def test_columns_are_read_as_they_were_written(
+    tmp_path_factory: pytest.TempPathFactory, units: list[tuple[list[int], list[int]]], chunk: int
+) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    units = [*units, ([1], [2])]  # an empty file cannot be mapped
+    write(folder, units, chunk)
+    store = TwoColumns(folder)
+    assert len(store) == len(units) and store.fingerprint == folder.name
+    assert [tuple(cell.tolist() for cell in store.cells(i)) for i in range(len(store))] == units
+    assert not store.cells(0)[0].flags.writeable
+
+
+@pytest.mark.parametrize("dev_fraction", [0.0, 0.3])
+def test_a_unit_is_in_its_own_part_else_in_that_of_its_hash(tmp_path: Path, dev_fraction: float) -> None:
+    write(tmp_path, UNITS)
+    store = TwoColumns(tmp_path, dev_fraction=dev_fraction)
+    own: list[Part | None] = [None, *PARTS]
+    expected = [part_of(own[i % 3], i * 2**60, dev_fraction) for i in range(len(UNITS))]
+    for part in PARTS:
+        assert store.in_part(part).tolist() == [each == part for each in expected]
+
+
+def test_a_copy_for_a_worker_maps_the_same_files(tmp_path: Path) -> None:
+    write(tmp_path, UNITS)
+    store = TwoColumns(tmp_path, dev_fraction=0.9)
+    copy = pickle.loads(payload := pickle.dumps(store))
+    assert len(payload) < 500 and copy.dev_fraction == 0.9
+    assert [cell.tolist() for cell in copy.cells(5)] == [cell.tolist() for cell in store.cells(5)]
+
+
+@pytest.mark.parametrize("name", [META, "index.bin", *NAMES])
+@pytest.mark.parametrize("change", [lambda content: content[:-2], lambda content: content + content, None])
+def test_damaged_files_are_refused(tmp_path: Path, name: str, change: Any) -> None:
+    write(tmp_path, UNITS)
+    if change is None:
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_bytes(change((tmp_path / name).read_bytes()))
+    with pytest.raises(UserError, match=r"^The token store in .* is damaged: delete the folder"):
+        TwoColumns(tmp_path)
+
+
+def test_a_folder_is_made_once_and_by_one_process(tmp_path: Path) -> None:
+    made: list[Path] = []
+
+    def make(folder: Path) -> None:
+        made.append(folder)
+        write(folder, UNITS)
+
+    (tmp_path / "key").mkdir()  # of a process that was killed
+    (tmp_path / "key.part").mkdir()
+    threads = [threading.Thread(target=cached, args=(tmp_path, "key", make)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1 and not made[0].exists() and len(TwoColumns(cached(tmp_path, "key", make))) == len(UNITS)
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "one.bin").write_bytes(b"some")
+        raise UserError("line 7 is bad")
+
+    with pytest.raises(UserError, match=r"^line 7 is bad$"):
+        cached(tmp_path, "key", fail)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(UserError, match=r"token store could not be written to .*file/cache: Not a directory\.$"):
+        cached(tmp_path / "file" / "cache", "key", lambda folder: None)
