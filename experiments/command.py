@@ -25,7 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 from data.errors import UserError
 from experiments.command_line import HELP, INFORMING, Ended, one_line_errors, split
 from experiments.compose import COMPONENTS, Schema, check, check_all, checked, composed, kinds
-from experiments.overrides import CONFIGS, NO_FORM, compose, guess, key_of, override, readable, unreadable
+from experiments.overrides import NO_FORM, compose, file_of, guess, key_of, override, readable, unreadable
 from experiments.settings import Settings
 
 OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"}  # keys that go to runs
@@ -98,7 +98,7 @@ def command(
             if multirun:
                 done = []
                 try:
-                    done = run_sweep(CONFIGS, name, job, overrides)
+                    done = run_sweep(file_of(name).parent, name, job, overrides)
                     returned[:] = [one.value for one in done if one.failure is None]  # of all processes
                     for line in failed_elsewhere(done):
                         print(line, file=sys.stderr)
@@ -115,7 +115,7 @@ def command(
                     task(values)
 
             sys.argv[1:] = [*flags, *overrides]
-            hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(once)()
+            hydra.main(config_path=str(file_of(name).parent), config_name=name, version_base="1.3")(once)()
 
         return main
 

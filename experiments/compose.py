@@ -18,9 +18,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
 from data.files import read_json, read_yaml
-from data.schema import fault
+from data.schema import fault, require_path
 from experiments.overrides import choice_of, compose, first_line, guess, key_of, ours, readable, sieve, typed
-from experiments.settings import Settings, no_model, require_path
+from experiments.settings import Settings, no_model
 
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
 # Each component of a configuration names a subclass of its base class: from the base's module, or from any in its
@@ -182,8 +182,10 @@ def _absent(config: Mapping[str, Any]) -> Iterator[str]:
         value = _text(config.get(group) if group else config, key)
         if value and not (group == "encoder" and _text(config, "warm_start")):  # which takes its place
             yield from _trial(partial(require_path, name, value, kind))
-    if (model := _text(config, "model")) and (line := no_model(model)):
-        yield line
+    named = [("model", _text(config, "model")), *(("models", model) for model in config.get("models") or ())]
+    for key, model in named:
+        if model and (line := no_model(model, key)):
+            yield line
 
 
 def _faults(

@@ -1,7 +1,8 @@
-"""Evaluates an encoder or an ensemble on SentEval, or embeds a file: ``python experiments/evaluate.py --help``."""
+"""Evaluates an encoder on SentEval, or by another evaluation: ``python experiments/evaluate.py --help``."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
+from analysis.settings import EVALUATIONS, EvaluationSettings
+from data.errors import UserError
 from experiments.command import command
-from experiments.settings import EvaluationSettings
+from experiments.command_line import one_line_errors
+from experiments.overrides import guess
 
 
 def report(results: list[Path | None]) -> None:
@@ -25,7 +29,7 @@ def report(results: list[Path | None]) -> None:
 
 
 @command("evaluate", EvaluationSettings, report=report)
-def main(config: dict[str, Any]) -> Path | None:
+def senteval(config: dict[str, Any]) -> Path | None:
     from experiments import evaluation  # late: its imports take seconds, and mistakes are reported before
 
     settings = EvaluationSettings.of(config)
@@ -35,6 +39,24 @@ def main(config: dict[str, Any]) -> Path | None:
     if settings.ensemble is not None:
         return evaluation.combine(settings)
     return evaluation.evaluate_model(settings, several=HydraConfig.get().mode == RunMode.MULTIRUN)
+
+
+def main() -> None:
+    if len(sys.argv) < 2 or "=" in sys.argv[1] or sys.argv[1].startswith("-"):
+        senteval()
+        return
+    name = sys.argv.pop(1)
+    with one_line_errors():
+        if name not in EVALUATIONS:
+            hint = guess(name, EVALUATIONS) or f" There are {', '.join(EVALUATIONS)}."
+            raise UserError(f"{name}: no such evaluation, and not of the form key=value.{hint}")
+    settings = EVALUATIONS[name]
+
+    @command(name, settings)
+    def evaluation(config: dict[str, Any]) -> None:
+        importlib.import_module(settings.module).run(settings.of(config))  # late, as above
+
+    evaluation()
 
 
 if __name__ == "__main__":
