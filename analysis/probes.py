@@ -33,9 +33,9 @@ from analysis.classifying import Examples, Gathered, accuracy, logistic, percept
 from analysis.models import device
 from analysis.reporting.printed import Cell, read_table
 from analysis.reporting.rendering import Grid, Row, show
-from analysis.settings import Probe, ProbesSettings
+from analysis.settings import Probe, ProbesSettings, WordVectors
 from analysis.syntax import Sentence, read_parts
-from analysis.word_vectors import Kind, Lexicon
+from analysis.word_vectors import Lexicon
 from data.display import bar
 from data.errors import about
 from data.randomness import PROBE, generator
@@ -147,7 +147,7 @@ def evaluate_probes(
     model: command.Model,
     probe_questions: Mapping[str, Mapping[str, Questions]],
     *,
-    words: Kind | None = None,
+    words: WordVectors | None = None,
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, dict[str, Any]]:

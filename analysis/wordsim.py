@@ -21,8 +21,8 @@ from scipy.stats import spearmanr
 from analysis import command
 from analysis.reporting.printed import Cell, Key, read_table
 from analysis.reporting.rendering import Grid, Row, show
-from analysis.settings import WordSimilaritySettings
-from analysis.word_vectors import KINDS, Kind, Lexicon
+from analysis.settings import WordSimilaritySettings, WordVectors
+from analysis.word_vectors import KINDS, Lexicon
 from data.errors import UserError
 
 COLUMNS = {  # columns of GenSen's table 3 and the sets with the same pairs
@@ -64,7 +64,7 @@ class ModelScores(NamedTuple):
     """A model's name, the source of its word vectors, and its result on each set."""
 
     name: str
-    kind: Kind
+    kind: WordVectors
     scores: Mapping[str, Similarity]
 
 

@@ -65,8 +65,8 @@ def test_vectors_are_kept(tmp_path: Path) -> None:
 
 def test_results_are_whole_or_not_there(tmp_path: Path) -> None:
     out = tmp_path / "new" / "x.json"
-    write(out, {"a": 1})
+    write(str(out), {"a": 1})
     assert json.loads(out.read_text()) == {"a": 1} and [path.name for path in out.parent.iterdir()] == ["x.json"]
     write(None, {"a": 1})
     with pytest.raises(UserError, match="cannot be written"):
-        write(out / "below", {})
+        write(str(out / "below"), {})

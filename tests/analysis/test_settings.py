@@ -5,12 +5,26 @@ from __future__ import annotations
 import importlib
 import re
 from dataclasses import MISSING, fields
+from typing import get_args, get_type_hints
 
 import pytest
 from omegaconf import OmegaConf
 
-from analysis.settings import EVALUATIONS, CheckedSettings, EvaluationSettings
+from analysis.reporting.printed import PAPERS
+from analysis.settings import (
+    EVALUATIONS,
+    CheckedSettings,
+    EvaluationSettings,
+    ModelOptions,
+    Paper,
+    Pooling,
+    WordVectorSettings,
+)
 from encoders import BUNDLED
+from encoders.kernels import Precision
+from encoders.pooler import POOLER
+from encoders.pooling import POOLINGS
+from encoders.word_weights import Weighting
 from experiments.overrides import compose, file_of, ours
 from tests.analysis.made_up import refusal
 
@@ -42,6 +56,12 @@ def test_the_help_of_evaluate_lists_it(name: str) -> None:
     assert listed == [head]
     if name != "mteb":  # whose package is an extra
         assert callable(importlib.import_module(EVALUATIONS[name].module).run)
+
+
+def test_names_are_those_of_the_modules_that_have_them() -> None:
+    assert get_args(Pooling) == (*POOLINGS, POOLER) and get_args(Paper) == PAPERS
+    options, words = get_type_hints(ModelOptions), get_type_hints(WordVectorSettings)
+    assert options["precision"] == Precision and words["weighting"] == Weighting
 
 
 @pytest.mark.parametrize(
