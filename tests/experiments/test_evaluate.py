@@ -248,7 +248,7 @@ def test_another_evaluation_is_named_first(data: Path, tmp_path: Path) -> None:
     assert [line.split(",")[0] for line in found.stdout.splitlines()[:1]] == ["model"]
     before = sorted(path.name for path in tmp_path.iterdir())
     swept = command(tmp_path, *given, "-m", "models=[bag_of_words],[/nowhere],[random_vectors]")
-    assert swept.returncode == 2 and swept.stderr.splitlines()[-1] == "There is no encoder's folder /nowhere."
+    assert swept.returncode == 2 and "There is no encoder's folder /nowhere." in swept.stderr.splitlines()
     assert [line.partition(",")[0] for line in swept.stdout.splitlines() if "random" in line] == ["random_vectors"]
     assert sorted({path.name for path in tmp_path.iterdir()} - {*before}) == ["evaluations"]
 
