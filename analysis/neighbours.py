@@ -90,13 +90,13 @@ def _nearest(found: Iterable[Neighbour], k: int) -> dict[str, Neighbour]:
     return best
 
 
-Found = Mapping[str, Mapping[str, Sequence[Neighbour]]]  # by model and query
+Found = Sequence[tuple[str, Mapping[str, Sequence[Neighbour]]]]  # of each model, by query
 
 
 def as_text(found: Found) -> str:
     """Renders one paragraph per query, with its neighbours indented below, under each model's name."""
     parts = []
-    for model, by_query in found.items():
+    for model, by_query in found:
         parts.append(f"{model}:")
         for query, near in by_query.items():
             lines = (query, *(f"  {one.cosine:.3f}  {one.text}  (line {one.line:,})" for one in near))
@@ -107,7 +107,7 @@ def as_text(found: Found) -> str:
 def as_markdown(found: Found) -> str:
     """Renders one table per query, under each model's name."""
     parts = []
-    for model, by_query in found.items():
+    for model, by_query in found:
         parts.append(f"## {escape_markdown(model)}")
         for query, near in by_query.items():
             lines = [f"**{escape_markdown(query)}**", "", "| cosine | sentence | line |", "| --: | :-- | --: |"]
@@ -121,7 +121,7 @@ def as_csv(found: Found) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["model", "query", "rank", "cosine", "line", "sentence"])
-    for model, by_query in found.items():
+    for model, by_query in found:
         for query, near in by_query.items():
             writer.writerows(
                 map(csv_cell, [model, query, rank, f"{one.cosine:.6f}", one.line, one.text])
@@ -145,16 +145,16 @@ def run(settings: NeighboursSettings) -> None:
     queries = list(dict.fromkeys(query for query in texts if query.strip()))
     if not queries:
         raise UserError(f"{settings.queries_file} holds no query.")
-    found: dict[str, dict[str, list[Neighbour]]] = {}
+    found: list[tuple[str, dict[str, list[Neighbour]]]] = []
     records = []
     for model in command.open_models(settings):
         near = neighbours(queries, _numbered(Path(settings.sentences)), model.rows, settings.k)
         if not any(near):
             raise UserError(f"{settings.sentences} holds no sentence other than the queries.")
-        found[model.name] = dict(zip(queries, near, strict=True))
+        by_query = dict(zip(queries, near, strict=True))
+        found.append((model.name, by_query))
         lists = [
-            {"query": query, "neighbours": [one._asdict() for one in near]}
-            for query, near in found[model.name].items()
+            {"query": query, "neighbours": [one._asdict() for one in near]} for query, near in by_query.items()
         ]
         records.append({"model": model.facts(), "queries": lists})
     print(_FORMATS[settings.format](found))

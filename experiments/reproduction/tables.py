@@ -18,7 +18,7 @@ from analysis.reporting.seed_means import merged
 from analysis.reporting.tables import comparison
 from analysis.senteval.results import Results
 from analysis.settings import EVALUATIONS
-from data.errors import UserError
+from data.errors import UserError, about
 from data.files import atomic_write
 from experiments import compose
 from experiments.reproduction.planning import Run
@@ -124,13 +124,12 @@ def evaluation_text(table: Table, models: Mapping[str, Path], data: str) -> str:
     """
     given = {key: data if value == "{data}" else value for key, value in table.settings.items()}
     schema = EVALUATIONS[table.evaluation]
-    printed = io.StringIO()
     try:
         settings = schema.of({"models": [*map(str, models.values())], "format": "md", **given})
-        with redirect_stdout(printed):
-            importlib.import_module(schema.module).run(settings)
-    except (ValueError, UserError) as error:
-        raise UserError(f"{table.evaluation}: {error}") from error
+    except ValueError as error:
+        raise UserError(f"{table.evaluation}: {error}") from None
+    with redirect_stdout(io.StringIO()) as printed, about(table.evaluation):
+        importlib.import_module(schema.module).run(settings)
     text = printed.getvalue().strip()
     for name, folder in models.items():  # rows are named as in the paper, not as their folders
         text = text.replace(escape_markdown(folder.name), escape_markdown(name))

@@ -80,7 +80,7 @@ def test_only_a_block_is_in_memory() -> None:
 
 
 def test_markdown_escapes() -> None:
-    said = as_markdown({"m|n": {"a|b": [Neighbour(0.5, 3, "*c*")]}})
+    said = as_markdown([("m|n", {"a|b": [Neighbour(0.5, 3, "*c*")]})])
     assert said.splitlines() == [
         "## m\\|n",
         "",
