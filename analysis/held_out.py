@@ -1,16 +1,10 @@
 """Held-out scores of runs before and after training, as mean and standard deviation over runs of equal names.
 
-    python -m analysis.held_out runs/<folder> runs/<another>
-    python -m analysis.held_out D=runs/<seed 1> D=runs/<seed 2> C=runs/<seed 1> --format md
-    python -m analysis.held_out runs/reproduced/conssent-* --by objective.task objective.k optimizer.lr
-
 The column "chance" gives chance level if known.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -20,11 +14,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.command import finished
 from analysis.quick import chance
-from analysis.reporting.matching import CONFIG, config_label, named
+from analysis.reporting.matching import CONFIG, config_label, expanded, named
 from analysis.reporting.rendering import escape_markdown
 from analysis.runs import comparable, read
+from analysis.settings import HeldOutSettings
 from analysis.tables import in_order, in_percent, label, show
 from data.display import printable
 from data.errors import UserError
@@ -142,32 +136,14 @@ def _named(given: str, by: Sequence[str]) -> Named:
     if by and not name:
         name = config_label(config, by) or ""
         if not name:
-            raise UserError(f"{path}: its {CONFIG} has none of --by {' '.join(by)}.")
+            raise UserError(f"{path}: its {CONFIG} has none of by=[{','.join(by)}].")
     return Named(name or str(run["run"]), run, config)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.held_out",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("runs", nargs="+", metavar="[NAME=]RUN", help="folders of finished runs")
-    parser.add_argument("--format", default="text", choices=("text", "md"))
-    parser.add_argument(
-        "--by", nargs="+", default=[], metavar="KEY", help="name runs by their configuration, as in objective.task"
-    )
-    given = parser.parse_args(arguments)
-
-    def work() -> None:
-        rows = table([_named(one, given.by) for one in given.runs])
-        if given.format == "text":
-            Console(width=max(Console().width, 100)).print(as_text(rows))
-        else:
-            print(as_markdown(rows))
-
-    return finished(work)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(settings: HeldOutSettings) -> None:
+    """Prints the table of the runs' scores."""
+    rows = table([_named(one, settings.by) for one in expanded(settings.runs)])
+    if settings.format == "text":
+        Console(width=max(Console().width, 100)).print(as_text(rows))
+    else:
+        print(as_markdown(rows))

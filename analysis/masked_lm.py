@@ -3,9 +3,6 @@
     loss = sum of -log p(token) over the masked tokens / their number                           in nats
     bits per character = loss * tokens / characters / log 2           comparable between vocabularies
 
-    python -m analysis.masked_lm roberta-mini runs/<folder> --corpus 'books={path: b.jsonl.gz, group_field: id}'
-    python -m analysis.masked_lm <model> --corpus 'a={path: a.txt, dev_path: b.txt}' --corpus 'c={kind: pydocs}'
-
 A corpus is given as in ``corpus=mixture``. Its held-out documents are cut into passages of 128 words. Every
 encoder gets the same passages, cut to its positions; encoders with the same tokenizer get the same masked tokens.
 The 95 % intervals are over documents, or over groups of them, such as books.
@@ -13,7 +10,6 @@ The 95 % intervals are over documents, or over groups of them, such as books.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import math
 import sys
@@ -22,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import yaml
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -31,8 +26,9 @@ from torch.nn import functional as F
 from analysis import command
 from analysis.intervals import reach
 from analysis.reporting.rendering import escape_markdown
+from analysis.settings import MaskedLMSettings
 from data.batch import IGNORE, Tokens
-from data.display import csv_cell, printable
+from data.display import bar, csv_cell, printable
 from data.errors import UserError
 from data.randomness import MASKED_PASSAGES, generator
 from data.sources.base import normalise, part_of, split_hash
@@ -41,7 +37,6 @@ from data.views.masking import mask_tokens
 from encoders.base import Encoder
 
 PASSAGE_WORDS = 128
-PASSAGES = 1000  # of a corpus, at most
 BATCH = 16  # passages in one forward pass
 
 
@@ -70,7 +65,7 @@ class MaskedLoss(NamedTuple):
     groups: int
 
 
-def passages(corpus: Mixture, limit: int = PASSAGES) -> list[Passage]:
+def passages(corpus: Mixture, limit: int = 1000) -> list[Passage]:
     """Returns at most ``limit`` passages of held-out documents, drawn at random but always the same.
 
     Raises:
@@ -137,9 +132,7 @@ def masked_loss(
     np.add.at(by_group, owner, sums)
     nats, masked_tokens, all_tokens, characters = by_group.sum(axis=0)
     if not masked_tokens:
-        raise UserError(
-            f"No token was masked: --probability {probability} is too small for {len(texts)} passages."
-        )
+        raise UserError(f"No token was masked: probability={probability} is too small for {len(texts)} passages.")
     loss = nats / masked_tokens
     # The standard error of a ratio of sums, by linearisation.
     count = len(groups)
@@ -152,34 +145,13 @@ def masked_loss(
     return MaskedLoss(loss, interval, loss * bits, interval * bits, int(masked_tokens), len(groups))
 
 
-def _corpora(given: Sequence[str]) -> Iterator[tuple[str, Mixture]]:
-    """Yields name and corpus of each NAME={...} on the command line."""
-    seen = set[str]()
-    for text in given:
-        name, equals, settings = text.partition("=")
+def _corpora(given: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mixture]]:
+    """Yields name and corpus of each entry of the settings."""
+    for name, settings in given.items():
         try:
-            value = yaml.safe_load(settings)
-        except yaml.YAMLError:
-            value = None
-        if not name or not equals or not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-            raise UserError(f"--corpus {text}: must be of the form 'books={{path: books.jsonl.gz}}'.")
-        if name in seen:
-            raise UserError(f"--corpus {name}: two corpora have this name.")
-        seen.add(name)
-        try:
-            yield name, Mixture(corpora={name: value}, dev_fraction=value.get("dev_fraction", 0.05))
+            yield name, Mixture(corpora={name: settings}, dev_fraction=settings.get("dev_fraction", 0.05))
         except (TypeError, ValueError) as error:
-            raise UserError(f"--corpus {name}: {error}") from None
-
-
-def _probability(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"must be above 0 and at most 1. Got {text} instead")
-    return value
+            raise UserError(f"corpora.{name}: {error}") from None
 
 
 def as_markdown(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> str:
@@ -214,45 +186,30 @@ def _row(model: str, corpus: str, found: MaskedLoss) -> list[str]:
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = command.parser("analysis.masked_lm", __doc__, several=True)
-    parser.add_argument(
-        "--corpus", action="append", required=True, metavar="NAME={...}", help="held-out text; may be given again"
-    )
-    parser.add_argument(
-        "--probability", type=_probability, default=0.15, metavar="P", help="of a token to be masked (%(default)s)"
-    )
-    parser.add_argument(
-        "--passages", type=command.positive, default=PASSAGES, metavar="N", help="of a corpus (%(default)s)"
-    )
-    given = parser.parse_args(arguments)
+def run(settings: MaskedLMSettings) -> None:
+    """Prints the table of each model's loss on each corpus, and writes them.
 
-    def work() -> None:
-        corpora = {name: passages(corpus, given.passages) for name, corpus in _corpora(given.corpus)}
-        rows: list[list[str]] = []
-        records: list[Mapping[str, Any]] = []
-        for name in given.models:
-            model = command.opened(name, given)
-            encoder = model.encoder
-            if not isinstance(encoder, Encoder) or not encoder.has_mlm_head:
-                raise UserError(f"{name} has no head for masked language modelling.")
-            for corpus, texts in corpora.items():
-                with command.bar(f"{model.name} on {corpus}") as progress:
-                    found = masked_loss(encoder, texts, given.probability, progress)
-                rows.append(_row(model.name, corpus, found))
-                records.append({"model": model.facts(), "corpus": corpus, **found._asdict()})
-        if given.format == "text":
-            Console(width=max(Console().width, 110)).print(_as_text(rows, COLUMNS))
-        elif given.format == "md":
-            print(as_markdown(rows, COLUMNS))
-        else:
-            csv.writer(sys.stdout, lineterminator="\n").writerows(
-                [list(map(csv_cell, line)) for line in (COLUMNS, *rows)]
-            )
-        command.write(given.out, {"masked_lm": records, "probability": given.probability})
-
-    return command.finished(work)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    Raises:
+        UserError: if a corpus cannot be read, or a model has no head.
+    """
+    corpora = {name: passages(corpus, settings.passages) for name, corpus in _corpora(settings.corpora)}
+    rows: list[list[str]] = []
+    records: list[Mapping[str, Any]] = []
+    for model in command.open_models(settings):
+        encoder = model.encoder
+        if not isinstance(encoder, Encoder) or not encoder.has_mlm_head:
+            raise UserError(f"{model.name} has no head for masked language modelling.")
+        for corpus, texts in corpora.items():
+            with bar(f"{model.name} on {corpus}") as progress:
+                found = masked_loss(encoder, texts, settings.probability, progress)
+            rows.append(_row(model.name, corpus, found))
+            records.append({"model": model.facts(), "corpus": corpus, **found._asdict()})
+    if settings.format == "text":
+        Console(width=max(Console().width, 110)).print(_as_text(rows, COLUMNS))
+    elif settings.format == "md":
+        print(as_markdown(rows, COLUMNS))
+    else:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(
+            [list(map(csv_cell, line)) for line in (COLUMNS, *rows)]
+        )
+    command.write(settings.out, {"masked_lm": records, "probability": settings.probability})

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 import encoders
+from analysis.settings import ModelOptions
+from data.display import WITHOUT_POOLING
 from data.errors import UserError
 from encoders.bag_of_words import BagOfWords
 from encoders.base import Encoder
 from encoders.folder import readable
-from encoders.kernels import Precision
 from encoders.random_vectors import RandomVectors
-from encoders.word_weights import Weighting
 
 EXPORT = "encoder"  # folder of the exported encoder in a run folder
 
@@ -26,22 +26,11 @@ class Named:
     Attributes:
         model: a run's folder, an encoder's folder, a name of ``encoders/checkpoints``, a model of the hub,
             "bag_of_words", or "random_vectors".
-        pooling: name of the pooling; None: the model's own.
-        vectors: file of word vectors, for a bag of words.
-        lowercase: if true, a bag of words looks words up in lower case.
-        weighting, counts: weighting of words in a bag of words (see BagOfWords).
-        layers: number of layers to keep, for a transformer; None: all.
-        precision: precision of the encoder's products ("fp32", "tf32", "bf16").
+        options: how it is opened; those that a model does not have are ignored.
     """
 
     model: str
-    pooling: str | None = None
-    vectors: str | Path | None = None
-    lowercase: bool = False
-    weighting: Weighting = "none"
-    counts: str | Path | None = None
-    layers: int | None = None
-    precision: Precision = "fp32"
+    options: ModelOptions = field(default_factory=ModelOptions)
 
     def __post_init__(self) -> None:
         with readable(repr(self.model)[:200]):
@@ -65,17 +54,20 @@ class Named:
         else:
             # Two parts of the path, as many folders have the same last name ("model").
             name = "/".join(self.path.resolve().parts[-2:]) if self.path.is_dir() else self.model
-        if self.vectors is not None and self.model == "bag_of_words":
-            name += f", {_stem(self.vectors)}" + ", lower-cased" * self.lowercase
-            if self.counts is not None and self.weighting != "none":
-                name += f", {self.weighting} of {_stem(self.counts)}"
-        if self.layers is not None:
-            name += f", layers {self.layers}"
-        if self.precision != "fp32":
-            name += f", {self.precision}"
-        return name + (f", {self.pooling}" if self.pooling else "")
+        options, words = self.options, self.options.encoder
+        if words.vectors is not None and self.model == "bag_of_words":
+            name += f", {_stem(words.vectors)}" + ", lower-cased" * words.lowercase
+            if words.counts is not None and words.weighting != "none":
+                name += f", {words.weighting} of {_stem(words.counts)}"
+        if self.model in WITHOUT_POOLING:
+            return name
+        if options.layers is not None:
+            name += f", layers {options.layers}"
+        if options.precision != "fp32":
+            name += f", {options.precision}"
+        return name + (f", {options.pooling}" if options.pooling else "")
 
-    def open(self, device: str, pooling: str | None = None) -> Encoder | RandomVectors:
+    def open(self, pooling: str | None = None) -> Encoder | RandomVectors:
         """Opens the encoder in eval mode; ``pooling`` overrides the model's.
 
         Raises:
@@ -84,21 +76,22 @@ class Named:
         if self.model == "random_vectors":
             return RandomVectors()
         if self.model == "bag_of_words":
+            words = self.options.encoder
             return BagOfWords(
-                vectors=str(self.vectors),
-                lowercase=self.lowercase,
-                weighting=self.weighting,
-                counts=None if self.counts is None else str(self.counts),
-                device=device,
+                vectors=str(words.vectors),
+                lowercase=words.lowercase,
+                weighting=words.weighting,
+                counts=words.counts,
+                device=device(self.options.device),
             )
         folder = self.path if self.run is None else self.run / EXPORT
         with readable(folder):  # a UserError, so that a broken run of a sweep does not stop the others
             return encoders.load(
                 folder if folder.is_dir() else self.model,
-                pooling=pooling or self.pooling,
-                layers=self.layers,
-                device=device,
-                precision=self.precision,
+                pooling=pooling or self.options.pooling,
+                layers=self.options.layers,
+                device=device(self.options.device),
+                precision=self.options.precision,
             ).eval()
 
 

@@ -1,23 +1,14 @@
 """Evaluates encoders on tasks of MTEB, the Massive Text Embedding Benchmark (Muennighoff et al. 2023).
 
-    python -m analysis.mteb runs/<folder> declutr-mini --tasks STSBenchmark STS16
-    python -m analysis.mteb bag_of_words random_vectors --word-vectors glove.txt.gz --benchmark 'MTEB(eng, v2)'
-
 Needs the package mteb: pip install -c requirements/constraints.txt -e '.[mteb]'. Tasks, data and metrics are
 mteb's own. No prompt is put before a text, and vectors are compared by their cosine. A task's score is its main
-metric, in percent. Results lie in mteb's layout, <--out>/results/<model>/<fingerprint>/<task>.json, and are used
+metric, in percent. Results lie in mteb's layout, <out>/results/<model>/<fingerprint>/<task>.json, and are used
 again.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
-
-if __name__ == "__main__" and find_spec("mteb") is None:  # before imports that take seconds
-    print("mteb is not installed: pip install -c requirements/constraints.txt -e '.[mteb]'", file=sys.stderr)
-    sys.exit(2)
-
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,11 +26,11 @@ from rich.table import Table
 
 from analysis import command
 from analysis.command import Model
+from analysis.settings import MTEBSettings
 from data import network
 from data.display import printable
 from data.errors import UserError, reason
 
-OUT = Path("evaluations/mteb")
 OWNER = "sentence-objectives"  # of a name without one: mteb's names are "owner/model"
 WIDE = 1000  # characters of a line where there is no terminal
 
@@ -147,49 +138,40 @@ def score_table(
     return table
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = command.model_parser("analysis.mteb", __doc__, several=True)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--tasks", nargs="+", metavar="NAME", help="mteb's names of tasks, as STSBenchmark")
-    what.add_argument("--benchmark", metavar="NAME", help="all tasks of one of mteb's benchmarks")
-    parser.add_argument("--out", type=Path, default=OUT, metavar="FOLDER", help="keeps the results (%(default)s)")
-    given = parser.parse_args(arguments)
+def run(settings: MTEBSettings) -> None:
+    """Prints the table of the models' scores, which lie in mteb's layout under ``settings.out``.
 
-    def work() -> None:
-        tasks = find_tasks(given.tasks, given.benchmark)
-        models = [command.opened(name, given) for name in given.models]
-        try:
-            cache = mteb.ResultCache(given.out)
-        except OSError as error:
-            raise UserError(f"{given.out} cannot be used: {reason(error)}. --out names another folder.") from error
-        if (why := network.unreachable()) is not None:  # else each task is tried for 24 s
-            print(f"{why}: only tasks whose data were downloaded before can be evaluated", file=sys.stderr)
-            constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
-        scores: list[tuple[str, dict[str, float]]] = []
-        failures = []
-        for model in models:
-            encoder = MTEBEncoder(model)
-            found = {}
-            for number, task in enumerate(tasks, start=1):
-                name = task.metadata.name
-                print(f"{model.name}: {name} ({number} of {len(tasks)})", file=sys.stderr)
-                try:
-                    found[name] = evaluate_task(encoder, task, cache)
-                except UserError as error:  # the other tasks are evaluated all the same
-                    failures.append(f"{model.name}: {error}")
-            scores.append((model.name, found))
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=WIDE)
-        metrics = {task.metadata.name: task.metadata.main_score for task in tasks}
-        console.print(score_table(given.benchmark or "MTEB", metrics, scores))
-        for model in models:
-            print(printable(f"{model.name}: weights: {model.encoder.weights}, {model.encoder.origin}"))
-        if failures:
-            raise UserError(*failures)
-
-    return command.finished(work)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    Raises:
+        UserError: if a task or model cannot be found, or with a line for each task that failed.
+    """
+    tasks = find_tasks(settings.tasks, settings.benchmark)
+    models = list(command.open_models(settings))
+    try:
+        cache = mteb.ResultCache(Path(settings.out))
+    except OSError as error:
+        raise UserError(f"{settings.out} cannot be used: {reason(error)}. out=<folder> names another.") from error
+    if (why := network.unreachable()) is not None:  # else each task is tried for 24 s
+        print(f"{why}: only tasks whose data were downloaded before can be evaluated", file=sys.stderr)
+        constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
+    scores: list[tuple[str, dict[str, float]]] = []
+    failures = []
+    for model in models:
+        encoder = MTEBEncoder(model)
+        found = {}
+        for number, task in enumerate(tasks, start=1):
+            name = task.metadata.name
+            print(f"{model.name}: {name} ({number} of {len(tasks)})", file=sys.stderr)
+            try:
+                found[name] = evaluate_task(encoder, task, cache)
+            except UserError as error:  # the other tasks are evaluated all the same
+                failures.append(f"{model.name}: {error}")
+        scores.append((model.name, found))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDE)
+    metrics = {task.metadata.name: task.metadata.main_score for task in tasks}
+    console.print(score_table(settings.benchmark or "MTEB", metrics, scores))
+    for model in models:
+        print(printable(f"{model.name}: weights: {model.encoder.weights}, {model.encoder.origin}"))
+    if failures:
+        raise UserError(*failures)

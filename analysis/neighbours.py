@@ -2,19 +2,15 @@
 
     cos(v(query), v(sentence))        the k largest; exact, in blocks of constant memory
 
-    python -m analysis.neighbours runs/<folder> --sentences books.txt.gz --query "a sentence" --k 4
-    python -m analysis.neighbours <model> --sentences news.txt --queries queries.txt --format md --out found.json
-
 Files have one sentence per line and may be .gz; blank lines are skipped. Texts that differ only in case and white
 space count as equal: duplicates are shown once, and texts equal to the query never. Of equal cosines the earlier
-line comes first. Vectors are cached (--cache), so a second query of the same file needs no encoding.
+line comes first. Vectors are cached, so a second query of the same file needs no encoding.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -25,6 +21,7 @@ import numpy as np
 from analysis import command
 from analysis.quick import normalise
 from analysis.reporting.rendering import escape_markdown
+from analysis.settings import NeighboursSettings
 from data.display import csv_cell, printable
 from data.errors import UserError
 
@@ -93,81 +90,76 @@ def _nearest(found: Iterable[Neighbour], k: int) -> dict[str, Neighbour]:
     return best
 
 
-def as_text(found: Mapping[str, Sequence[Neighbour]]) -> str:
-    """Renders one paragraph per query, with its neighbours indented below."""
-    return "\n\n".join(
-        "\n".join(
-            printable(line)
-            for line in (query, *(f"  {one.cosine:.3f}  {one.text}  (line {one.line:,})" for one in near))
-        )
-        for query, near in found.items()
-    )
+Found = Sequence[tuple[str, Mapping[str, Sequence[Neighbour]]]]  # of each model, by query
 
 
-def as_markdown(found: Mapping[str, Sequence[Neighbour]]) -> str:
-    """Renders one table per query."""
+def as_text(found: Found) -> str:
+    """Renders one paragraph per query, with its neighbours indented below, under each model's name."""
     parts = []
-    for query, near in found.items():
-        lines = [f"**{escape_markdown(query)}**", "", "| cosine | sentence | line |", "| --: | :-- | --: |"]
-        parts.append(
-            "\n".join(lines + [f"| {one.cosine:.3f} | {escape_markdown(one.text)} | {one.line} |" for one in near])
-        )
+    for model, by_query in found:
+        parts.append(f"{model}:")
+        for query, near in by_query.items():
+            lines = (query, *(f"  {one.cosine:.3f}  {one.text}  (line {one.line:,})" for one in near))
+            parts.append("\n".join(map(printable, lines)))
     return "\n\n".join(parts)
 
 
-def as_csv(found: Mapping[str, Sequence[Neighbour]]) -> str:
-    """Renders one line per neighbour: query, rank, cosine, line, sentence."""
+def as_markdown(found: Found) -> str:
+    """Renders one table per query, under each model's name."""
+    parts = []
+    for model, by_query in found:
+        parts.append(f"## {escape_markdown(model)}")
+        for query, near in by_query.items():
+            lines = [f"**{escape_markdown(query)}**", "", "| cosine | sentence | line |", "| --: | :-- | --: |"]
+            lines += [f"| {one.cosine:.3f} | {escape_markdown(one.text)} | {one.line} |" for one in near]
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def as_csv(found: Found) -> str:
+    """Renders one line per neighbour: model, query, rank, cosine, line, sentence."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["query", "rank", "cosine", "line", "sentence"])
-    for query, near in found.items():
-        writer.writerows(
-            map(csv_cell, [query, rank, f"{one.cosine:.6f}", one.line, one.text])
-            for rank, one in enumerate(near, start=1)
-        )
+    writer.writerow(["model", "query", "rank", "cosine", "line", "sentence"])
+    for model, by_query in found:
+        for query, near in by_query.items():
+            writer.writerows(
+                map(csv_cell, [model, query, rank, f"{one.cosine:.6f}", one.line, one.text])
+                for rank, one in enumerate(near, start=1)
+            )
     return file.getvalue().rstrip("\n")
 
 
 _FORMATS = {"text": as_text, "md": as_markdown, "csv": as_csv}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = command.parser("analysis.neighbours", __doc__, several=False)
-    parser.add_argument(
-        "--sentences", type=Path, required=True, metavar="FILE", help="sentences to search, one per line"
-    )
-    parser.add_argument("--query", action="append", default=[], metavar="TEXT", help="may be repeated")
-    parser.add_argument("--queries", type=Path, metavar="FILE", help="queries, one per line")
-    parser.add_argument(
-        "--k", type=command.positive, default=4, help="neighbours of a query; default: 4, the paper's"
-    )
-    given = parser.parse_args(arguments)
+def run(settings: NeighboursSettings) -> None:
+    """Prints the neighbours of each query by each model, and writes them.
 
-    def work() -> None:
-        texts = list(given.query)
-        if given.queries is not None:
-            texts += [line.text for line in command.stream(given.queries) if line.text.strip()]
-        queries = list(dict.fromkeys(query for query in texts if query.strip()))
-        if not queries:
-            raise UserError("There is no query: --query names one, --queries a file of them.")
-        model = command.opened(given.model, given)
-        near = neighbours(queries, _numbered(given.sentences), model.rows, given.k)
+    Raises:
+        UserError: if there is no query, or no sentence besides the queries.
+    """
+    texts = list(settings.queries)
+    if settings.queries_file is not None:
+        texts += [line.text for line in command.stream(Path(settings.queries_file)) if line.text.strip()]
+    queries = list(dict.fromkeys(query for query in texts if query.strip()))
+    if not queries:
+        raise UserError(f"{settings.queries_file} holds no query.")
+    found: list[tuple[str, dict[str, list[Neighbour]]]] = []
+    records = []
+    for model in command.open_models(settings):
+        near = neighbours(queries, _numbered(Path(settings.sentences)), model.rows, settings.k)
         if not any(near):
-            raise UserError(f"{given.sentences} holds no sentence other than the queries.")
-        found = dict(zip(queries, near, strict=True))
-        print(_FORMATS[given.format](found))
-        records = [
-            {"query": query, "neighbours": [one._asdict() for one in near]} for query, near in found.items()
+            raise UserError(f"{settings.sentences} holds no sentence other than the queries.")
+        by_query = dict(zip(queries, near, strict=True))
+        found.append((model.name, by_query))
+        lists = [
+            {"query": query, "neighbours": [one._asdict() for one in near]} for query, near in by_query.items()
         ]
-        facts = {"model": model.facts(), "sentences": str(given.sentences), "k": given.k}
-        command.write(given.out, {"neighbours": records, **facts})
-
-    return command.finished(work)
+        records.append({"model": model.facts(), "queries": lists})
+    print(_FORMATS[settings.format](found))
+    command.write(settings.out, {"neighbours": records, "sentences": settings.sentences, "k": settings.k})
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:
     return ((number, line.text) for number, line in enumerate(command.stream(path), start=1) if line.text.strip())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

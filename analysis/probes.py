@@ -4,9 +4,6 @@
     content    [s; w] -> is the word w in the sentence?        tense      s -> is it in the past tense?
     order      [s; w1; w2] -> does w1 stand before w2?         TSS        s -> which of 20 top sequences?
 
-    python -m analysis.probes runs/<folder> --data <folder of trees>
-    python -m analysis.probes a b --data treebank --probes length order --format md
-
 GenSen's table 5 (Subramanian et al. 2018, section 10.7). The first three are Adi et al.'s (2016). Each sentence
 gives one positive and one negative example of content and order: the negative of content is a positive word of
 another sentence that is not in this one; the negative of order is the same pair reversed. The last three are Shi
@@ -25,26 +22,27 @@ probe's score.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from analysis import command
+from analysis.models import device
 from analysis.reporting.printed import Cell, read_table
-from analysis.reporting.rendering import Grid, Row
+from analysis.reporting.rendering import Grid, Row, show
 from analysis.senteval.classifiers.probe import Examples, accuracy, fit_hidden, fit_linear
-from analysis.syntax import TREEBANK, Sentence, read_parts
-from analysis.word_vectors import KINDS, Kind, Lexicon
-from data.errors import UserError, about
+from analysis.settings import Probe, ProbesSettings, WordVectors
+from analysis.syntax import Sentence, read_parts
+from analysis.word_vectors import Lexicon
+from data.display import bar
+from data.errors import about
 from data.randomness import PROBE, generator
 
 LENGTH_BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28), (29, 32), (33, 70))  # Adi et al. (2016)
 TOP_SEQUENCES = 19
-PROBES = ("length", "content", "order", "passive", "tense", "tss")
+PROBES: tuple[str, ...] = get_args(Probe)
 TITLES = dict(zip(PROBES, ("Length", "Content", "Order", "Passive", "Tense", "TSS"), strict=True))
 CLASSES = dict(zip(PROBES, (len(LENGTH_BINS), 2, 2, 2, 2, TOP_SEQUENCES + 1), strict=True))
 HIDDEN = ("length", "content", "order")  # probes that also use a perceptron
@@ -149,7 +147,7 @@ def evaluate_probes(
     model: command.Model,
     probe_questions: Mapping[str, Mapping[str, Questions]],
     *,
-    words: Kind | None = None,
+    words: WordVectors | None = None,
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, dict[str, Any]]:
@@ -189,7 +187,7 @@ def evaluate_probes(
         )
         fits = {"logistic": fit_linear(examples, device=device)}
         if probe in HIDDEN:
-            with command.bar(f"perceptron, {probe}") as progress:
+            with bar(f"perceptron, {probe}") as progress:
                 fits["mlp"] = fit_hidden(
                     examples, layers=1, dropout=DROPOUT, seed=seed, device=device, progress=progress
                 )
@@ -248,43 +246,17 @@ def _cell(value: float) -> Cell:
     return Cell(value, f"{value:.1f}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = command.parser("analysis.probes", __doc__, several=True)
-    data_help = (
-        f"folder of x_train, x_dev and x_test trees (.ptb[.gz], one per line), or {TREEBANK}: NLTK's sample"
-    )
-    parser.add_argument("--data", required=True, metavar="FOLDER", help=data_help)
-    parser.add_argument("--probes", nargs="+", choices=PROBES, default=list(PROBES), help="default: all six")
-    parser.add_argument("--vectors", choices=KINDS, help="source of word vectors; default: table if there is one")
-    parser.add_argument("--limit", type=command.positive, metavar="N", help="maximum number of sentences per part")
-    parser.add_argument(
-        "--seed",
-        type=command.whole,
-        default=0,
-        help="seed of the examples' words and of the perceptrons; default: 0",
-    )
-    given = parser.parse_args(arguments)
-
-    def work() -> None:
-        if given.data != TREEBANK and not Path(given.data).is_dir():
-            raise UserError(f"There is no folder {given.data}: --data needs a folder of trees, or {TREEBANK}.")
-        parts = {name: part[: given.limit] for name, part in read_parts(given.data, given.seed).items()}
-        probe_questions = {probe: questions(probe, parts, given.seed) for probe in given.probes}
-        results = []
-        for name in given.models:
-            model = command.opened(name, given)
-            device = command.device(given.device)
-            with about(given.data):
-                scores = evaluate_probes(
-                    model, probe_questions, words=given.vectors, seed=given.seed, device=device
-                )
-            results.append({"model": model.facts(), "probes": scores})
-        command.show(table(results), given.format)
-        settings = {"data": given.data, "seed": given.seed, "limit": given.limit}
-        command.write(given.out, {"probes": results, **settings, "comparable": False})
-
-    return command.finished(work)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(settings: ProbesSettings) -> None:
+    """Prints the table of the models' scores, and writes them."""
+    data, seed = settings.data, settings.seed
+    parts = {name: part[: settings.limit] for name, part in read_parts(data, seed).items()}
+    probe_questions = {probe: questions(probe, parts, seed) for probe in settings.probes or PROBES}
+    results = []
+    for model in command.open_models(settings):
+        place = device(settings.device)
+        with about(data):
+            scores = evaluate_probes(model, probe_questions, words=settings.words, seed=seed, device=place)
+        results.append({"model": model.facts(), "probes": scores})
+    show(table(results), settings.format)
+    record = {"probes": results, "data": data, "seed": seed, "limit": settings.limit}
+    command.write(settings.out, record | {"comparable": False})

@@ -2,8 +2,6 @@
 
     min KL(P || Q),   p_ij by Gaussians of the given perplexity around x_i,   q_ij ~ 1 / (1 + |y_i - y_j|^2)
 
-    python -m analysis.projection_map runs/<folder> --data ag_news.tsv.gz --folder maps --sample 2000
-
 van der Maaten and Hinton (2008), in scikit-learn's implementation. Lines of the file are label, tab, text. Vectors
 are scaled to length 1, so that distances order pairs as cosines do. Vectors wider than 50 are first reduced to
 their first 50 principal components, as in that paper's section 4.2 (30 there).
@@ -16,7 +14,6 @@ the vectors and in the map, next to the share of the most frequent label.
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,11 +26,11 @@ from matplotlib.figure import Figure
 from analysis import command
 from analysis.figures import style
 from analysis.quick import normalise
+from analysis.settings import ProjectionMapSettings
 from data.display import printable
 from data.errors import UserError, reason
 from data.randomness import EVALUATED_SPLIT, generator
 
-SAMPLE = 2000
 PERPLEXITY = 30.0
 COMPONENTS = 50
 NEIGHBOURS = 10
@@ -78,7 +75,9 @@ def read(path: Path, wanted: Sequence[str] | None = None) -> Labelled:
     if missing := sorted(set(wanted or ()) - names):
         raise UserError(f"{path} has no label {', '.join(missing)}.")
     if not 2 <= len(names) <= MOST_LABELS:
-        raise UserError(f"{path} has {len(names)} labels; a map shows 2 to {MOST_LABELS}: --labels chooses some.")
+        raise UserError(
+            f"{path} has {len(names)} labels; a map shows 2 to {MOST_LABELS}: labels=[a,b] chooses some."
+        )
     return Labelled(list(found), list(found.values()))
 
 
@@ -109,7 +108,7 @@ def project(vectors: np.ndarray, *, perplexity: float = PERPLEXITY, seed: int = 
 
     if len(vectors) <= 3 * perplexity:
         raise UserError(
-            f"There are {len(vectors)} sentences: --perplexity must be below a third of that. Got {perplexity:g}."
+            f"There are {len(vectors)} sentences: perplexity= must be below a third of that. Got {perplexity:g}."
         )
     if vectors.shape[1] > COMPONENTS < len(vectors):
         vectors = PCA(COMPONENTS, random_state=seed).fit_transform(vectors)
@@ -213,53 +212,33 @@ def _densest(points: np.ndarray) -> tuple[float, float]:
     return float(x), float(y)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = command.parser("analysis.projection_map", __doc__, several=False)
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="FILE", help="lines of label, tab, text; may be .gz"
-    )
-    parser.add_argument(
-        "--folder", type=Path, default=Path("maps"), help="folder of the plots; default: %(default)s"
-    )
-    parser.add_argument("--labels", nargs="+", metavar="LABEL", help="labels to show; default: all")
-    parser.add_argument(
-        "--sample",
-        type=command.positive,
-        default=SAMPLE,
-        metavar="N",
-        help="number of sentences; default: %(default)s",
-    )
-    parser.add_argument("--perplexity", type=float, default=PERPLEXITY, help="default: %(default)g")
-    parser.add_argument("--seed", type=command.whole, default=0, help="seed of sample and map; default: 0")
-    given = parser.parse_args(arguments)
-    if not given.perplexity >= 1:
-        parser.error(f"argument --perplexity: must be at least 1. Got {given.perplexity:g} instead")
+def run(settings: ProjectionMapSettings) -> None:
+    """Draws a map for each model, and writes how well labels agree with neighbours.
 
-    def work() -> None:
-        data = sample(read(given.data, given.labels), given.sample, given.seed)
-        model = command.opened(given.model, given)
+    Raises:
+        UserError: if the data cannot be read, or the plots not written.
+    """
+    path, seed = Path(settings.data), settings.seed
+    labels = None if settings.labels is None else [*map(str, settings.labels)]
+    data = sample(read(path, labels), settings.sample, seed)
+    source = re.sub(r"\.(tsv|txt)(\.gz)?$", "", path.name)
+    records = []
+    for model in command.open_models(settings):
         vectors = model.rows(data.texts)
-        points, scores = placed(vectors, data.labels, perplexity=given.perplexity, seed=given.seed)
-        source = re.sub(r"\.(tsv|txt)(\.gz)?$", "", given.data.name)
+        points, scores = placed(vectors, data.labels, perplexity=settings.perplexity, seed=seed)
         figure = draw(points, data, scores, model=model.name, source=source)
         name = re.sub(r"[^\w.+-]+", "_", f"{source}-{model.name}")
         try:
-            paths = style.save(figure, given.folder, name)
+            paths = [str(path) for path in style.save(figure, Path(settings.folder), name)]
         except OSError as error:
             raise UserError(
-                f"{given.folder} cannot be written ({reason(error)}): --folder names another."
+                f"{settings.folder} cannot be written ({reason(error)}): folder=<folder> names another."
             ) from error
-        settings = {"perplexity": given.perplexity, "seed": given.seed, "sentences": len(data.texts)}
-        record = {"projection_map": scores._asdict() | {"k": NEIGHBOURS}, "model": model.facts(), **settings}
-        command.write(given.out, record | {"data": str(given.data), "files": [str(path) for path in paths]})
-        print("\n".join(map(str, paths)))
+        records.append({"model": model.facts(), **scores._asdict(), "k": NEIGHBOURS, "files": paths})
+        print("\n".join(paths))
         print(
             f"Label named by {NEIGHBOURS} nearest neighbours: {scores.vectors:.1f} % in the vectors, "
             f"{scores.map:.1f} % in the map, {scores.guess:.1f} % by guessing."
         )
-
-    return command.finished(work)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    facts = {"perplexity": settings.perplexity, "seed": seed, "sentences": len(data.texts), "data": settings.data}
+    command.write(settings.out, {"projection_map": records, **facts})

@@ -2,9 +2,6 @@
 
     features = [u; v; |u - v|; u * v]        MLP: 4 hidden layers of 1024, dropout 0.5 after each
 
-    python -m analysis.quora runs/<folder> --data <folder of train.tsv, dev.tsv, test.tsv>
-    python -m analysis.quora a b --data <folder> --sizes 1000 all --classifiers logistic --format md
-
 Subramanian et al. (2018), table 4 and section 10.6. A size n is the first n of a seeded permutation of the
 training pairs; without a dev file its last tenth is dev. L2 and the MLP's stopping point are chosen on dev; test
 pairs are scored once. Files: [pairs_]{train,dev,test}.tsv[.gz] without quoting, with a header that names
@@ -17,22 +14,23 @@ pairs (for example with constructed negatives) the same accuracy means something
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from analysis import command
+from analysis.models import device
 from analysis.reporting.printed import Cell, Key
-from analysis.reporting.rendering import Grid, Row
+from analysis.reporting.rendering import Grid, Row, show
 from analysis.senteval.classifiers.probe import Examples, fit_hidden, fit_linear
+from analysis.settings import Classifier, QuoraSettings
+from data.display import bar
 from data.errors import UserError, about
 from data.randomness import EVALUATED_SPLIT, generator
 
-SIZES = ("1000", "5000", "10000", "25000", "all")
-CLASSIFIERS = ("logistic", "mlp")
+CLASSIFIERS = get_args(Classifier)
 LAYERS, DROPOUT = 4, 0.5
 DEV_SHARE = 0.1
 COLUMNS = ("is_duplicate", "question1", "question2")
@@ -79,20 +77,20 @@ def read(folder: Path, seed: int) -> Parts:
     return Parts(train, dev, _read(_find(folder, "test")))
 
 
-def sizes(wanted: Sequence[str], there: int) -> tuple[dict[str, int], list[str]]:
+def sizes(wanted: Sequence[int | Literal["all"]], there: int) -> tuple[dict[str, int], list[str]]:
     """Returns the number of training pairs by name of size, and the names of sizes larger than the file."""
     reached, missing = {}, []
     for name in wanted:
-        if name == "all" or int(name) <= there:
-            reached[short(name)] = there if name == "all" else int(name)
+        if name == "all" or name <= there:
+            reached[short(name)] = there if name == "all" else name
         else:
             missing.append(short(name))
     return reached, missing
 
 
-def short(size: str) -> str:
-    """Abbreviates a size as in the paper: "5000" is "5k"."""
-    return f"{int(size) // 1000}k" if size != "all" and int(size) % 1000 == 0 else size
+def short(size: int | Literal["all"]) -> str:
+    """Abbreviates a size as in the paper: 5000 is "5k"."""
+    return f"{size // 1000}k" if size != "all" and size % 1000 == 0 else str(size)
 
 
 def evaluate_duplicates(
@@ -120,7 +118,7 @@ def evaluate_duplicates(
             if name == "logistic":
                 fit = fit_linear(examples, device=device)
             else:
-                with command.bar(f"MLP, {size}") as progress:
+                with bar(f"MLP, {size}") as progress:
                     fit = fit_hidden(
                         examples, layers=LAYERS, dropout=DROPOUT, seed=seed, device=device, progress=progress
                     )
@@ -167,55 +165,36 @@ def table(results: Sequence[Mapping[str, Any]], missing: Sequence[str], facts: s
     return Grid("question duplicates", columns, rows, below, [*notes, NOT_BESIDE])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = command.parser("analysis.quora", __doc__, several=True)
-    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="folder of the three files")
-    parser.add_argument(
-        "--sizes",
-        nargs="+",
-        type=_size,
-        default=list(SIZES),
-        metavar="N",
-        help="numbers of training pairs, or all",
-    )
-    parser.add_argument("--classifiers", nargs="+", choices=CLASSIFIERS, default=list(CLASSIFIERS))
-    parser.add_argument(
-        "--seed", type=command.whole, default=0, help="seed of the permutation and the MLP; default: 0"
-    )
-    given = parser.parse_args(arguments)
+def run(settings: QuoraSettings) -> None:
+    """Prints the table of the models' scores, and writes them.
 
-    def work() -> None:
-        parts = read(given.data, given.seed)
-        reached, missing = sizes(given.sizes, len(parts.train.labels))
-        if not reached:
-            there = len(parts.train.labels)
-            raise UserError(f"{given.data} has {there:,} training pairs: no size of --sizes is that small.")
-        counts = dict(zip(Parts._fields, (len(part.labels) for part in parts), strict=True))
-        results = []
-        for name in given.models:
-            model = command.opened(name, given)
-            with about(given.data):
-                scores = evaluate_duplicates(
-                    model,
-                    parts,
-                    reached,
-                    classifiers=given.classifiers,
-                    seed=given.seed,
-                    device=command.device(given.device),
-                )
-            share = 100.0 * float(parts.test.labels.mean())
-            majority = share if parts.train.labels.mean() > 0.5 else 100.0 - share
-            results.append({"model": model.facts(), "scores": scores, "majority": majority})
-        facts = ", ".join(f"{name} {count:,}" for name, count in counts.items()) + " pairs"
-        command.show(table(results, missing, facts), given.format)
-        settings = {"data": str(given.data), "seed": given.seed, "pairs": counts, "missing_sizes": missing}
-        command.write(given.out, {"quora": results, **settings, "comparable": False, "reason": NOT_BESIDE})
-
-    return command.finished(work)
-
-
-def _size(text: str) -> str:
-    return text if text == "all" else str(command.positive(text))
+    Raises:
+        UserError: if the data cannot be read, or no size is as small as they are.
+    """
+    data, seed = settings.data, settings.seed
+    parts = read(Path(data).expanduser(), seed)
+    reached, missing = sizes(settings.sizes, len(parts.train.labels))
+    if not reached:
+        raise UserError(f"{data} has {len(parts.train.labels):,} training pairs: no size of sizes= is that small.")
+    counts = dict(zip(Parts._fields, (len(part.labels) for part in parts), strict=True))
+    results = []
+    for model in command.open_models(settings):
+        with about(data):
+            scores = evaluate_duplicates(
+                model,
+                parts,
+                reached,
+                classifiers=settings.classifiers,
+                seed=seed,
+                device=device(settings.device),
+            )
+        share = 100.0 * float(parts.test.labels.mean())
+        majority = share if parts.train.labels.mean() > 0.5 else 100.0 - share
+        results.append({"model": model.facts(), "scores": scores, "majority": majority})
+    facts = ", ".join(f"{name} {count:,}" for name, count in counts.items()) + " pairs"
+    show(table(results, missing, facts), settings.format)
+    record = {"quora": results, "data": data, "seed": seed, "pairs": counts, "missing_sizes": missing}
+    command.write(settings.out, record | {"comparable": False, "reason": NOT_BESIDE})
 
 
 def _find(folder: Path, part: str, needed: bool = True) -> Path | None:
@@ -246,7 +225,3 @@ def _read(path: Path | None) -> Pairs:
     if not labels:
         raise UserError(f"{path} holds no pair.")
     return Pairs(first, second, np.array(labels, dtype=np.int64))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

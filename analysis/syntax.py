@@ -17,13 +17,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from analysis.settings import TREEBANK
 from data.errors import UserError
 from data.randomness import EVALUATED_SPLIT, generator
 from data.sources.reading import lines
 from data.sources.trees import PUNCTUATION, Tree, pruned, read_trees, words
 
 SUFFIXES = (".ptb", ".ptb.gz", ".mrg", ".mrg.gz")
-TREEBANK = "treebank"
 CLAUSES = ("S", "SINV", "SQ", "SBARQ")
 FINITE = ("VBD", "VBZ", "VBP", "VB", "MD")  # VB at the top of a main clause is an imperative
 VERBS = (*FINITE, "VBN", "VBG", "TO")
@@ -58,7 +58,7 @@ def read_parts(data: str, seed: int = 0) -> dict[str, list[Sentence]]:
     Raises:
         UserError: if trees are missing or cannot be read.
     """
-    parts = _treebank(seed) if data == TREEBANK else _folder(Path(data))
+    parts = _treebank(seed) if data == TREEBANK else _folder(Path(data).expanduser())
     seen: set[str] = set()
     result: dict[str, list[Sentence]] = {}
     for part, trees in parts.items():
@@ -129,7 +129,7 @@ def _folder(folder: Path) -> dict[str, Iterable[Tree]]:
         if not files:
             raise UserError(
                 f"There is no {part} part in {folder}: a file like x_{part}.ptb.gz, a tree a line, is wanted "
-                f"(--data {TREEBANK} takes NLTK's)."
+                f"(data={TREEBANK} takes NLTK's)."
             )
         found[part] = (tree for path in files for tree in read_trees(lines(path), str(path)))
     return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 import torch
 
+from analysis.settings import WordVectors
 from data.errors import UserError
 from data.tokenizer import is_byte_level, plain_backend
 from encoders.bag_of_words import BagOfWords
@@ -16,8 +17,7 @@ from encoders.concatenated import Concatenated
 from encoders.random_vectors import RandomVectors
 from encoders.recurrent import Recurrent
 
-Kind = Literal["table", "sentence"]
-KINDS: tuple[Kind, ...] = ("table", "sentence")
+KINDS: tuple[WordVectors, ...] = get_args(WordVectors)
 
 
 class Lexicon:
@@ -42,14 +42,14 @@ class Lexicon:
         self,
         encoder: Encoder | RandomVectors,
         embed: Callable[[Sequence[str]], np.ndarray],
-        kind: Kind | None = None,
+        kind: WordVectors | None = None,
     ) -> None:
         table = _table(encoder)
         if kind == "table" and table is None:
             raise UserError(
-                "The encoder has no table of word vectors: --vectors sentence encodes a word as a sentence."
+                "The encoder has no table of word vectors: words=sentence encodes a word as a sentence."
             )
-        self.kind: Kind = kind or ("sentence" if table is None else "table")
+        self.kind: WordVectors = kind or ("sentence" if table is None else "table")
         self._rows = None if table is None or self.kind == "sentence" else table.detach().float().cpu().numpy()
         self._embed = embed
         members = list(encoder.members) if isinstance(encoder, Concatenated) else [encoder]

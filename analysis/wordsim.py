@@ -2,19 +2,15 @@
 
     score of a set = Spearman's rho of ( cos(v(a), v(b)), human score )        over pairs of known words
 
-    python -m analysis.wordsim runs/<folder> --data <folder of EN-*.txt>
-    python -m analysis.wordsim bag_of_words --word-vectors glove.txt.gz random_vectors --data <folder> --format md
-
 Pairs with an unknown word are left out and counted, as in the script of Faruqui and Dyer (2014), wordvectors.org.
 Words are looked up in lower case, then as written. A word's vector is its row in the encoder's table of word
-vectors (--vectors table), or the vector of the sentence of that one word (--vectors sentence; the default without
-a table).
+vectors (``words`` is "table"), or the vector of the sentence of that one word ("sentence"; the default without a
+table).
 Low coverage leaves a different, usually easier, set of words: compare coverage before scores.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,8 +20,9 @@ from scipy.stats import spearmanr
 
 from analysis import command
 from analysis.reporting.printed import Cell, Key, read_table
-from analysis.reporting.rendering import Grid, Row
-from analysis.word_vectors import KINDS, Kind, Lexicon
+from analysis.reporting.rendering import Grid, Row, show
+from analysis.settings import WordSimilaritySettings, WordVectors
+from analysis.word_vectors import KINDS, Lexicon
 from data.errors import UserError
 
 COLUMNS = {  # columns of GenSen's table 3 and the sets with the same pairs
@@ -67,7 +64,7 @@ class ModelScores(NamedTuple):
     """A model's name, the source of its word vectors, and its result on each set."""
 
     name: str
-    kind: Kind
+    kind: WordVectors
     scores: Mapping[str, Similarity]
 
 
@@ -78,7 +75,9 @@ def read_sets(folder: Path) -> dict[str, list[Pair]]:
         UserError: if there are none, or a line is not two words and a number.
     """
     if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}: --data needs one of EN-*.txt (lines of word, word, score).")
+        raise UserError(
+            f"There is no folder {folder}: a folder of EN-*.txt (lines of word, word, score) is needed."
+        )
     found = {path.stem.removeprefix("EN-"): path for path in sorted(folder.glob("EN-*.txt"))}
     if not found:
         raise UserError(f"{folder} has no EN-*.txt (lines of word, word, score).")
@@ -185,27 +184,17 @@ def table(models: Sequence[ModelScores], *, apart: bool = False) -> Grid:
     return Grid("word similarity", columns, ours, printed, notes)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = command.parser("analysis.wordsim", __doc__, several=True)
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="FOLDER", help="folder of EN-*.txt: word, word, score"
-    )
-    parser.add_argument("--vectors", choices=KINDS, help="source of word vectors; default: table if there is one")
-    given = parser.parse_args(arguments)
-
-    def work() -> None:
-        sets = read_sets(given.data)
-        models, records = [], []
-        for name in given.models:
-            model = command.opened(name, given)
-            lexicon = Lexicon(model.encoder, model.rows, given.vectors)
-            one = ModelScores(model.name, lexicon.kind, evaluate_similarity(lexicon, sets))
-            models.append(one)
-            records.append(_record(one, model.facts()))
-        command.show(table(models, apart=given.format == "csv"), given.format)
-        command.write(given.out, {"wordsim": records, "data": str(given.data)})
-
-    return command.finished(work)
+def run(settings: WordSimilaritySettings) -> None:
+    """Prints the table of the models' scores, and writes them."""
+    sets = read_sets(Path(settings.data).expanduser())
+    models, records = [], []
+    for model in command.open_models(settings):
+        lexicon = Lexicon(model.encoder, model.rows, settings.words)
+        one = ModelScores(model.name, lexicon.kind, evaluate_similarity(lexicon, sets))
+        models.append(one)
+        records.append(_record(one, model.facts()))
+    show(table(models, apart=settings.format == "csv"), settings.format)
+    command.write(settings.out, {"wordsim": records, "data": settings.data})
 
 
 def _record(model_scores: ModelScores, model: dict[str, Any]) -> dict[str, Any]:
@@ -217,7 +206,3 @@ def _record(model_scores: ModelScores, model: dict[str, Any]) -> dict[str, Any]:
             for name, score in model_scores.scores.items()
         },
     }
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,10 +1,11 @@
-"""Text for people: untrusted text without controls or formulas, durations, time left, names of models."""
+"""Text for people: untrusted text without controls or formulas, durations, progress, names of models."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -93,6 +94,34 @@ class Clock:
         seconds = round((time.monotonic() - self._start) * (1 - self.share) / done)
         left = timedelta(seconds=seconds) if seconds < DAY else duration(seconds)
         return f"about {left} left in all"  # hours:minutes:seconds
+
+
+@contextmanager
+def bar(title: str) -> Iterator[Callable[[float], None]]:
+    """Shows progress on the error stream: a bar on a terminal, otherwise a line from time to time.
+
+    Yields a function that takes the share done, 0 to 1.
+    """
+    from rich.console import Console  # late, as above
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        clock = Clock()
+        due = [time.monotonic() + PLAIN_SECONDS]
+
+        def line(share: float) -> None:
+            if (now := time.monotonic()) >= due[0] and 0 < share < 1:
+                due[0] = now + PLAIN_SECONDS
+                clock.share = share
+                console.print(f"{title} {share:.0%}  {clock.left()}", markup=False, soft_wrap=True)
+
+        yield line
+        return
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task(title, total=1.0)
+        yield lambda share: shown.update(task, completed=share)
 
 
 def _is_number(text: str) -> bool:

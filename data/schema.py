@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -74,6 +75,17 @@ def require(constructor: Callable[..., Any], values: Mapping[str, Any], prefix: 
     found = {name: fault(bounded[name], values[name]) for name in values.keys() & bounded.keys()}
     if lines := [f"{prefix}{'.' * bool(prefix)}{name} {line}" for name, line in found.items() if line]:
         raise ValueError("\n".join(sorted(lines)))
+
+
+def require_path(key: str, path: str | None, kind: str) -> None:
+    """Refuses a ``path`` where there is no "file" or no "folder", as ``kind`` says.
+
+    Raises:
+        ValueError: naming ``key``.
+    """
+    there = Path(path).expanduser() if path is not None else None
+    if there is not None and not (there.is_dir() if kind == "folder" else there.is_file()):
+        raise ValueError(f"{key}={path}: there is no such {kind}.")
 
 
 def validated(cls: type, prefix: str | None = None) -> None:

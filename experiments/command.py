@@ -26,7 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 from data.errors import UserError
 from experiments.command_line import HELP, INFORMING, Ended, one_line_errors, split
 from experiments.compose import COMPONENTS, Schema, check, check_all, checked, kinds
-from experiments.overrides import CONFIGS, NO_FORM, composed, guess, key_of, override, readable, unreadable
+from experiments.overrides import NO_FORM, composed, file_of, guess, key_of, override, readable, unreadable
 from experiments.settings import Settings
 
 OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"}  # keys that go to runs
@@ -89,7 +89,7 @@ def command(
             if multirun:
                 done = list[JobReturn]()
                 try:
-                    done = run_sweep(CONFIGS, name, job, overrides)
+                    done = run_sweep(file_of(name).parent, name, job, overrides)
                     values = [one.return_value for one in done]
                     returned[:] = [value for value in values if not isinstance(value, Failure)]  # of all processes
                     for line in failed_elsewhere(done):
@@ -107,7 +107,7 @@ def command(
                     task(values)
 
             sys.argv[1:] = [*flags, *overrides]
-            hydra.main(config_path=str(CONFIGS), config_name=name, version_base="1.3")(once)()
+            hydra.main(config_path=str(file_of(name).parent), config_name=name, version_base="1.3")(once)()
 
         return main
 

@@ -17,11 +17,11 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
-from data.schema import fault
+from data.schema import fault, require_path
 from experiments import continuation
 from experiments.continuation import NAMED
 from experiments.overrides import NOT_GLOBAL, composed, first_line, guess, key_of, keys_of_own, ours
-from experiments.settings import Settings, require_path
+from experiments.settings import Settings
 
 # Each component of a configuration names a subclass of its base class: from the base's module, or from any in its
 # package where that module is called base.

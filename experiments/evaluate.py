@@ -1,8 +1,10 @@
-"""Evaluates an encoder or an ensemble on SentEval, or embeds a file: ``python experiments/evaluate.py --help``."""
+"""Evaluates an encoder on SentEval, or by another evaluation: ``python experiments/evaluate.py --help``."""
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.pop(0)  # this folder, which Python puts there
@@ -11,8 +13,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
+from analysis.settings import EVALUATIONS, CheckedSettings, EvaluationSettings
+from data.errors import UserError
 from experiments.command import command
-from experiments.settings import EvaluationSettings
+from experiments.command_line import one_line_errors
+from experiments.overrides import guess
+from experiments.settings import no_model
+
+
+def require_models(**named: Sequence[str]) -> None:
+    """Refuses models, by the key that names them, that cannot be opened, as far as names of files show it.
+
+    Raises:
+        UserError: with a line for each.
+    """
+    if found := [line for key, models in named.items() for model in models if (line := no_model(model, key))]:
+        raise UserError(*found)
 
 
 def report(results: list[Path | None]) -> None:
@@ -24,8 +40,8 @@ def report(results: list[Path | None]) -> None:
 
 
 @command("evaluate", EvaluationSettings, report=report)
-def main(settings: EvaluationSettings) -> Path | None:
-    settings.require_model()
+def senteval(settings: EvaluationSettings) -> Path | None:
+    require_models(model=[settings.model] * bool(settings.model))
     from experiments import evaluation  # late: its imports take seconds, and mistakes are reported before
 
     if settings.embed is not None:
@@ -34,6 +50,24 @@ def main(settings: EvaluationSettings) -> Path | None:
     if settings.ensemble is not None:
         return evaluation.combine(settings)
     return evaluation.evaluate_model(settings, several=HydraConfig.get().mode == RunMode.MULTIRUN)
+
+
+def main() -> None:
+    if len(sys.argv) < 2 or "=" in sys.argv[1] or sys.argv[1].startswith("-"):
+        senteval()
+        return
+    name = sys.argv.pop(1)
+    with one_line_errors():
+        if name not in EVALUATIONS:
+            hint = guess(name, EVALUATIONS) or f" There are {', '.join(EVALUATIONS)}."
+            raise UserError(f"{name}: no such evaluation, and not of the form key=value.{hint}")
+
+    @command(name, EVALUATIONS[name])
+    def evaluation(settings: CheckedSettings) -> None:
+        require_models(models=getattr(settings, "models", ()))
+        importlib.import_module(settings.module).run(settings)  # late, as above
+
+    evaluation()
 
 
 if __name__ == "__main__":

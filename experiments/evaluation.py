@@ -21,6 +21,7 @@ from analysis.senteval.evaluation import held, run_tasks
 from analysis.senteval.features import embed_file
 from analysis.senteval.protocols import PROTOCOLS, Protocol
 from analysis.senteval.results import FILE, Results, read_results
+from analysis.settings import EvaluationSettings
 from analysis.training_evaluation import SentEval
 from data.display import wide_console
 from data.errors import UserError
@@ -30,7 +31,7 @@ from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 from experiments.progress import Display
 from experiments.run_folder import ROOT
-from experiments.settings import EvaluationSettings, Settings
+from experiments.settings import Settings
 
 DOWNLOADED = "senteval"  # where `make senteval-data` puts the data
 
@@ -53,7 +54,7 @@ def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Pa
         )
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
-    named = _named(settings)
+    named = Named(settings.model, settings)
     name, run = named.name, named.run
     if run is not None:
         refuse_links_out(run)
@@ -75,7 +76,7 @@ def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Pa
     elif settings.encoder.counts and settings.encoder.weighting == "none":
         display.warn("not used    encoder.counts: encoder.weighting=none counts no words")
     _evaluate(
-        lambda pooling: named.open(device(settings.device), pooling),
+        named.open,
         {"name": name, "path": settings.model, "pooling": settings.pooling, "vectors": settings.encoder.vectors},
         protocol,
         out,
@@ -83,21 +84,11 @@ def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Pa
         data=data,
         probing=Path(settings.probing).expanduser() if settings.probing else None,
         tasks=settings.tasks,
-        cache=ROOT / settings.cache / "vectors",
+        cache=settings.vectors_cache,
         device=device(settings.device),
         processes=settings.processes,
     )
     return out
-
-
-def _named(settings: EvaluationSettings) -> Named:
-    return Named(
-        settings.model,
-        settings.pooling,
-        layers=settings.layers,
-        precision=settings.precision,
-        **vars(settings.encoder),
-    )
 
 
 def evaluate_run(wanted: SentEval, folder: Path, settings: Settings, display: Display) -> None:
@@ -176,7 +167,7 @@ def embed(settings: EvaluationSettings) -> None:
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     display = Display()
-    encoder = _named(settings).open(device(settings.device))
+    encoder = Named(settings.model, settings).open()
     with display.bar("embedding", 1.0) as show:
         embed_file(encoder, source, out, progress=lambda share: show(share, 1.0, ""))
     shape = np.load(out, mmap_mode="r").shape

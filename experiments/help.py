@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from experiments.overrides import ADDED, choices, compose, file_of, ours, places_of
+from experiments.overrides import ADDED, choices, compose, ours, places_of
 
 WIDTH = 110  # of lines at most
 COLUMN = 38  # where comments begin
@@ -23,7 +23,7 @@ def described(overrides: Sequence[str], name: str) -> str:
     config = compose([*overrides], name)
     places = places_of(config.hydra)
     chosen: Mapping[str, str] = config.hydra.runtime.choices
-    main = _comments(file_of(name))
+    main = _comments(*_files(places, "", name))
     parts = [main.pop("")]
     nodes: dict[str, Any] = yaml.safe_load(yaml.safe_dump(_plain(config), sort_keys=False))
     named = choices(places) if name == "run" else {}

@@ -24,7 +24,7 @@ CONFIGS = Path(__file__).resolve().parent / "configs"
 NO_TEXTS = ("null", "true", "false", "nan", "inf", "infinity")  # words that Hydra reads as something else
 NO_FORM = "not of the form key=value."
 PLACES = "hydra.searchpath"
-SWEEPS = ("run", "evaluate")  # commands that -m sweeps
+NO_SWEEPS = ("compare", "reproduce")  # commands whose keys -m cannot sweep
 ADDED = {"experiment", "clipping"}  # groups of which a run has none by default
 GLOBAL = re.compile(r"\s*#\s*@package _global_")  # the first line of a YAML that sets keys of a whole run
 NOT_GLOBAL = "{}: its first line must be '# @package _global_', as it sets keys of the whole run."
@@ -34,10 +34,10 @@ NO_CHOICES = ("hydra", "commands")  # folders of CONFIGS whose YAMLs are no choi
 def file_of(name: str) -> Path:
     """Returns the YAML of a command.
 
-    Those of commands that start runs have a folder of their own: keys that are called like a group of a run's
+    Those of all commands but run.py have a folder of their own: keys that are called like a group of a run's
     (budget) would be taken for a choice beside it.
     """
-    return (CONFIGS if name in SWEEPS else CONFIGS / "commands") / f"{name}.yaml"
+    return (CONFIGS if name == "run" else CONFIGS / "commands") / f"{name}.yaml"
 
 
 def compose(overrides: list[str], name: str) -> DictConfig:
@@ -150,7 +150,7 @@ def composed(overrides: list[str], name: str) -> tuple[DictConfig, dict[str, str
             compose([*good, text], name)
             good.append(text)
         except (HydraException, OmegaConfBaseException) as error:
-            found[text] = _explain(text, error, groups, compose(good, name), places, sweeps=name in SWEEPS)
+            found[text] = _explain(text, error, groups, compose(good, name), places, sweeps=name not in NO_SWEEPS)
     return compose(good, name), found
 
 

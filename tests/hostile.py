@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 
 def answer(module: str, *arguments: str, folder: Path, seconds: int = SECONDS) -> Answer:
-    """Runs the command in ``module`` ("experiments.run", "analysis.wordsim") from within ``folder``.
+    """Runs the command in ``module`` ("experiments.run") from within ``folder``.
 
     Args:
         module: dotted name of a module with a function ``main`` that reads ``sys.argv``.

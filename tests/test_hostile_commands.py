@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from analysis.senteval.tasks import TASKS
+from analysis.settings import EvaluationSettings
 from data.errors import UserError
 from experiments import compose, experiment, side_by_side
 from experiments.comparison.planning import plan
@@ -20,7 +21,6 @@ from experiments.comparison.settings import read
 from experiments.overrides import override
 from experiments.pool import Job
 from experiments.reproduction import planning, settings
-from experiments.settings import EvaluationSettings
 from tests.experiments import tiny
 from tests.experiments.test_compare import in_this_process
 from tests.experiments.test_reproduce_command import FIGURE

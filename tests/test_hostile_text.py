@@ -243,7 +243,7 @@ def test_identical_sentences_have_no_correlation(root: Path, tmp_path: Path) -> 
     assert found["tasks"]["STS12"]["test"] is found["tasks"]["STS12"]["spearman"]["mean"] is None
     assert found["tasks"]["STS12"]["subsets"]["MSRvid"]["spearman"] is not None
     assert not any(name.startswith("sts_spearman_mean") for name in found["averages"])
-    shown = answer("analysis.reporting.tables", str(tmp_path / "out"), folder=root)
+    shown = answer("experiments.evaluate", "table", f"results={tmp_path / 'out'}", folder=root)
     assert shown.status == 0 and "│ – │" in re.sub(" +", " ", shown.output)
     assert "nan" not in shown.output and "–: no correlation is defined" in shown.output
 
@@ -291,12 +291,13 @@ RESULTS: dict[str, tuple[Content, str]] = {
 
 
 @pytest.mark.parametrize("name", RESULTS)
-@pytest.mark.parametrize("command", ["tables", "ranking"])
+@pytest.mark.parametrize("command", ["table", "ranking"])
 def test_damaged_results(root: Path, command: str, name: str) -> None:
     content, message = RESULTS[name]
     (root / name).mkdir(exist_ok=True)
     (root / name / "senteval.json").write_bytes(raw(content))
-    refused(root, f"analysis.reporting.{command}", str(root / name), parts=(str(root / name), message))
+    parts = str(root / name), message
+    refused(root, "experiments.evaluate", command, f"results={root / name}", parts=parts)
 
 
 GOLD = np.arange(3.0)
@@ -322,39 +323,40 @@ def test_damaged_predictions(root: Path, name: str) -> None:
     path = root / f"predicted-{name}" / "predictions" / "STSBenchmark.npz"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
-    refused(root, "analysis.reporting.bootstrap", *[str(path.parents[1])] * 2, parts=(str(path), message))
+    both = f"results=[{path.parents[1]},{path.parents[1]}]"
+    refused(root, "experiments.evaluate", "bootstrap", both, parts=(str(path), message))
 
 
 PAIRS = "1\ta b\ta c\n0\td e\tf g\n" * 10
 COMMANDS: list[tuple[str, str, dict[str, Content], tuple[str, ...]]] = [
-    ("wordsim", "--data", {"EN-x.txt": "a b nan\n"}, ("EN-x.txt:1: score 'nan'",)),
-    ("wordsim", "--data", {"EN-x.txt": "a b\n"}, ("EN-x.txt:1: a line must be word, word, score",)),
-    ("wordsim", "--data", {"EN-x.txt": ""}, ("EN-x.txt holds no pair",)),
-    ("wordsim", "--data", {"EN-x.txt": LONG}, ("EN-x.txt:1: the line is longer than",)),
-    ("wordsim", "--data", {"EN-x.txt": "a\0b c 1\n"}, ("EN-x.txt:1: a NUL byte",)),
-    ("quora", "--data", {"train.tsv": "2\ta\tb\n", "test.tsv": PAIRS}, ("train.tsv:1: label '2'",)),
-    ("quora", "--data", {"train.tsv": "1\ta\n", "test.tsv": PAIRS}, ("train.tsv:1: a line must be a label",)),
-    ("quora", "--data", {"train.tsv": PAIRS.replace("0\t", "1\t"), "test.tsv": PAIRS}, ("of one class",)),
-    ("quora", "--data", {"train.tsv": "1\ta\tb\n", "test.tsv": PAIRS}, ("There is no training example",)),
-    ("quora", "--data", {"train.tsv.gz": b"\x1f\x8bx", "test.tsv": PAIRS}, ("train.tsv.gz: cannot be read",)),
-    ("quora", "--data", {"train.tsv": PAIRS, "test.tsv": LONG}, ("test.tsv:1: the line is longer than",)),
-    ("neighbours", "--sentences", {"a.txt": "a\0\n"}, ("a.txt:1: a NUL byte",)),
-    ("neighbours", "--sentences", {"a.txt": b"\xff\n"}, ("a.txt:1: not UTF-8",)),
-    ("neighbours", "--sentences", {"a.txt": "\n\n"}, ("a.txt holds no sentence",)),
-    ("projection_map", "--data", {"a.tsv": "a b\n"}, ("a.tsv:1: a line must be a label and a text",)),
-    ("projection_map", "--data", {"a.tsv": "a\tb\n"}, ("a.tsv has 1 labels",)),
-    ("projection_map", "--data", {"a.tsv": b"a\t" + LONG}, ("a.tsv:1: the line is longer than",)),
-    ("probes", "--data", {"x_train.ptb": "(" * 5000}, ("x_train.ptb:1: the tree", "deeper than 150")),
-    ("probes", "--data", {"x_train.ptb": "(S (NP"}, ("x_train.ptb:1: the tree", "not closed")),
-    ("probes", "--data", {"x_train.ptb": "(S (\x1b[31m a) b"}, ("x_train.ptb:1: 'b' stands",)),
+    ("wordsim", "data", {"EN-x.txt": "a b nan\n"}, ("EN-x.txt:1: score 'nan'",)),
+    ("wordsim", "data", {"EN-x.txt": "a b\n"}, ("EN-x.txt:1: a line must be word, word, score",)),
+    ("wordsim", "data", {"EN-x.txt": ""}, ("EN-x.txt holds no pair",)),
+    ("wordsim", "data", {"EN-x.txt": LONG}, ("EN-x.txt:1: the line is longer than",)),
+    ("wordsim", "data", {"EN-x.txt": "a\0b c 1\n"}, ("EN-x.txt:1: a NUL byte",)),
+    ("quora", "data", {"train.tsv": "2\ta\tb\n", "test.tsv": PAIRS}, ("train.tsv:1: label '2'",)),
+    ("quora", "data", {"train.tsv": "1\ta\n", "test.tsv": PAIRS}, ("train.tsv:1: a line must be a label",)),
+    ("quora", "data", {"train.tsv": PAIRS.replace("0\t", "1\t"), "test.tsv": PAIRS}, ("of one class",)),
+    ("quora", "data", {"train.tsv": "1\ta\tb\n", "test.tsv": PAIRS}, ("There is no training example",)),
+    ("quora", "data", {"train.tsv.gz": b"\x1f\x8bx", "test.tsv": PAIRS}, ("train.tsv.gz: cannot be read",)),
+    ("quora", "data", {"train.tsv": PAIRS, "test.tsv": LONG}, ("test.tsv:1: the line is longer than",)),
+    ("neighbours", "sentences", {"a.txt": "a\0\n"}, ("a.txt:1: a NUL byte",)),
+    ("neighbours", "sentences", {"a.txt": b"\xff\n"}, ("a.txt:1: not UTF-8",)),
+    ("neighbours", "sentences", {"a.txt": "\n\n"}, ("a.txt holds no sentence",)),
+    ("projection_map", "data", {"a.tsv": "a b\n"}, ("a.tsv:1: a line must be a label and a text",)),
+    ("projection_map", "data", {"a.tsv": "a\tb\n"}, ("a.tsv has 1 labels",)),
+    ("projection_map", "data", {"a.tsv": b"a\t" + LONG}, ("a.tsv:1: the line is longer than",)),
+    ("probes", "data", {"x_train.ptb": "(" * 5000}, ("x_train.ptb:1: the tree", "deeper than 150")),
+    ("probes", "data", {"x_train.ptb": "(S (NP"}, ("x_train.ptb:1: the tree", "not closed")),
+    ("probes", "data", {"x_train.ptb": "(S (\x1b[31m a) b"}, ("x_train.ptb:1: 'b' stands",)),
     (
         "probes",
-        "--data",
+        "data",
         {"x_train.ptb": "(S (DT the)\n" + " " * 5_999_990 + "\n" + " " * 999_990},
         ("longer than",),
     ),
-    ("probes", "--data", {"x_train.ptb": "x" * 10**6}, ("x_train.ptb:1: 'xxx", " ... ")),
-    ("probes", "--data", {"x_train.ptb": TREE * 9, "x_dev.ptb": ""}, ("There is no training example",)),
+    ("probes", "data", {"x_train.ptb": "x" * 10**6}, ("x_train.ptb:1: 'xxx", " ... ")),
+    ("probes", "data", {"x_train.ptb": TREE * 9, "x_dev.ptb": ""}, ("There is no training example",)),
 ]
 
 
@@ -365,27 +367,28 @@ def test_damaged_files_of_commands(
     around = {"x_dev.ptb": TREE, "x_test.ptb": TREE} if command == "probes" else {}
     for name, content in (around | files).items():
         (tmp_path / name).write_bytes(raw(content))
-    named = tmp_path / next(iter(files)) if option == "--sentences" or command == "projection_map" else tmp_path
-    more = {"quora": ["--sizes", "all", "--classifiers", "logistic"], "neighbours": ["--query", "a"]}
-    arguments = ["random_vectors", "--no-cache", option, str(named), *more.get(command, [])]
-    refused(root, f"analysis.{command}", *arguments, parts=parts)
+    named = tmp_path / next(iter(files)) if option == "sentences" or command == "projection_map" else tmp_path
+    more = {"quora": ["sizes=all", "classifiers=logistic"], "neighbours": ["queries=[a]"]}
+    arguments = [command, "models=random_vectors", "cache=null", f"{option}={named}", *more.get(command, [])]
+    refused(root, "experiments.evaluate", *arguments, parts=parts)
 
 
 def test_what_is_shown_of_text_is_harmless(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"=1+1\n{ESCAPES}\n\tindented\n-0.22\n")
+    (tmp_path / "q.txt").write_text("=\x1b[2J\n")
     (tmp_path / "r").mkdir()
     name = f"=1+1 {ESCAPES}"
     (tmp_path / "r" / "senteval.json").write_text(
         results(model={"name": name}, protocol=ESCAPES, missing={"a\x1b": ""})
     )
-    arguments = ["random_vectors", "--no-cache", "--sentences", "a.txt", "--query", "=\x1b[2J"]
+    searched = ["neighbours", "models=random_vectors", "cache=null", "sentences=a.txt", "queries_file=q.txt"]
     for form in ("text", "md", "csv"):
         for found in (
-            answer("analysis.neighbours", *arguments, "--format", form, folder=tmp_path),
-            answer("analysis.reporting.tables", "r", "--format", form, folder=tmp_path),
+            answer("experiments.evaluate", *searched, f"format={form}", folder=tmp_path),
+            answer("experiments.evaluate", "table", "results=r", f"format={form}", folder=tmp_path),
         ):
             assert found.status == 0 and "1+1" in found.output
             assert not re.search("[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]", found.output + found.error)
             assert form != "csv" or not re.search(r"(^|,)=", found.output, re.MULTILINE)
-    best = answer("analysis.reporting.ranking", "r", "--by", folder=tmp_path)
+    best = answer("experiments.evaluate", "ranking", "results=r", "by=[]", folder=tmp_path)
     assert best.status == 0 and "\x1b" not in best.output

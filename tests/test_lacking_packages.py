@@ -19,11 +19,12 @@ experiment.run(compose.check(sys.argv[1:]))
 """
 
 WITHOUT_MTEB = """
-import runpy, sys
+import sys
 sys.modules["mteb"] = None
-sys.argv = ["mteb", "random_vectors", "--tasks", "STS12"]
+from experiments import evaluate
+sys.argv = ["evaluate.py", "mteb", "models=random_vectors", "tasks=STS12"]
 try:
-    runpy.run_module("analysis.mteb", run_name="__main__")
+    evaluate.main()
 finally:
     assert "torch" not in sys.modules  # its import takes seconds
 """

@@ -230,9 +230,8 @@ class Table(Exhibit):
         printed_paper: the paper whose printed rows stand below.
         split: "test" or "dev".
         columns: SentEval's tasks shown; None: the paper's.
-        command: an evaluation's module and arguments, whose output for all models is the table; "{data}" becomes
-            data=.
-        by_model: whether ``command`` takes one model at a time.
+        evaluation: name of another evaluation than SentEval's, whose output for all models is the table.
+        settings: of that evaluation; "{data}" becomes data=.
         sizes: row to an encoder (name, vocabulary, positions) whose parameters are counted.
         examples: text of the table from a run's config and its corpus.
         printed: a file of analysis/paper_tables whose rows are shown as printed.
@@ -242,8 +241,8 @@ class Table(Exhibit):
     printed_paper: str = ""
     split: Literal["test", "dev"] = "test"
     columns: Sequence[str] | None = None
-    command: Sequence[str] = ()
-    by_model: bool = False
+    evaluation: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, tuple[str, int, int] | str] = field(default_factory=dict)
     examples: Callable[[Mapping[str, Any], Any], str] | None = None
     printed: str = ""

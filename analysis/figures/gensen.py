@@ -13,7 +13,9 @@ from analysis.figures.conssent_tables import TRANSFER
 from analysis.figures.exhibits import Figure, Grid, Table, Value
 from analysis.figures.verdicts import Claim
 
-NOT_EXPANDED = "The vocabulary is not expanded (section 8): python -m encoders.tools.expansion does it for one encoder."
+NOT_EXPANDED = (
+    "The vocabulary is not expanded (section 8): python -m encoders.tools.expansion does it for one encoder."
+)
 PAPER = dict[str, Any](base=["+experiment=gensen/table2"], flops=8.0e17, evaluation=7200)
 BASE = ("objective=gensen", "encoder=gru")
 
@@ -242,20 +244,20 @@ TABLE_2 = Table(
 def evaluation_table(
     number: int,
     title: str,
-    command: list[str],
+    evaluation: str,
+    settings: dict[str, Any],
     needs: str,
     row: dict[str, Any],
     *more: str,
-    by_model: bool = False,
 ) -> Table:
     """Returns a table that another evaluation prints of runs of table 2."""
     return Table(
         id=f"gensen/table{number}",
         title=f"GenSen, table {number}: {title}",
         printed_paper="gensen",
-        command=command,
+        evaluation=evaluation,
+        settings=settings,
         needs=needs,
-        by_model=by_model,
         protocol="gensen",
         **row,
         departures=[NOT_EXPANDED, *more],
@@ -266,7 +268,8 @@ def evaluation_table(
 TABLE_3 = evaluation_table(
     3,
     "word similarity",
-    ["analysis.wordsim", "--data", "{data}"],
+    "wordsim",
+    {"data": "{data}"},
     "a folder of word similarity sets (EN-*.txt)",
     rows(NLI_L, seconds=130),
     "QVEC needs its file of semantic features (Tsvetkov et al. 2015), which is not included: its column is left "
@@ -275,7 +278,8 @@ TABLE_3 = evaluation_table(
 TABLE_4 = evaluation_table(
     4,
     "duplicate questions",
-    ["analysis.quora", "--data", "{data}"],
+    "quora",
+    {"data": "{data}"},
     "a folder of question pairs (train.tsv, test.tsv)",
     rows(BEST),
     "The printed rows are over Quora's own pairs and partition and are not comparable with others.",
@@ -283,7 +287,8 @@ TABLE_4 = evaluation_table(
 TABLE_5 = evaluation_table(
     5,
     "six probes",
-    ["analysis.probes", "--data", "{data}"],
+    "probes",
+    {"data": "{data}"},
     "a folder of trees (x_train, x_dev, x_test), or treebank",
     rows(FR_DE, NLI, PARSE_L, seconds=130),
     "The paper's rows are over its own sentences; the table marks which are ours.",
@@ -317,14 +322,14 @@ TABLE_7 = Table(
 TABLE_8 = evaluation_table(
     8,
     "nearest neighbours",
-    [
-        "analysis.neighbours", "--sentences", "{data}", "--query", "a man is playing a guitar .", "--query",
-        "she looked at him for a long time .",
-    ],
+    "neighbours",
+    {
+        "sentences": "{data}",
+        "queries": ["a man is playing a guitar .", "she looked at him for a long time ."],
+    },
     "a file of sentences, one a line",
     rows(BEST),
     "The paper searches 500,000 sentences of BookCorpus, which is not available.",
-    by_model=True,
-)  # fmt: skip
+)
 
 EXHIBITS = (FIGURE_1, TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_6, TABLE_7, TABLE_8)

@@ -5,16 +5,12 @@ Subsets of STS12-16 and outer folds keep their sizes. The percentile interval me
 varies with the test examples, not with training. Tasks are resampled independently, also for averages, whose
 intervals are therefore slightly too narrow if tasks share examples (SICK-E and SICK-R).
 
-    python -m analysis.reporting.bootstrap A B [--task T]        (A, B: folders with predictions/)
-
 Accuracy and F1 depend only on the counts of each kind of outcome in a resample. These counts are sampled from a
 multinomial, which gives the same distribution as sampling examples.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import zipfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -24,13 +20,13 @@ from typing import NamedTuple
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
 from rich.table import Table
 
 from analysis.senteval.averages import RULES, Average
 from analysis.senteval.records import PUBLISHED, incomparable
 from analysis.senteval.results import FILE, read_results
-from data.display import printable
+from analysis.settings import BootstrapSettings
+from data.display import bar, printable
 from data.errors import UserError, about, readable
 
 RESAMPLES = 10_000
@@ -363,35 +359,10 @@ def _protocol(folder: Path) -> str:
     return read_results(folder).protocol if (folder / FILE).exists() else "unknown protocol"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.reporting.bootstrap", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("a", type=Path, help="result folder of model A")
-    parser.add_argument("b", type=Path, help="result folder of model B")
-    parser.add_argument("--task", action="append", default=[], choices=list(PUBLISHED), metavar="TASK")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(arguments)
-    if given.seed < 0:
-        parser.error(f"--seed must be at least 0. Got {given.seed} instead.")
-    given.a, given.b = (path.parent if path.name == FILE else path for path in (given.a, given.b))
-    try:
-        with Progress(console=Console(stderr=True), transient=True) as bar:
-            drawing = bar.add_task("resampling", total=1.0)
-            differences = compare_folders(
-                given.a,
-                given.b,
-                given.task,
-                seed=given.seed,
-                progress=lambda share: bar.update(drawing, completed=share),
-            )
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    table = difference_table(differences, *(f"{folder} ({_protocol(folder)})" for folder in (given.a, given.b)))
+def run(settings: BootstrapSettings) -> None:
+    """Prints the table of the differences of the two results."""
+    a, b = (path.parent if path.name == FILE else path for path in map(Path, settings.results))
+    with bar("resampling") as progress:
+        differences = compare_folders(a, b, settings.tasks or (), seed=settings.seed, progress=progress)
+    table = difference_table(differences, *(f"{folder} ({_protocol(folder)})" for folder in (a, b)))
     Console().print(table)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

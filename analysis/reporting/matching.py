@@ -77,6 +77,25 @@ def named(given: str) -> tuple[str, str]:
     return (name, path) if equals and not Path(given).exists() else ("", given)
 
 
+def expanded(given: Sequence[str]) -> list[str]:
+    """Replaces "*" and "?" in paths, or in those of "NAME=PATH", by the folders that match, in order.
+
+    Raises:
+        UserError: if none matches.
+    """
+    found = []
+    for text in given:
+        name, path = named(text)
+        paths = [path]
+        if not Path(path).exists() and any(sign in path for sign in "*?"):
+            root = Path(path).anchor
+            paths = sorted(map(str, Path(root).glob(path.removeprefix(root))))
+        if not paths:
+            raise UserError(f"{path}: no folder matches.")
+        found += [f"{name}={one}" if name else one for one in paths]
+    return found
+
+
 def config_label(config: Mapping[str, Any], keys: Sequence[str]) -> str | None:
     """Returns the values of ``config`` at ``keys``, joined as in ``label``."""
     values = [_at(config, key.split(".")) for key in keys]

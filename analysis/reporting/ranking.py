@@ -1,10 +1,7 @@
 """The best encoders of a sweep by their mean score on the dev sets of SentEval's tasks (Brahma 2018, section 5).
 
-    python -m analysis.reporting.ranking evaluations/*-conssent     the best of each objective.task, and of each
-                                                                    objective without one (MT, which the paper's
-                                                                    ensemble lacks)
-    python -m analysis.reporting.ranking ... --by objective.task objective.k         of each pair of these
-    python -m analysis.reporting.ranking ... --by --top 6                            the best six of all
+Results are grouped by keys of their runs' configurations. By default that is ``objective.task``, else the name of
+the objective (MT, which the paper's ensemble lacks).
 
 A task's dev score is that of model selection: accuracy; Pearson x 100 for SICK-R and STS-B; mean recall for
 image-caption retrieval. STS12-16 have no dev set and are left out. All results are over one set of tasks.
@@ -12,8 +9,6 @@ image-caption retrieval. STS12-16 have no dev set and are left out. All results 
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +16,8 @@ from typing import NamedTuple
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.reporting.matching import label, read_matching
+from analysis.reporting.matching import expanded, label, read_matching
+from analysis.settings import RankingSettings
 from data.display import printable, wide_console
 from data.errors import UserError
 
@@ -80,8 +76,8 @@ def rank(paths: Sequence[Path | str], by: Sequence[str] = (GROUP,), tasks: Seque
             group = group or label(one, [NAME])
         if group is None:
             raise UserError(
-                f"{one.folder} is of no run with {' or '.join(by)} in its config.yaml: --by names other keys, "
-                "or none for one group."
+                f"{one.folder} is of no run with {' or '.join(by)} in its config.yaml: by=[<key>] names "
+                "other keys, by=[] makes one group."
             )
         groups.setdefault(group, []).append(Candidate(one.folder, sum(scores) / len(scores)))
     return Ranking(
@@ -108,28 +104,10 @@ def table(ranking: Ranking, top: int = 1) -> Table:
     return result
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.reporting.ranking", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("results", nargs="+", type=Path, help="folders of results, or their senteval.json")
-    parser.add_argument("--by", nargs="*", default=[GROUP], metavar="KEY", help=f"default: {GROUP}, else {NAME}")
-    parser.add_argument("--top", type=int, default=1, help="candidates of each group; default: 1")
-    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="default: all")
-    given = parser.parse_args(arguments)
-    if given.top < 1:
-        parser.error(f"--top must be at least 1. Got {given.top} instead.")
-    try:
-        ranking = rank(given.results, given.by, given.tasks)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    shown = table(ranking, given.top)
+def run(settings: RankingSettings) -> None:
+    """Prints the ranking, and ``ensemble=`` with the best."""
+    ranking = rank(expanded(settings.results), settings.by, settings.tasks)
+    shown = table(ranking, settings.top)
     wide_console(shown).print(shown)
-    chosen = [one.folder for group in ranking.groups.values() for one in group[: given.top]]
+    chosen = [one.folder for group in ranking.groups.values() for one in group[: settings.top]]
     print(printable(f"ensemble=[{','.join(map(str, chosen))}]"))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

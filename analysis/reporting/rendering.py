@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -229,3 +230,14 @@ def _escape_latex(text: str) -> str:
 
 
 FORMATS: dict[str, Callable[[Grid], str]] = {"text": as_text, "md": as_markdown, "csv": as_csv, "latex": as_latex}
+
+
+def show(grid: Grid, form: str) -> None:
+    """Prints a table; with CSV, which has no place for notes, these go to the error stream."""
+    console = Console()
+    if form == "text" and console.is_terminal:
+        console.print(rich_table(grid, console.width))
+        return
+    print(FORMATS[form](grid))
+    if form == "csv":
+        print("\n".join(map(printable, grid.notes)), file=sys.stderr)

@@ -53,9 +53,7 @@ def differences(grid: Grid, base: str) -> Grid:
     ]
     if not pairs:
         names = ", ".join(dict.fromkeys(name for name, _ in groups))
-        raise UserError(
-            f"--against must be one of two or more names of one protocol: {names}. Got {base} instead."
-        )
+        raise UserError(f"against must be one of two or more names of one protocol: {names}. Got {base} instead.")
     counts = ", ".join(f"{rows[0].name} ({len(rows)}, {len(of)})" for rows, of in pairs)
     rows = [_difference(*pair) for pair in pairs]
     note = f"Difference to {base}: one result of each, so that there is no interval."

@@ -1,8 +1,5 @@
 """Builds one table from several senteval.json: models by tasks, averages, and the papers' rows.
 
-    python -m analysis.reporting.tables a/senteval.json b/senteval.json --papers declutr --format md
-    python -m analysis.reporting.tables best=a1 best=a2 b --mean --tasks TREC MRPC --papers conssent
-
 With a paper's rows only scores of the paper's own metrics on SentEval's complete data are shown. An average over
 fewer tasks than the paper's is marked; the papers' rows are then averaged from their printed cells over the same
 tasks.
@@ -10,23 +7,19 @@ tasks.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from analysis.reporting.matching import StoredResults, label, named
-from analysis.reporting.printed import PAPERS, Key, PrintedRow, paper_rows
-from analysis.reporting.rendering import FORMATS, Grid, Row, heading, rich_table, score_cell
+from analysis.reporting.matching import StoredResults, expanded, label, named
+from analysis.reporting.printed import Key, PrintedRow, paper_rows
+from analysis.reporting.rendering import Grid, Row, heading, score_cell, show
 from analysis.reporting.seed_means import differences, merged
 from analysis.senteval.averages import RULES, Rule, Scores, average, shown_averages
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.tasks import find
-from data.display import printable
+from analysis.settings import TableSettings
 from data.errors import UserError
 
 REMARKS = {  # on a task's printed scores, by (paper, task)
@@ -245,57 +238,16 @@ def _read(given: str, by: Sequence[str]) -> Results:
     return results
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.reporting.tables", description="Builds one table from several senteval.json."
+def run(settings: TableSettings) -> None:
+    """Prints the table of the results."""
+    tasks = {task.name for task in find(settings.tasks)} if settings.tasks else None
+    grid = comparison(
+        [_read(one, settings.by) for one in expanded(settings.results)],
+        settings.papers,
+        settings.split,
+        tasks=tasks,
+        mean=settings.mean,
+        interval=settings.interval,
+        against=settings.against,
     )
-    parser.add_argument(
-        "results", nargs="+", metavar="[NAME=]RESULT", help="senteval.json, or folders that contain one"
-    )
-    parser.add_argument(
-        "--papers", nargs="+", default=[], choices=PAPERS, help="papers whose printed rows are added"
-    )
-    parser.add_argument("--format", default="text", choices=list(FORMATS))
-    parser.add_argument("--split", default="test", choices=("test", "dev"))
-    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="tasks whose columns are shown; default: all")
-    parser.add_argument(
-        "--by",
-        nargs="+",
-        default=[],
-        metavar="KEY",
-        help="name rows by their runs' configuration, as in objective.task",
-    )
-    several = parser.add_mutually_exclusive_group()
-    several.add_argument("--mean", action="store_true", help="one row per name: mean and standard deviation")
-    several.add_argument(
-        "--interval", action="store_true", help="one row per name: mean and its 95 %% interval (t)"
-    )
-    several.add_argument("--against", metavar="NAME", help="differences to this name, with 95 %% intervals (t)")
-    given = parser.parse_args(arguments)
-    try:
-        tasks = {task.name for task in find(given.tasks)} if given.tasks else None
-        results = [_read(one, given.by) for one in given.results]
-        grid = comparison(
-            results,
-            given.papers,
-            given.split,
-            tasks=tasks,
-            mean=given.mean,
-            interval=given.interval,
-            against=given.against,
-        )
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    console = Console()
-    if given.format == "text" and console.is_terminal:
-        console.print(rich_table(grid, console.width))
-        return 0
-    print(FORMATS[given.format](grid))
-    if given.format == "csv":  # CSV has no place for notes
-        print("\n".join(map(printable, grid.notes)), file=sys.stderr)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    show(grid, settings.format)

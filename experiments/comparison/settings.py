@@ -11,10 +11,9 @@ import yaml
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
 from data.ranges import Count, Seed, Threads
-from data.schema import require
+from data.schema import require, require_path
 from experiments.command import settings_and_overrides
 from experiments.overrides import choices, file_of, nearest
-from experiments.settings import require_path
 
 SHARED = "tokens=<number>, or equal=compute and budget=<name>, is for all runs"
 # Keys that the command sets for each run, and the way to set them here.

@@ -16,13 +16,13 @@ from rich.table import Table as RichTable
 from analysis.command import Model
 from analysis.figures import catalogue, labelled_maps, reproduction
 from analysis.figures.exhibits import Ensemble, Exhibit, Figure, Grid, Table
-from analysis.models import Named, device
+from analysis.models import Named
 from analysis.reporting.ensemble import ensemble
 from analysis.reporting.ranking import rank
 from analysis.reporting.rendering import as_text
 from analysis.senteval.results import Results
 from analysis.senteval.tasks import TASKS
-from analysis.syntax import TREEBANK
+from analysis.settings import TREEBANK
 from data.display import duration, wide_console
 from data.errors import UserError
 from data.tokenising import cores
@@ -334,7 +334,7 @@ def _maps(work: Work, figure: Figure) -> list[labelled_maps.LabelledMap]:
     sets = dict(labelled_maps.labelled_sets(Path(str(work.wanted.data)), figure.classes))
     maps = []
     for run in finished:
-        model = Model(run.name, Named(str(work.runs / run.name)).open(device("auto")))
+        model = Model(run.name, Named(str(work.runs / run.name)).open())
         label = run.labels.get(figure.point["group"], "")
         maps += [
             labelled_maps.labelled_map(
@@ -353,9 +353,9 @@ def _tabulate(work: Work, found: Found, notes: list[str]) -> list[Path]:
     if not found.facts:
         count = sum(run.evaluated for run in work.planned)
         raise UserError(f"None of the {count} {work.noun} is there: there is nothing to tabulate.")
-    if table.command:
+    if table.evaluation:
         models = {f"{tables.row_of(run, found)}, seed {run.seed}": work.runs / run.name for run in found.facts}
-        text = tables.command_text(table, models, str(work.wanted.data))
+        text = tables.evaluation_text(table, models, str(work.wanted.data))
         work.display.say(text)
         return tables.write(table, text, out, notes)
     if work.senteval is None:

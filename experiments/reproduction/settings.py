@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from analysis.figures import catalogue
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
-from analysis.syntax import TREEBANK
+from analysis.settings import TREEBANK
 from data.ranges import Seed, Threads
 from data.schema import require
 from data.sources.inference import Inference

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import importlib
+import io
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,12 @@ from analysis.reporting.rendering import Grid, Row, as_csv, as_markdown, escape_
 from analysis.reporting.seed_means import merged
 from analysis.reporting.tables import comparison
 from analysis.senteval.results import Results
-from data.errors import UserError
+from analysis.settings import EVALUATIONS
+from data.errors import UserError, about
 from data.files import atomic_write
 from experiments import compose
 from experiments.reproduction.planning import Run
 from experiments.reproduction.results import Found, synthetic
-from experiments.run_folder import ROOT
 
 
 def row_of(run: Run, found: Found) -> str:
@@ -116,29 +116,21 @@ def size_rows(table: Table) -> list[Row]:
     return rows
 
 
-def command_text(table: Table, models: Mapping[str, Path], data: str) -> str:
-    """Returns what the evaluation ``table.command`` prints of ``models`` (by row), as Markdown.
+def evaluation_text(table: Table, models: Mapping[str, Path], data: str) -> str:
+    """Returns what the evaluation ``table.evaluation`` prints of ``models`` (by row), as Markdown.
 
     Raises:
         UserError: with the evaluation's own line, where it fails.
     """
-    module, *arguments = [part.replace("{data}", data) for part in table.command]
-    parts = []
-    for names in [[name] for name in models] if table.by_model else [[*models]]:
-        folders = [str(models[name]) for name in names]
-        found = subprocess.run(
-            # -P: from this checkout, not from the current folder.
-            [sys.executable, "-P", "-m", module, *folders, *arguments, "--format", "md"],
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if found.returncode:
-            lines = found.stderr.strip().splitlines() or ["it failed without a message"]
-            raise UserError(f"{module}: {lines[-1]}")
-        parts += [f"## {escape_markdown(names[0])}"] * table.by_model + [found.stdout.strip()]
-    text = "\n\n".join(parts)
+    given = {key: data if value == "{data}" else value for key, value in table.settings.items()}
+    schema = EVALUATIONS[table.evaluation]
+    try:
+        settings = schema.of({"models": [*map(str, models.values())], "format": "md", **given})
+    except ValueError as error:
+        raise UserError(f"{table.evaluation}: {error}") from None
+    with redirect_stdout(io.StringIO()) as printed, about(table.evaluation):
+        importlib.import_module(schema.module).run(settings)
+    text = printed.getvalue().strip()
     for name, folder in models.items():  # rows are named as in the paper, not as their folders
         text = text.replace(escape_markdown(folder.name), escape_markdown(name))
     return text

@@ -1,16 +1,20 @@
-"""What the tests of the evaluations share: word vectors in a file, trees, and a command run to its end."""
+"""What the tests of the evaluations share: word vectors in a file, trees, and an evaluation run to its end."""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from analysis.command import Model
+from analysis.settings import EVALUATIONS
+from data.errors import UserError
 from encoders.bag_of_words import BagOfWords
+from experiments import compose
 
 NOUNS = ("dog", "cat", "bird", "fish", "horse", "cow", "sheep", "goat")
 VERBS = ("saw", "sees", "liked", "likes")
@@ -55,11 +59,16 @@ def tree_folder(folder: Path, counts: tuple[int, int, int] = (300, 120, 120)) ->
     return folder
 
 
-def refusal(
-    main: Callable[[Sequence[str]], int], arguments: Sequence[str], capsys: pytest.CaptureFixture[str]
-) -> str:
-    """What a command says on the error stream that ends with status 2, in one line."""
-    assert main(arguments) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.count("\n") == 1
-    return said.err.strip()
+def evaluate(name: str, *overrides: str) -> None:
+    """Runs the evaluation that evaluate.py calls ``name``, with the settings that ``overrides`` make."""
+    schema = EVALUATIONS[name]
+    config = compose.check(list(overrides), name, schema, present=True)
+    importlib.import_module(schema.module).run(schema.of(config))
+
+
+def refusal(name: str, *overrides: str) -> str:
+    """The one line with which ``evaluate`` is refused."""
+    with pytest.raises(UserError) as error:
+        evaluate(name, *overrides)
+    assert "\n" not in str(error.value)
+    return str(error.value)

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.masked_lm import PASSAGE_WORDS, MaskedLoss, Passage, main, masked_loss, passages
+from analysis.masked_lm import PASSAGE_WORDS, MaskedLoss, Passage, masked_loss, passages
 from data.batch import IGNORE, Tokens
 from data.errors import UserError
 from data.randomness import MASKED_PASSAGES, generator
 from data.sources.mixture import Mixture
 from data.views.masking import mask_tokens
+from tests.analysis.made_up import evaluate, refusal
 from tests.tiny import FORMAT, TinyEncoder
 
 
@@ -91,45 +92,40 @@ def test_passages_are_whole_distinct_and_of_held_out_documents(tmp_path: Path) -
 
 def given(tmp_path: Path) -> list[str]:
     corpus(tmp_path, 3)
-    return ["--corpus", f"a={{path: {tmp_path}/train.txt, dev_path: {tmp_path}/dev.txt}}", "--passages", "4"]
+    return [f"corpora={{a: {{path: {tmp_path}/train.txt, dev_path: {tmp_path}/dev.txt}}}}", "passages=4"]
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "found.json"
-    assert main(["roberta-mini", *given(tmp_path), "--format", "csv", "--out", str(out)]) == 0
+    evaluate("masked_lm", "models=roberta-mini", *given(tmp_path), "format=csv", f"out={out}")
     [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
     [record] = json.loads(out.read_text())["masked_lm"]
     found = MaskedLoss(*(record[name] for name in MaskedLoss._fields))
     assert (row["model"], row["corpus"]) == ("roberta-mini", "a")
     assert row["loss, nats ↓"] == f"{found.loss:.3f} ± {found.interval:.3f}"
     assert found.masked > 100 and 0 < found.loss < 15
-    assert main(["roberta-mini", *given(tmp_path), "--format", "md"]) == 0
+    evaluate("masked_lm", "models=roberta-mini", *given(tmp_path), "format=md")
     assert row["bits per character ↓"] in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("corpora", "line"),
     [
-        (["--corpus", "books.txt"], "--corpus books.txt: must be of the form 'books={path: books.jsonl.gz}'."),
-        (["--corpus", "a={path: [}"], "--corpus a={path: [}: must be of the form 'books={path: books.jsonl.gz}'."),
-        (["--corpus", "a={1: 2}"], "--corpus a={1: 2}: must be of the form 'books={path: books.jsonl.gz}'."),
-        (
-            ["--corpus", "a={kind: pydocs}", "--corpus", "a={kind: pydocs}"],
-            "--corpus a: two corpora have this name.",
-        ),
-        (["--corpus", "a={paht: b}"], "corpus.corpora.a.paht: no such key. Did you mean corpus.corpora.a.path?"),
+        ("books.txt", "corpora must be a mapping, as {key: value}. Got 'books.txt' instead."),
+        ("{a: books.txt}", "corpora must be a mapping, as {key: value}. Got {'a': 'books.txt'} instead."),
+        ("{}", "corpora must name one or more: 'corpora={books: {path: books.jsonl.gz}}'."),
+        ("{a: {paht: b}}", "corpus.corpora.a.paht: no such key. Did you mean corpus.corpora.a.path?"),
     ],
 )
-def test_bad_corpora_are_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["roberta-mini", *arguments]) == 2
-    assert capsys.readouterr().err == line + "\n"
+def test_bad_corpora_are_one_line(corpora: str, line: str) -> None:
+    assert refusal("masked_lm", "models=roberta-mini", f"corpora={corpora}") == line
 
 
-def test_what_cannot_be_measured_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["random_vectors", *given(tmp_path)]) == 2
-    assert capsys.readouterr().err == "random_vectors has no head for masked language modelling.\n"
+def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
+    said = refusal("masked_lm", "models=random_vectors", *given(tmp_path))
+    assert said == "random_vectors has no head for masked language modelling."
     with pytest.raises(
-        UserError, match=r"^No token was masked: --probability 1e-09 is too small for 21 passages\.$"
+        UserError, match=r"^No token was masked: probability=1e-09 is too small for 21 passages\.$"
     ):
         masked_loss(tiny(), TEXTS, 1e-9)
     assert math.isnan(masked_loss(tiny(), TEXTS[:2], 1.0).interval)  # of one group

@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
+import torch
 
-from analysis.models import Named
+from analysis.models import Named, device
+from analysis.settings import ModelOptions, WordVectorSettings
+from data.errors import UserError
 from encoders import BUNDLED
 from encoders.bag_of_words import BagOfWords
 
 
 def test_a_lower_precision_is_named_and_set() -> None:
-    lower = Named(BUNDLED, precision="bf16")
-    assert lower.name == f"{BUNDLED}, bf16" and lower.open("cpu").precision == "bf16"  # type: ignore[union-attr]
+    lower = Named(BUNDLED, ModelOptions(precision="bf16"))
+    assert lower.name == f"{BUNDLED}, bf16" and lower.open().precision == "bf16"  # type: ignore[union-attr]
 
 
 def test_the_first_layers_of_a_transformer(tmp_path: Path) -> None:
-    cut = Named(BUNDLED, layers=0, pooling="max")
+    cut = Named(BUNDLED, ModelOptions(layers=0, pooling="max"))
     assert cut.name == f"{BUNDLED}, layers 0, max"
-    assert cut.open("cpu").model.config.num_hidden_layers == 0  # type: ignore[union-attr]
+    assert cut.open().model.config.num_hidden_layers == 0  # type: ignore[union-attr]
 
 
 def test_a_weighted_bag_of_words(tmp_path: Path) -> None:
     vectors, counts = tmp_path / "glove.txt.gz.txt", tmp_path / "news.txt"
     vectors.write_text("the 1 2\ncat 3 4\n")
     counts.write_text("the cat\nthe\n")
-    plain = Named("bag_of_words", vectors=vectors, counts=counts)
+    words = WordVectorSettings(vectors=str(vectors), counts=str(counts))
+    plain = Named("bag_of_words", ModelOptions(encoder=words))
     assert plain.name == "bag_of_words, glove"
-    np.testing.assert_array_equal(plain.open("cpu").encode(["the cat"]), [[2, 3]])
-    weighted = Named("bag_of_words", vectors=str(vectors), lowercase=True, weighting="tfidf", counts=str(counts))
+    np.testing.assert_array_equal(plain.open().encode(["the cat"]), [[2, 3]])
+    words = replace(words, lowercase=True, weighting="tfidf")
+    weighted = Named("bag_of_words", ModelOptions(encoder=words))
     assert weighted.name == "bag_of_words, glove, lower-cased, tfidf of news"
     expected = BagOfWords(vectors=str(vectors), lowercase=True, weighting="tfidf", counts=str(counts))
-    found = weighted.open("cpu").encode(["The cat"])
+    found = weighted.open().encode(["The cat"])
     np.testing.assert_array_equal(found, expected.encode(["the cat"]))
     assert not np.allclose(found, [[2, 3]])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UserError, match="device cuda: there is none here"):
+        device("cuda")
+    assert device("auto") == "cpu"

@@ -23,15 +23,16 @@ from mteb.get_tasks import _TASKS_REGISTRY
 
 from analysis.command import Model
 from analysis.models import Named
-from analysis.mteb import MTEBEncoder, evaluate_task, find_tasks, main
+from analysis.mteb import MTEBEncoder, evaluate_task, find_tasks
 from analysis.senteval.files import loaders
 from analysis.senteval.files.reading import Examples
+from analysis.settings import ModelOptions, WordVectorSettings
 from data.errors import UserError
 from encoders import BUNDLED
 from encoders.bilstm_max import BiLSTMMax
 from encoders.gru import GRU
 from encoders.random_vectors import RandomVectors
-from tests.analysis.made_up import refusal
+from tests.analysis.made_up import evaluate, refusal
 from tests.analysis.senteval import small_data
 from tests.support import suite_data
 
@@ -102,10 +103,11 @@ def test_scores_of_three_kinds_of_models(
     words = (
         suite_data("embeddings/glove.100d.10k.txt.gz") if real else small_data.vector_file(tmp_path / "words.txt")
     )
-    named = [Named(BUNDLED), Named("bag_of_words", vectors=words), Named("random_vectors")]
-    arguments = [one.model for one in named] + ["--word-vectors", str(words), "--no-cache", "--device", "cpu"]
-    arguments += ["--out", str(tmp_path / "out"), "--tasks", *NAMES]
-    assert main(arguments) == 0
+    options = ModelOptions(encoder=WordVectorSettings(vectors=str(words)), device="cpu")
+    named = [Named(name, options) for name in (BUNDLED, "bag_of_words", "random_vectors")]
+    given = [f"models=[{BUNDLED},bag_of_words,random_vectors]", f"encoder.vectors={words}", "cache=null"]
+    given += ["device=cpu", f"out={tmp_path / 'out'}", f"tasks=[{','.join(NAMES)}]"]
+    evaluate("mteb", *given)
     said = capsys.readouterr()
     assert f"random_vectors: {NAMES[1]} (2 of 2)" in said.err.splitlines()
     assert said.out.endswith("\nrandom_vectors: weights: random, random vectors of 384, seed 0\n")
@@ -117,7 +119,7 @@ def test_scores_of_three_kinds_of_models(
         written = [json.loads((folder / f"{name}.json").read_text()) for name in NAMES]
         scores.append([100 * result["scores"]["test"][0]["main_score"] for result in written])
         # mteb's cosines are float32: those of two equal bags of words are 1 up to rounding, which breaks ties.
-        assert scores[-1] == pytest.approx([spearman(one.open("cpu").encode, each) for each in examples], abs=0.01)
+        assert scores[-1] == pytest.approx([spearman(one.open().encode, each) for each in examples], abs=0.01)
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.out.splitlines()]
     for place, name in enumerate(NAMES):
         assert [name, "cosine_spearman", *(f"{found[place]:.2f}" for found in scores)] in rows
@@ -128,7 +130,7 @@ def test_scores_of_three_kinds_of_models(
     }
 
     monkeypatch.setattr(Model, "rows", None)  # results that are there are used again, and nothing is embedded
-    assert main(arguments) == 0
+    evaluate("mteb", *given)
     assert capsys.readouterr().out == said.out
 
 
@@ -168,20 +170,22 @@ def test_models_of_one_name_have_results_of_their_own(tmp_path: Path, examples: 
 def test_one_task_that_fails_does_not_end_the_others(
     tmp_path: Path, examples: list[Examples], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["random_vectors", "--no-cache", "--out", str(tmp_path)]
-    assert main([*arguments, "--tasks", "STSBenchmark", *NAMES]) == 2  # the hub's task, whose data are not here
+    given = ["models=random_vectors", "cache=null", f"out={tmp_path}"]
+    of_the_hub = f"tasks=[STSBenchmark,{','.join(NAMES)}]"  # its data are not here
+    last = refusal("mteb", *given, of_the_hub)
     said = capsys.readouterr()
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.out.splitlines()]
     assert ["STSBenchmark", "cosine_spearman", "–"] in rows and ["mean of 3 tasks", "", "–"] in rows
     assert f"{spearman(RandomVectors().encode, examples[1]):.2f}" in said.out
-    first, *_, last = said.err.splitlines()
-    assert first == "HF_HUB_OFFLINE is set: only tasks whose data were downloaded before can be evaluated"
+    assert (
+        said.err.splitlines()[0]
+        == "HF_HUB_OFFLINE is set: only tasks whose data were downloaded before can be evaluated"
+    )
     assert last.startswith("random_vectors: STSBenchmark: ConnectionError: Couldn't reach 'mteb/stsbenchmark-sts'")
 
     [damaged] = tmp_path.glob(f"results/*/*/{NAMES[1]}.json")
     damaged.write_text(damaged.read_text()[:40])
-    assert main([*arguments, "--tasks", *NAMES]) == 2
-    *_, last = capsys.readouterr().err.splitlines()
+    last = refusal("mteb", *given, f"tasks=[{','.join(NAMES)}]")
     assert last == f"random_vectors: {damaged} is damaged: remove it, and the task will be evaluated again."
 
 
@@ -198,20 +202,18 @@ def test_vectors_that_are_not_finite_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("overrides", "message"),
     [
-        (["--tasks", "STSBenchmrk"], "mteb: 'STSBenchmrk' not found. Did you mean: 'STSBenchmark'?"),
-        (["--benchmark", "MTEB(eng, v3)"], "mteb: 'MTEB(eng, v3)' not found. Did you mean: MTEB(eng, v2)?"),
-        (["--tasks", "STS12", "--out", "file/below"], "file/below cannot be used: Not a directory"),
+        (["tasks=[STSBenchmrk]"], "mteb: 'STSBenchmrk' not found. Did you mean: 'STSBenchmark'?"),
+        (["benchmark='MTEB(eng, v3)'"], "mteb: 'MTEB(eng, v3)' not found. Did you mean: MTEB(eng, v2)?"),
+        (["tasks=[STS12]", "out=file/below"], "file/below cannot be used: Not a directory"),
+        ([], "Either tasks=[STSBenchmark,STS16] or benchmark=<name> must be given."),
+        (["tasks=[STS12]", "benchmark=x"], "Either tasks=[STSBenchmark,STS16] or benchmark=<name> must be given."),
     ],
 )
 def test_mistakes_are_answered_in_one_line(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    assert refusal(main, ["random_vectors", *arguments], capsys).startswith(message)
+    assert refusal("mteb", "models=random_vectors", *overrides).startswith(message)

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.neighbours import Neighbour, as_markdown, main, neighbours, same
+from analysis.neighbours import Neighbour, as_markdown, neighbours, same
 from encoders.random_vectors import RandomVectors
-from tests.analysis.made_up import refusal
+from tests.analysis.made_up import evaluate, refusal
 
 LINES = ["the sun", "The  Sun", "moon", "", "a star", "moon", "zero", "mars"]
 VECTORS = {"sun": (1, 0), "moon": (0.8, 0.6), "star": (0, 2), "zero": (0, 0), "mars": (-1, 0), "earth": (3, 4)}
@@ -80,8 +80,10 @@ def test_only_a_block_is_in_memory() -> None:
 
 
 def test_markdown_escapes() -> None:
-    said = as_markdown({"a|b": [Neighbour(0.5, 3, "*c*")]})
+    said = as_markdown([("m|n", {"a|b": [Neighbour(0.5, 3, "*c*")]})])
     assert said.splitlines() == [
+        "## m\\|n",
+        "",
         "**a\\|b**",
         "",
         "| cosine | sentence | line |",
@@ -95,28 +97,40 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with gzip.open(text, "wt") as file:
         file.write("one\ntwo\n\n  \nthree\ntwo\n")
     (tmp_path / "asked.txt").write_text("one\n\nfour\n")
-    arguments = ["random_vectors", "--cache", str(tmp_path / "cache"), "--sentences", str(text), "--k", "2"]
-    asked = ["--query", "one", "--queries", str(tmp_path / "asked.txt"), "--out", str(out)]
-    assert main([*arguments, *asked]) == 0
+    models = ["models=[random_vectors,declutr-mini]", f"cache={tmp_path / 'cache'}"]
+    asked = [f"sentences={text}", "k=2", "queries=[one]", f"queries_file={tmp_path / 'asked.txt'}", f"out={out}"]
+    evaluate("neighbours", *models, *asked)
     said = capsys.readouterr().out.split("\n\n")
-    assert [part.splitlines()[0] for part in said] == ["one", "four"]
-    record = json.loads(out.read_text())
-    assert [one["query"] for one in record["neighbours"]] == ["one", "four"]
-    assert {one["text"] for one in record["neighbours"][0]["neighbours"]} == {"two", "three"}
-    assert {one["line"] for one in record["neighbours"][0]["neighbours"]} == {2, 5}
-    assert main([*arguments, *asked, "--format", "csv"]) == 0
+    heads = ["random_vectors:", "one", "four", "declutr-mini:", "one", "four"]
+    assert [part.splitlines()[0] for part in said] == heads
+    first, second = json.loads(out.read_text())["neighbours"]
+    assert (first["model"]["name"], second["model"]["name"]) == ("random_vectors", "declutr-mini")
+    assert [one["query"] for one in first["queries"]] == ["one", "four"]
+    assert {one["text"] for one in first["queries"][0]["neighbours"]} == {"two", "three"}
+    assert {one["line"] for one in first["queries"][0]["neighbours"]} == {2, 5}
+    evaluate("neighbours", *models, "models=random_vectors", *asked, "format=csv")
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [(row["query"], row["rank"]) for row in rows] == [
-        ("one", "1"),
-        ("one", "2"),
-        ("four", "1"),
-        ("four", "2"),
+    assert [(row["model"], row["query"], row["rank"]) for row in rows] == [
+        ("random_vectors", "one", "1"),
+        ("random_vectors", "one", "2"),
+        ("random_vectors", "four", "1"),
+        ("random_vectors", "four", "2"),
     ]
 
-    assert refusal(main, arguments, capsys).startswith("There is no query: --query names one")
-    assert "no-such.txt: cannot be read" in refusal(
-        main, ["random_vectors", "--query", "a", "--sentences", str(tmp_path / "no-such.txt")], capsys
-    )
+
+def test_refusals(tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text("ONE\n")
-    own = ["random_vectors", "--no-cache", "--query", "one", "--sentences", str(tmp_path / "own.txt")]
-    assert refusal(main, own, capsys).endswith("own.txt holds no sentence other than the queries.")
+    (tmp_path / "empty.txt").write_text("\n")
+    own = ["models=random_vectors", "cache=null", f"sentences={tmp_path / 'own.txt'}"]
+    assert refusal("neighbours", *own).startswith(
+        "queries=[a sentence,another one] or queries_file=<file of them>"
+    )
+    assert refusal("neighbours", *own, f"queries_file={tmp_path / 'empty.txt'}").endswith(
+        "empty.txt holds no query."
+    )
+    absent = tmp_path / "no-such.txt"
+    assert refusal("neighbours", "models=random_vectors", f"sentences={absent}", "queries=[a]") == (
+        f"sentences={absent}: there is no such file."
+    )
+    said = refusal("neighbours", *own, "queries=[one]")
+    assert said.endswith("own.txt holds no sentence other than the queries.")

@@ -12,11 +12,11 @@ import pytest
 
 from analysis import probes
 from analysis.command import Model
-from analysis.probes import LENGTH_BINS, PROBES, Questions, evaluate_probes, guesses, main, questions, table
+from analysis.probes import LENGTH_BINS, PROBES, Questions, evaluate_probes, guesses, questions, table
 from analysis.senteval.classifiers import probe as trainers
 from analysis.syntax import Sentence, read_parts
 from encoders.random_vectors import RandomVectors
-from tests.analysis.made_up import bag, refusal, tree_folder
+from tests.analysis.made_up import bag, evaluate, refusal, tree_folder
 
 
 def sentences(count: int, seed: int, vocabulary: int = 60) -> list[Sentence]:
@@ -176,17 +176,19 @@ def test_printed_rows_are_marked() -> None:
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, out = tree_folder(tmp_path / "trees"), tmp_path / "found.json"
-    arguments = ["random_vectors", "--no-cache", "--data", str(folder), "--out", str(out)]
-    assert main([*arguments, "--probes", "tense", "tss", "--format", "md"]) == 0
+    given = ["models=random_vectors", "cache=null", f"data={folder}", f"out={out}"]
+    evaluate("probes", *given, "probes=[tense,tss]", "format=md")
     said = capsys.readouterr().out
     assert "| model | Tense | TSS |" in said and "gensen, other data: Infersent" in said
     record = json.loads(out.read_text())
     tense = record["probes"][0]["probes"]["tense"]
     assert tense["chance"] == 50.0 and 30 < tense["logistic"]["test"] < 70  # random vectors hold nothing
     assert tense["n_train"] == len(read_parts(str(folder))["train"])
-    said = refusal(main, [*arguments, "--probes", "passive"], capsys)
+    said = refusal("probes", *given, "probes=passive")
     assert said.endswith("trees: All training examples are of one class: a classifier needs two.")
-    assert "There is no folder /nowhere" in refusal(main, ["random_vectors", "--data", "/nowhere"], capsys)
+    assert refusal("probes", *given, "data=/nowhere").startswith(
+        "data=/nowhere: there is no such folder of trees;"
+    )
 
 
 def test_all_probes_have_names_and_makers() -> None:

@@ -18,13 +18,12 @@ from analysis.projection_map import (
     Labelled,
     agreement,
     draw,
-    main,
     project,
     read,
     sample,
 )
 from data.errors import UserError
-from tests.analysis.made_up import NOUNS, refusal, vector_file
+from tests.analysis.made_up import NOUNS, evaluate, refusal, vector_file
 from tests.support import suite_data
 
 
@@ -54,7 +53,7 @@ def test_a_map_keeps_clusters_together() -> None:
     assert agreement(points, [str(kind) for kind in kinds]) == 100.0
     np.testing.assert_array_equal(points, project(vectors, perplexity=10, seed=1))
     with pytest.raises(
-        UserError, match=r"There are 90 sentences: --perplexity must be below a third of that. Got 30"
+        UserError, match=r"There are 90 sentences: perplexity= must be below a third of that. Got 30"
     ):
         project(vectors, perplexity=30)
 
@@ -110,17 +109,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, out = tmp_path / "made.tsv", tmp_path / "found.json"
     lines = [f"{'odd' if NOUNS.index(word[:-1]) % 2 else 'even'}\t{word}" for word in words]
     data.write_text("\n".join([*lines, lines[0]]) + "\n")  # the last one is there twice
-    arguments = [
-        "bag_of_words",
-        "--word-vectors",
-        str(file),
-        "--no-cache",
-        "--data",
-        str(data),
-        "--perplexity",
-        "8",
-    ]
-    assert main([*arguments, "--folder", str(tmp_path / "maps"), "--out", str(out)]) == 0
+    given = ["models=bag_of_words", f"encoder.vectors={file}", "cache=null", f"data={data}", "perplexity=8"]
+    evaluate("projection_map", *given, f"folder={tmp_path / 'maps'}", f"out={out}")
     said = capsys.readouterr().out
     names = sorted(path.name for path in (tmp_path / "maps").iterdir())
     assert names == [f"made-bag_of_words_words.{kind}" for kind in ("csv", "pdf", "png")]
@@ -129,32 +119,25 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Counter(row["series"] for row in rows) == {"odd": 40, "even": 40}
     assert all(row["panel"] == "map" and np.isfinite([float(row["x"]), float(row["y"])]).all() for row in rows)
     record = json.loads(out.read_text())
-    assert record["sentences"] == 80 and record["projection_map"]["guess"] == 50.0
-    assert record["projection_map"]["vectors"] > 90
-    assert f"{record['projection_map']['map']:.1f} % in the map, 50.0 % by guessing." in said
+    [found] = record["projection_map"]
+    assert record["sentences"] == 80 and found["guess"] == 50.0 and found["vectors"] > 90
+    assert f"{found['map']:.1f} % in the map, 50.0 % by guessing." in said
 
 
 @pytest.mark.parametrize(
     ("content", "more", "told"),
     [
         ("a text\n", [], "made.tsv:1: a line must be a label and a text, separated by a tab. Got 1 of 2 columns."),
-        ("a\tone\na\ttwo\n", [], "has 1 labels; a map shows 2 to 49: --labels chooses some."),
-        ("a\tone\nb\ttwo\n", ["--labels", "a", "c"], "has no label c."),
-        ("a\tone\nb\ttwo\n", [], "There are 2 sentences: --perplexity must be below a third of that. Got 30."),
+        ("a\tone\na\ttwo\n", [], "has 1 labels; a map shows 2 to 49: labels=[a,b] chooses some."),
+        ("a\tone\nb\ttwo\n", ["labels=[a,c]"], "has no label c."),
+        ("a\tone\nb\ttwo\n", [], "There are 2 sentences: perplexity= must be below a third of that. Got 30."),
+        ("a\tone\nb\ttwo\n", ["perplexity=0"], "perplexity must be at least 1. Got 0 instead."),
     ],
 )
-def test_faults_are_told(
-    tmp_path: Path, content: str, more: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_faults_are_told(tmp_path: Path, content: str, more: list[str], told: str) -> None:
     (tmp_path / "made.tsv").write_text(content)
-    arguments = ["random_vectors", "--no-cache", "--data", str(tmp_path / "made.tsv"), *more]
-    assert refusal(main, arguments, capsys).endswith(told)
-
-
-def test_a_perplexity_below_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["random_vectors", "--data", "x", "--perplexity", "0"])
-    assert "--perplexity: must be at least 1. Got 0 instead" in capsys.readouterr().err
+    given = ["models=random_vectors", "cache=null", f"data={tmp_path / 'made.tsv'}", *more]
+    assert refusal("projection_map", *given).endswith(told)
 
 
 def test_real_labels() -> None:

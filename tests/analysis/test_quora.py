@@ -11,9 +11,9 @@ import pytest
 from sklearn.metrics import f1_score
 
 from analysis import quora
-from analysis.quora import evaluate_duplicates, f1, main, read, short, sizes
+from analysis.quora import evaluate_duplicates, f1, read, short, sizes
 from analysis.senteval.classifiers import probe
-from tests.analysis.made_up import NOUNS, bag, refusal, vector_file
+from tests.analysis.made_up import NOUNS, bag, evaluate, refusal, vector_file
 from tests.support import suite_data
 
 
@@ -77,20 +77,18 @@ def test_files_without_a_header_and_with_other_columns(tmp_path: Path) -> None:
         ("other.tsv", "", "There is no test.tsv in"),
     ],
 )
-def test_faults_are_told(
-    tmp_path: Path, name: str, content: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_faults_are_told(tmp_path: Path, name: str, content: str, told: str) -> None:
     (tmp_path / "train.tsv").write_text("1\ta\tb\n0\tc\td\n")
     (tmp_path / name).write_text(content)
-    assert told in refusal(main, ["random_vectors", "--data", str(tmp_path)], capsys)
+    assert told in refusal("quora", "models=random_vectors", f"data={tmp_path}")
 
 
 def test_sizes_that_are_not_reached_are_named() -> None:
-    assert sizes(["1000", "5000", "1500", "25000", "all"], 6000) == (
+    assert sizes([1000, 5000, 1500, 25000, "all"], 6000) == (
         {"1k": 1000, "5k": 5000, "1500": 1500, "all": 6000},
         ["25k"],
     )
-    assert [short(size) for size in quora.SIZES] == ["1k", "5k", "10k", "25k", "all"]
+    assert [short(size) for size in (1000, 25000, 1500, "all")] == ["1k", "25k", "1500", "all"]
 
 
 def test_f1_is_scikit_learns() -> None:
@@ -126,9 +124,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = {word: rng.normal(size=6).round(3).tolist() for word in [*NOUNS, "where", "is", "the", "here"]}
     file = vector_file(tmp_path / "words.txt", words)
     data, out = folder(tmp_path / "data", train=400), tmp_path / "found.json"
-    arguments = ["bag_of_words", "--word-vectors", str(file), "--no-cache", "--data", str(data), "--out", str(out)]
-    chosen = ["--sizes", "100", "1000", "all", "--classifiers", "logistic", "--format", "md"]
-    assert main([*arguments, *chosen]) == 0
+    given = ["models=bag_of_words", f"encoder.vectors={file}", "cache=null", f"data={data}", f"out={out}"]
+    evaluate("quora", *given, "sizes=[100,1000,all]", "classifiers=[logistic]", "format=md")
     said = capsys.readouterr().out
     assert "| bag\\_of\\_words, words (logistic) |" in said and "100 acc | 100 F1 | all acc | all F1" in said
     assert "Sizes that the training file does not reach: 1k." in said
@@ -138,14 +135,9 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert record["pairs"] == {"train": 360, "dev": 40, "test": 60}
     scores = record["quora"][0]["scores"]["logistic"]["all"]
     assert scores["accuracy"] > 80 and scores["n_train"] == 360 and scores["l2"] in (1.0, 0.1, 0.01, 0.001)
-    assert "no size of --sizes is that small" in refusal(main, [*arguments, "--sizes", "5000"], capsys)
-
-
-@pytest.mark.parametrize("size", ["0", "-5", "many"])
-def test_a_size_must_be_a_number(size: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["random_vectors", "--data", ".", "--sizes", size])
-    assert "must be a whole number of at least 1" in capsys.readouterr().err
+    assert "no size of sizes= is that small" in refusal("quora", *given, "sizes=[5000]")
+    for size, fault in (("0", "must be at least 1."), ("many", "must be ")):
+        assert refusal("quora", *given, f"sizes=[{size}]").startswith(f"sizes {fault}")
 
 
 def test_the_real_files() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis import syntax
+from analysis.settings import TREEBANK
 from analysis.syntax import described, read_parts, verbs
 from data.errors import UserError
 from data.sources.reading import lines
@@ -102,7 +103,7 @@ def test_the_treebank_is_parted_by_files(monkeypatch: pytest.MonkeyPatch) -> Non
     treebank.ensure_loaded()
     some = treebank.fileids()[:20]
     monkeypatch.setattr(treebank, "fileids", lambda: some, raising=False)
-    parts, other = read_parts(syntax.TREEBANK, seed=0), read_parts(syntax.TREEBANK, seed=1)
+    parts, other = read_parts(TREEBANK, seed=0), read_parts(TREEBANK, seed=1)
     of = {
         described(tree).text: place
         for place, name in enumerate(some)

@@ -21,7 +21,6 @@ from analysis.wordsim import (
     Similarity,
     cosine,
     evaluate_similarity,
-    main,
     read_sets,
     spearman,
     table,
@@ -31,7 +30,7 @@ from encoders.bag_of_words import BagOfWords
 from encoders.bilstm_max import BiLSTMMax
 from encoders.concatenated import Concatenated
 from encoders.random_vectors import RandomVectors
-from tests.analysis.made_up import refusal, vector_file
+from tests.analysis.made_up import evaluate, refusal, vector_file
 from tests.encoders.models import tiny
 from tests.support import suite_data
 
@@ -109,7 +108,7 @@ def test_words_of_other_encoders(words: BagOfWords, tmp_path: Path) -> None:
     joined = Lexicon(both, both.encode)
     assert joined.kind == "sentence"
     assert joined.knows("moon") and not joined.knows("car") and not joined.knows("the")
-    with pytest.raises(UserError, match=r"no table of word vectors: --vectors sentence"):
+    with pytest.raises(UserError, match=r"no table of word vectors: words=sentence"):
         Lexicon(pieces, pieces.encode, "table")
 
 
@@ -131,11 +130,9 @@ def test_sets_are_read_as_they_are(tmp_path: Path) -> None:
         ("\xe9 b 1\n", "EN-X.txt:1: not UTF-8 text"),
     ],
 )
-def test_faults_of_a_set_are_told_with_their_line(
-    tmp_path: Path, content: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_faults_of_a_set_are_told_with_their_line(tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "EN-X.txt").write_bytes(content.encode("latin-1"))
-    assert told in refusal(main, ["random_vectors", "--no-cache", "--data", str(tmp_path)], capsys)
+    assert told in refusal("wordsim", "models=random_vectors", "cache=null", f"data={tmp_path}")
 
 
 def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
@@ -144,29 +141,10 @@ def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
         list(stream(tmp_path / "x.gz"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["random_vectors", "--data", "nowhere"], "There is no folder nowhere"),
-        (["random_vectors", "--data", "."], "has no EN-*.txt"),
-    ],
-)
-def test_absent_data_is_told(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    told: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_absent_data_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert told in refusal(main, arguments, capsys)
-
-
-def test_models_that_cannot_be_opened_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "EN-X.txt").write_text("a b 1\n")
-    data = ["--data", str(tmp_path)]
-    assert "bag_of_words needs --word-vectors" in refusal(main, ["bag_of_words", *data], capsys)
-    assert "There is no encoder's folder /nowhere" in refusal(main, ["/nowhere", *data], capsys)
+    for data, told in (("nowhere", "data=nowhere: there is no such folder."), (".", "has no EN-*.txt")):
+        assert told in refusal("wordsim", "models=random_vectors", f"data={data}")
 
 
 def test_the_papers_rows_stand_below_and_qvec_is_named_as_missing() -> None:
@@ -191,16 +169,8 @@ def test_command_writes_table_and_record(
     (tmp_path / "EN-X.txt").write_text("sun moon 9\nsun car 1\nsun mars 4\n")
     file = vector_file(tmp_path / "words.txt", WORDS)
     out = tmp_path / "new" / "found.json"
-    arguments = [
-        "bag_of_words",
-        "random_vectors",
-        "--word-vectors",
-        str(file),
-        "--no-cache",
-        "--data",
-        str(tmp_path),
-    ]
-    assert main([*arguments, "--format", "csv", "--out", str(out)]) == 0
+    given = ["models=[bag_of_words,random_vectors]", f"encoder.vectors={file}", "cache=null", f"data={tmp_path}"]
+    evaluate("wordsim", *given, "format=csv", f"out={out}")
     said = capsys.readouterr()
     rows = list(csv.DictReader(io.StringIO(said.out)))
     assert rows[0]["model"] == "bag_of_words, words" and rows[0]["protocol"] == "table"

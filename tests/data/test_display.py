@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from data import display
 from data.display import csv_cell, duration, nearest_model, printable
 from data.errors import LONGEST, UserError
 
@@ -49,3 +50,17 @@ def test_durations_have_one_unit(seconds: float, text: str) -> None:
 )
 def test_the_model_that_may_have_been_meant(name: str, meant: str | None) -> None:
     assert nearest_model(name, ["declutr-mini", "roberta-mini", "bag_of_words"]) == meant
+
+
+def test_a_bar_is_a_line_now_and_then_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = iter([0.0, 0.0, 5.0, 12.0, 12.0, 15.0, 25.0, 25.0, 40.0])
+    monkeypatch.setattr(display.time, "monotonic", lambda: next(now))
+    with display.bar("embedding, it") as progress:
+        for share in (0.1, 0.25, 0.3, 0.5, 1.0):
+            progress(share)
+    assert capsys.readouterr().err.splitlines() == [
+        "embedding, it 25%  about 0:00:36 left in all",
+        "embedding, it 50%  about 0:00:25 left in all",
+    ]

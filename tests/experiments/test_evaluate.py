@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analysis.settings import EvaluationSettings
 from data.errors import UserError
 from encoders import BUNDLED, starts
 from experiments import compose, evaluation, experiment
-from experiments.settings import EvaluationSettings
 from tests.analysis.senteval import small_data
 from tests.experiments import tiny
 
@@ -237,6 +237,38 @@ def test_the_command_ends_with_status_2_and_all_faults(tmp_path: Path) -> None:
     model, protocol, folds = found.stderr.splitlines()
     assert model.startswith("modl: no such key. Did you mean model?")
     assert protocol.startswith("protocl: no such key.") and folds.startswith("folds must be at least 2.")
+
+
+def test_another_evaluation_is_named_first(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "EN-X.txt").write_text("dog cat 9\n" * 10)
+    given = ["wordsim", f"data={tmp_path}", f"encoder.vectors={data / 'words.txt'}", "format=csv"]
+    found = command(tmp_path, *given, "models=[bag_of_words,random_vectors]")
+    assert found.returncode == 0, found.stderr
+    assert [line.split(",")[0] for line in found.stdout.splitlines()[:1]] == ["model"]
+    before = sorted(path.name for path in tmp_path.iterdir())
+    swept = command(tmp_path, *given, "-m", "models=[bag_of_words],[/nowhere],[random_vectors]")
+    assert swept.returncode == 2 and "There is no encoder's folder /nowhere." in swept.stderr.splitlines()
+    assert [line.partition(",")[0] for line in swept.stdout.splitlines() if "random" in line] == ["random_vectors"]
+    assert sorted({path.name for path in tmp_path.iterdir()} - {*before}) == ["evaluations"]
+
+
+def test_mistakes_with_other_evaluations_are_lines(tmp_path: Path) -> None:
+    for given, lines in (
+        (
+            ["prbes", "models=x"],
+            ["prbes: no such evaluation, and not of the form key=value. Did you mean probes?"],
+        ),
+        (["probes", "model=x"], ["model: no such key. Did you mean models?", "data is not set."]),
+        (["table", "--papers", "declutr"], ["--papers declutr: write papers=declutr."]),
+        (
+            ["quora", "models=random_vectors", "data=no", "sizes=0", "seed=-1"],
+            ["sizes must be at least 1. Got [0] instead.", "seed must be at least 0. Got -1 instead."],
+        ),
+    ):
+        found = command(tmp_path, *given)
+        assert (found.returncode, found.stdout) == (2, "")
+        assert sorted(found.stderr.splitlines()) == sorted(lines)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_is_embedded(data: Path, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from encoders.starts import CHECKPOINTS
 from experiments.reproduction import results, tables
 from experiments.reproduction.planning import Run
 from experiments.side_by_side import results_folder
+from tests.encoders.models import tiny
 
 
 def record(score: float, **changes: Any) -> dict[str, Any]:
@@ -312,24 +312,15 @@ def test_tables_for_which_nothing_is_trained(tmp_path: Path) -> None:
     assert "| declutr: DeCLUTR-base | 125M | 768 |" in shown
 
 
-def test_other_evaluations_are_this_checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever lies in the folder that the command is started in."""
-    (tmp_path / "analysis").mkdir()
-    (tmp_path / "analysis" / "__init__.py").write_text("raise SystemExit('another one')")
-    monkeypatch.chdir(tmp_path)
-    asked = table(command=["analysis.quora", "--data", "{data}"])
-    with pytest.raises(UserError) as refused:
-        tables.command_text(asked, {"row": Path("no-such-model")}, "no-such-folder")
-    assert str(refused.value).startswith("analysis.quora: ") and "another one" not in str(refused.value)
-
-
-def test_output_for_one_model_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(command: list[str], **options: object) -> CompletedProcess[str]:
-        return CompletedProcess(command, 0, "**a query**", "")
-
-    monkeypatch.setattr(tables.subprocess, "run", run)
-    asked = table(command=["analysis.neighbours", "--sentences", "{data}"], by_model=True)
-    models = {f"a_row, seed {seed}": Path(f"run-{seed}") for seed in (1, 2)}
-    assert tables.command_text(asked, models, "sentences.txt").split("\n\n") == [
-        r"## a\_row, seed 1", "**a query**", r"## a\_row, seed 2", "**a query**",
-    ]  # fmt: skip
+def test_another_evaluation_fills_a_table(tmp_path: Path) -> None:
+    (tmp_path / "sentences.txt").write_text("one\ntwo\n")
+    asked = table(evaluation="neighbours", settings={"sentences": "{data}", "queries": ["a query"]})
+    models = {f"a_row, seed {seed}": tmp_path / f"run_{seed}" for seed in (1, 2)}
+    for folder in models.values():
+        tiny().save(folder / "encoder")
+        (folder / "config.yaml").write_text("")
+    parts = tables.evaluation_text(asked, models, str(tmp_path / "sentences.txt")).split("\n\n")
+    assert parts[0] == r"## a\_row, seed 1" and parts[3] == r"## a\_row, seed 2"
+    assert parts[1] == parts[4] == "**a query**" and "one" in parts[2] and "two" in parts[2]
+    with pytest.raises(UserError, match=r"^neighbours: sentences=none: there is no such file\.$"):
+        tables.evaluation_text(asked, models, "none")

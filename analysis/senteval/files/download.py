@@ -1,4 +1,4 @@
-"""Downloads SentEval's public data: ``python -m analysis.senteval.files.download [folder]``.
+"""Downloads SentEval's public data.
 
 The first download is trusted: sizes and SHA-256 go to ``manifest.json`` in the folder, and every later call checks
 the files and new transfers against it. Interrupted transfers resume where they stopped.
@@ -6,7 +6,6 @@ the files and new transfers against it. Interrupted transfers resume where they 
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import http.client
 import sys
@@ -18,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
 from rich.progress import Progress
@@ -243,25 +242,23 @@ def _opener(raw: Path) -> Iterator[Open]:
             yield whole
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Downloads SentEval's public data.")
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("senteval"), help="default: %(default)s")
-    folder = parser.parse_args().folder
+class Settings(Protocol):
+    """Settings of the download: the data folder."""
+
+    @property
+    def folder(self) -> str: ...
+
+
+def run(settings: Settings) -> None:
+    """Downloads all files, with a bar for each transfer; ends with status 1 if some could not be had."""
     with Progress(transient=True) as bars:
         bar = bars.add_task("", start=False, visible=False)
 
         def show(url: str, done: int, total: int) -> None:
             bars.update(bar, description=url.rsplit("/", 1)[1], completed=done, total=total or None, visible=True)
 
-        try:
-            faults = download(folder, say=bars.console.print, progress=show)
-        except (UserError, OSError) as error:
-            print(error, file=sys.stderr)
-            sys.exit(2)
+        faults = download(Path(settings.folder), say=bars.console.print, progress=show)
     for fault in faults:
         print(fault, file=sys.stderr)
-    sys.exit(1 if faults else 0)
-
-
-if __name__ == "__main__":
-    main()
+    if faults:
+        sys.exit(1)

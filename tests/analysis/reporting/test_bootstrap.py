@@ -10,8 +10,9 @@ from scipy.stats import pearsonr, rankdata, spearmanr
 from sklearn.metrics import f1_score
 
 from analysis.reporting import bootstrap
-from analysis.reporting.bootstrap import Difference, Predictions, compare, compare_folders, main, metrics
+from analysis.reporting.bootstrap import Difference, Predictions, compare, compare_folders, metrics
 from data.errors import UserError
+from tests.analysis.made_up import evaluate, refusal
 
 
 def classes(gold: np.ndarray, said: np.ndarray, strata: np.ndarray | None = None) -> Predictions:
@@ -220,7 +221,7 @@ def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shares == [0.25, 0.5, 0.75, 1.0]
     assert found["CR", "accuracy"].low > 0
     assert list(compare_folders(a, b, ["MRPC"], resamples=10)) == [("MRPC", "f1"), ("MRPC", "accuracy")]
-    assert main([str(a), str(b), "--task", "CR"]) == 0
+    evaluate("bootstrap", f"results=[{a},{b}]", "tasks=[CR]")
     shown = capsys.readouterr().out
     assert "accuracy" in shown and "100.0%" in shown and "10,000 paired resamples" in shown
 
@@ -257,7 +258,7 @@ def test_metrics_of_kinds() -> None:
     assert metrics("MR", binary) == ("accuracy",) and metrics("MRPC", binary) == ("f1", "accuracy")
 
 
-def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals(tmp_path: Path) -> None:
     a, b = two_models(tmp_path)
     with pytest.raises(UserError, match=r"There is no .*b/predictions/TREC\.npz: evaluate TREC first"):
         compare_folders(a, b, ["TREC"])
@@ -268,11 +269,12 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         compare_folders(b, tmp_path / "c")
     with pytest.raises(UserError, match="TREC: The two have different test examples"):
         compare_folders(a, tmp_path / "c")
-    assert main([str(a), str(tmp_path / "c")]) == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith("TREC: The two have different test examples")
-    with pytest.raises(SystemExit):
-        main([str(a), str(b), "--seed", "-1"])
-    assert capsys.readouterr().err.endswith("--seed must be at least 0. Got -1 instead.\n")
+    for overrides, line in (
+        ([f"results=[{a},{tmp_path / 'c'}]"], "TREC: The two have different test examples"),
+        ([f"results=[{a},{b}]", "seed=-1"], "seed must be at least 0. Got -1 instead."),
+        ([f"results=[{a}]"], "results must have at least 2 values."),
+    ):
+        assert refusal("bootstrap", *overrides).startswith(line)
     with pytest.raises(ValueError, match="metric must be one of"):
         compare(scored(np.zeros(1), np.zeros(1)), scored(np.zeros(1), np.zeros(1)), "mse")
 

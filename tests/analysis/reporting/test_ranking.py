@@ -9,10 +9,11 @@ import pytest
 import yaml
 
 from analysis.reporting.matching import StoredResults, label
-from analysis.reporting.ranking import main, rank
+from analysis.reporting.ranking import rank
 from analysis.senteval.records import Record
 from analysis.senteval.results import read_results, write_results
 from data.errors import UserError
+from tests.analysis.made_up import evaluate, refusal
 from tests.analysis.senteval.made_up import record, results
 
 
@@ -92,7 +93,10 @@ def test_what_a_result_is_called_by_its_run(sweep: list[Path], tmp_path: Path) -
             {"CR": 60, "STSBenchmark": None, "task": "D"},
             "has no dev score of STSBenchmark, as an ensemble has none",
         ),
-        ({"CR": 60, "STSBenchmark": 60}, "is of no run with objective.task in its config.yaml: --by names other"),
+        (
+            {"CR": 60, "STSBenchmark": 60},
+            "is of no run with objective.task in its config.yaml: by=[<key>]",
+        ),
     ],
 )
 def test_what_cannot_be_ranked(given: dict[str, Any], line: str, sweep: list[Path], tmp_path: Path) -> None:
@@ -107,15 +111,13 @@ def test_no_dev_set_at_all(sweep: list[Path]) -> None:
 
 
 def test_the_command(sweep: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    paths = [str(path) for path in sweep]
-    assert main(paths) == 0
+    given = f"results=[{','.join(map(str, sweep))}]"
+    evaluate("ranking", given)
     shown = capsys.readouterr().out
     assert shown.splitlines()[-1] == f"ensemble=[{sweep[1]},{sweep[2]}]"
     assert "60.00" in shown and "no dev set: STS12" in " ".join(shown.split())
-    assert main([*paths, "--by", "--top", "2"]) == 0
+    evaluate("ranking", given, "by=[]", "top=2")
     assert capsys.readouterr().out.splitlines()[-1] == f"ensemble=[{sweep[1]},{sweep[0]}]"
-    assert main([*paths, "--tasks", "CRR"]) == 2
-    assert capsys.readouterr().err.startswith("tasks: there is no task 'CRR'; did you mean CR?")
-    with pytest.raises(SystemExit):
-        main([*paths, "--top", "0"])
-    assert "--top must be at least 1. Got 0 instead." in capsys.readouterr().err
+    said = refusal("ranking", given, "tasks=[CRR]")
+    assert said.startswith("tasks: there is no task 'CRR'; did you mean CR?")
+    assert refusal("ranking", given, "top=0") == "top must be at least 1. Got 0 instead."

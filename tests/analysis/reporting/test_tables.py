@@ -24,10 +24,11 @@ from analysis.reporting.rendering import (
     score_cell,
 )
 from analysis.reporting.seed_means import merged
-from analysis.reporting.tables import comparison, main
+from analysis.reporting.tables import comparison
 from analysis.senteval.records import PROBING
 from analysis.senteval.results import write_results
 from data.errors import UserError
+from tests.analysis.made_up import evaluate, refusal
 from tests.analysis.senteval.made_up import DOWNSTREAM, record, records, results
 
 CR, F1 = ("CR", "test"), ("MRPC", "f1")
@@ -291,7 +292,7 @@ def test_differences_are_paired_in_their_order() -> None:
     [alone] = single.ours
     assert alone.cells[CR].text == "-10.00" and not alone.deviations
     assert single.notes[-1] == "Difference to start: one result of each, so that there is no interval."
-    with pytest.raises(UserError, match=r"^--against must be one of two .* a, b, start, few\. Got c instead\.$"):
+    with pytest.raises(UserError, match=r"^against must be one of two .* a, b, start, few\. Got c instead\.$"):
         comparison(made, against="c")
     made.append(results("b", records(("CR",), 99), protocol="simcse"))
     shown = {row.name: row.cells[CR].text for row in comparison(made, against="b (default)").ours}
@@ -359,17 +360,18 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (tmp_path / name).mkdir()
         write_results(tmp_path / name / "senteval.json", results(name, records(("CR", "MRPC"))))
     paths = [str(tmp_path / "a" / "senteval.json"), str(tmp_path / "b")]
+    given = f"results=[{paths[0]},{paths[1]}]"
     for format in FORMATS:
-        assert main([*paths, "--papers", "declutr", "--format", format]) == 0
+        evaluate("table", given, "papers=[declutr]", f"format={format}")
         shown = capsys.readouterr()
         assert "70.00" in shown.out and "GloVe" in shown.out
         assert ("declutr: as printed" in shown.err) == (format == "csv")
-    assert main([*paths, "--split", "dev", "--format", "csv"]) == 0
+    evaluate("table", given, "split=dev", "format=csv")
     assert capsys.readouterr().out.startswith(
         "model,source,protocol,CR.dev,MRPC.dev,declutr_downstream_dev (2 of 17)"
     )
-    given = [f"both={paths[0]}", f"both={paths[1]}", paths[1], "--mean", "--tasks", "CR", "--format", "csv"]
-    assert main(given) == 0
+    both = f"results=[both={paths[0]},both={paths[1]},{paths[1]}]"
+    evaluate("table", both, "mean=true", "tasks=[CR]", "format=csv")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("model,source,protocol,CR,CR.sd,") and "MRPC" not in lines[0]
     assert [line.split(",")[:5] for line in lines[1:]] == [
@@ -377,15 +379,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ["b", "ours", "default", "70.00", ""],
     ]
     (tmp_path / "a" / "config.yaml").write_text("objective: {task: D}\n", encoding="utf-8")
-    assert main([*paths, "--by", "objective.task", "--format", "csv"]) == 0
+    evaluate("table", given, "by=[objective.task]", "format=csv")
     assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["D", "b"]
-    assert main([*paths, "--tasks", "CRR"]) == 2
-    assert capsys.readouterr().err.startswith("tasks: there is no task 'CRR'")
-    assert main([str(tmp_path / "c")]) == 2
-    assert (
-        capsys.readouterr().err
-        == f"There is no {tmp_path / 'c'}: name a senteval.json or the folder that holds one.\n"
-    )
-    with pytest.raises(SystemExit):
-        main([*paths, "--papers", "bert"])
-    assert "invalid choice: 'bert'" in capsys.readouterr().err
+    assert refusal("table", given, "tasks=[CRR]").startswith("tasks: there is no task 'CRR'")
+    said = refusal("table", f"results={tmp_path / 'c'}")
+    assert said == f"There is no {tmp_path / 'c'}: name a senteval.json or the folder that holds one."
+    said = refusal("table", given, "papers=[bert]")
+    assert said.startswith("papers must be 'declutr', ") and said.endswith("Got ['bert'] instead.")
+    said = refusal("table", given, "mean=true", "against=b")
+    assert said == "mean, interval and against exclude each other."

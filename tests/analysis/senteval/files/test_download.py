@@ -7,7 +7,6 @@ import hashlib
 import http.server
 import io
 import re
-import sys
 import tarfile
 import threading
 import zipfile
@@ -22,6 +21,7 @@ from analysis.senteval.files.sources import SOURCES, Source, edited
 from analysis.senteval.tasks import TASKS, absent
 from data.errors import UserError
 from data.files import read_json
+from tests.analysis.made_up import evaluate
 
 URL = "https://host.example/a/x.txt"
 KEPT = Source(URL, {"downstream/X/x.txt": None}, "Ask at the desk.")
@@ -360,11 +360,10 @@ def test_every_source(server: Server, tmp_path: Path) -> None:
 def test_command(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["download", str(tmp_path / "data")])
     outcomes = [[], ["downstream/X: it is gone. Ask."]]
     monkeypatch.setattr(module, "download", lambda folder, **_: outcomes.pop(0))
-    for status in (0, 1):
-        with pytest.raises(SystemExit) as end:
-            module.main()
-        assert end.value.code == status
+    evaluate("download", f"folder={tmp_path / 'data'}")
+    with pytest.raises(SystemExit) as end:
+        evaluate("download", f"folder={tmp_path / 'data'}")
+    assert end.value.code == 1
     assert capsys.readouterr().err == "downstream/X: it is gone. Ask.\n"
