@@ -27,7 +27,7 @@ import numpy as np
 from analysis import command
 from analysis.reporting.printed import Cell, Key
 from analysis.reporting.rendering import Grid, Row
-from analysis.senteval.classifiers.probe import Examples, fit_hidden, fit_linear
+from analysis.senteval.classifiers.probe import ProbeData, fit_hidden, fit_linear
 from data.errors import UserError, about
 from data.randomness import EVALUATED_SPLIT, generator
 
@@ -110,7 +110,7 @@ def evaluate_duplicates(
     for size, count in reached.items():
         pairs = [parts.train.at(np.arange(count)), parts.dev, parts.test]
         sides = [[question for part in pairs for question in part[side]] for side in (0, 1)]
-        examples = Examples(
+        examples = ProbeData(
             compared(*(vectors.matrix[vectors.index(side)] for side in sides)),
             np.concatenate([part.labels for part in pairs]),
             train=count,
