@@ -32,7 +32,7 @@ from analysis import command
 from analysis.models import device
 from analysis.reporting.printed import Cell, read_table
 from analysis.reporting.rendering import Grid, Row, show
-from analysis.senteval.classifiers.probe import Examples, accuracy, fit_hidden, fit_linear
+from analysis.senteval.classifiers.probe import ProbeData, accuracy, fit_hidden, fit_linear
 from analysis.settings import Probe, ProbesSettings, WordVectors
 from analysis.syntax import Sentence, read_parts
 from analysis.word_vectors import Lexicon
@@ -55,7 +55,7 @@ Part = Sequence[Sentence]
 
 
 class Questions(NamedTuple):
-    """Examples of a probe for one part.
+    """ProbeData of a probe for one part.
 
     Attributes:
         sentences: n texts.
@@ -179,7 +179,7 @@ def evaluate_probes(
     for probe, parts in probe_questions.items():
         train, dev, test = (parts[name] for name in PARTS)
         counts = {f"n_{name}": len(parts[name].labels) for name in PARTS}
-        examples = Examples(
+        examples = ProbeData(
             np.concatenate([features(part) for part in (train, dev, test)]),
             np.concatenate([train.labels, dev.labels, test.labels]),
             train=counts["n_train"],
@@ -230,7 +230,7 @@ def table(results: Sequence[Mapping[str, Any]]) -> Grid:
         f"{TITLES[probe]} " + " / ".join(f"{first[probe][f'n_{part}']:,}" for part in PARTS) for probe in probes
     )
     notes = [
-        f"Test accuracy in percent. Examples ({' / '.join(PARTS)}): {counts}.",
+        f"Test accuracy in percent. ProbeData ({' / '.join(PARTS)}): {counts}.",
         f"Rows of {PAPER!r} are not comparable: sentences, labels and sizes differ (Billion Word, and "
         "Shi et al.'s own set); each must be read against its own majority baseline.",
     ]

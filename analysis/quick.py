@@ -290,11 +290,11 @@ def bigram_shift_examples(train: list[str], test: list[str], rng: np.random.Gene
 
 def accuracy(train: np.ndarray, train_labels: np.ndarray, test: np.ndarray, test_labels: np.ndarray) -> float:
     """Computes the test accuracy in percent of logistic regression on standardised vectors of shape (n, D)."""
-    from analysis.senteval.classifiers.probe import Examples, fit_linear  # late: commands check keys first
+    from analysis.senteval.classifiers.probe import ProbeData, fit_linear  # late: commands check keys first
 
     features = np.concatenate([train, test]).astype(np.float32)
-    examples = Examples(features, np.concatenate([train_labels, test_labels]), train=len(train))
-    return fit_linear(examples, l2=[L2], updates=UPDATES).test
+    data = ProbeData(features, np.concatenate([train_labels, test_labels]), train=len(train))
+    return fit_linear(data, l2=[L2], updates=UPDATES).test
 
 
 def _balance(train: list[list[str]], test: list[list[str]], rng: np.random.Generator) -> Examples:

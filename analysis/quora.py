@@ -24,7 +24,7 @@ from analysis import command
 from analysis.models import device
 from analysis.reporting.printed import Cell, Key
 from analysis.reporting.rendering import Grid, Row, show
-from analysis.senteval.classifiers.probe import Examples, fit_hidden, fit_linear
+from analysis.senteval.classifiers.probe import ProbeData, fit_hidden, fit_linear
 from analysis.settings import Classifier, QuoraSettings
 from data.display import bar
 from data.errors import UserError, about
@@ -108,7 +108,7 @@ def evaluate_duplicates(
     for size, count in reached.items():
         pairs = [parts.train.at(np.arange(count)), parts.dev, parts.test]
         sides = [[question for part in pairs for question in part[side]] for side in (0, 1)]
-        examples = Examples(
+        examples = ProbeData(
             compared(*(vectors.matrix[vectors.index(side)] for side in sides)),
             np.concatenate([part.labels for part in pairs]),
             train=count,

@@ -146,7 +146,7 @@ def test_features_are_the_sentence_and_its_words(tmp_path: Path, monkeypatch: py
     part = Questions(["a b", "b B"], [["C", "B"], ["unknown", "A"]], np.array([1, 0]))
     seen = []
 
-    def fit(examples: trainers.Examples, **options: object) -> trainers.Probe:
+    def fit(examples: trainers.ProbeData, **options: object) -> trainers.Probe:
         seen.append(examples.features)
         return trainers.Probe(0.0, 0.0, np.zeros(2, np.int64), 0.0)
 

@@ -104,7 +104,7 @@ def test_a_size_is_the_first_of_the_permutation(tmp_path: Path, monkeypatch: pyt
     model = bag(tmp_path, [*NOUNS, "where", "is", "the", "here"])
     seen = {}
 
-    def fit(examples: quora.Examples, device: str) -> probe.Probe:
+    def fit(examples: quora.ProbeData, device: str) -> probe.Probe:
         seen[len(examples.train)] = examples.features[examples.train]
         assert len(examples.dev) == 12 and len(examples.test) == 60
         return probe.Probe(60.0, 50.0, np.ones(len(examples.test), np.int64), 1.0)

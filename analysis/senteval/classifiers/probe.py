@@ -32,7 +32,7 @@ DEV_EVALUATIONS = 30  # of a perceptron, at most
 ROWS = 2048  # standardised at a time
 
 
-class Examples:
+class ProbeData:
     """Features and classes of a probe's training, dev and test examples, in this order.
 
     Args:
@@ -81,7 +81,7 @@ def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def fit_linear(
-    examples: Examples,
+    examples: ProbeData,
     *,
     l2: Sequence[float] = L2,
     updates: int | None = None,
@@ -110,7 +110,7 @@ def fit_linear(
 
 
 def fit_hidden(
-    examples: Examples,
+    examples: ProbeData,
     *,
     layers: int,
     dropout: float,
@@ -154,18 +154,18 @@ def fit_hidden(
     return _tested(examples, found, 0.0)
 
 
-def _epochs(updates: int, examples: Examples, batch: int) -> int:
+def _epochs(updates: int, examples: ProbeData, batch: int) -> int:
     """Returns the number of epochs with at least ``updates`` updates."""
     return math.ceil(updates / math.ceil(len(examples.train) / batch))
 
 
-def _dev(examples: Examples) -> np.ndarray:
+def _dev(examples: ProbeData) -> np.ndarray:
     if not len(examples.dev):
         raise UserError("There is no dev example.")
     return examples.dev
 
 
-def _tested(examples: Examples, fitted: linear.Fitted | hidden.Fitted, l2: float) -> Probe:
+def _tested(examples: ProbeData, fitted: linear.Fitted | hidden.Fitted, l2: float) -> Probe:
     test = slice(examples.test[0], None)
     predictions = fitted.logits(examples.features[test]).argmax(axis=1)
     dev, reached = 100.0 * float(fitted.dev_accuracy), accuracy(predictions, examples.labels[test])

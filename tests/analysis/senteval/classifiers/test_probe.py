@@ -8,12 +8,12 @@ import torch
 
 from analysis.senteval.classifiers import linear, probe
 from analysis.senteval.classifiers.fit_groups import Fit
-from analysis.senteval.classifiers.probe import L2, Examples, fit_hidden, fit_linear
+from analysis.senteval.classifiers.probe import L2, ProbeData, fit_hidden, fit_linear
 from analysis.senteval.protocols import Classifier
 from data.errors import UserError
 
 
-def blobs(spread: float = 0.3, train: int = 200, dev: int = 100, test: int = 100, extra: int = 0) -> Examples:
+def blobs(spread: float = 0.3, train: int = 200, dev: int = 100, test: int = 100, extra: int = 0) -> ProbeData:
     """Three classes far from standardised, and ``extra`` constant features."""
     rng = np.random.default_rng(0)
     count = train + dev + test
@@ -21,13 +21,13 @@ def blobs(spread: float = 0.3, train: int = 200, dev: int = 100, test: int = 100
     centres = 5.0 + 100.0 * np.eye(3, 6)
     rows = centres[labels] + 100 * spread * rng.normal(size=(count, 6))
     rows = np.hstack([rows, np.full((count, extra), 7.3)]).astype(np.float32)
-    return Examples(rows, labels, train=train, dev=dev)
+    return ProbeData(rows, labels, train=train, dev=dev)
 
 
-def exclusive() -> Examples:
+def exclusive() -> ProbeData:
     """Classes that no linear classifier can tell apart."""
     rows = np.random.default_rng(0).uniform(-1, 1, size=(1000, 2)).astype(np.float32)
-    return Examples(rows, (rows[:, 0] * rows[:, 1] > 0).astype(np.int64), train=600, dev=200)
+    return ProbeData(rows, (rows[:, 0] * rows[:, 1] > 0).astype(np.int64), train=600, dev=200)
 
 
 def test_both_learn_what_can_be_learned() -> None:
@@ -51,7 +51,7 @@ def test_features_are_standardised_in_place_by_the_training_rows(monkeypatch: py
     rows[:, 2] = 7.3
     expected = (rows - rows[:30].mean(axis=0)) / np.array([*rows[:30, :2].std(axis=0), 1, rows[:30, 3].std()])
     monkeypatch.setattr(probe, "ROWS", 7)
-    Examples(rows, np.arange(50) % 2, train=30, dev=5)
+    ProbeData(rows, np.arange(50) % 2, train=30, dev=5)
     np.testing.assert_allclose(rows, expected, atol=1e-5)
 
 
@@ -131,7 +131,7 @@ def test_dev_is_seen_after_so_many_updates_and_so_often(monkeypatch: pytest.Monk
         labels = np.arange(train + 2) % 2
         with pytest.raises(InterruptedError):
             fit_hidden(
-                Examples(np.zeros((train + 2, 1), np.float32), labels, train=train, dev=1), layers=1, dropout=0
+                ProbeData(np.zeros((train + 2, 1), np.float32), labels, train=train, dev=1), layers=1, dropout=0
             )
     assert [(one.epoch_size, one.max_epoch) for one in seen] == [(50, 1499), (7, 209), (1, 29)]
 
@@ -139,12 +139,12 @@ def test_dev_is_seen_after_so_many_updates_and_so_often(monkeypatch: pytest.Monk
 def test_what_cannot_be_learned_is_told() -> None:
     rows, labels = np.zeros((20, 6), np.float32), np.arange(20) % 2
     with pytest.raises(UserError, match="There is no dev example"):
-        fit_linear(Examples(rows, labels, train=10))
+        fit_linear(ProbeData(rows, labels, train=10))
     with pytest.raises(UserError, match="There is no dev example"):
-        fit_hidden(Examples(rows, labels, train=10), layers=1, dropout=0)
+        fit_hidden(ProbeData(rows, labels, train=10), layers=1, dropout=0)
     with pytest.raises(UserError, match="There is no training example"):
-        Examples(rows, labels, train=0, dev=5)
+        ProbeData(rows, labels, train=0, dev=5)
     with pytest.raises(UserError, match="There is no test example"):
-        Examples(rows, labels, train=10, dev=10)
+        ProbeData(rows, labels, train=10, dev=10)
     with pytest.raises(UserError, match="All training examples are of one class"):
-        Examples(rows, np.zeros(20, np.int64), train=10, dev=5)
+        ProbeData(rows, np.zeros(20, np.int64), train=10, dev=5)
