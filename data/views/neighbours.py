@@ -1,4 +1,4 @@
-"""The sentences beside a sentence in its document: what skip-thought predicts (Kiros et al. 2015).
+"""The neighbours of a sentence in its document, which skip-thought predicts (Kiros et al. 2015).
 
 s_(i-1) <- s_i -> s_(i+1)        offsets -1 and +1
 """
@@ -35,7 +35,7 @@ class Neighbours:
 
     Args:
         sentences: of a corpus, in their order.
-        targets: the same sentences, as they are to be predicted.
+        targets: the same sentences as targets, perhaps under another tokenizer.
         offsets: where the neighbours stand; 1 is the next sentence, -1 the previous one.
     """
 
@@ -45,12 +45,12 @@ class Neighbours:
         self.offsets = tuple(offsets)
 
     def __getitem__(self, i: int) -> NeighbourUnit:
-        """Sentence ``i`` and those beside it, which must be there: see ``select``."""
+        """Returns sentence ``i`` and those beside it, which must be there: see ``select``."""
         return NeighbourUnit(self.sentences[i], tuple(self.targets[i + offset] for offset in self.offsets))
 
 
 def beside(documents: np.ndarray, usable: np.ndarray, offsets: Sequence[int]) -> np.ndarray:
-    """Which sentences have a usable one of the same document at each of ``offsets``, of shape (n,), bool.
+    """Returns which sentences have a usable one of their document at each of ``offsets``, of shape (n,), bool.
 
     Args:
         documents: number of each sentence's document, of shape (n,).
@@ -70,7 +70,7 @@ def beside(documents: np.ndarray, usable: np.ndarray, offsets: Sequence[int]) ->
 
 
 def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
-    """The sentences of ``part`` that have neighbours at all ``offsets``.
+    """Returns the sentences of ``part`` that have neighbours at all ``offsets``.
 
     Sentences are those that ``store`` selects, neighbours all that are neither too short nor too long: a sentence
     that comes again may stand beside several, yet itself is taken once.

@@ -1,16 +1,16 @@
-"""Two segments of running text, and whether the second one follows the first: what NSP and SOP draw.
+"""Pairs of segments of running text, for NSP and SOP.
 
     NSP   A B, where B follows A in its document or is from another one, each with probability 1/2
     SOP   A B, where B follows A in its document, and which are swapped with probability 1/2
 
 Devlin et al. (2019), section 3.1 and appendix A.2; Lan et al. (2020), section 3.1. Both segments are grown
-sentence by sentence to a number of tokens, at times a small one. Content and order alone are to tell the classes
-apart:
+sentence by sentence to a number of tokens, at times a small one. Only content and order should distinguish the
+classes:
 
-- NSP: the published examples (``published_segments``) tell them by their lengths, too. True continuations end
-  where the document does, others go on until they are long enough; and a text of one sentence never has a true
-  one. Ours (``next_segments``) begin in the middle, at a place where B would begin: A is what stands before it,
-  grown backwards, so that where A ends says nothing of the sentence behind it, and either B, from here or from
+- NSP: in the published examples (``published_segments``) lengths do, too. True continuations end where the
+  document does, others go on until they are long enough; and a text of one sentence never has a true
+  one. Ours (``next_segments``) begin in the middle, at a place where B would begin: A is the text before it,
+  grown backwards, so that the end of A is no hint of the sentence behind it, and either B, from here or from
   another such place, is cut to what is left. Places are taken only where the document goes on for as long as
   could be asked for. What remains is a corpus' own: of few documents of unlike sizes, a large one's text is the
   true B more often than another's, as it is never another's of its own.
@@ -35,7 +35,7 @@ ANY_LENGTH = int(np.iinfo(np.uint32).max)  # words
 
 
 class Pair(NamedTuple):
-    """Content token ids of shapes (n,) and (m,), and whether they are one after the other in a document."""
+    """Content token ids of shapes (n,) and (m,), and whether the second follows the first in a document."""
 
     first: np.ndarray
     second: np.ndarray
@@ -64,7 +64,7 @@ class RunningText:
         return Place(self, i)
 
     def run(self, start: int, tokens: int, *, least: int = 1) -> list[np.ndarray]:
-        """Sentences of the document of sentence ``start``, from there on, until they have ``tokens`` together.
+        """Returns sentences of a document from ``start`` on, until they have ``tokens`` together.
 
         Args:
             start: number of a sentence.
@@ -74,7 +74,7 @@ class RunningText:
         return self._grown(range(start, len(self.documents)), self.documents[start], tokens, least)
 
     def before(self, start: int, tokens: int) -> list[np.ndarray]:
-        """``run``, backwards: the sentences before ``start`` that have so many tokens, in their order."""
+        """Returns the sentences before ``start`` that have ``tokens`` together, in their order."""
         return self._grown(range(start - 1, -1, -1), self.documents[start], tokens, 1)[::-1]
 
     def _grown(self, numbers: range, document: int, tokens: int, least: int) -> list[np.ndarray]:
@@ -90,7 +90,7 @@ class RunningText:
         return found
 
     def elsewhere(self, start: int, rng: np.random.Generator, *, by_document: bool = False) -> int:
-        """A place of the part of ``start`` in another document, which must be there.
+        """Returns a random place of the part of ``start`` in another document, which must be there.
 
         Args:
             start: one of the places of a part.
@@ -116,7 +116,7 @@ class Place(NamedTuple):
 
 
 def next_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
-    """A pair for NSP whose lengths and ends say nothing of its class.
+    """Returns a pair for NSP whose lengths and ends do not depend on its class.
 
     A is of the sentences before the place, until they have a number of tokens that leaves B a quarter of the pair
     at least; beyond that it loses tokens at its beginning, so that they touch each other. B begins at the place,
@@ -126,7 +126,7 @@ def next_segments(place: Place, room: int, rng: np.random.Generator, short: floa
     Args:
         place: with text of its document before it, and ``room`` - 1 tokens from it on, as each one of its part.
         room: tokens of the pair, at least 2.
-        rng: draws all.
+        rng: source of randomness.
         short: probability of a pair of fewer tokens, of any number from 2 on.
     """
     text, start = place
@@ -140,7 +140,7 @@ def next_segments(place: Place, room: int, rng: np.random.Generator, short: floa
 
 
 def published_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
-    """A pair for NSP as the published program makes them, leaks and all (``create_instances_from_document``).
+    """Returns a pair for NSP as the published program (``create_instances_from_document``) makes it, with leaks.
 
     There a pair begins where the one before it ends; here any sentence may begin one.
 
@@ -162,7 +162,7 @@ def published_segments(place: Place, room: int, rng: np.random.Generator, short:
 
 
 def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
-    """A pair for SOP: as many whole sentences as fit, two at least, parted between any two of them.
+    """Returns a pair for SOP: as many whole sentences as fit, at least two, divided between any two of them.
 
     Where two do not fit, the longer segment loses tokens at either end (``truncated``).
 
@@ -182,7 +182,7 @@ def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: f
 
 
 def fitted(first: int, second: int, room: int) -> tuple[int, int]:
-    """What is left of two lengths where the larger one (of equal ones the second) is lowered until both fit."""
+    """Returns two lengths, the larger of which (of equal ones the second) is lowered until both fit."""
     second = min(second, max(room // 2, room - first))
     return min(first, room - second), second
 
@@ -190,7 +190,7 @@ def fitted(first: int, second: int, room: int) -> tuple[int, int]:
 def truncated(
     first: np.ndarray, second: np.ndarray, room: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Two segments (of shapes (n,) and (m,)) cut to ``room`` tokens, as the published program does.
+    """Cuts two segments (of shapes (n,) and (m,)) to ``room`` tokens, as the published program does.
 
     The longer one loses a token until both fit, each time from the front or from the back with probability 1/2.
     """
@@ -213,7 +213,7 @@ def select(
     others: bool = False,
     shorter: str = "max_length",
 ) -> Selection:
-    """The sentences of ``part`` that can be a pair's ``Place``.
+    """Returns the sentences of ``part`` that can be a pair's ``Place``.
 
     Text runs on whatever its sentences are like: of how many words they are, and whether they come again, which
     decides elsewhere on sentences by themselves, is not asked here.
@@ -262,11 +262,11 @@ def select(
 
 
 def _target(room: int, rng: np.random.Generator, short: float) -> int:
-    """Tokens that a pair is to have: ``room``, or now and then any number from 2 on."""
+    """Returns the tokens of a pair: ``room``, or with probability ``short`` any number from 2 on."""
     return int(rng.integers(2, room + 1)) if rng.random() < short else room
 
 
 def _has(numbers: np.ndarray, number: int) -> bool:
-    """Whether ``number`` is among ``numbers``, which ascend."""
+    """Returns whether ``number`` is among ``numbers``, which ascend."""
     position = int(np.searchsorted(numbers, number))
     return position < len(numbers) and numbers[position] == number

@@ -3,8 +3,8 @@
     anchor length    floor(Beta(4, 2) * (max_length - min_length) + min_length)
     positive length  floor(Beta(2, 4) * (max_length - min_length) + min_length)
 
-Giorgi et al. 2021, section 3.2. Where the paper is silent the choice is said beside the function; lengths
-and positions count content tokens of the encoder's own tokenizer.
+Giorgi et al. 2021, section 3.2. Choices on which the paper is silent are documented beside the function;
+lengths and positions count content tokens of the encoder's own tokenizer.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SpanSampler:
         return max(2 * self.anchors * self.max_length, self.least_gap * (self.anchors - 1) + self.max_length)
 
     def mean_lengths(self) -> tuple[float, float]:
-        """Expected length of an anchor and of a positive (the floor takes half a token)."""
+        """Returns the expected length of an anchor and of a positive (the floor takes half a token)."""
         (a, b), (c, d) = self.anchor_beta, self.positive_beta
         floor = 0.5 if self.max_length > self.min_length else 0.0
         anchor = self.min_length + (self.max_length - self.min_length) * a / (a + b) - floor
@@ -69,7 +69,7 @@ class SpanSampler:
         return anchor, self.min_length + (longest - self.min_length) * c / (c + d) - floor
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[list[Span], list[list[Span]]]:
-        """A anchors and, for each, P positives of a document of ``n`` tokens.
+        """Draws A anchors and, for each, P positives of a document of ``n`` tokens.
 
         Raises:
             ValueError: if ``n`` is less than ``min_tokens``.
@@ -104,7 +104,7 @@ class SpanSampler:
 
 
 def uniform_starts(n: int, lengths: list[int], gap: int, rng: np.random.Generator) -> list[int]:
-    """Starts of anchors of the given lengths, uniform over all placements with at least ``gap`` between starts.
+    """Draws starts of anchors, uniform over all placements with at least ``gap`` between starts.
 
     Drawn without rejection: with the free room F = n - l_last - gap * (A - 1), A distinct integers
     u_1 < .. < u_A of {0 .. F + A - 1} give s_i = u_i + (i - 1)(gap - 1), a bijection onto the placements.
@@ -116,7 +116,7 @@ def uniform_starts(n: int, lengths: list[int], gap: int, rng: np.random.Generato
 
 
 def grid_starts(n: int, lengths: list[int], max_length: int, rng: np.random.Generator) -> list[int]:
-    """Starts as the published program draws them, in the order drawn.
+    """Draws starts as the published program does, in the order drawn.
 
     Candidate blocks start at multiples of ``max_length``; a block is drawn at random (the first or the last
     of the list where few are left), the anchor uniformly inside it, and the block is struck off the list

@@ -1,4 +1,4 @@
-"""The words among a sentence's tokens, and a sentence that has lost some of them.
+"""Finds the words among a sentence's tokens, and deletes some of them.
 
     kept_w ~ Bernoulli(1 - share) for each word w; one at random where none is left
 
@@ -19,16 +19,16 @@ from data.tokenizer import is_byte_level
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-BLANKS = ("▁", " ")  # what stands for the blank before a word: SentencePiece; byte-level BPE, when it is read
+BLANKS = ("▁", " ")  # for the blank before a word: SentencePiece; byte-level BPE, when it is read
 # Typographic marks are several bytes, and a small vocabulary may have them in parts. Next to nothing that begins
 # as these two do (U+2000 and following, and what Latin-1 has without letters) is a letter.
 SPLIT_MARKS = ("“", "»")
 
 
 def beginnings(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
-    """Which tokens of the vocabulary begin a word, of shape (V,), bool.
+    """Returns which tokens of the vocabulary begin a word, of shape (V,), bool.
 
-    A word is what stands between blanks, and a punctuation mark in or after it begins another, whichever letters
+    A word stands between blanks, and a punctuation mark in or after it begins another, whichever letters
     then follow; in a vocabulary of whole words every token is one. (The Treebank's words, which the published
     program deletes, cannot be told from token ids.)
     """
@@ -52,7 +52,7 @@ def _begins(text: str) -> bool:
 
 
 def delete_words(tokens: np.ndarray, begins: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """``tokens`` (of shape (n,), n > 0) without about ``share`` of their words, at least one of which stays.
+    """Deletes about ``share`` of the words of ``tokens`` (of shape (n,), n > 0), but at least one stays.
 
     Args:
         begins: which tokens of the vocabulary begin a word, of shape (V,), bool; the first of ``tokens`` always

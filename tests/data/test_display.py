@@ -48,7 +48,7 @@ def test_durations_have_one_unit(seconds: float, text: str) -> None:
         ("", None),
     ],
 )
-def test_the_model_that_may_have_been_meant(name: str, meant: str | None) -> None:
+def test_the_nearest_model_name(name: str, meant: str | None) -> None:
     assert nearest_model(name, ["declutr-mini", "roberta-mini", "bag_of_words"]) == meant
 
 

@@ -1,12 +1,13 @@
-"""Rows of similar length: chunks of bounded size."""
+"""Rows of similar length: groups with little padding, chunks of bounded size."""
 
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data.grouping import length_chunks
+from data.grouping import length_chunks, length_groups
+from tests import oracles
 
 
 def test_chunks_by_hand() -> None:
@@ -24,3 +25,22 @@ def test_chunks_hold_each_row_once_and_no_more_than_their_tokens(lengths: list[i
     for number, (chunk, width) in enumerate(zip(chunks, widths, strict=True)):
         assert len(chunk) == 1 or len(chunk) * width <= tokens
         assert (len(chunk) + 1) * width > tokens or number == len(chunks) - 1  # another row would not fit
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=9), st.integers(1, 4))
+def test_length_groups_have_the_least_padding(lengths: list[int], groups: int) -> None:
+    sets = length_groups(np.array(lengths), groups)
+    assert len(sets) <= groups
+    assert sorted(np.concatenate(sets)) == list(range(len(lengths)))
+    area = sum(len(rows) * max(lengths[row] for row in rows) for rows in sets)
+    assert area == oracles.least_padded_area(lengths, groups)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=9), st.integers(1, 40))
+def test_a_further_group_saves_enough_padding(lengths: list[int], worth: int) -> None:
+    count = len(length_groups(np.array(lengths), 9, worth))
+    areas = [oracles.least_padded_area(lengths, groups) for groups in range(1, count + 2)]
+    assert all(more - fewer <= -worth for more, fewer in zip(areas[1:-1], areas, strict=False))
+    assert areas[-2] - areas[-1] < worth

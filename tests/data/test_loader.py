@@ -105,7 +105,7 @@ def test_ranks_take_contiguous_rows(world: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems fork no workers")
-def test_workers_are_forked_whatever_python_would_do() -> None:
+def test_workers_are_forked_on_every_python_version() -> None:
     """From Python 3.14 on it starts them from a server, which takes what can be pickled."""
     one = loader()
     one.sampler.unpicklable = lambda: None  # type: ignore[attr-defined]
@@ -204,7 +204,7 @@ def turns() -> MultiTaskLoader:
     return MultiTaskLoader({"a": a, "b": b}, lambda step: "abb"[step % 3])
 
 
-def test_in_turns_each_task_goes_through_its_own_documents() -> None:
+def test_each_task_goes_through_its_own_documents() -> None:
     batches = turns()
     assert batches.batches_per_epoch == 3 + 4
     taken = [documents(batches.batch(step)) for step in range(9)]
@@ -212,7 +212,7 @@ def test_in_turns_each_task_goes_through_its_own_documents() -> None:
     assert sorted(chain(taken[1], taken[2], taken[4], taken[5])) == list(range(6, 22))  # four of b: one epoch
 
 
-def test_a_turn_is_a_function_of_its_step_in_any_worker() -> None:
+def test_the_task_of_a_step_is_the_same_in_any_worker() -> None:
     one = turns()
     forward = [rows(one.batch(step)) for step in range(7)]
     assert [rows(turns().batch(step)) for step in reversed(range(7))] == forward[::-1]
@@ -224,7 +224,7 @@ def test_held_out_batches_of_every_task() -> None:
     assert sizes == [2, 2, 4, 4]
 
 
-def test_mean_tokens_weighs_tasks_by_their_turns() -> None:
+def test_mean_tokens_weighs_tasks_by_their_share_of_steps() -> None:
     both = turns()
     a, b = (loader.mean_tokens(3) for loader in both.loaders.values())
     assert a == sum(batch.n_tokens for batch in both.loaders["a"].fixed(3)) / 3

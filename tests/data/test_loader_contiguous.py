@@ -51,7 +51,7 @@ def test_processes_share_a_run_in_their_order() -> None:
         assert [place for part in parts for place in part] == places(one, step)
 
 
-def test_measurements_are_on_runs_too() -> None:
+def test_held_out_batches_are_runs() -> None:
     for seed in (1, 2):
         rows = [batch.tokens["cut"].ids[:, 0] // 100 for batch in loader(3, seed).fixed(9)]
         found = [[INDICES.index(int(place)) for place in row] for row in rows]

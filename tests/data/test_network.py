@@ -27,7 +27,7 @@ def doors(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return asked
 
 
-def test_the_hub_is_asked_through_a_proxy(doors: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_is_used(doors: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     assert network.unreachable() is None
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     assert network.unreachable() is None
@@ -45,16 +45,16 @@ def _raise(error: type[Exception]) -> Any:
 @pytest.mark.parametrize(
     "error", [errors.GatedRepoError, errors.RepositoryNotFoundError, errors.EntryNotFoundError]
 )
-def test_an_answer_is_raised(error: type[Exception], doors: list[tuple[str, int]]) -> None:
+def test_errors_from_the_hub_are_raised(error: type[Exception], doors: list[tuple[str, int]]) -> None:
     with pytest.raises(error):
         network.unreachable(_raise(error))
 
 
 @pytest.mark.parametrize("error", [OSError, errors.HfHubHTTPError])
-def test_a_failure_is_no_answer(error: type[Exception], doors: list[tuple[str, int]]) -> None:
+def test_failures_on_the_way_are_reported(error: type[Exception], doors: list[tuple[str, int]]) -> None:
     assert network.unreachable(_raise(error)) == "the hub (huggingface.co) is not reachable"
 
 
-def test_offline_switch_asks_nobody(doors: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_mode_makes_no_request(doors: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert network.unreachable() == "HF_HUB_OFFLINE is set" and not doors

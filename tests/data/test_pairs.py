@@ -136,7 +136,7 @@ def test_empty_texts_are_left_out_and_counted(tmp_path: Path) -> None:
         opened(tmp_path, [])
 
 
-def test_what_is_in_the_fingerprint(tmp_path: Path) -> None:
+def test_texts_and_tokenizers_are_in_the_fingerprint(tmp_path: Path) -> None:
     stores = [
         opened(tmp_path),
         opened(tmp_path, PAIRS[:-1]),
@@ -147,7 +147,7 @@ def test_what_is_in_the_fingerprint(tmp_path: Path) -> None:
     assert Listed(PAIRS).texts_key() != Listed(PAIRS, dev_fraction=0.1).texts_key()
 
 
-def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     class Failing(Listed):
         def pairs(self) -> Iterator[Pair]:
             yield PAIRS[0]

@@ -10,7 +10,7 @@ from data.randomness import generator
 PURPOSES = {name: value for name, value in vars(randomness).items() if name.isupper()}
 
 
-def test_a_generator_is_its_key() -> None:
+def test_a_generator_depends_only_on_its_key() -> None:
     assert generator(1, 2, 3).integers(2**62) == generator(1, 2, 3).integers(2**62)
     assert generator(3, 0).integers(2**62) == generator(3).integers(2**62)  # why purposes stand in front
 

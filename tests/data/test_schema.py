@@ -31,7 +31,7 @@ from data.schema import fault, require, validated
         (Literal["a", "b"], ["a"], {"c": "'a' or 'b'. Got 'c' instead.", None: "'a' or 'b'. Got null instead."}),
     ],
 )
-def test_ends_fit_and_what_lies_beyond_does_not(kind: Any, good: list[Any], bad: dict[Any, str]) -> None:
+def test_bounds_of_ranges(kind: Any, good: list[Any], bad: dict[Any, str]) -> None:
     for value in good:
         assert fault(kind, value) is None
     for value, line in bad.items():

@@ -25,13 +25,13 @@ def test_trained_on_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert split_sentences([]) == []
 
 
-def test_a_splitter_travels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_splitter_can_be_pickled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [])
     split = pickle.loads(pickle.dumps(splitter(lambda: TEXTS)))
     assert split(TEXTS[0]) == ["It was dark.", "The wind blew."]
 
 
-def test_no_clock_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splitting_has_no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [])
     text = 'Mr. Smith (aged 3.5) said: "Well ... no!" Who? -- He. e.g. this. A. B. C. ' * 200
     split = splitter(lambda: [text])

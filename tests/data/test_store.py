@@ -37,7 +37,7 @@ def ids(text: str) -> list[int]:
     return TOKENIZER(" " + normalise(text), add_special_tokens=False).input_ids
 
 
-def test_holds_what_the_tokenizer_gives(store: TokenStore) -> None:
+def test_a_store_holds_the_ids_of_the_tokenizer(store: TokenStore) -> None:
     assert len(store) == 200 and store.vocab_size == 320
     for i, (text, _, _) in enumerate(DOCUMENTS):
         assert store[i].tolist() == ids(text)
@@ -194,7 +194,7 @@ def test_damaged_store_is_refused(tmp_path: Path, name: str) -> None:
         prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path)
 
 
-def test_a_corpus_that_cannot_be_read_is_no_fault_of_the_store(tmp_path: Path) -> None:
+def test_an_unreadable_corpus_is_named(tmp_path: Path) -> None:
     class Locked(Listed):
         def documents(self) -> Any:
             yield from self.listed

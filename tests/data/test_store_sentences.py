@@ -155,7 +155,7 @@ def test_processes_make_the_same_store(cache: Path, tmp_path: Path, monkeypatch:
         assert (other.folder / name).read_bytes() == (store.folder / name).read_bytes()
 
 
-def test_splitting_takes_processes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fewer_chunks_start_processes_for_splitting(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
 
     def in_processes(chunks: Iterator[tokenising.Chunk], *_: object) -> Iterator[tokenising.Tokenised]:

@@ -1,4 +1,4 @@
-"""Pairs in one input, as the tokenizers of transformers make them."""
+"""Special tokens around one text and around pairs, as the tokenizers of transformers put them."""
 
 from __future__ import annotations
 
@@ -55,3 +55,9 @@ def test_a_tokenizer_without_a_template_for_pairs_puts_its_end_between_them() ->
     assert separator(words(eos_token="[SEP]")) == (2,)
     assert separator(words(eos_token="[SEP]", sep_token="[CLS]")) == (1,)
     assert separator(words()) == ()
+
+
+def test_format_wraps_and_cuts_at_the_end() -> None:
+    form = TokenFormat((0,), (2,), 1, 4, 10, 5, frozenset({0, 1, 2, 4}))
+    assert form.max_content == 3
+    assert form.wrap(np.array([5, 6, 7, 8])).tolist() == [0, 5, 6, 7, 2]

@@ -48,7 +48,7 @@ def packed(name: str, text: str) -> bytes:
     ],
     ids=["glove", "word2vec", "fasttext's blank at the end", "crlf", "no last line end", "bom"],
 )
-def test_every_form_reads_alike(text: str, name: str, tmp_path: Path) -> None:
+def test_all_file_formats_give_the_same_vectors(text: str, name: str, tmp_path: Path) -> None:
     read = WordVectors(written(tmp_path / name, packed(name, text)))
     assert read.words == ["the", ",", "Été"]
     assert (read.dim, read.duplicates, read.skipped) == (3, 0, 0)
@@ -56,7 +56,7 @@ def test_every_form_reads_alike(text: str, name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.vectors.numpy(), EXPECTED)
 
 
-def test_torchtexts_look_up_works(tmp_path: Path) -> None:
+def test_torchtext_look_up(tmp_path: Path) -> None:
     read = WordVectors(written(tmp_path / "a.txt", GLOVE))
     assert isinstance(read, vocab.Vectors) and len(read) == 3
     found = read.get_vecs_by_tokens(["THE", "unknown", "Été"], lower_case_backup=True)
@@ -71,7 +71,7 @@ def test_real_files_read_as_torchtext_reads_them(name: str, tmp_path: Path) -> N
     assert torch.equal(ours.vectors, theirs.vectors)
 
 
-def test_nothing_is_kept_and_no_kept_file_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_cache_is_written_or_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "a.txt", GLOVE)
     (tmp_path / ".vector_cache").mkdir()
     written(tmp_path / ".vector_cache" / "a.txt.pt", b"whoever opens this unpickles it")

@@ -119,7 +119,7 @@ def test_lowercase() -> None:
     assert "The" not in lower.get_vocab() and lower("The").input_ids == [lower.get_vocab()["the"]]
 
 
-def test_a_folder_keeps_it(tmp_path: Path) -> None:
+def test_a_saved_vocabulary_is_read_back(tmp_path: Path) -> None:
     TOKENIZER.save_pretrained(tmp_path)
     again = AutoTokenizer.from_pretrained(tmp_path)
     text = "The cat didn’t sit <mask> zebra"

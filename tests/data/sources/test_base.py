@@ -16,7 +16,7 @@ from data.sources.base import Document, fingerprint, normalise, order_hash, part
 from tests.data.samples import Listed
 
 
-def test_split_hash_never_moves() -> None:
+def test_split_hash_is_pinned() -> None:
     # Were these numbers to change, every user's dev documents would wander into training.
     assert split_hash(None, "A text.") == 4164398138640816061
     assert split_hash("book", "A text.") == split_hash("book", "Another.") == 5777011768939924531

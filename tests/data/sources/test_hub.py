@@ -60,7 +60,7 @@ def test_documents_of_many_rows(serve: Callable[[list[dict[str, Any]]], None]) -
     ]
 
 
-def test_unreachable_hub_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(network, "getproxies", dict)
@@ -85,7 +85,7 @@ def test_bad_expression() -> None:
 @pytest.mark.parametrize(
     "error", [RuntimeError("Dataset scripts are no longer supported, but found set.py"), HTTPError("timed out")]
 )
-def test_what_the_hub_refuses_is_one_line(
+def test_refusals_of_the_hub_are_one_line(
     error: Exception, serve: Callable[[list[dict[str, Any]]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:

@@ -57,7 +57,7 @@ def senteval(folder: Path) -> Path:
     return folder / "s1.train"
 
 
-def test_all_forms_are_read_alike(tmp_path: Path) -> None:
+def test_all_file_formats_give_the_same_pairs(tmp_path: Path) -> None:
     paths = [jsonl(tmp_path / "a.jsonl"), jsonl(tmp_path / "b.jsonl.gz"), senteval(tmp_path)]
     paths += [table(tmp_path / f"{i}.txt", header) for i, header in enumerate(HEADERS)]
     for path in paths:

@@ -62,7 +62,7 @@ def test_each_corpus_is_held_out_as_by_itself(books: str, notes: str) -> None:
 
 
 @pytest.mark.parametrize("weight", [0.5, 1, 2, 2.5])
-def test_weight_is_the_times_a_training_document_stands(books: str, notes: str, weight: float) -> None:
+def test_weight_is_the_number_of_repetitions_in_training(books: str, notes: str, weight: float) -> None:
     found = counted(Mixture(corpora={"books": {"path": books}, "notes": {"path": notes, "weight": weight}}))
     times = {text: count for text, count in found["train"].items() if text.startswith("note")}
     whole = int(weight)
@@ -96,7 +96,7 @@ def test_kinds_and_defaults_of_a_corpus(notes: str) -> None:
     assert isinstance(text, Text) and (once, text.dev_fraction) == (1, 0.1)
 
 
-def test_fingerprint_moves_with_weight_text_and_share(books: str, notes: str) -> None:
+def test_fingerprint_depends_on_weight_text_and_share(books: str, notes: str) -> None:
     def name(**own: Any) -> str:
         return Mixture(corpora={"books": {"path": books}, "notes": {"path": notes} | own}).fingerprint
 
@@ -143,7 +143,7 @@ def test_faults_name_the_corpus(own: Any, message: str) -> None:
     assert str(caught.value).startswith(f"corpus.corpora.a{message}")
 
 
-def test_a_mixture_of_nothing_is_refused() -> None:
+def test_an_empty_mixture_is_refused() -> None:
     with pytest.raises(
         UserError, match=r"corpora names no corpus: '\+corpus\.corpora\.books=\{path: books\.jsonl\.gz\}' adds one"
     ):

@@ -121,7 +121,7 @@ def test_versions_are_in_the_fingerprint() -> None:
 
 
 @pytest.mark.slow
-def test_what_it_amounts_to() -> None:
+def test_size_of_the_corpus() -> None:
     source = Pydocs()
     documents = list(source.documents())
     words = [len(document.text.split()) for document in documents]

@@ -177,7 +177,7 @@ def test_glob_list_and_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert texts(Text(path=["sub/../sub/*.txt", "~/a.txt"])) == ["sub/c.txt", "a.txt"]
 
 
-def test_dev_path_decides_alone(tmp_path: Path) -> None:
+def test_dev_path_overrides_the_split(tmp_path: Path) -> None:
     for name in ("a", "b", "dev"):
         (tmp_path / f"{name}.jsonl").write_text(records({"text": name}))
     source = Text(path=str(tmp_path / "*.jsonl"), dev_path=str(tmp_path / "dev.jsonl"), dev_fraction=0.9)

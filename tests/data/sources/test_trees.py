@@ -119,7 +119,7 @@ def test_brackets_that_do_not_match(text: str, message: str) -> None:
         read(text)
 
 
-def test_gold_repeats_beside_machine_parses_in_training_alone(tmp_path: Path) -> None:
+def test_gold_repeats_beside_machine_parses_in_training_only(tmp_path: Path) -> None:
     for name, count in (("gold", 40), ("machine", 60)):
         (tmp_path / name).mkdir()
         lines = [f"(S (NP (NN {name}{i})) (VP (VBZ sleeps)))" for i in range(count)]
@@ -208,7 +208,7 @@ def test_the_deepest_trees_are_written_and_read_back() -> None:
     assert len(linearised(bare).split()) == 2 * DEEPEST - 1
 
 
-def test_another_way_of_writing_trees_is_another_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_of_trees_is_in_the_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.mrg").write_text(JOHN)
 
     before = Trees(gold=str(tmp_path / "a.mrg")).fingerprint

@@ -25,7 +25,7 @@ AGAIN = "nobody knows it ."
     st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=30),
     st.lists(st.sampled_from([-2, -1, 1, 2]), max_size=2),
 )
-def test_beside_is_what_a_loop_finds(sentences: list[tuple[int, bool]], offsets: list[int]) -> None:
+def test_beside_equals_a_naive_loop(sentences: list[tuple[int, bool]], offsets: list[int]) -> None:
     sentences.sort(key=lambda sentence: sentence[0])
     documents = np.array([document for document, _ in sentences], dtype=np.uint32)
     usable = np.array([good for _, good in sentences], dtype=bool)

@@ -173,7 +173,7 @@ def test_the_longer_segment_loses_tokens_until_both_fit(first: int, second: int,
     assert [len(part) for part in cut] == left and all(is_run(part) for part in cut)
 
 
-def test_tokens_are_lost_at_both_ends_alike() -> None:
+def test_tokens_are_lost_equally_at_both_ends() -> None:
     fronts = [segments.truncated(np.arange(30), np.arange(4), 14, generator(i))[0][0] for i in range(500)]
     assert np.mean(fronts) == pytest.approx(10, abs=0.4) and np.var(fronts) == pytest.approx(5, abs=1.5)
 
@@ -240,7 +240,7 @@ def accuracy(shown: np.ndarray, pairs: list[Pair]) -> float:
     return float(balanced_accuracy_score(classes[half:], model.predict(shown[half:])))
 
 
-def test_lengths_and_separator_tell_nothing_of_ours_and_much_of_the_published() -> None:
+def test_lengths_reveal_the_class_of_published_pairs_only() -> None:
     corpus = Numbered(documents=400, sentences=8, longest=30)
     reached = {name: accuracy_by_lengths([pair for _, pair in corpus.pairs(name, 6000)]) for name in DRAWS}
     assert reached["nsp"] == pytest.approx(0.5, abs=0.03)
@@ -249,7 +249,7 @@ def test_lengths_and_separator_tell_nothing_of_ours_and_much_of_the_published() 
 
 
 @pytest.mark.parametrize(("sentences", "name"), [(8, "nsp"), (40, "nsp"), (8, "sop"), (40, "sop")])
-def test_nor_does_where_sentences_and_documents_begin_and_end(sentences: int, name: str) -> None:
+def test_boundaries_do_not_reveal_the_class(sentences: int, name: str) -> None:
     corpus = Numbered(documents=400, sentences=sentences, longest=30)
     pairs = [pair for _, pair in corpus.pairs(name, 6000)]
     marks = np.array([of_whole_sentences(corpus, pair) for pair in pairs])
@@ -258,7 +258,7 @@ def test_nor_does_where_sentences_and_documents_begin_and_end(sentences: int, na
     assert accuracy(marks, pairs) == pytest.approx(0.5, abs=0.03)
 
 
-def test_where_a_sentence_of_the_second_segment_ends_tells_nothing() -> None:
+def test_sentence_ends_in_the_second_segment_do_not_reveal_the_class() -> None:
     """Had A stopped because the next sentence did not fit, a true B would begin with a longer one."""
     for longest in (30, 60):
         corpus = Numbered(documents=400, sentences=40, longest=longest)
@@ -270,7 +270,7 @@ def test_where_a_sentence_of_the_second_segment_ends_tells_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_lengths_tell_nothing_in_books_either(tmp_path: Path) -> None:
+def test_lengths_do_not_reveal_the_class_in_books(tmp_path: Path) -> None:
     path = sorted(suite_data("corpora/standardebooks").glob("*.jsonl.gz"))[0]
     from data.sources.text import Text
 
@@ -299,7 +299,7 @@ def store(cache: Path, documents: list[list[str]], **options: float) -> TokenSto
 DOCUMENTS = [LINES[3 * i : 3 * i + 3] for i in range(30)]
 
 
-def test_selection_is_what_a_loop_finds(tmp_path: Path) -> None:
+def test_selection_equals_a_naive_loop(tmp_path: Path) -> None:
     sentences = store(tmp_path, [*DOCUMENTS, DOCUMENTS[4]])  # repeated, and some longer than max_words
     assert len(sentences) == 93
     for behind, tokens, before in ((0, 0, False), (1, 0, False), (1, 20, False), (9, 12, True), (0, 5, True)):

@@ -101,7 +101,7 @@ def test_whole_words_are_all_beginnings() -> None:
 
 @settings(max_examples=200)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.floats(0, 0.99), st.integers(0, 1000))
-def test_what_is_left_are_whole_words_in_their_order(sizes: list[int], share: float, seed: int) -> None:
+def test_kept_words_are_whole_and_in_order(sizes: list[int], share: float, seed: int) -> None:
     """Every token is another one, so that what is left says which words were kept."""
     ends = np.cumsum(sizes)
     begins = np.zeros(int(ends[-1]), dtype=bool)
@@ -114,7 +114,7 @@ def test_what_is_left_are_whole_words_in_their_order(sizes: list[int], share: fl
     assert not begins[0] and tokens.tolist() == list(range(len(begins)))
 
 
-def test_so_many_words_are_deleted_and_one_stays() -> None:
+def test_the_share_of_words_is_deleted_and_one_stays() -> None:
     begins, tokens = np.ones(50, dtype=bool), np.arange(50)
     left = [len(delete_words(tokens, begins, 0.6, generator(seed))) for seed in range(400)]
     assert np.mean(left) == pytest.approx(20, abs=0.7)  # four standard errors
