@@ -62,7 +62,7 @@ bench: $(STAMP)
 
 # SentEval's data, from where its authors and hosts publish it; a call goes on where the last one ended.
 senteval-data: $(STAMP)
-	$(BIN)/python -m analysis.senteval.files.download $(ARGS)
+	$(BIN)/python experiments/evaluate.py download $(ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

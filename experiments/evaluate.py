@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.pop(0)  # this folder, which Python puts there
@@ -18,17 +17,7 @@ from data.errors import UserError
 from experiments.command import command
 from experiments.command_line import one_line_errors
 from experiments.overrides import guess
-from experiments.settings import no_model
-
-
-def require_models(**named: Sequence[str]) -> None:
-    """Refuses models, by the key that names them, that cannot be opened, as far as names of files show it.
-
-    Raises:
-        UserError: with a line for each.
-    """
-    if found := [line for key, models in named.items() for model in models if (line := no_model(model, key))]:
-        raise UserError(*found)
+from experiments.settings import require_models
 
 
 def report(results: list[Path | None]) -> None:
@@ -41,7 +30,7 @@ def report(results: list[Path | None]) -> None:
 
 @command("evaluate", EvaluationSettings, report=report)
 def senteval(settings: EvaluationSettings) -> Path | None:
-    require_models(model=[settings.model] * bool(settings.model))
+    require_models("model", [settings.model])
     from experiments import evaluation  # late: its imports take seconds, and mistakes are reported before
 
     if settings.embed is not None:
@@ -64,7 +53,7 @@ def main() -> None:
 
     @command(name, EVALUATIONS[name])
     def evaluation(settings: CheckedSettings) -> None:
-        require_models(models=getattr(settings, "models", ()))
+        require_models("models", getattr(settings, "models", ()))
         importlib.import_module(settings.module).run(settings)  # late, as above
 
     evaluation()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from data.errors import UserError
 from data.ranges import THREADS, Count, Positive, Seed, Size, Threads
 from data.schema import require
 from data.sentences import Sentences
@@ -89,9 +91,21 @@ class Settings:
         return cls(**values | nested | {"sentences": Sentences(**config.get("sentences") or {})})
 
 
-def no_model(model: str, key: str = "model") -> str:
+def require_models(key: str, models: Sequence[str]) -> None:
+    """Refuses ``models``, which ``key`` names, that cannot be opened, as far as names of files show it.
+
+    Raises:
+        UserError: with a line for each.
+    """
+    if found := [line for model in models if (line := _no_model(key, model))]:
+        raise UserError(*found)
+
+
+def _no_model(key: str, model: str) -> str:
     """Returns why ``model`` cannot be opened, in a line, as far as names of files show it; "" if it may be."""
     folder = Path(model).expanduser()
+    if not model:
+        return ""
     if folder.is_dir():
         if any((folder / name).exists() for name in MODEL_FILES):
             return ""

@@ -62,8 +62,7 @@ def tree_folder(folder: Path, counts: tuple[int, int, int] = (300, 120, 120)) ->
 def evaluate(name: str, *overrides: str) -> None:
     """Runs the evaluation that evaluate.py calls ``name``, with the settings that ``overrides`` make."""
     schema = EVALUATIONS[name]
-    config = compose.check(list(overrides), name, schema, present=True)
-    importlib.import_module(schema.module).run(schema.of(config))
+    importlib.import_module(schema.module).run(compose.check(list(overrides), name, schema))
 
 
 def refusal(name: str, *overrides: str) -> str:

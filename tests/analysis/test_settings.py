@@ -22,8 +22,7 @@ from analysis.settings import (
 )
 from encoders import BUNDLED
 from encoders.kernels import Precision
-from encoders.pooler import POOLER
-from encoders.pooling import POOLINGS
+from encoders.pooling import POOLER, POOLINGS
 from encoders.word_weights import Weighting
 from experiments.overrides import compose, file_of, ours
 from tests.analysis.made_up import refusal

@@ -16,6 +16,7 @@ from analysis.settings import EvaluationSettings
 from data.errors import UserError
 from encoders import BUNDLED, starts
 from experiments import compose, evaluation, experiment
+from experiments.settings import require_models
 from tests.analysis.senteval import small_data
 from tests.experiments import tiny
 
@@ -86,9 +87,8 @@ def test_the_run_that_may_have_been_meant(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").touch()
-    with pytest.raises(UserError) as error:
-        EvaluationSettings(model=str(tmp_path)).require_model()
-    assert str(error.value) == f"model={tmp_path}: the run is not finished; resume={tmp_path} goes on with it."
+    line = f"model={tmp_path}: the run is not finished; resume={tmp_path} goes on with it."
+    assert refusal([f"model={tmp_path}"]) == line
 
 
 def test_what_a_model_does_not_use_is_said(
@@ -135,7 +135,7 @@ def refusal(overrides: list[str]) -> str:
     """What the command says, without a process of its own."""
     with pytest.raises(UserError) as error:
         settings = compose.check(overrides, "evaluate", EvaluationSettings)
-        settings.require_model()
+        require_models("model", [settings.model])
         other = evaluation.combine if settings.ensemble else evaluation.evaluate_model
         (evaluation.embed if settings.embed else other)(settings)
     return str(error.value)
