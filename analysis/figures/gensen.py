@@ -13,7 +13,9 @@ from analysis.figures.conssent_tables import TRANSFER
 from analysis.figures.exhibits import Figure, Grid, Table, Value
 from analysis.figures.verdicts import Claim
 
-NOT_EXPANDED = "The vocabulary is not expanded (section 8): python -m encoders.tools.expansion does it for one encoder."
+NOT_EXPANDED = (
+    "The vocabulary is not expanded (section 8): python -m encoders.tools.expansion does it for one encoder."
+)
 PAPER = dict[str, Any](base=["+experiment=gensen/table2"], flops=8.0e17, evaluation=7200)
 BASE = ("objective=gensen", "encoder=gru")
 
