@@ -214,4 +214,4 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
     @classmethod
     def load(cls, folder: Path | str) -> Self:
         """Opens a folder that ``save`` wrote."""
-        return cls(path=str(folder))  # type: ignore[call-arg]
+        return cls(path=str(folder))

@@ -31,6 +31,7 @@ from transformers.models.auto.auto_factory import _get_model_class  # private: A
 from transformers.utils import logging as hf_logging
 
 from data.errors import UserError, reason
+from data.files import write_json
 from data.ranges import WIDEST
 from data.schema import fault
 from encoders import folder as folders
@@ -57,6 +58,7 @@ _IGNORED = re.compile(
     "implementation|auto_map|name_or_path|(fusion|distributed)_config|transformers_weights|chunk_size"
 )
 INDEX = "model.safetensors.index.json"  # of weights in several files
+MLM_INDEX = "model.safetensors.index.mlm.json"  # of an export with its MLM head, by transformers' variant="mlm"
 # Endings of the names of buffers that older versions of transformers saved: masks and positions.
 _BUFFERS = (
     "position_ids", "token_type_ids", "attn.bias", "attention.bias", "masked_bias", "inv_freq",
@@ -296,11 +298,12 @@ def load_model(folder: Path, config: PretrainedConfig, options: Mapping[str, Any
 
 
 def save_model(model: PreTrainedModel, folder: Path) -> None:
-    """Writes ``model`` as transformers opens it without head, and the MLM head's weights into a file of their own.
+    """Writes ``model`` without head as transformers does, and the MLM head's weights into a file of their own.
 
-    In one file, other libraries would report the head's weights as unexpected.
+    In one file, other libraries would report the head's weights as unexpected. With ``variant="mlm"``, the
+    ``from_pretrained`` of transformers opens both files.
     """
-    backbone = model.base_model
+    backbone: Any = model.base_model
     with quiet():
         backbone.save_pretrained(folder)
     seen = {weight.data_ptr() for weight in backbone.state_dict().values()}
@@ -311,6 +314,8 @@ def save_model(model: PreTrainedModel, folder: Path) -> None:
             head[name] = weight.cpu().contiguous()
     if head:
         save_file(head, folder / folders.HEAD, metadata={"format": "pt"})
+        places = dict.fromkeys(backbone.state_dict(), folders.WEIGHTS) | dict.fromkeys(head, folders.HEAD)
+        write_json(folder / MLM_INDEX, {"metadata": {}, "weight_map": places})
 
 
 def weight_files(folder: Path) -> list[Path]:

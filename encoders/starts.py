@@ -209,7 +209,7 @@ def transformer(
         )
         small = {"model_type": model_type, **TEACHING}
         config = models.configuration(shape if shape and source.fallback is None else small, made)
-        model = models.untrained(models.with_dropout(config, dropout), options)
+        model: Any = models.untrained(models.with_dropout(config, dropout), options)
         cooccurrence.begin(model, made, heads, words, texts, cache, texts_key)
         layout, origin, folder = Layout(Path()), models.describe(config), None
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import pytest
 from pydantic import Field
@@ -82,3 +82,27 @@ def test_a_dataclass_checks_its_fields() -> None:
     assert Settings().least == 2
     with pytest.raises(ValueError, match=r"^least must be at least 2\. Got 1 instead\.$"):
         Settings(least=1)
+
+
+def test_a_constructor_that_passes_keywords_on_shows_those_of_its_base() -> None:
+    class Base:
+        def __init__(self, *, size: Size = 2, kind: Literal["a", "b"] = "a") -> None:
+            self.size, self.kind = size, kind
+
+    class Child(Base):
+        def __init__(self, *, share: Share = 0.5, size: Size = 3, **shared: Any) -> None:
+            super().__init__(size=size, **shared)
+            self.share = share
+
+    for kind in (Base, Child):
+        validated(kind, "part")
+    parameters = inspect.signature(Child).parameters
+    assert {name: one.default for name, one in parameters.items()} == {"share": 0.5, "size": 3, "kind": "a"}
+    assert get_type_hints(Child.__init__, include_extras=True)["kind"] == Literal["a", "b"]
+    child = Child(kind="b")
+    assert (child.share, child.size, child.kind) == (0.5, 3, "b")
+    for values, message in ({"kind": "c"}, "kind must be"), ({"share": 2}, "share must be"):
+        with pytest.raises(ValueError, match=rf"part\.{message}"):
+            Child(**values)
+    with pytest.raises(TypeError, match="other"):
+        Child(other=1)

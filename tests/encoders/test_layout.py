@@ -245,7 +245,7 @@ def test_an_atomic_folder_keeps_the_old_one_until_the_end(tmp_path: Path) -> Non
         ({"pooling_mode": "lasttoken"}, "last"),
         ({"pooling_mode": ["max"]}, "max"),
         ({"word_embedding_dimension": 32}, "mean"),
-        ({"pooling_mode": ["cls", "mean"]}, "pools by cls, mean; one of cls, max, mean, last is opened here"),
+        ({"pooling_mode": ["cls", "mean"]}, "pools by cls, mean; one of mean, cls, max, last is opened here"),
         ({"pooling_mode_weightedmean_tokens": True}, "pools by pooling_mode_weightedmean_tokens"),
     ],
 )

@@ -29,6 +29,8 @@ def test_the_head_is_kept_in_a_file_of_its_own(family: str, tmp_path: Path) -> N
     theirs = load_file(tmp_path / "encoder" / "model.safetensors")
     own = load_file(tmp_path / "encoder" / "mlm_head.safetensors")
     assert not {*own} & {*theirs} and sum(weight.numel() for weight in own.values()) < 32 * 64 + 1000
+    whole = AutoModelForMaskedLM.from_pretrained(tmp_path / "encoder", variant="mlm").state_dict()
+    assert all(torch.equal(whole[name], weight) for name, weight in encoder.model.state_dict().items())
 
 
 def test_a_head_beside_the_other_weights_is_read_too(tmp_path: Path) -> None:
