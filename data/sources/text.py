@@ -97,6 +97,7 @@ class Text(Source):
     def identity(self) -> Iterator[str | bytes]:
         yield f"{self.field} {self.group_field}"
         for file, part in self._files:
+            # "True" and "False", so that stores of earlier versions are found.
             unit = {"file": "True", "line": "False", RECORD: "False"}.get(str(file.unit), file.unit)
             yield f"{file.kind} {unit} {part} {digest(file.path)}"
         if self._pydocs is not None:

@@ -76,3 +76,10 @@ def test_no_folder_is_an_error(tmp_path: Path) -> None:
         UserError, match=r"There is no folder .*nowhere: name the folder that holds the run folders"
     ):
         runs.scan(tmp_path / "nowhere")
+
+
+def test_a_key_that_older_runs_lack_makes_no_difference_by_its_default() -> None:
+    older = {"corpus": {"path": "a.txt"}}
+    newer = {"corpus": {"path": "a.txt", "document": None, "max_bytes": 9}}
+    assert runs.comparable(newer) == runs.comparable(older)
+    assert runs.comparable({"corpus": {"path": "a.txt", "document": "file"}}) != runs.comparable(older)
