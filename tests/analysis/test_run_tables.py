@@ -136,7 +136,7 @@ def test_means_are_over_runs_that_differ_in_their_seed(tmp_path: Path) -> None:
 def test_single_runs_have_no_deviation(tmp_path: Path) -> None:
     table = run_tables.mean_table([row for row in varied(tmp_path) if row["run"] in "bc"])
     cells = [str(cell) for column in table.columns for cell in column.cells]
-    assert not any("±" in text for text in (str(table.title), *cells))
+    assert not any("±" in str(text) for text in (table.title, *cells))
 
 
 def text(rows: list[dict[str, object]]) -> str:

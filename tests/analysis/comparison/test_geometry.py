@@ -59,4 +59,4 @@ def test_a_map_shows_who_is_alike() -> None:
         def encode(self, sentences: list[str]) -> np.ndarray:
             return np.ones((len(sentences), 3), np.float32)
 
-    assert geometry.embed(Flat(), shown).places is None  # type: ignore[arg-type]
+    assert geometry.embed(Flat(), shown).places is None
