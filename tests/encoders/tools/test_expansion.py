@@ -12,11 +12,11 @@ import encoders
 from data.batch import Tokens
 from data.errors import UserError
 from data.vectors import WordVectors
-from encoders import expansion
 from encoders.bag_of_words import BagOfWords
 from encoders.bilstm_max import BiLSTMMax
 from encoders.gru import GRU
 from encoders.recurrent import Recurrent
+from encoders.tools import expansion
 from encoders.tools.expansion import expand
 from tests.encoders.bilstms import SENTENCES
 from tests.support import suite_data
@@ -31,7 +31,8 @@ def texts() -> list[str]:
 
 def tiny(kind: type[Recurrent] = GRU, **arguments: Any) -> Any:
     torch.manual_seed(3)
-    return kind(**{"hidden": 4, "word_size": 6, "min_count": 1, "texts": texts, **arguments})
+    given = {"hidden": 4, "word_size": 6, "min_count": 1, "lowercase": kind is GRU, "texts": texts}
+    return kind(**given | arguments)
 
 
 @pytest.fixture
