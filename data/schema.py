@@ -103,7 +103,8 @@ def validated(cls: type, prefix: str | None = None) -> None:
         require(original, values, self.name if prefix is None else prefix)
         original(self, *arguments, **values)
 
-    own, base = inspect.signature(original), super(cls, cls).__init__
+    own = inspect.signature(original)
+    base = super(cls, cls).__init__  # type: ignore[arg-type]
     if any(one.kind is one.VAR_KEYWORD for one in own.parameters.values()):
         further = inspect.signature(base).parameters
         named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]

@@ -303,18 +303,19 @@ def save_model(model: PreTrainedModel, folder: Path) -> None:
     In one file, other libraries would report the head's weights as unexpected. With ``variant="mlm"``, the
     ``from_pretrained`` of transformers opens both files.
     """
-    backbone: Any = model.base_model
-    with quiet():
-        backbone.save_pretrained(folder)
-    seen = {weight.data_ptr() for weight in backbone.state_dict().values()}
+    prefix = f"{model.base_model_prefix}." if model.base_model is not model else ""
+    body = {name: weight for name, weight in model.state_dict().items() if name.startswith(prefix)}
+    seen = {weight.data_ptr() for weight in body.values()}
     head = {}
-    for name, weight in model.state_dict().items() if backbone is not model else ():
-        if weight.data_ptr() not in seen:  # else it is tied to another one
+    for name, weight in model.state_dict().items():
+        if name not in body and weight.data_ptr() not in seen:  # else it is tied to another one
             seen.add(weight.data_ptr())
             head[name] = weight.cpu().contiguous()
+    with quiet():
+        model.save_pretrained(folder, state_dict=dict(body))  # which it empties
     if head:
         save_file(head, folder / folders.HEAD, metadata={"format": "pt"})
-        places = dict.fromkeys(backbone.state_dict(), folders.WEIGHTS) | dict.fromkeys(head, folders.HEAD)
+        places = dict.fromkeys(body, folders.WEIGHTS) | dict.fromkeys(head, folders.HEAD)
         write_json(folder / MLM_INDEX, {"metadata": {}, "weight_map": places})
 
 

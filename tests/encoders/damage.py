@@ -139,7 +139,7 @@ def table(value: Any, key: str = "model", file: str = "tokenizer.json") -> Damag
 
 def layer(number: int) -> Callable[[dict[str, torch.Tensor]], None]:
     def edit(tensors: dict[str, torch.Tensor]) -> None:
-        tensors[f"encoder.layer.{number}.output.dense.weight"] = torch.zeros(32, 64)
+        tensors[f"roberta.encoder.layer.{number}.output.dense.weight"] = torch.zeros(32, 64)
 
     return edit
 

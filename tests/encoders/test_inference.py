@@ -63,10 +63,13 @@ def test_a_single_string_gives_a_single_vector() -> None:
 def test_batches_have_at_most_batch_size_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = tiny()
     sizes: list[int] = []
-    forward = Transformer.forward
-    monkeypatch.setattr(
-        Transformer, "forward", lambda self, tokens: sizes.append(len(tokens.ids)) or forward(self, tokens)
-    )
+    forward = encoder.forward
+
+    def counting(tokens: Tokens) -> Encoding:
+        sizes.append(len(tokens.ids))
+        return forward(tokens)
+
+    monkeypatch.setattr(encoder, "forward", counting)
     encoder.encode(SENTENCES * 5, batch_size=4)
     assert sum(sizes) == 30 and max(sizes) == 4
 

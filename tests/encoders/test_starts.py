@@ -311,7 +311,7 @@ def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
     tiny().save(tmp_path / "m")
     path = tmp_path / "m" / "model.safetensors"
     tensors = load_file(path)
-    del tensors["encoder.layer.1.output.dense.weight"]
+    del tensors["roberta.encoder.layer.1.output.dense.weight"]
     save_file(tensors, path, metadata={"format": "pt"})
     with pytest.raises(UserError, match=r"lacks 1 of the model's weights \(roberta\.encoder\.layer\.1\.output"):
         encoders.load(tmp_path / "m")

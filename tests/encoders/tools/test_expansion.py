@@ -31,7 +31,8 @@ def texts() -> list[str]:
 
 def tiny(kind: type[Recurrent] = GRU, **arguments: Any) -> Any:
     torch.manual_seed(3)
-    return kind(**{"hidden": 4, "word_size": 6, "min_count": 1, "texts": texts, **arguments})
+    given = {"hidden": 4, "word_size": 6, "min_count": 1, "lowercase": kind is GRU, "texts": texts}
+    return kind(**given | arguments)
 
 
 @pytest.fixture
