@@ -157,7 +157,7 @@ def test_rows_that_need_a_file_wait_for_it(tmp_path: Path) -> None:
     assert planning.not_taken(small(), wanted(vectors=vectors)) == ["vectors"]
 
 
-def test_inference_is_learned_from_data_or_at_teaching_size_from_a_grammar(tmp_path: Path) -> None:
+def test_inference_is_learned_from_data_or_at_teaching_size_from_generated_pairs(tmp_path: Path) -> None:
     given = small(Grid({"row": [Value("NLI", ["objective=nli", f"objective.nli={NLI}"]), Value("other")]}))
     made_up, _ = plan(given, wanted(), check=flat)
     assert "objective=nli" in made_up.overrides
