@@ -134,9 +134,9 @@ def test_means_are_over_runs_that_differ_in_their_seed(tmp_path: Path) -> None:
 
 
 def test_single_runs_have_no_deviation(tmp_path: Path) -> None:
-    table = run_tables.mean_table([row for row in varied(tmp_path) if row["run"] in "bc"])
-    cells = [str(cell) for column in table.columns for cell in column.cells]
-    assert not any("±" in str(text) for text in (table.title, *cells))
+    table = run_tables.mean_table([row for row in varied(tmp_path) if str(row["run"]) in "bc"])
+    texts = [str(table.title), *(str(cell) for column in table.columns for cell in column.cells)]
+    assert not any("±" in text for text in texts)
 
 
 def text(rows: list[dict[str, object]]) -> str:

@@ -31,7 +31,7 @@ def texts() -> list[str]:
 
 def tiny(kind: type[Recurrent] = GRU, **arguments: Any) -> Any:
     torch.manual_seed(3)
-    given = {"hidden": 4, "word_size": 6, "min_count": 1, "lowercase": kind is GRU, "texts": texts}
+    given: dict[str, Any] = {"hidden": 4, "word_size": 6, "min_count": 1, "lowercase": kind is GRU, "texts": texts}
     return kind(**given | arguments)
 
 
