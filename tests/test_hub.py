@@ -40,9 +40,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "num_attention_heads": 2,
         "intermediate_size": 32,
     }
-    models.tiny(shape=models.shape(**sizes), pooling="max").save(folder)
+    encoder = models.tiny(shape=models.shape(**sizes), pooling="max")
+    encoder.save(folder)
+    encoder.model.save_pretrained(folder)  # in one file, as others publish a model with its MLM head
+    for ours in ("encoder.json", "mlm_head.safetensors", "model.safetensors.index.mlm.json"):
+        (folder / ours).unlink()
     (folder / ".gitattributes").write_text("*.safetensors filter=lfs\n")
-    (folder / "encoder.json").unlink()  # ours
     (folder / "onnx").mkdir()
     (folder / "onnx" / "model.onnx").write_bytes(b"another format")
     return folder

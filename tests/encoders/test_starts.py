@@ -154,7 +154,7 @@ def test_a_hub_model_is_fetched_settings_first(tmp_path: Path, monkeypatch: pyte
     calls = _serve(tmp_path / "hub", monkeypatch)
     encoder = Transformer(name="someone/some-model", require_mask_token=True)
     assert (encoder.weights, encoder.origin) == ("pretrained", "someone/some-model, revision 0123456789ab")
-    assert encoder.fallback is None and encoder.pooling == "max"
+    assert encoder.fallback is None and encoder.pooling == "max" and encoder.has_mlm_head
     assert not any("safetensors" in pattern for pattern in calls[0]) and len(calls) == 2
 
 
