@@ -15,6 +15,7 @@ from analysis.settings import EVALUATIONS
 from data.errors import UserError
 from encoders.bag_of_words import BagOfWords
 from experiments import compose
+from experiments.settings import require_models
 
 NOUNS = ("dog", "cat", "bird", "fish", "horse", "cow", "sheep", "goat")
 VERBS = ("saw", "sees", "liked", "likes")
@@ -62,7 +63,9 @@ def tree_folder(folder: Path, counts: tuple[int, int, int] = (300, 120, 120)) ->
 def evaluate(name: str, *overrides: str) -> None:
     """Runs the evaluation that evaluate.py calls ``name``, with the settings that ``overrides`` make."""
     schema = EVALUATIONS[name]
-    importlib.import_module(schema.module).run(compose.check(list(overrides), name, schema))
+    settings = compose.check(list(overrides), name, schema)
+    require_models("models", getattr(settings, "models", ()))
+    importlib.import_module(schema.module).run(settings)
 
 
 def refusal(name: str, *overrides: str) -> str:
