@@ -176,9 +176,7 @@ from analysis import senteval
 from encoders.random_vectors import RandomVectors
 
 print("begun", flush=True)
-senteval.evaluate(
-    RandomVectors(dimension=8), data={data!r}, out={out!r}, processes=2, progress=False
-)
+senteval.evaluate(RandomVectors(dimension=8), data={data!r}, out={out!r}, processes=2, progress=False)
 print("done", flush=True)
 """
 
