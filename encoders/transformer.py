@@ -160,8 +160,9 @@ class Transformer(Encoder):
             mask = self._attention_mask(tokens)
             with kernels.without_cudnn_attention(tokens.ids.device):
                 states = self.backbone(input_ids=tokens.ids, attention_mask=mask, **types).last_hidden_state
-        read = pooler_output(self.backbone, states) if self.pooling == POOLER else None
-        sentence = self.dense(pool(states, tokens.mask, self.pooling) if read is None else read)  # (B, D)
+        by_pooler = self.pooling == POOLER
+        pooled = pooler_output(self.backbone, states) if by_pooler else pool(states, tokens.mask, self.pooling)
+        sentence = self.dense(pooled)  # (B, D)
         return Encoding(states, tokens.mask, F.normalize(sentence, dim=-1) if self.normalize else sentence)
 
     def padded_because(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
