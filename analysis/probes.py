@@ -55,7 +55,7 @@ Part = Sequence[Sentence]
 
 
 class Questions(NamedTuple):
-    """ProbeData of a probe for one part.
+    """Examples of a probe for one part.
 
     Attributes:
         sentences: n texts.
@@ -230,7 +230,7 @@ def table(results: Sequence[Mapping[str, Any]]) -> Grid:
         f"{TITLES[probe]} " + " / ".join(f"{first[probe][f'n_{part}']:,}" for part in PARTS) for probe in probes
     )
     notes = [
-        f"Test accuracy in percent. ProbeData ({' / '.join(PARTS)}): {counts}.",
+        f"Test accuracy in percent. Examples ({' / '.join(PARTS)}): {counts}.",
         f"Rows of {PAPER!r} are not comparable: sentences, labels and sizes differ (Billion Word, and "
         "Shi et al.'s own set); each must be read against its own majority baseline.",
     ]

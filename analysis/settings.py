@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field
 
@@ -27,7 +27,9 @@ WordVectors = Literal["table", "sentence"]
 Probe = Literal["length", "content", "order", "passive", "tense", "tss"]
 Classifier = Literal["logistic", "mlp"]
 Paper = Literal["declutr", "declutr_v1", "conssent", "gensen"]
-Names = Annotated[list[str], Field(min_length=1)]  # one or more
+Value = TypeVar("Value")
+OneOrMore = Annotated[list[Value], Field(min_length=1)]
+Names = OneOrMore[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +225,7 @@ class ProbesSettings(PrintedSettings):
 
     module: ClassVar[str] = "analysis.probes"
     data: str
-    probes: list[Probe] | None = None
+    probes: OneOrMore[Probe] | None = None
     words: WordVectors | None = None
     limit: Count | None = None
     seed: Seed = 0
@@ -240,8 +242,8 @@ class QuoraSettings(PrintedSettings):
 
     module: ClassVar[str] = "analysis.quora"
     data: str
-    sizes: list[Count | Literal["all"]] = field(default_factory=lambda: [1000, 5000, 10000, 25000, "all"])
-    classifiers: list[Classifier] = field(default_factory=lambda: ["logistic", "mlp"])
+    sizes: OneOrMore[Count | Literal["all"]] = field(default_factory=lambda: [1000, 5000, 10000, 25000, "all"])
+    classifiers: OneOrMore[Classifier] = field(default_factory=lambda: ["logistic", "mlp"])
     seed: Seed = 0
 
     def __post_init__(self) -> None:
@@ -286,7 +288,7 @@ class ProjectionMapSettings(ModelsSettings):
 
     module: ClassVar[str] = "analysis.projection_map"
     data: str
-    labels: list[str | int] | None = None
+    labels: OneOrMore[str | int] | None = None
     sample: Count = 2000
     perplexity: Annotated[float, Field(ge=1)] = 30.0
     seed: Seed = 0

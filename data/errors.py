@@ -20,7 +20,8 @@ class UserError(Exception):
     status = 2
 
     def __init__(self, *lines: str) -> None:
-        super().__init__("\n".join(map(_shown, lines)))
+        # Of lines that are joined already, too: an error that comes from another process, or is prefixed.
+        super().__init__("\n".join(_shown(part) for line in lines for part in line.split("\n")))
 
 
 class UnfitError(UserError):

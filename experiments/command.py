@@ -80,7 +80,8 @@ def command(
                 )
                 values: Any = None
                 if multirun:
-                    check_all(jobs_of(overrides), name, schema)
+                    own = "run_dir" if name in ("run", "evaluate") else "out"  # evaluate.py makes a folder of out=
+                    check_all(jobs_of(overrides, own), name, schema)
                 elif not {*flags} & INFORMING:
                     config, found = composed(overrides, name)
                     values = checked(config, config.hydra, schema, found)
@@ -192,8 +193,11 @@ def _help(overrides: list[str], name: str) -> str:
         return described([], name)
 
 
-def jobs_of(overrides: list[str]) -> Iterator[list[str]]:
-    """Yields what to check of a sweep: each value of each swept key, beside the first values of the others."""
+def jobs_of(overrides: list[str], own: str = "run_dir") -> Iterator[list[str]]:
+    """Yields what to check of a sweep: each value of each swept key, beside the first values of the others.
+
+    ``own`` is the key of the folder or file that a job writes, which must not be that of another job.
+    """
     if bad := unreadable(overrides):
         raise UserError(*bad.values())
     parsed = OverridesParser.create().parse_overrides(overrides)
@@ -205,10 +209,11 @@ def jobs_of(overrides: list[str]) -> Iterator[list[str]]:
     ]
     jobs = math.prod(map(len, swept))
     for one, text, values in zip(parsed, overrides, swept, strict=True):
-        shared = one.key_or_group == "run_dir" and one.value() is not None and "${" not in text
+        shared = one.key_or_group == own and one.value() is not None and "${" not in text
         if shared and len(values) < jobs:
-            hint = "leave it out, or name the folders by a key, as in 'run_dir=runs/${seed}'"
-            raise UserError(f"{text}: the runs of a sweep cannot share a folder: {hint}.")
+            name = "runs/${seed}" if own == "run_dir" else "${models}.json"
+            hint = f"leave it out, or name each by a key, as in '{own}={name}'"
+            raise UserError(f"{text}: the jobs of a sweep cannot share it: {hint}.")
     first = [values[0] for values in swept]
     yield first
     for place, values in enumerate(swept):

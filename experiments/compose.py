@@ -103,6 +103,9 @@ def checked(config: DictConfig, hydra: Any, schema: Schema | None, found: Mappin
                 return schema.of(values)
         elif resume := _text(values, "resume"):
             values = continuation.resumed(Path(resume), values, {*given, *refused})
+            target = _text(values["schedule"], "_target_")
+            if continuation.STEPS in given and not locate(target, "schedule").extendable:
+                raise UserError(continuation.NOT_EXTENDABLE)
             more = [f"resume={resume}: {line}" for line in _faults(values, given, faulty=bool(found))][:1]
         else:
             more = _faults_of_new(values, hydra, given, refused)

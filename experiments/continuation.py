@@ -9,12 +9,16 @@ from typing import Any
 import yaml
 
 from data.errors import UserError
-from data.files import read_json, read_yaml
-from experiments.overrides import CONFIGS, choices, override, typed
+from data.files import read_json, read_yaml, refuse_links_out
+from experiments.overrides import CONFIGS, choices, guess, override, typed
 
 # May differ when a run goes on; the cache is never that of its folder, which may come from a stranger.
 RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "trackers")
 STEPS = "budget.steps"  # may differ, too, if the schedule is extendable
+NOT_EXTENDABLE = (
+    f"{STEPS}: the learning rate of this run depends on its length. Only runs with schedule=wsd or "
+    "schedule=constant can be resumed with another one."
+)
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
 # The keys that have no default where a run reads them.
 NEEDED = {*NAMED, "optimizer", "schedule", "names", "checkpoint", "accumulation", "gradient_norm", "seed"}
@@ -40,6 +44,7 @@ def resumed(folder: Path, values: Mapping[str, Any], given: Collection[str]) -> 
         raise UserError(
             f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "
             f"{', '.join(RESUME_KEYS[1:])} may be given. {typed('warm_start', folder)} begins a changed one."
+            f"{guess(refused[0], RESUME_KEYS)}"
         )
     broken = UserError(f"resume={folder}: its config.yaml is broken. Only a folder that run.py wrote can go on.")
     try:
@@ -56,11 +61,11 @@ def resumed(folder: Path, values: Mapping[str, Any], given: Collection[str]) -> 
         raise UserError(f"resume={folder}: its files are damaged ({problem}).")
     if not (stored["names"] or {}).keys() >= {*NAMED}:
         raise broken
-    if STEPS in given:  # whether the schedule allows it is checked when it is built
+    if STEPS in given:
         if not isinstance(stored["budget"], dict):
             raise broken
         stored["budget"]["steps"] = values["budget"]["steps"]
-    kept = {key: values[key] for key in {*given, "cache"} - {STEPS}}
+    kept = {key: values[key] for key in {*given, "cache"} & values.keys() - {STEPS}}
     # (A run of version 0.1 had one process.)
     return {"processes": 1} | stored | kept | {"run_dir": str(folder)}
 
@@ -85,9 +90,10 @@ def started_from(folder: Path, encoder: Mapping[str, Any], name: str, given: Map
 
     there = runs.read(folder).get("encoder")
     try:
+        refuse_links_out(folder / "encoder")
         marker = read_json(folder / "encoder" / "encoder.json")
-        joined = [f"{folder}/encoder/{one}/encoder.json" for one in marker.get("members", ())]
-        kinds = {str(read_json(Path(one))["class"]) for one in joined} or {str(marker["class"])}
+        joined = sorted((folder / "encoder").glob("encoder_*/encoder.json")) if "members" in marker else []
+        kinds = {str(read_json(one)["class"]) for one in joined} or {str(marker["class"])}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         there = None
     if there is None:

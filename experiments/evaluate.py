@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from pathlib import Path
 
@@ -42,14 +43,15 @@ def senteval(settings: EvaluationSettings) -> Path | None:
 
 
 def main() -> None:
-    if len(sys.argv) < 2 or "=" in sys.argv[1] or sys.argv[1].startswith("-"):
+    name = next((text for text in sys.argv[1:] if text in EVALUATIONS), None)
+    if name is None:
+        with one_line_errors():
+            if sys.argv[1:] and re.fullmatch(r"\w+", wrong := sys.argv[1]):
+                hint = guess(wrong, EVALUATIONS) or f" There are {', '.join(EVALUATIONS)}."
+                raise UserError(f"{wrong}: no such evaluation, and not of the form key=value.{hint}")
         senteval()
         return
-    name = sys.argv.pop(1)
-    with one_line_errors():
-        if name not in EVALUATIONS:
-            hint = guess(name, EVALUATIONS) or f" There are {', '.join(EVALUATIONS)}."
-            raise UserError(f"{name}: no such evaluation, and not of the form key=value.{hint}")
+    sys.argv.remove(name)
 
     @command(name, EVALUATIONS[name])
     def evaluation(settings: CheckedSettings) -> None:

@@ -60,7 +60,7 @@ def evaluate_model(settings: EvaluationSettings, *, several: bool = False) -> Pa
         refuse_links_out(run)
     own = re.sub(r"[^\w.+-]+", "_", name) + f"-{protocol.name}"
     if settings.out:
-        out = Path(settings.out) / own if several else Path(settings.out)
+        out = Path(settings.out).expanduser() / (own if several else "")
     else:
         # The default evaluation of a run is written into its folder; others have a folder of their own.
         plain = protocol.name == "default" and settings.pooling is None and settings.layers is None
@@ -108,6 +108,7 @@ def evaluate_run(wanted: SentEval, folder: Path, settings: Settings, display: Di
         tasks=wanted.tasks,
         cache=ROOT / settings.cache / "vectors",
         device=device(settings.device),
+        processes=1,  # beside the model that was trained
     )
 
 
@@ -137,7 +138,7 @@ def combine(settings: EvaluationSettings) -> Path:
     Raises:
         UserError: for what the user can mend.
     """
-    out, members = Path(str(settings.out)), settings.ensemble or []
+    out, members = Path(str(settings.out)).expanduser(), settings.ensemble or []
     display = Display()
     display.fact("ensemble", ", ".join(members))
     display.fact("results", str(out / FILE))
@@ -163,7 +164,7 @@ def compare(folders: Sequence[Path]) -> None:
 
 def embed(settings: EvaluationSettings) -> None:
     """Embeds the file ``settings.embed``, a sentence a line, into ``settings.out``."""
-    source, out = Path(str(settings.embed)).expanduser(), Path(str(settings.out))
+    source, out = (Path(str(path)).expanduser() for path in (settings.embed, settings.out))
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     display = Display()

@@ -22,7 +22,7 @@ from data.files import atomic_write, read_yaml, write_json
 from encoders.export import model_card
 from experiments import budget, building, checkpoint, compose
 from experiments.building import Parts
-from experiments.continuation import STEPS, choice_of
+from experiments.continuation import choice_of
 from experiments.determinism import deterministic
 from experiments.optimizer import STARTS, Optimizer
 from experiments.overrides import typed
@@ -76,11 +76,6 @@ def _run(
     schedule: Schedule = compose.build(config["schedule"], "schedule")
     stored = read_yaml(path / "config.yaml")["budget"] if settings.resume else config["budget"]
     lengthened = config["budget"].get("steps") != stored.get("steps")
-    if lengthened and not schedule.extendable:
-        raise UserError(
-            f"{STEPS}: the learning rate of this run depends on its length. Only runs with schedule=wsd or "
-            "schedule=constant can be resumed with another one."
-        )
     if settings.resume and checkpoint.is_finished(path / "checkpoints") and (path / "encoder").is_dir():
         if lengthened:
             raise UserError(

@@ -87,7 +87,7 @@ def _side_by_side(
             waiting = {pool.submit(_work, place, job): job.name for place, job in enumerate(jobs)}
         while waiting:
             done, _ = wait(waiting, timeout=SECONDS, return_when=FIRST_COMPLETED)
-            for future in done:
+            for future in sorted(done, key=lambda one: one.exception() is not None):  # failures last
                 finish(waiting.pop(future), future.result())
             for job, share in zip(jobs, shares, strict=True):
                 if share >= 0:

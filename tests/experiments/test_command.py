@@ -142,7 +142,7 @@ def test_a_sweep_is_checked_value_by_value() -> None:
 
 def test_a_sweep_has_a_folder_for_each_run() -> None:
     for given in (["run_dir=x", "seed=1,2"], ["++run_dir=x", "seed=1,2"], ["run_dir=x,y", "seed=1,2"]):
-        with pytest.raises(UserError, match=r": the runs of a sweep cannot share a folder: leave it out, or name"):
+        with pytest.raises(UserError, match=r": the jobs of a sweep cannot share it: leave it out, or name"):
             list(commands.jobs_of(given))
     for given in (["run_dir=x", "seed=1"], ["run_dir=x/${seed}", "seed=1,2"], ["run_dir=null", "seed=1,2"]):
         assert [*commands.jobs_of(given)]
