@@ -20,8 +20,10 @@ class UserError(Exception):
     status = 2
 
     def __init__(self, *lines: str) -> None:
-        # Of lines that are joined already, too: an error that comes from another process, or is prefixed.
-        super().__init__("\n".join(_shown(part) for line in lines for part in line.split("\n")))
+        super().__init__("\n".join(map(_shown, lines)))
+
+    def __reduce__(self) -> tuple[type[UserError], tuple[str, ...]]:
+        return type(self), tuple(str(self).split("\n"))  # its lines, for another process
 
 
 class UnfitError(UserError):
@@ -62,4 +64,5 @@ def about(what: Path | str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(f"{what}: {error}") from None
+        first, *others = str(error).split("\n")
+        raise UserError(f"{what}: {first}", *others) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from data.errors import LONGEST, UnfitError, UserError, about, readable, reason
@@ -42,3 +44,10 @@ def test_errors_are_prefixed_with_their_place() -> None:
         raise UnfitError("line 2 is bad.")
     with pytest.raises(ValueError, match=r"^bad$"), about("a.txt"):
         raise ValueError("bad")
+
+
+def test_lines_stay_lines_in_another_process_and_behind_a_prefix() -> None:
+    error = UserError("one", "two")
+    assert str(copy.copy(error)) == "one\ntwo"  # as a pool of processes passes it on
+    with pytest.raises(UserError, match=r"^file: one\ntwo$"), about("file"):
+        raise error
