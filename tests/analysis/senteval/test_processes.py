@@ -172,11 +172,25 @@ def test_what_stops_the_first_process_ends_the_others(data: Path, tmp_path: Path
 
 
 SCRIPT = """
-from analysis import senteval
+import time
+from pathlib import Path
+
+from analysis.senteval.display import Watch
+from analysis.senteval.evaluation import run_tasks
+from analysis.senteval.protocols import PROTOCOLS
+from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 
+class Waiting(Watch):
+    def end(self, results, task):
+        time.sleep(60)
+
 print("begun", flush=True)
-senteval.evaluate(RandomVectors(dimension=8), data={data!r}, out={out!r}, processes=2, progress=False)
+encoder, protocol = RandomVectors(dimension=8), PROTOCOLS["prototyping"]
+run_tasks(
+    lambda _: encoder, {{"name": "it"}}, protocol, fingerprint=fingerprint,
+    data=Path({data!r}), out=Path({out!r}), processes=2, watch=Waiting(),
+)
 print("done", flush=True)
 """
 
