@@ -172,6 +172,7 @@ def test_what_stops_the_first_process_ends_the_others(data: Path, tmp_path: Path
 
 
 SCRIPT = """
+import signal
 import time
 from pathlib import Path
 
@@ -185,6 +186,7 @@ class Waiting(Watch):
     def end(self, results, task):
         time.sleep(60)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
 print("begun", flush=True)
 encoder, protocol = RandomVectors(dimension=8), PROTOCOLS["prototyping"]
 run_tasks(
