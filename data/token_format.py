@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class TokenFormat:
-    """What a view needs to know of an encoder's tokenizer; small, picklable, without the model.
+    """Facts of an encoder's tokenizer that views need; small, picklable, without the model.
 
     Attributes:
         prefix, suffix: special tokens put before and after the content ([CLS] / [SEP], <s> / </s>).

@@ -115,7 +115,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
 
     @property
     def has_mlm_head(self) -> bool:
-        """Whether there is a masked-language-model (MLM) head, ``token_logits``."""
+        """Returns whether there is a masked-language-model (MLM) head, ``token_logits``."""
         return False
 
     def token_logits(self, states: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Where an encoder's weights come from: a folder, the hub or its cache, the bundled checkpoints, or random values.
+"""Starts of encoders: weights from a folder, the hub or its cache, the bundled checkpoints, or random values.
 
 A random start also needs a vocabulary; it is trained on the corpus, and kept.
 """

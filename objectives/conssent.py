@@ -13,7 +13,7 @@ Ours, where it is silent:
 - sentences that the encoder's positions cannot hold are cut at their end, before they are perturbed.
 
 One departure: in the paper the second parts of the k - 1 others are other sequences than b_i. This is not checked
-here: at k = 3, on news, one of them equals b_i in 6 of 100,000 rows of C and in 1 of N.
+here: parts of real sentences are seldom equal.
 """
 
 from __future__ import annotations

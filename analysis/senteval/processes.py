@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
@@ -62,11 +63,7 @@ def evaluate_jobs(
         _side_by_side(jobs, matrices, processes, progress, finish)
         return
     for job in jobs:
-
-        def share(done: float, name: str = job.name) -> None:
-            progress(name, done)
-
-        finish(job.name, job.evaluate(matrices, share))
+        finish(job.name, job.evaluate(matrices, partial(progress, job.name)))
 
 
 def _side_by_side(

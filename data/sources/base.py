@@ -80,7 +80,7 @@ class Source(ABC):
 
     @property
     def cut(self) -> str:
-        """How files become documents, in messages ("one document a line"); "" where that cannot be chosen."""
+        """Says how files become documents ("one document a line"); "" where that cannot be chosen."""
         return ""
 
     @property

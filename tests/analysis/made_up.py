@@ -1,4 +1,4 @@
-"""What the tests of the evaluations share: word vectors in a file, trees, and an evaluation run to its end."""
+"""Helpers of the evaluations' tests: word vectors in a file, trees, and an evaluation run to its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the evaluations share: how models are opened, vectors kept, results written."""
+"""Shared parts of the evaluations: how models are opened, vectors kept, results written."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_unknown_pooling_is_refused() -> None:
 
 
 def theirs(folder: Path, encoder: Transformer, sentence: str) -> np.ndarray:
-    """What transformers' own model gives as the output of its pooler."""
+    """Returns the output of the pooler of transformers' own model."""
     model = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():
         return model(**encoder.tokenizer([sentence], return_tensors="pt")).pooler_output[0].numpy()

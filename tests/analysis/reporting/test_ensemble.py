@@ -31,9 +31,9 @@ SCORES = ("test", "accuracy", "f1", "pearson", "spearman", "mse", "subsets", "ki
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of two models in "a" and "b", and of "a" by plain cosine in "cosine"."""
-    root = tmp_path_factory.mktemp("judged")
+    root = tmp_path_factory.mktemp("evaluated")
     data = small_data.folder(root / "data")
     for name, seed, protocol in (("a", 1, "prototyping"), ("b", 2, "prototyping"), ("cosine", 1, "simcse")):
         encoder = RandomVectors(dimension=8, seed=seed)
@@ -79,28 +79,28 @@ def test_weights_are_shares(performances: list[float]) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_one_model_or_the_same_twice_is_the_model(times: int, judged: Path, tmp_path: Path) -> None:
-    found, alone = joined(tmp_path, *[judged / "a"] * times), read_results(judged / "a").tasks
+def test_one_model_or_the_same_twice_is_the_model(times: int, evaluated: Path, tmp_path: Path) -> None:
+    found, alone = joined(tmp_path, *[evaluated / "a"] * times), read_results(evaluated / "a").tasks
     assert {*found} == {*TASKS}
     for task, one in found.items():
         assert {key: one.get(key) for key in SCORES} == {key: alone[task].get(key) for key in SCORES}
         assert one["weights"] == [1 / times] * times and one["dev"] is None and fault(task, one) is None
-        for name, array in kept(judged / "a", task).items():
+        for name, array in kept(evaluated / "a", task).items():
             assert np.array_equal(kept(tmp_path, task)[name], array)
-    assert all(difference[:3] == (0, 0, 0) for difference in compare_folders(judged / "a", tmp_path).values())
+    assert all(difference[:3] == (0, 0, 0) for difference in compare_folders(evaluated / "a", tmp_path).values())
     assert read_results(tmp_path).model["left_out"] == ["ImageCaptionRetrieval"]
 
 
-def test_plain_cosine_stays_plain_cosine(judged: Path, tmp_path: Path) -> None:
-    found, alone = joined(tmp_path, judged / "cosine"), read_results(judged / "cosine").tasks
+def test_plain_cosine_stays_plain_cosine(evaluated: Path, tmp_path: Path) -> None:
+    found, alone = joined(tmp_path, evaluated / "cosine"), read_results(evaluated / "cosine").tasks
     assert found["STS12"]["test"] == alone["STS12"]["test"] == found["STS12"]["spearman"]["all"]
     assert found["STSBenchmark"]["test"] == alone["STSBenchmark"]["test"]
     assert found["STSBenchmark"]["mse"] is None and not found["STSBenchmark"]["comparable"]
 
 
-def test_two_models_against_plain_sums(judged: Path, tmp_path: Path) -> None:
-    found = joined(tmp_path, judged / "a", judged / "b")
-    records = [read_results(judged / name).tasks for name in "ab"]
+def test_two_models_against_plain_sums(evaluated: Path, tmp_path: Path) -> None:
+    found = joined(tmp_path, evaluated / "a", evaluated / "b")
+    records = [read_results(evaluated / name).tasks for name in "ab"]
     for task, one in found.items():
         devs = [two[task]["dev"] for two in records]
         shares = (
@@ -108,7 +108,7 @@ def test_two_models_against_plain_sums(judged: Path, tmp_path: Path) -> None:
         )
         if min(dev or 0 for dev in devs) >= 0:
             assert one["weights"] == pytest.approx(shares)
-        first, second = (kept(judged / name, task) for name in "ab")
+        first, second = (kept(evaluated / name, task) for name in "ab")
         predicted = one["weights"][0] * first["predicted"] + one["weights"][1] * second["predicted"]
         gold = first["gold"]
         if one["kind"] in ("kfold", "split", "snli"):
@@ -130,7 +130,7 @@ def test_two_models_against_plain_sums(judged: Path, tmp_path: Path) -> None:
     whole = read_results(tmp_path)
     assert whole.model["name"] == "ensemble of 2" and whole.protocol == "prototyping"
     assert [member["name"] for member in whole.model["members"]] == ["a", "b"]
-    grid = comparison([read_results(judged / "a"), whole])
+    grid = comparison([read_results(evaluated / "a"), whole])
     assert ("CR", "test") in grid.ours[1].cells and grid.ours[1].name == "ensemble of 2"
 
 
@@ -161,10 +161,10 @@ def test_an_ensemble_solved_by_hand(tmp_path: Path) -> None:
     assert backwards["SST2"]["weights"] == [0.25, 0.75] and backwards["SST2"]["test"] == 100
 
 
-def altered(judged: Path, tmp_path: Path, change: Any) -> Path:
+def altered(evaluated: Path, tmp_path: Path, change: Any) -> Path:
     """A copy of "b" whose senteval.json is changed."""
     copy = tmp_path / "copy"
-    shutil.copytree(judged / "b", copy)
+    shutil.copytree(evaluated / "b", copy)
     value = json.loads((copy / "senteval.json").read_text())
     change(value)
     (copy / "senteval.json").write_text(json.dumps(value))
@@ -190,16 +190,16 @@ def altered(judged: Path, tmp_path: Path, change: Any) -> Path:
         ),
     ],
 )
-def test_what_differs_is_not_joined(change: Any, line: str, judged: Path, tmp_path: Path) -> None:
-    copy = altered(judged, tmp_path, change)
+def test_what_differs_is_not_joined(change: Any, line: str, evaluated: Path, tmp_path: Path) -> None:
+    copy = altered(evaluated, tmp_path, change)
     with pytest.raises(UserError) as error:
-        joined(tmp_path / "out", judged / "a", copy)
+        joined(tmp_path / "out", evaluated / "a", copy)
     assert line in str(error.value) and "\n" not in str(error.value)
     assert not any((tmp_path / "out").iterdir())
 
 
-def test_predictions_that_cannot_be_joined(judged: Path, tmp_path: Path) -> None:
-    copy = altered(judged, tmp_path, lambda value: None)
+def test_predictions_that_cannot_be_joined(evaluated: Path, tmp_path: Path) -> None:
+    copy = altered(evaluated, tmp_path, lambda value: None)
     path = copy / "predictions" / "TREC.npz"
     arrays = kept(copy, "TREC")
     out = tmp_path / "out"
@@ -210,29 +210,29 @@ def test_predictions_that_cannot_be_joined(judged: Path, tmp_path: Path) -> None
     ):
         np.savez(path, allow_pickle=False, gold=arrays["gold"], predicted=predicted)
         with pytest.raises(UserError, match=line):
-            joined(out, judged / "a", copy)
+            joined(out, evaluated / "a", copy)
     np.savez(path, allow_pickle=False, gold=arrays["gold"][::-1], predicted=arrays["predicted"])
     with pytest.raises(UserError, match="predict other examples of TREC"):
-        joined(out, judged / "a", copy)
-    assert [*joined(out, judged / "a", copy, tasks=["STS16", "CR"])] == ["CR", "STS16"]
+        joined(out, evaluated / "a", copy)
+    assert [*joined(out, evaluated / "a", copy, tasks=["STS16", "CR"])] == ["CR", "STS16"]
     path.unlink()
     with pytest.raises(UserError, match=r"There is no .*TREC.npz: evaluate TREC in .*copy again\."):
-        joined(out, judged / "a", copy)
+        joined(out, evaluated / "a", copy)
 
 
-def test_other_refusals(judged: Path, tmp_path: Path) -> None:
+def test_other_refusals(evaluated: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="results of another model: out="):
-        joined(judged / "b", judged / "a")
+        joined(evaluated / "b", evaluated / "a")
     with pytest.raises(UserError, match="has no task with predictions"):
-        joined(tmp_path, judged / "a", judged / "b", tasks=["ImageCaptionRetrieval"])
+        joined(tmp_path, evaluated / "a", evaluated / "b", tasks=["ImageCaptionRetrieval"])
     with pytest.raises(UserError, match="there is no task 'CRR'; did you mean CR"):
-        joined(tmp_path, judged / "a", tasks=["CRR"])
+        joined(tmp_path, evaluated / "a", tasks=["CRR"])
     with pytest.raises(UserError, match=r"There is no nowhere: name a senteval\.json"):
-        joined(tmp_path, judged / "a", Path("nowhere"))
-    first = joined(tmp_path, judged / "a", judged / "b")
-    again = joined(tmp_path, judged / "a" / "senteval.json", judged / "b")
+        joined(tmp_path, evaluated / "a", Path("nowhere"))
+    first = joined(tmp_path, evaluated / "a", evaluated / "b")
+    again = joined(tmp_path, evaluated / "a" / "senteval.json", evaluated / "b")
     assert {name: dict(one, seconds=0) for name, one in again.items()} == {
         name: dict(one, seconds=0) for name, one in first.items()
     }
     with pytest.raises(UserError, match="has no dev score of CR, as an ensemble has none"):
-        joined(tmp_path / "more", judged / "a", tmp_path, tasks=["CR"])
+        joined(tmp_path / "more", evaluated / "a", tmp_path, tasks=["CR"])

@@ -1,4 +1,4 @@
-"""Where linear classifiers are trained, and sentences as rows of vectors."""
+"""Places where linear classifiers are trained, and sentences as rows of vectors."""
 
 from __future__ import annotations
 
