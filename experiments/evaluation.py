@@ -140,6 +140,7 @@ def evaluate_runs(evaluated: Sequence[Evaluated], failed: dict[str, str], displa
                 failed[run.name] = str(error)
             except Exception as error:  # the others go on
                 failed[run.name] = f"{type(error).__name__}: {reason(error)}"
+                run.log.parent.mkdir(parents=True, exist_ok=True)
                 with run.log.open("a", encoding="utf-8") as log:
                     traceback.print_exc(file=log)
             finally:

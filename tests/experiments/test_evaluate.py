@@ -352,6 +352,7 @@ def test_runs_are_evaluated_in_this_process_and_one_that_fails_leaves_the_others
     assert "all evaluations 75%; embedding good 100%" in shown
     assert "all evaluations 100%; SentEval good 100%" in shown
 
+    shutil.rmtree(logs)
     broken = run("good", ValueError("odd\nmore"))
     evaluation.evaluate_runs([broken, run("good", good)], failed, Display())  # the second is left out, too
     assert failed["good"] == "ValueError: odd"
