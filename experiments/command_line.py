@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shlex
 import signal
 import sys
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 from data.display import printable
 from data.errors import UserError
 from experiments.interrupts import terminations
-from experiments.overrides import guess, key_of, override
+from experiments.overrides import guess, in_shell, key_of, override
 
 # Hydra's flags that commands take; --config-dir becomes hydra.searchpath=.
 FLAGS = {"--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m"}
@@ -55,7 +54,7 @@ def split(
             if pieces > 1:
                 whole = " ".join([text, *(rest.popleft() for _ in range(pieces - 1))])
                 joined = re.sub(r"\s*,\s*", ",", whole)
-                cure = f"{joined} without blanks" if " " not in joined else shlex.quote(joined)
+                cure = f"{joined} without blanks" if " " not in joined else in_shell(joined)
                 found.append(f"{whole}: the shell splits at blanks: write {cure}.")
             else:
                 overrides.append(text)
@@ -79,7 +78,7 @@ def split(
             if not equals and rest and not rest[0].startswith("-") and "=" not in rest[0]:
                 equals, value = "=", rest.popleft()
             if equals and flag not in NEVER:
-                found.append(f"{flag} {value}: write {shlex.quote(f'{key}={value}')}.")
+                found.append(f"{text if '=' in text else f'{flag} {value}'}: write {in_shell(f'{key}={value}')}.")
             elif key in switches:
                 found.append(f"{flag}: write {key}=true.")
             else:

@@ -20,6 +20,7 @@ from data.errors import UserError
 from data.schema import fault, require_path
 from experiments import continuation
 from experiments.continuation import NAMED
+from experiments.help import meaning
 from experiments.overrides import NOT_GLOBAL, composed, first_line, guess, key_of, keys_of_own, ours
 from experiments.settings import Settings
 
@@ -43,6 +44,7 @@ LATE = ("encoder", "evaluation")  # not built for the check: it takes a model
 LIGHT, HEAVY = ("corpus", "schedule", "budget", "evaluation"), ("optimizer", "objective", "encoder")  # to import
 PATHS = {"warm_start": "folder", "encoder.path": "folder", "encoder.vectors": "file", "encoder.counts": "file"}
 PATHS |= {"evaluation.data": "folder", "evaluation.probing": "folder"}
+UNSET = " is not set."
 LISTS = {list, tuple, Sequence}
 Schema = type[Any]  # a dataclass with a method ``of`` that makes it from a configuration
 
@@ -111,8 +113,13 @@ def checked(config: DictConfig, hydra: Any, schema: Schema | None, found: Mappin
             more = _faults_of_new(values, hydra, given, refused)
     except (OmegaConfBaseException, ValueError) as error:
         raise UserError(*found.values(), first_line(error)) from None
-    if lines := [*found.values(), *(line for line in more if line.removesuffix(" is not set.") not in refused)]:
-        raise UserError(*lines)
+    lines = [*found.values()]
+    for line in more:
+        if (key := line.removesuffix(UNSET)) not in refused:
+            about = meaning(key, hydra) if key != line else ""
+            lines.append(f"{line[:-1]}: {about}." if about else line)
+    if lines:
+        raise UserError(*dict.fromkeys(lines))
     return values
 
 
@@ -156,7 +163,9 @@ def _absent(config: Mapping[str, Any]) -> Iterator[str]:
     for name, kind in PATHS.items():
         group, _, key = name.rpartition(".")
         value = _text(config.get(group) if group else config, key)
-        if value and not (group == "encoder" and _text(config, "warm_start")):  # which takes its place
+        if (
+            value and value != MISSING and not (group == "encoder" and _text(config, "warm_start"))
+        ):  # which takes its place
             try:
                 require_path(name, value, kind)
             except ValueError as error:
@@ -192,7 +201,7 @@ def _component(config: dict[str, Any], name: str) -> list[str]:
     """Returns the faults of one component."""
     node = config.get(name)
     if not node:
-        return [] if name == "evaluation" else [f"{name} is not set."]
+        return [] if name == "evaluation" else [name + UNSET]
     if not isinstance(node, Mapping):
         return [f"{name} must be a mapping, as {{key: value}}. Got {node!r} instead."]
     try:
@@ -257,7 +266,7 @@ def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = ""
         if key not in parameters:
             yield f"{name}: no such key.{guess(name, [prefix + known for known in parameters])}"
         elif value == MISSING:
-            yield f"{name} is not set."
+            yield name + UNSET
         elif _empty(value) and value != parameters[key].default:
             yield f"{name} must not be empty."
         elif isinstance(value, Mapping) and (inner := _schema(hints.get(key))):
@@ -266,7 +275,7 @@ def faults(target: Callable[..., Any], values: Mapping[str, Any], path: str = ""
             yield f"{name} {message}"
     for key, parameter in parameters.items():
         if parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY and key not in values:
-            yield f"{prefix}{key} is not set."
+            yield prefix + key + UNSET
 
 
 def listed(schema: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -288,7 +288,7 @@ def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Train
     display.fact(
         "plan",
         f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs, "
-        f"{plan.flops:.1e} floating-point operations, at least {duration(plan.flops / speed)} here",
+        f"{plan.flops:.1e} floating-point operations, about {duration(plan.flops / speed)} here",
     )
     why = f": {parts.start_reason}" if trainer.rate_key != "optimizer.lr" else ""
     rate = f"peak learning rate {trainer.rate:g} ({trainer.rate_key}{why})"

@@ -41,6 +41,18 @@ def described(overrides: Sequence[str], name: str) -> str:
     return "\n\n".join(parts)
 
 
+def meaning(key: str, hydra: Any) -> str:
+    """Returns the comment beside ``key`` in the YAML of its group's choice, or of the command; "" if it has none.
+
+    Args:
+        hydra: Hydra's own part of a configuration.
+    """
+    group, _, inner = key.partition(".")
+    choice = hydra.runtime.choices.get(group)
+    where = (group, choice) if inner and choice else ("", hydra.job.config_name)
+    return _comments(*_files(places_of(hydra), *where)).get(inner or key, "")
+
+
 def _plain(config: Any) -> Any:
     from omegaconf import OmegaConf
 

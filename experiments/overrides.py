@@ -93,7 +93,12 @@ def override(key: str, value: Any) -> str:
 
 def typed(key: str, value: Any) -> str:
     """Returns ``override(key, value)`` as it is typed into a shell, for messages."""
-    return shlex.quote(override(key, value))
+    return in_shell(override(key, value))
+
+
+def in_shell(text: str) -> str:
+    """Returns ``text`` as an argument of a shell: where it has single quotes, between double ones if that does."""
+    return f'"{text}"' if "'" in text and not re.search(r'["$`\\!]', text) else shlex.quote(text)
 
 
 def places_of(hydra: DictConfig) -> list[Path]:
@@ -112,8 +117,12 @@ def readable(text: str) -> str:
 
 def unreadable(overrides: Iterable[str]) -> dict[str, str]:
     """Returns a message for each override that is not of Hydra's grammar."""
-    parser, found = OverridesParser.create(), {}
-    for text in overrides:
+    parser, found = OverridesParser.create(), dict[str, str]()
+    for text, split in _joined(overrides):
+        if split:
+            whole = " ".join((text, *split))
+            cure = in_shell(whole) if not unreadable([whole]) else typed(*whole.split("=", 1))
+            found |= dict.fromkeys((text, *split), f"{whole}: the shell splits at blanks: write {cure}")
         try:
             parser.parse_override(text)
         except HydraException:
@@ -126,6 +135,17 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
             else:
                 found[text] = f"{text}: " + (f"such text {_cured(text)}" if equals else NO_FORM)
     return found
+
+
+def _joined(overrides: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yields each override with the arguments behind it that have no key: a value that the shell has split."""
+    found: list[tuple[str, list[str]]] = []
+    for text in overrides:
+        if found and "=" in found[-1][0] and "=" not in text and not text.startswith("~"):
+            found[-1][1].append(text)
+        else:
+            found.append((text, []))
+    return iter(found)
 
 
 def composed(overrides: list[str], name: str) -> tuple[DictConfig, dict[str, str]]:
@@ -158,7 +178,7 @@ def _cured(text: str) -> str:
     """Returns the end of a message: how the override ``text``, which Hydra cannot read, is to be typed."""
     start, _, value = text.partition("=")
     shown = "['a, b', c]" if value[:1] in ("[", "{") else quoted(value)
-    return f"must be quoted, once for Hydra and again for the shell: {shlex.quote(f'{start}={shown}')}"
+    return f"must be quoted, once for Hydra and again for the shell: {in_shell(f'{start}={shown}')}"
 
 
 def choices(places: Iterable[Path] = (CONFIGS,)) -> dict[str, list[str]]:

@@ -1,7 +1,6 @@
-"""A pool of subprocesses: several commands at a time, with their progress, failures and interrupts.
+"""A pool of subprocesses: several trainings at a time, with their progress, failures and interrupts.
 
-Trainings and evaluations are subprocesses, so that they run side by side and one that the system kills takes no
-other along.
+Trainings are subprocesses, so that they run side by side and one that the system kills takes no other along.
 """
 
 from __future__ import annotations
@@ -29,24 +28,24 @@ EXPLAINED = (1, UserError.status, 130)
 
 @dataclass(frozen=True)
 class Job:
-    """Python commands that are run one after another.
+    """A training, as a Python command.
 
     Attributes:
         name: of the job, for messages.
-        commands: return the arguments of Python (a script and its own) when their turn comes, or None if there is
-            nothing to do.
-        log: file for their output.
+        command: returns the arguments of Python (a script and its own) when the job's turn comes, or None if there
+            is nothing to do.
+        log: file for its output.
+        folder: run folder that it trains into, where its progress is read.
         weight: share of the job in the time of all jobs.
         after: names of the jobs that must have ended before it begins, successfully or not.
-        folder: run folder that the first command trains into, where its progress is read.
     """
 
     name: str
-    commands: Sequence[Callable[[], Sequence[str] | None]]
+    command: Callable[[], Sequence[str] | None]
     log: Path
+    folder: Path
     weight: float = 1.0
     after: Sequence[str] = ()
-    folder: Path | None = None
 
 
 @dataclass(eq=False)
@@ -54,14 +53,14 @@ class Working:
     """A running job.
 
     Attributes:
-        process: its present subprocess.
-        place: number of its present command.
+        process: its subprocess.
+        begin: size of its log before, in bytes.
         share: share of its training that is done.
     """
 
     job: Job
-    process: subprocess.Popen[bytes] | None = None
-    place: int = 0
+    process: subprocess.Popen[bytes]
+    begin: int
     share: float = 0.0
 
 
@@ -69,7 +68,7 @@ Watch = Callable[[Sequence[Working], float], None]  # running jobs, and the shar
 
 
 def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -> dict[str, str]:
-    """Runs ``jobs``, ``at_once`` at the same time; a job whose command fails ends, the others go on.
+    """Runs ``jobs``, ``at_once`` at the same time; one that fails leaves the others running.
 
     An interrupt is passed on once, so that runs in training end with a checkpoint; a second one kills them.
 
@@ -86,7 +85,7 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
         KeyboardInterrupt: when all subprocesses have ended after an interrupt.
     """
     waiting = list(jobs)
-    at_work: dict[Working, Iterator[None]] = {}
+    at_work: list[Working] = []
     failed: dict[str, str] = {}
     whole = sum(job.weight for job in jobs) or 1.0
     done = 0.0
@@ -96,23 +95,26 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
             while waiting or at_work:
                 while len(at_work) < at_once and (ready := _ready(waiting, at_work)) is not None:
                     waiting.remove(ready)
-                    working = Working(ready)
-                    at_work[working] = _carry_out(working, environment)
-                for one, commands in [*at_work.items()]:
                     try:
-                        next(commands)
-                        continue
-                    except StopIteration:
-                        pass
+                        if (begun := _begin(ready, environment)) is not None:
+                            at_work.append(begun)
+                            continue
                     except UserError as error:
-                        failed[one.job.name] = str(error)
-                    del at_work[one]
+                        failed[ready.name] = str(error)
+                    done += ready.weight
+                for one in [*at_work]:
+                    if (status := one.process.poll()) is None:
+                        one.share = max(one.share, trained_share(one.job.folder))
+                        continue
+                    at_work.remove(one)
                     done += one.job.weight
-                watch([*at_work], (done + sum(one.job.weight * one.share for one in at_work)) / whole)
+                    if status != 0:
+                        failed[one.job.name] = _why(status, last_line(one.job.log, one.begin))
+                watch(at_work, (done + sum(one.job.weight * one.share for one in at_work)) / whole)
                 if at_work:
                     time.sleep(POLL_SECONDS)
         except BaseException:
-            _end([one.process for one in at_work if one.process is not None])
+            _end([one.process for one in at_work])
             raise
     return failed
 
@@ -121,27 +123,6 @@ def _ready(waiting: Sequence[Job], at_work: Collection[Working]) -> Job | None:
     """Returns the first job that waits for no other."""
     left = {job.name for job in waiting} | {one.job.name for one in at_work}
     return next((job for job in waiting if left.isdisjoint(job.after)), None)
-
-
-def _carry_out(one: Working, environment: Mapping[str, str]) -> Iterator[None]:
-    """Runs the commands of a job one after another, and yields as long as one is running.
-
-    Raises:
-        UserError: if one fails, with the reason.
-    """
-    log = one.job.log
-    for place, command in enumerate(one.job.commands):
-        one.place, arguments = place, command()
-        if arguments is None:
-            continue
-        begin = log.stat().st_size if log.exists() else 0
-        one.process = _begin(arguments, log, environment)
-        while (status := one.process.poll()) is None:
-            yield
-            one.share = max(one.share, trained_share(one.job.folder))
-        one.process = None
-        if status != 0:
-            raise UserError(_why(status, last_line(log, begin)))
 
 
 def _why(status: int, line: str) -> str:
@@ -153,11 +134,14 @@ def _why(status: int, line: str) -> str:
     return f"{ended}; its last line: {line}" if line else ended
 
 
-def _begin(arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _begin(job: Job, environment: Mapping[str, str]) -> Working | None:
     """Starts a subprocess in its own process group, which no interrupt of the terminal reaches by itself."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as file:
-        return subprocess.Popen(
+    if (arguments := job.command()) is None:
+        return None
+    job.log.parent.mkdir(parents=True, exist_ok=True)
+    with job.log.open("ab") as file:
+        begin = file.tell()
+        process = subprocess.Popen(
             [sys.executable, *arguments],
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -165,6 +149,7 @@ def _begin(arguments: Sequence[str], log: Path, environment: Mapping[str, str]) 
             env=environment,
             process_group=0,
         )
+    return Working(job, process, begin)
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -185,9 +170,9 @@ def last_line(log: Path, since: int = 0) -> str:
     return lines[-1] if lines else ""
 
 
-def trained_share(folder: Path | None) -> float:
+def trained_share(folder: Path) -> float:
     """Returns the share of its steps that the run in ``folder`` has done, as its timings.jsonl has it."""
-    if folder is None or not (lines := _tail(folder / "timings.jsonl", 0).splitlines()):
+    if not (lines := _tail(folder / "timings.jsonl", 0).splitlines()):
         return 0.0
     with suppress(ValueError, KeyError, TypeError, ZeroDivisionError):  # half-written, or of version 0.1
         last = json.loads(lines[-1])
@@ -207,11 +192,8 @@ def _tail(log: Path, since: int) -> str:
 
 @contextmanager
 def watched(display: Display) -> Iterator[Watch]:
-    """Shows the time left for all jobs, and the progress of each one that is running."""
-    with display.rows("all runs") as show:
-
-        def watch(at_work: Sequence[Working], share: float) -> None:
-            rows = [Row(one.job.name, one.share, text="SentEval" if one.place else "") for one in at_work]
-            show([Row("all runs", share), *rows])
-
-        yield watch
+    """Shows the time left for all trainings, and the progress of each one that is running."""
+    with display.rows("all trainings") as show:
+        yield lambda at_work, share: show(
+            [Row("all trainings", share), *(Row(one.job.name, one.share, text="") for one in at_work)]
+        )

@@ -9,7 +9,6 @@ probes (their mean) and senteval (the average over its tasks). sort=-KEY begins 
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from analysis import run_tables, runs
 from data.display import wide_console
 from data.errors import UserError
 from experiments.command_line import HELP, one_line_errors, split
-from experiments.overrides import nearest
+from experiments.overrides import in_shell, nearest
 
 
 def main() -> None:
@@ -39,7 +38,7 @@ def main() -> None:
             elif equals and not Path(text).exists():
                 near = nearest(key, [*options, *runs.NAMED])
                 meant = f"{near}={value}" if near in options else f"where={text}"
-                raise UserError(f"{text}: no such option or folder. Did you mean {shlex.quote(meant)}?")
+                raise UserError(f"{text}: no such option or folder. Did you mean {in_shell(meant)}?")
             else:
                 options["folder"] = text
         if not options["folder"]:

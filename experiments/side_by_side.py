@@ -1,4 +1,4 @@
-"""Runs of a figure or comparison: their names, their states, and the commands that finish them."""
+"""Runs of a figure or comparison: their names, their states, their training and their evaluation."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from analysis.comparison.reading import environment
 from analysis.senteval.evaluation import digest_files
 from analysis.senteval.results import FILE, read_results
 from analysis.senteval.tasks import available, roots
+from analysis.settings import EvaluationSettings
 from data.display import duration
 from data.errors import UserError
 from data.files import read_yaml, refuse_links_out
@@ -25,13 +26,13 @@ from encoders.folder import BUNDLED
 from encoders.starts import CHECKPOINTS, bundled
 from experiments import compose
 from experiments.continuation import RESUME_KEYS
-from experiments.evaluation import DOWNLOADED
+from experiments.evaluation import DOWNLOADED, Evaluated, evaluate_runs
 from experiments.overrides import key_of, override
 from experiments.pool import Job, run_jobs, watched
 from experiments.progress import Display
 from experiments.run_folder import LEARNS, ROOT
 
-TRAIN, EVALUATE = (str(ROOT / "experiments" / script) for script in ("run.py", "evaluate.py"))
+TRAIN = str(ROOT / "experiments" / "run.py")
 
 _file_digest = cache(reading.digest)
 _digest = cache(digest_files)  # all runs of a command are evaluated on the same files, some of them large
@@ -92,7 +93,8 @@ class Evaluation:
         protocol: of all tasks.
         tasks: None for all that have files.
         probing: the folder of the probing files, where they are not below ``data``.
-        threads: cores of one evaluation on a CPU.
+        threads: of a task on a CPU; a model embeds with those of all tasks.
+        at_once: number of tasks at a time; with 1 a GPU has several all the same.
         passed: the user's overrides for runs, of which an evaluation takes the device and the cache.
     """
 
@@ -101,24 +103,21 @@ class Evaluation:
     tasks: Sequence[str] | None = None
     probing: str | None = None
     threads: int = 1
+    at_once: int = 1
     passed: Sequence[str] = ()
 
-    def command(self, folder: Path, pooling: str = "") -> list[str] | None:
-        """Returns Python's arguments that evaluate the run in ``folder``; None if all results exist."""
+    def settings(self, folder: Path, pooling: str = "") -> EvaluationSettings | None:
+        """Returns settings that evaluate the run in ``folder``; None if all results exist."""
         out = results_folder(folder, self.protocol, pooling)
         if self.complete(out):
             return None
-        named = {"probing": self.probing, "pooling": pooling or None, "tasks": self.tasks}
-        return [
-            EVALUATE,
-            override("model", folder),
-            override("data", self.data),
-            override("protocol", self.protocol),
-            override("out", out),
-            override("threads", self.threads),
-            *(text for text in self.passed if key_of(text) in ("device", "cache")),
-            *(override(key, value) for key, value in named.items() if value is not None),
-        ]
+        given: dict[str, Any] = {"model": folder, "out": out, "pooling": pooling or None, "data": self.data}
+        given |= {"probing": self.probing, "tasks": self.tasks, "protocol": self.protocol}
+        given |= {"threads": self.threads * self.at_once, "processes": self.at_once if self.at_once > 1 else None}
+        overrides = [text for text in self.passed if key_of(text) in ("device", "cache")]
+        overrides += [override(key, value) for key, value in given.items()]
+        settings: EvaluationSettings = compose.check(overrides, "evaluate", EvaluationSettings)
+        return settings
 
     def complete(self, out: Path) -> bool:
         """Returns whether ``out`` has results on the present files of all tasks that have files."""
@@ -210,8 +209,13 @@ def log_of(folder: Path) -> Path:
     return folder.parent / "logs" / f"{folder.name}.log"
 
 
-def bring_to_end(jobs: Sequence[Job], *, at_once: int, threads: int, display: Display) -> dict[str, str]:
-    """Calls ``run_jobs``, shows the progress and then the time; returns why jobs failed, by their names.
+def bring_to_end(
+    jobs: Sequence[Job], evaluated: Sequence[Evaluated], *, at_once: int, threads: int, display: Display
+) -> dict[str, str]:
+    """Trains runs side by side and then evaluates them; shows the progress, and at the end the time.
+
+    Returns:
+        Why runs failed, each in a line, by the name of the job.
 
     Raises:
         UserError: if the folder of the logs is a link or has one that leaves it.
@@ -225,6 +229,7 @@ def bring_to_end(jobs: Sequence[Job], *, at_once: int, threads: int, display: Di
     try:
         with watched(display) as watch:
             failed = run_jobs(jobs, at_once=at_once, threads=threads, watch=watch)
+        evaluate_runs(evaluated, failed, display)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("Stopped; the runs keep what they have. The same command goes on.") from None
     if (seconds := time.monotonic() - started) >= 1:  # else all runs were finished

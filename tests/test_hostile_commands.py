@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from analysis.senteval.tasks import TASKS
-from analysis.settings import EvaluationSettings
 from data.errors import UserError
 from experiments import compose, experiment, side_by_side
 from experiments.comparison.planning import plan
@@ -185,7 +184,7 @@ def test_what_hydra_cannot_read_is_shown_quoted(key: str, value: str, place: Pat
 
 def test_a_list_that_hydra_cannot_read_is_shown_by_example(place: Path) -> None:
     found = run(place, "trackers=[a(b")
-    assert found.refused("trackers=[a(b: ", """trackers=['"'"'a, b'"'"', c]""")
+    assert found.refused("trackers=[a(b: ", "trackers=['a, b', c]")
 
 
 FOUND = (
@@ -202,11 +201,11 @@ FOUND = (
 
 
 def not_begun(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
-    """``run_jobs`` without children: asks for the commands only."""
+    """``run_jobs`` without children: asks for the command only."""
     failed = {}
     for job in jobs:
         try:
-            if any([get() is not None for get in job.commands]):
+            if job.command() is not None:
                 failed[job.name] = "It was not begun."
         except UserError as error:
             failed[job.name] = str(error)
@@ -333,8 +332,7 @@ def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.Mon
     shutil.rmtree(run / "encoder")
     begun = training(run, [], ["device=cpu"])
     assert begun is not None and compose.check(begun[1:])["resume"] == str(run)
-    evaluated = side_by_side.Evaluation(folder / "data", "default", ["TREC"], str(folder)).command(run)
-    assert evaluated is not None
-    values = compose.check(evaluated[1:], "evaluate", EvaluationSettings)
+    values = side_by_side.Evaluation(folder / "data", "default", ["TREC"], str(folder)).settings(run)
+    assert values is not None
     assert (values.model, values.out, values.data) == (str(run), str(run), str(folder / "data"))
     assert (values.probing, values.tasks) == (str(folder), ["TREC"])

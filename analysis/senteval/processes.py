@@ -80,7 +80,7 @@ def _side_by_side(
     threads = max(1, torch.get_num_threads() // processes)
     pool = ProcessPoolExecutor(processes, context, initializer=_start, initargs=(files, shares, alive, threads))
     try:
-        with _hidden_program():
+        with _starting(threads):
             waiting = {pool.submit(_work, place, job): job.name for place, job in enumerate(jobs)}
         while waiting:
             done, _ = wait(waiting, timeout=SECONDS, return_when=FIRST_COMPLETED)
@@ -101,14 +101,22 @@ def _side_by_side(
 
 
 @contextmanager
-def _hidden_program() -> Iterator[None]:
-    """Hides the running program from new processes, which would run it again if it has no ``if __name__``."""
-    program = sys.modules["__main__"]
+def _starting(threads: int) -> Iterator[None]:
+    """Gives processes that are started ``threads`` threads, no Ctrl-C, and no program.
+
+    Ctrl-C is for the first process, which ends the others. They would run a program without ``if __name__`` again.
+    """
+    program, environment = sys.modules["__main__"], dict(os.environ)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     sys.modules["__main__"] = ModuleType("__main__")
+    os.environ["OMP_NUM_THREADS"] = str(threads)
     try:
         yield
     finally:
+        os.environ.clear()
+        os.environ.update(environment)
         sys.modules["__main__"] = program
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 _matrices: Matrices
@@ -120,7 +128,6 @@ def _start(
 ) -> None:
     """Prepares a process of the pool."""
     global _matrices, _shares
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process, which ends the others
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
     torch.set_num_threads(threads)
     _matrices = {pooling: np.memmap(file, FLOAT, "r", shape=shape) for pooling, (file, shape) in files.items()}

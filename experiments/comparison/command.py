@@ -26,6 +26,7 @@ from experiments import building, side_by_side
 from experiments.comparison.examples import Document, examples
 from experiments.comparison.planning import Planned, equality, folder_of, plan
 from experiments.comparison.settings import ComparisonSettings
+from experiments.evaluation import Evaluated
 from experiments.pool import Job
 from experiments.progress import Display
 from experiments.side_by_side import Evaluation, results_folder, state
@@ -111,15 +112,15 @@ def _train(
     threads = wanted.threads or max(1, cores() // wanted.jobs)
     evaluation = None
     if senteval is not None:
-        evaluation = Evaluation(senteval, wanted.protocol, wanted.tasks, None, threads, passed)
-    jobs = []
+        evaluation = Evaluation(senteval, wanted.protocol, wanted.tasks, None, threads, wanted.jobs, passed)
+    jobs, evaluated = list[Job](), list[Evaluated]()
     for run in planned:
         folder = folder_of(wanted, run)
-        commands = [partial(side_by_side.training, folder, run.overrides, passed)]
+        log = side_by_side.log_of(folder)
+        jobs.append(Job(run.name, partial(side_by_side.training, folder, run.overrides, passed), log, folder))
         if evaluation is not None:
-            commands.append(partial(evaluation.command, folder))
-        jobs.append(Job(run.name, commands, side_by_side.log_of(folder), folder=folder))
-    return side_by_side.bring_to_end(jobs, at_once=wanted.jobs, threads=threads, display=display)
+            evaluated.append(Evaluated(run.name, log, partial(evaluation.settings, folder)))
+    return side_by_side.bring_to_end(jobs, evaluated, at_once=wanted.jobs, threads=threads, display=display)
 
 
 def _result(wanted: ComparisonSettings, run: Planned, problem: str, impossible: str | None) -> Run:

@@ -27,6 +27,7 @@ from data.display import duration, wide_console
 from data.errors import UserError
 from data.tokenising import cores
 from experiments import budget, side_by_side
+from experiments.evaluation import Evaluated
 from experiments.pool import Job
 from experiments.progress import Display
 from experiments.reproduction import joining, planning, results, tables
@@ -79,15 +80,14 @@ class Work:
         """The name of what its rows and points are of."""
         return "encoders" if any(run.members for run in self.planned) else "runs"
 
-    def evaluation(self, run: Run) -> list[str] | None:
-        """Returns the command that evaluates a run on SentEval; None where there is nothing to evaluate."""
-        return None if self.senteval is None else self.senteval.command(self.runs / run.name, run.pooling)
-
     def state(self, run: Run) -> State:
         """Returns how far a run is."""
-        state = side_by_side.state(self.runs / run.name)
-        lacking = state == "finished" and run.evaluated and self.evaluation(run) is not None
-        return "not evaluated" if lacking else state
+        folder = self.runs / run.name
+        state = side_by_side.state(folder)
+        if state != "finished" or not run.evaluated or self.senteval is None:
+            return state
+        out = results_folder(folder, self.senteval.protocol, run.pooling)
+        return state if self.senteval.complete(out) else "not evaluated"
 
     def seconds(self, run: Run, state: State = "missing") -> float:
         """Estimates the seconds that a run takes here from its ``state`` on."""
@@ -152,7 +152,8 @@ def _senteval(exhibit: Exhibit, wanted: Reproduction, passed: Sequence[str]) -> 
     folder = side_by_side.senteval_folder(wanted.data, tasks, wanted.probing, ("data", "probing"))
     if folder is None:
         return None
-    return Evaluation(folder, wanted.protocol or exhibit.protocol, tasks, wanted.probing, wanted.threads, passed)
+    protocol, at_once = wanted.protocol or exhibit.protocol, wanted.jobs or room(wanted.threads)
+    return Evaluation(folder, protocol, tasks, wanted.probing, wanted.threads, at_once, passed)
 
 
 def _print(table: RichTable) -> None:
@@ -241,15 +242,17 @@ def _train_and_evaluate(work: Work) -> dict[str, str]:
     """Completes all runs; returns why some failed, by the run's name."""
     if not work.planned:
         return {}
-    jobs = []
-    for name in dict.fromkeys(run.name for run in work.planned):
-        same = [run for run in work.planned if run.name == name]  # evaluated with several poolings
-        commands = [partial(_training, work, same[0])]
-        commands += [partial(work.evaluation, run) for run in same if run.evaluated]
-        weight, folder = planning.core_seconds(same, work.grid), work.runs / name
-        jobs.append(Job(name, commands, side_by_side.log_of(folder), weight, same[0].members, folder))
+    jobs, evaluated = dict[str, Job](), list[Evaluated]()
+    for run in work.planned:
+        folder, weight = work.runs / run.name, planning.core_seconds([run], work.grid)
+        log = side_by_side.log_of(folder)
+        job = Job(run.name, partial(_training, work, run), log, folder, weight, run.members)
+        jobs.setdefault(run.name, job)  # once, if it is evaluated with several poolings
+        if run.evaluated and work.senteval is not None:
+            settings = partial(work.senteval.settings, folder, run.pooling)
+            evaluated.append(Evaluated(run.name, log, settings))
     failed = side_by_side.bring_to_end(
-        jobs, at_once=work.at_once, threads=work.wanted.threads, display=work.display
+        [*jobs.values()], evaluated, at_once=work.at_once, threads=work.wanted.threads, display=work.display
     )
     for name, line in failed.items():
         work.display.say(f"failed      {name}: {line}", style="red")

@@ -28,7 +28,7 @@ def test_flags_and_overrides_in_any_order() -> None:
     ("arguments", "line"),
     [
         (["--seed", "3"], "--seed 3: write seed=3."),
-        (["--run-dir=a b"], "--run-dir a b: write 'run_dir=a b'."),
+        (["--run-dir=a b"], "--run-dir=a b: write 'run_dir=a b'."),
         (["--multirn", "seed=1,2"], "--multirn: no such flag. Did you mean --multirun?"),
         (["-x"], "-x: no such flag."),
         (["--config-name", "mine"], "--config-name: no such flag. Did you mean --config-dir?"),

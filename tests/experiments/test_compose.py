@@ -68,7 +68,7 @@ def test_guesses_look_at_a_key_s_own_part() -> None:
         ("trackers=[mlflow]", "trackers must be 'tensorboard' or 'wandb'. Got ['mlflow'] instead."),
         ("budget.steps=0", "budget.steps must be at least 1. Got 0 instead."),
         ("checkpoint.metric=dev_acc", "checkpoint.metric=dev_acc: this run measures dev_contrastive, dev_mlm."),
-        ("corpus=nltk", "corpus.corpus is not set."),
+        ("corpus=nltk", "corpus.corpus is not set: its name in nltk.corpus."),
         ("~optimizer", "optimizer is not set."),
         ("objective._target_=objectives.declutr.Declut", "objective: _target_ must name a class or function of"),
         ("objective._target_=os.system", "objective: _target_ must name a class or function of the suite."),
@@ -108,7 +108,8 @@ def test_all_faults_are_told_at_once() -> None:
 def test_a_presets_own_keys_are_known_beside_another_fault() -> None:
     with pytest.raises(UserError) as error:
         compose.check(["objective.k=3", "sede=1", "+experiment=conssent/small"])
-    assert str(error.value).split("\n") == ["sede: no such key. Did you mean seed?", "corpus.path is not set."]
+    unset = "corpus.path is not set: a file, a folder, a glob, or a list of them."
+    assert str(error.value).split("\n") == ["sede: no such key. Did you mean seed?", unset]
     twice = "+experiment=declutr/small"
     with pytest.raises(UserError, match=r"^\+experiment=declutr/small: "):
         compose.check([twice, twice])

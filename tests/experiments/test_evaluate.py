@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from analysis.settings import EvaluationSettings
 from data.errors import UserError
 from encoders import BUNDLED, starts
-from experiments import compose, evaluation, experiment
+from experiments import compose, evaluation, experiment, progress
+from experiments.progress import Display
 from experiments.settings import require_models
 from tests.analysis.senteval import small_data
 from tests.experiments import tiny
@@ -258,7 +261,13 @@ def test_mistakes_with_other_evaluations_are_lines(tmp_path: Path) -> None:
             ["prbes", "models=x"],
             ["prbes: no such evaluation, and not of the form key=value. Did you mean probes?"],
         ),
-        (["probes", "model=x"], ["model: no such key. Did you mean models?", "data is not set."]),
+        (
+            ["wordsim", "model=x"],
+            [
+                "model: no such key. Did you mean models?",
+                "data is not set: a folder of EN-*.txt, each line word, word, score.",
+            ],
+        ),
         (["table", "--papers", "declutr"], ["--papers declutr: write papers=declutr."]),
         (
             ["quora", "models=random_vectors", "data=no", "sizes=0", "seed=-1"],
@@ -306,3 +315,61 @@ def test_a_run_is_refused_before_training_where_the_data_lack(data: Path, tmp_pa
             config = compose.check([*tiny.overrides(tmp_path), "evaluation=senteval", *overrides])
             experiment.run(config | {"run_dir": str(tmp_path / "run")})
         assert not (tmp_path / "run" / "config.yaml").exists()
+
+
+def test_runs_are_evaluated_in_this_process_and_one_that_fails_leaves_the_others(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0.0)
+    threads, logs = torch.get_num_threads(), tmp_path / "logs"
+    good = EvaluationSettings(
+        model="random_vectors",
+        data=str(data),
+        tasks=["CR", "STS12"],
+        protocol="prototyping",
+        out=str(tmp_path / "good"),
+        cache=None,
+        threads=threads + 1,
+        processes=2,
+    )
+    asked: list[str] = []
+
+    def run(name: str, found: object) -> evaluation.Evaluated:
+        def settings() -> EvaluationSettings | None:
+            asked.append(name)
+            if isinstance(found, Exception):
+                raise found
+            return found if isinstance(found, EvaluationSettings) else None
+
+        return evaluation.Evaluated(name, logs / f"{name}.log", settings)
+
+    failed = {"untrained": "It broke."}
+    given = {"untrained": good, "refused": UserError("It is wrong."), "complete": None, "good": good}
+    evaluation.evaluate_runs([run(name, found) for name, found in given.items()], failed, Display())
+    assert asked == ["refused", "complete", "good"]
+    assert failed == {"untrained": "It broke.", "refused": "It is wrong."}
+    assert torch.get_num_threads() == threads
+    assert [path.name for path in logs.iterdir()] == ["good.log"]
+    log = (logs / "good.log").read_text()
+    assert log.startswith("model       random_vectors\n") and "STS12" in log
+    assert [*json.loads((tmp_path / "good" / "senteval.json").read_text())["tasks"]] == ["CR", "STS12"]
+    shown = capsys.readouterr().out
+    assert "STS12" not in shown
+    assert "all evaluations 75%; embedding good 100%" in shown
+    assert "all evaluations 100%; SentEval good 100%" in shown
+
+    shutil.rmtree(logs)
+    broken = run("good", ValueError("odd\nmore"))
+    evaluation.evaluate_runs([broken, run("good", good)], failed, Display())  # the second is left out, too
+    assert failed["good"] == "ValueError: odd"
+    assert "Traceback" in (logs / "good.log").read_text()
+    assert asked[3:] == ["good"]
+
+
+def test_an_interrupt_ends_the_evaluation_of_runs(tmp_path: Path) -> None:
+    def settings() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    run = evaluation.Evaluated("a", tmp_path / "log", settings)
+    with pytest.raises(KeyboardInterrupt):
+        evaluation.evaluate_runs([run], {}, Display())

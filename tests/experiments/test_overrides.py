@@ -9,7 +9,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from experiments.overrides import override
+from experiments.overrides import override, typed, unreadable
 
 VALUES = (
     *("", " ", " a", "a ", "null", "True", "-inf", "1", "1e5", "0x1", "1_000", "~/x", "a,b", "a=b", "a:b", "a#b"),
@@ -31,12 +31,31 @@ def read(argument: str) -> Any:
 @pytest.mark.parametrize("value", VALUES)
 def test_text_is_read_as_it_is(value: str) -> None:
     assert read(override("key", value)) == value
-    assert shlex.split(shlex.quote(override("key", value))) == [override("key", value)]
+    assert shlex.split(typed("key", value)) == [override("key", value)]
 
 
 def test_plain_text_stands_without_quotes() -> None:
     assert override("run_dir", "runs/declutr-1.0_x") == "run_dir=runs/declutr-1.0_x"
     assert override("run_dir", "/tmp/x") == "run_dir=/tmp/x"
+
+
+@pytest.mark.parametrize(
+    ("given", "cure"),
+    [
+        (["corpus.path=/a/my", "old", "file.txt", "seed=3"], "'corpus.path=/a/my old file.txt'"),
+        (["seed=3", "corpus.path=a", "(1).txt"], "\"corpus.path='a (1).txt'\""),
+    ],
+)
+def test_a_path_that_the_shell_split_is_shown_quoted(given: list[str], cure: str) -> None:
+    found = unreadable(given)
+    assert {*given} - {*found} == {"seed=3"}
+    (line,) = {*found.values()}
+    assert line.endswith(f" the shell splits at blanks: write {cure}")
+    assert unreadable(shlex.split(cure)) == {}
+
+
+def test_what_has_no_key_is_named_alone_behind_no_value() -> None:
+    assert unreadable(["declutr", "~clipping"]) == {"declutr": "declutr: not of the form key=value."}
 
 
 def test_lists_and_mappings() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,24 +22,23 @@ def script(text: str) -> list[str]:
     return ["-c", text]
 
 
-def job(folder: Path, name: str, *texts: str | None) -> Job:
-    commands = [lambda text=text: None if text is None else script(text) for text in texts]
-    return Job(name, commands, folder / "logs" / f"{name}.log")
+def job(folder: Path, name: str, text: str | None) -> Job:
+    return Job(name, lambda: None if text is None else script(text), folder / "logs" / f"{name}.log", folder)
 
 
 def nothing(at_work: Sequence[Working], share: float) -> None:
     pass
 
 
-def test_commands_of_a_job_follow_each_other_and_a_failed_one_ends_it(tmp_path: Path) -> None:
-    touch = "import pathlib; pathlib.Path({!r}).touch()"
-    good = job(tmp_path, "good", touch.format(str(tmp_path / "a")), None, touch.format(str(tmp_path / "b")))
-    bad = job(tmp_path, "bad", "print('so far'); raise SystemExit('it broke')", touch.format(str(tmp_path / "c")))
+def test_a_job_that_fails_leaves_the_others_running(tmp_path: Path) -> None:
+    good = job(tmp_path, "good", f"import pathlib; pathlib.Path({str(tmp_path / 'a')!r}).touch()")
+    bad = job(tmp_path, "bad", "print('so far'); raise SystemExit('it broke')")
     none = job(tmp_path, "none", None)
     shares: list[float] = []
     failed = run_jobs([bad, good, none], at_once=1, threads=1, watch=lambda at_work, share: shares.append(share))
     assert failed == {"bad": "it broke"}
-    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "logs"}
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "logs"}
+    assert {path.stem for path in (tmp_path / "logs").iterdir()} == {"good", "bad"}
     assert shares[-1] == pytest.approx(1)
     assert shares == sorted(shares)
 
@@ -52,7 +51,7 @@ def test_a_failure_is_explained_by_the_output_of_its_own_process(tmp_path: Path)
     def refused() -> None:
         raise UserError("It cannot be read.")
 
-    never = Job("never", [refused], tmp_path / "logs" / "never.log")
+    never = Job("never", refused, tmp_path / "logs" / "never.log", tmp_path)
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "silent.log").write_text("training 5 of 5\nwhat an earlier one said\n")
     failed = run_jobs([killed, silent, odd, never], at_once=4, threads=1, watch=nothing)
@@ -68,7 +67,7 @@ def test_as_many_run_at_once_as_are_asked_for(tmp_path: Path) -> None:
     most = [0]
 
     def watch(at_work: Sequence[Working], share: float) -> None:
-        most[0] = max(most[0], sum(one.process is not None for one in at_work))
+        most[0] = max(most[0], len(at_work))
 
     jobs = [job(tmp_path, str(number), "import time; time.sleep(0.3)") for number in range(4)]
     assert run_jobs(jobs, at_once=2, threads=1, watch=watch) == {}
@@ -81,7 +80,7 @@ def test_threads_are_limited_and_progress_is_read_from_the_run_folder(tmp_path: 
     text += f'pathlib.Path({str(timings)!r}).write_text(\'{{"step": 1500, "steps": 6000}}\\n\'); time.sleep(1.5)'
     seen: list[float] = []
     run_jobs(
-        [replace(job(tmp_path, "one", text), folder=tmp_path)],
+        [job(tmp_path, "one", text)],
         at_once=1,
         threads=3,
         watch=lambda at_work, share: seen.extend(one.share for one in at_work),
@@ -96,7 +95,7 @@ def test_threads_are_limited_and_progress_is_read_from_the_run_folder(tmp_path: 
      ("[]", 0.0), ('{"step": 3, "steps": 0}', 0.0), ("", 0.0)],
 )  # fmt: skip
 def test_the_share_of_a_training(tmp_path: Path, line: str, share: float) -> None:
-    assert trained_share(None) == trained_share(tmp_path) == 0.0
+    assert trained_share(tmp_path) == 0.0
     (tmp_path / "timings.jsonl").write_text(f'{{"step": 1, "steps": 4}}\n{line}\n' if line else "")
     assert trained_share(tmp_path) == share
 
@@ -130,21 +129,16 @@ def test_the_last_line_of_a_log(tmp_path: Path) -> None:
 
 
 def test_a_job_waits_for_those_that_it_is_after_whether_they_end_well_or_not(tmp_path: Path) -> None:
-    order: list[str] = []
+    ended, log = tmp_path / "ended", tmp_path / "log"
 
     def named(name: str, *, wrong: bool = False, after: Sequence[str] = ()) -> Job:
-        def command() -> None:
-            order.append(name)
-            if wrong:
-                raise UserError("It is wrong.")
-
-        slow = job(tmp_path, name, "import time; time.sleep(0.2)")
-        return Job(name, [*slow.commands, command], slow.log, after=after)
+        text = f"import time; time.sleep(0.2); print({name!r}, file=open({str(ended)!r}, 'a'))"
+        return Job(name, lambda: script(text + "; raise SystemExit(2)" * wrong), log, tmp_path, after=after)
 
     jobs = [named("last", after=("a", "b")), named("a"), named("b", wrong=True), named("c")]
     failed = run_jobs(jobs, at_once=3, threads=1, watch=nothing)
-    assert order[-1] == "last"
-    assert sorted(order[:3]) == ["a", "b", "c"]
+    *first, last = ended.read_text().split()
+    assert (sorted(first), last) == (["a", "b", "c"], "last")
     assert set(failed) == {"b"}
 
 
@@ -153,17 +147,19 @@ def test_the_time_left_is_by_what_was_done_here(
 ) -> None:
     now = [0.0]
     monkeypatch.setattr(pool.time, "monotonic", lambda: now[0])
-    work = [Working(Job("a run", [], Path("log")), share=0.2)]
+    process = subprocess.Popen(["true"])
+    process.wait()
+    work = [Working(Job("a run", lambda: None, Path("log"), Path()), process, 0, share=0.2)]
     with pool.watched(Display()) as watch:
         for seconds, share in ((0.0, 0.5), (30.0, 0.6), (60.0, 0.8)):  # half of it was there
             now[0] = seconds
             watch(work, share)
     assert capsys.readouterr().out.splitlines() == [
-        "all runs 60%  about 0:02:00 left in all; a run 20%",
-        "all runs 80%  about 0:00:40 left in all; a run 20%",
+        "all trainings 60%  about 0:02:00 left in all; a run 20%",
+        "all trainings 80%  about 0:00:40 left in all; a run 20%",
     ]
     with pool.watched(Display()) as watch:
         for seconds in (90.0, 120.0):  # all of it was there
             now[0] = seconds
             watch(work, 1.0)
-    assert capsys.readouterr().out == 2 * "all runs 100%; a run 20%\n"
+    assert capsys.readouterr().out == 2 * "all trainings 100%; a run 20%\n"

@@ -19,6 +19,7 @@ from analysis.figures.verdicts import Claim
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
 from experiments import side_by_side
+from experiments.evaluation import Evaluated
 from experiments.pool import Job
 from experiments.progress import Display
 from experiments.reproduction import command, planning, results, settings
@@ -126,8 +127,7 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     (figure / "senteval").mkdir()
     asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
     passed = ["device=cpu", "dev_batches=2"]
-    senteval = Evaluation(Path("senteval"), "default", passed=passed)
-    work = Work(FIGURE, asked, passed, [run], senteval, Display())
+    work = Work(FIGURE, asked, passed, [run], Evaluation(Path("senteval"), "default"), Display())
     folder = Path("runs") / run.name
 
     def training() -> list[str] | None:
@@ -136,16 +136,12 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     begun = training()
     assert begun is not None
     assert begun[1:] == [*run.overrides, "evaluation=quick", f"run_dir=runs/{run.name}"]
-    evaluation = work.evaluation(run)
-    assert evaluation is not None
-    assert f"model=runs/{run.name}" in evaluation
-    assert f"out=runs/{run.name}" in evaluation
-    assert "device=cpu" in evaluation
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text("seed: 1\n")
     assert training() == [side_by_side.TRAIN, f"resume=runs/{run.name}", "device=cpu"]
     (folder / "encoder").mkdir()
     assert training() is None
+    assert work.state(run) == "not evaluated"
 
 
 def test_what_is_not_as_in_the_paper_stands_beside_the_picture(figure: Path) -> None:
@@ -216,20 +212,24 @@ def test_a_run_that_is_evaluated_with_several_poolings_is_one_job(
     both = [own, replace(own, pooling="cls", flops=0.0)]
     asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
     work = Work(FIGURE, asked, [], both, Evaluation(Path("senteval"), "default"), Display())
-    jobs: list[Job] = []
+    jobs, evaluated = list[Job](), list[Evaluated]()
 
-    def keep(given: list[Job], **settings: object) -> dict[str, str]:
+    def keep(given: list[Job], more: list[Evaluated], **settings: object) -> dict[str, str]:
         jobs.extend(given)
+        evaluated.extend(more)
         return {}
 
     monkeypatch.setattr(side_by_side, "bring_to_end", keep)
     assert command._train_and_evaluate(work) == {}
     [job] = jobs
-    training, *evaluations = [arguments or [] for arguments in (command() for command in job.commands)]
-    assert training[0] == side_by_side.TRAIN
-    assert job.weight == planning.core_seconds(both, work.grid)
-    outs = [{text for text in arguments if text.startswith(("out=", "pooling="))} for arguments in evaluations]
-    assert outs == [{f"out=runs/{own.name}"}, {f"out=runs/{own.name}/senteval-default-cls", "pooling=cls"}]
+    assert (job.command() or [])[0] == side_by_side.TRAIN
+    assert job.weight == planning.core_seconds([own], work.grid)
+    (figure / "runs" / own.name).mkdir(parents=True)
+    found = [one.settings() for one in evaluated]
+    assert [(one.out, one.pooling) for one in found if one is not None] == [
+        (f"runs/{own.name}", None),
+        (f"runs/{own.name}/senteval-default-cls", "cls"),
+    ]
 
 
 @pytest.mark.slow

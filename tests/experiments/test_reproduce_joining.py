@@ -253,7 +253,7 @@ def test_a_row_whose_encoder_failed_is_reported(
         *members, joined = jobs
         assert set(joined.after) == {job.name for job in members}
         with pytest.raises(UserError, match="It joins the encoder of"):
-            joined.commands[0]()
+            joined.command()
         return {jobs[0].name: "it broke", joined.name: "a part is missing"}
 
     monkeypatch.setattr(side_by_side, "run_jobs", broken)

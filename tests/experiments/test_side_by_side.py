@@ -12,6 +12,7 @@ import pytest
 
 from analysis.senteval.evaluation import digest_files
 from analysis.senteval.tasks import TASKS
+from analysis.settings import EvaluationSettings
 from data.errors import UserError
 from encoders.folder import BUNDLED
 from experiments import side_by_side
@@ -119,26 +120,34 @@ def test_what_is_evaluated_is_not_evaluated_again(tmp_path: Path) -> None:
     digest = files(data / "downstream", "TREC")
     assert not Evaluation(data, "default", ["TREC"]).complete(tmp_path)
     evaluated(tmp_path, {"TREC": digest})
-    passed = ["device=cpu", "seed=1"]
-    trec, both = (Evaluation(data, "default", tasks, passed=passed) for tasks in (["TREC"], ["TREC", "CR"]))
+    (tmp_path / "config.yaml").touch()
+    passed = ["device=cpu", "seed=1", "cache='a folder'"]
+    trec, both = (
+        Evaluation(data, "default", tasks, threads=3, at_once=2, passed=passed)
+        for tasks in (["TREC"], ["TREC", "CR"])
+    )
     assert trec.complete(tmp_path)
     assert both.complete(tmp_path)  # the files of CR are not there
     assert Evaluation(data, "default").complete(tmp_path)
     with pytest.raises(UserError, match="The files of TREC are not there"):
         Evaluation(Path("other"), "default", ["TREC"]).complete(tmp_path)
-    assert trec.command(tmp_path) is None
+    assert trec.settings(tmp_path) is None
     files(data / "downstream", "CR")  # fetched since
     assert not both.complete(tmp_path)
-    assert both.command(tmp_path) == [
-        side_by_side.EVALUATE,
-        f"model={tmp_path}",
-        f"data={data}",
-        "protocol=default",
-        f"out={tmp_path}",
-        "threads=1",
-        "device=cpu",
-        "tasks=[TREC,CR]",
-    ]
+    assert both.settings(tmp_path) == EvaluationSettings(
+        model=str(tmp_path),
+        data=str(data),
+        out=str(tmp_path),
+        tasks=["TREC", "CR"],
+        threads=6,  # three for each of two tasks
+        processes=2,
+        device="cpu",
+        cache="a folder",
+    )
+    again = Evaluation(data, "prototyping", ["TREC"]).settings(tmp_path, "cls")
+    assert again is not None
+    assert (again.pooling, again.protocol, again.processes) == ("cls", "prototyping", None)
+    assert again.out == str(tmp_path / "senteval-prototyping-cls")
 
 
 def test_scores_of_other_files_are_none_of_these(tmp_path: Path) -> None:
@@ -158,4 +167,4 @@ def test_scores_of_other_files_are_none_of_these(tmp_path: Path) -> None:
     assert not complete(first, genuine)
     files(second / "downstream", "TREC", "b")
     assert not complete(second, rebuilt)
-    assert Evaluation(first, "default", ["TREC", "Length"], str(genuine)).command(tmp_path)
+    assert Evaluation(first, "default", ["TREC", "Length"], str(genuine)).settings(tmp_path)
