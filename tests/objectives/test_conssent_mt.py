@@ -1,4 +1,4 @@
-"""ConsSent's multitask objective: whose turn it is, which encoder and classifier learn, and refusals."""
+"""ConsSent's multitask objective: which task is next, which encoder and classifier learn, and refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build(**settings: Any) -> tuple[ConsSentMT, Two]:
     torch.manual_seed(0)
     encoder = Two().double()
     objective = ConsSentMT(**{"batch_size": BATCH, "k": 2, "classifier_width": 5, **settings})
-    objective.study(documents(50, 14), np.arange(50))
+    objective.fit_to_corpus(documents(50, 14), np.arange(50))
     objective.build(encoder)
     return objective.double(), encoder
 
@@ -42,12 +42,12 @@ def build(**settings: Any) -> tuple[ConsSentMT, Two]:
 def batch_of(objective: ConsSentMT, task: str) -> Batch:
     drawer = objective.tasks[task]
     units = documents(BATCH, 12)
-    return drawer.collate([drawer.draw(unit, FORMAT, generator(i)) for i, unit in enumerate(units)], FORMAT)
+    return drawer.collate([drawer.sample(unit, FORMAT, generator(i)) for i, unit in enumerate(units)], FORMAT)
 
 
 def test_encoders_alternate_and_each_goes_through_its_tasks() -> None:
     objective, _ = build()
-    names = [objective.turn(step, seed=1) for step in range(32)]
+    names = [objective.task_at(step, seed=1) for step in range(32)]
     assert "".join(names[::2]) == "DPIR" * 4 and "".join(names[1::2]) == "NC" * 8
     assert set(names) == set(objective.tasks) == set(TASKS)
 
@@ -59,7 +59,7 @@ def test_loaders_take_these_turns() -> None:
         name: Loader(units, range(30), task, FORMAT, batch_size=task.batch_size, seed=1)
         for name, task in objective.tasks.items()
     }
-    turns = MultiTaskLoader(loaders, lambda step: objective.turn(step, 1))
+    turns = MultiTaskLoader(loaders, lambda step: objective.task_at(step, 1))
     assert [turns.batch(step).task for step in range(9)] == [*"DNPCINRC", "D"]
 
 
@@ -84,13 +84,13 @@ def test_a_tasks_loss_is_that_of_the_task_alone(task: str) -> None:
     assert objective.loss(encoder, batch).total == alone.total
 
 
-def test_tasks_have_k_and_needs_of_their_own() -> None:
+def test_tasks_have_k_and_requirements_of_their_own() -> None:
     objective, _ = build(k=4)
     assert {task.k for task in objective.tasks.values()} == {4}
-    assert {name: task.needs.min_tokens for name, task in objective.tasks.items()} == {
+    assert {name: task.requirements.min_tokens for name, task in objective.tasks.items()} == {
         "D": 5, "P": 4, "I": 1, "R": 4, "N": 2, "C": 3,
     }  # fmt: skip
-    needs = objective.needs
+    needs = objective.requirements
     assert (needs.encoders, needs.unit, needs.min_tokens, needs.different_tokens) == (2, "sentence", 5, True)
 
 
@@ -110,14 +110,14 @@ def test_step_flops_are_the_mean_over_the_turns() -> None:
 
 def test_the_corpus_is_counted_once_for_all() -> None:
     objective, _ = build()
-    assert len({id(task.counts) for task in objective.tasks.values()}) == 1
-    assert {task.mean_length for task in objective.tasks.values()} == {14.0}
+    assert len({id(task.statistics.token_counts) for task in objective.tasks.values()}) == 1
+    assert {task.statistics.mean_length for task in objective.tasks.values()} == {14.0}
 
 
-def test_it_draws_nothing_itself() -> None:
+def test_it_samples_nothing_itself() -> None:
     objective, _ = build()
-    with pytest.raises(TypeError, match="Each task draws"):
-        objective.draw(np.arange(5, 15), FORMAT, generator(0))
+    with pytest.raises(TypeError, match="Each task samples"):
+        objective.sample(np.arange(5, 15), FORMAT, generator(0))
     with pytest.raises(TypeError, match="Each task collates"):
         objective.collate([], FORMAT)
 

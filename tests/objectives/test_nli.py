@@ -48,7 +48,7 @@ def test_loss_and_gradient_are_those_of_the_equations(features: str, shapes: lis
     objective, encoder = built(features)
     task, units = objective.tasks["nli"], pairs()
     assert [tuple(w.shape) for w in task.classifier.parameters() if w.ndim == 2] == shapes
-    batch = task.collate([task.draw(unit, FORMAT, generator(0)) for unit in units], FORMAT)
+    batch = task.collate([task.sample(unit, FORMAT, generator(0)) for unit in units], FORMAT)
     loss = objective.train().loss(encoder, batch)
     terms, right = [], []
     for unit in units:

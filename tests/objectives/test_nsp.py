@@ -43,7 +43,7 @@ def test_materials_are_places_of_either_part(name: str, tmp_path: Path) -> None:
         if name == "published"
         else (NSP if name == "nsp" else SOP)(max_length=24)
     )
-    (material,) = objective.materials(found).values()
+    (material,) = objective.task_data(found).values()
     # eight sentences a document, of any number of words; SOP asks for one more of the document, NSP for 24 tokens
     share = {"published": 1.0, "sop": 7 / 8}.get(name)
     places = len(material.train.indices) + len(material.dev.indices)
@@ -62,7 +62,7 @@ def test_materials_are_places_of_either_part(name: str, tmp_path: Path) -> None:
 
 def test_one_document_has_no_other(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="are of one document, and half of the pairs"):
-        NSP(max_length=24).materials(corpus(tmp_path, fraction=0.02))
+        NSP(max_length=24).task_data(corpus(tmp_path, fraction=0.02))
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
@@ -74,7 +74,7 @@ def test_a_transformer_is_classified_by_its_first_token(family: str) -> None:
     sentences = [rng.integers(5, 300, size=rng.integers(2, 9)) for _ in range(120)]
     units = RunningText(sentences, np.repeat(np.arange(4), 30), np.array([1, 31, 61, 91]))
     batch = objective.collate(
-        [objective.draw(units[30 * (i % 4) + 1], encoder.format, generator(i)) for i in range(6)], encoder.format
+        [objective.sample(units[30 * (i % 4) + 1], encoder.format, generator(i)) for i in range(6)], encoder.format
     )
     loss = objective.loss(encoder, batch)
     loss.total.backward()

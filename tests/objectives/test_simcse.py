@@ -29,14 +29,14 @@ def build(dropout: float = 0.3, **arguments: Any) -> tuple[SimCSE, TinyEncoder]:
     torch.manual_seed(0)
     encoder = TinyEncoder(dropout=dropout).double()
     objective = SimCSE(**{"batch_size": BATCH, **arguments})
-    objective.study(documents(50, 14), np.arange(50))
+    objective.fit_to_corpus(documents(50, 14), np.arange(50))
     objective.build(encoder)
     return objective.double(), encoder
 
 
 def batch_of(objective: SimCSE, rows: range = range(BATCH)) -> Batch:
     units = documents(rows.stop, 14)
-    drawn = [objective.draw(units[i][: 6 + i % 9], FORMAT, generator(0, i)) for i in rows]
+    drawn = [objective.sample(units[i][: 6 + i % 9], FORMAT, generator(0, i)) for i in rows]
     return objective.collate(drawn, FORMAT)
 
 
@@ -118,9 +118,9 @@ def test_the_loss_is_that_of_two_passes() -> None:
 
 def test_sentences_are_cut_with_their_special_tokens() -> None:
     objective, _ = build(max_length=9)
-    row = objective.draw(np.arange(5, 25), FORMAT, generator(0))
+    row = objective.sample(np.arange(5, 25), FORMAT, generator(0))
     assert row.tolist() == [0, *range(5, 12), 2]
-    assert objective.draw(np.arange(5, 8), FORMAT, generator(0)).tolist() == [0, 5, 6, 7, 2]
+    assert objective.sample(np.arange(5, 8), FORMAT, generator(0)).tolist() == [0, 5, 6, 7, 2]
 
 
 def test_held_out_losses_have_dropout_the_same_each_time_and_take_nobodys_random_numbers() -> None:
@@ -191,7 +191,7 @@ def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
 
 def test_step_flops_follow_the_drawn_tokens() -> None:
     objective, encoder = build(batch_size=400, max_length=12)
-    objective.study([unit[: 6 + i % 9] for i, unit in enumerate(documents(400, 14))], np.arange(400))
+    objective.fit_to_corpus([unit[: 6 + i % 9] for i, unit in enumerate(documents(400, 14))], np.arange(400))
     expected = 3 * (encoder.forward_flops(batch_of(objective, range(400)).n_tokens, 0) + 2 * 800 * 36)
     assert objective.step_flops(encoder) == pytest.approx(expected, rel=0.05)
 
@@ -199,7 +199,7 @@ def test_step_flops_follow_the_drawn_tokens() -> None:
 def test_facts_and_needs() -> None:
     objective, _ = build()
     assert objective.facts() == {"negatives per anchor": BATCH - 1}
-    assert objective.needs.unit == "sentence" and not objective.needs.mask_token
+    assert objective.requirements.unit == "sentence" and not objective.requirements.mask_token
     assert "SimCSE" in objective.citation
 
 
@@ -219,16 +219,16 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
 
 def test_an_encoder_without_dropout_is_refused_in_a_line_and_any_other_left_as_it_was() -> None:
     with pytest.raises(UserError, match=r"^objective=simcse needs dropout, .*encoder\.dropout=0\.1") as error:
-        SimCSE().require(TinyEncoder(dropout=0.0))
+        SimCSE().check_encoder(TinyEncoder(dropout=0.0))
     assert "\n" not in str(error.value)
     encoder = TinyEncoder(dropout=0.01).eval()
     torch.manual_seed(3)
-    SimCSE().require(encoder)
+    SimCSE().check_encoder(encoder)
     assert not encoder.training
     torch.manual_seed(3)
     head = torch.nn.Linear(6, 6)
     objective = SimCSE()
     torch.manual_seed(3)
-    objective.require(encoder)
+    objective.check_encoder(encoder)
     objective.build(encoder)
     assert torch.equal(next(iter(objective.parameters())), head.weight)  # the look took no random number

@@ -127,12 +127,14 @@ def test_cost_grows_with_rows_and_tokens() -> None:
 def test_a_family_without_such_a_form_is_refused_in_a_line(family: str) -> None:
     with pytest.raises(UserError) as error:
         TiedDecoder(models.tiny(family))
-    assert f"the family {family} has no such form: take another one (bert, roberta" in str(error.value)
+    assert f"{family} cannot be a decoder: choose another architecture (bert, roberta" in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_a_vector_of_another_width_is_refused_in_a_line(tmp_path: Path) -> None:
     encoder = models.tiny()
     encoder.dimension = 8
-    with pytest.raises(UserError, match=r"as wide as its states, 32, and these have 8: take an encoder without"):
+    with pytest.raises(
+        UserError, match=r"of the width of its states, 32, and these have 8: choose an encoder without"
+    ):
         TiedDecoder(encoder)
