@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from data.batch import Batch
 from data.errors import UnfitError
-from data.loader import ExampleSampler, Units
+from data.loader import Units
 from data.randomness import FIXED, generator
 from data.schema import validated
 from data.selection import Selection
@@ -151,17 +151,6 @@ class CorpusStatistics:
         return self._counted[1]
 
 
-class Task(ExampleSampler, Protocol):
-    """Sampler of batches: an objective, or one of the tasks of a ``Multitask`` objective."""
-
-    batch_size: int
-
-    @property
-    def requirements(self) -> Requirements: ...
-
-    def chance_levels(self) -> dict[str, float]: ...
-
-
 class Objective(nn.Module, ABC):
     """Base of all objectives.
 
@@ -198,8 +187,8 @@ class Objective(nn.Module, ABC):
         """Requirements on corpus and encoder."""
 
     @abstractmethod
-    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Any:
-        """Samples one example from one unit (content token ids of shape (n,)).
+    def sample(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any:
+        """Samples one example from one unit of ``task_data`` (by default content token ids, of shape (n,)).
 
         The result depends on nothing but the arguments: all randomness comes from ``rng``.
         """
@@ -265,7 +254,7 @@ class Objective(nn.Module, ABC):
     # Tasks and their data
 
     @property
-    def tasks(self) -> Mapping[str, Task]:
+    def tasks(self) -> Mapping[str, Objective]:
         """Tasks by name, one of which provides each micro-batch; by default the objective is its only task."""
         return {"": self}
 
@@ -339,16 +328,32 @@ class Objective(nn.Module, ABC):
         return ""
 
 
-class Multitask(Objective):
-    """Base of objectives of several tasks, each of which samples batches of its own."""
+TaskObjective = TypeVar("TaskObjective", bound=Objective)
+
+
+class Multitask(Objective, Generic[TaskObjective]):
+    """Base of objectives of several tasks, each an objective of its own that samples its own batches.
+
+    Args:
+        tasks: by name, which is also the ``Batch.task`` of their batches.
+    """
+
+    def __init__(self, tasks: Mapping[str, TaskObjective]) -> None:
+        super().__init__()
+        self._tasks = dict(tasks)
+        self.heads = nn.ModuleDict(self._tasks)  # registers their weights
 
     @property
-    @abstractmethod
-    def tasks(self) -> Mapping[str, Task]:
-        """Tasks by name."""
+    def tasks(self) -> Mapping[str, TaskObjective]:
+        return self._tasks
 
-    def chance_levels(self) -> dict[str, float]:
-        return {part: value for task in self.tasks.values() for part, value in task.chance_levels().items()}
+    def encoder_of(self, task: str, encoder: Encoder) -> Encoder:
+        """Returns the part of ``encoder`` that ``task`` trains: by default all of it."""
+        return encoder
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        return tuple(name for task in self._tasks.values() for name in task.part_names)
 
     def sample(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any:
         """Always raises TypeError: each of ``tasks`` samples its own examples."""
@@ -357,6 +362,26 @@ class Multitask(Objective):
     def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
         """Always raises TypeError: each of ``tasks`` collates its own examples."""
         raise TypeError("Each task collates its own examples.")
+
+    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
+        return self._tasks[batch.task].loss(self.encoder_of(batch.task, encoder), batch)
+
+    def check_encoder(self, encoder: Encoder) -> None:
+        for name, task in self._tasks.items():
+            task.check_encoder(self.encoder_of(name, encoder))
+
+    def fit_to_corpus(self, units: Units, indices: np.ndarray) -> None:
+        """Keeps ``statistics`` for all tasks, so that tokens are counted once."""
+        super().fit_to_corpus(units, indices)
+        for task in self._tasks.values():
+            task.statistics = self.statistics
+
+    def build(self, encoder: Encoder) -> None:
+        for name, task in self._tasks.items():
+            task.build(self.encoder_of(name, encoder))
+
+    def chance_levels(self) -> dict[str, float]:
+        return {part: value for task in self._tasks.values() for part, value in task.chance_levels().items()}
 
 
 @contextmanager

@@ -70,7 +70,7 @@ class ConsSent(Objective):
 
     Args:
         batch_size: sentences of a micro-batch over all processes.
-        task: D, P, I and R tell sentences from sentences with deleted, permuted, inserted or replaced tokens; C
+        task: D, P, I and R classify whether tokens of a sentence were deleted, permuted, inserted or replaced; C
             and N find the second part of a sentence that was cut in two (C), or whose tokens were assigned to two
             parts at random (N).
         k: number of tokens deleted, permuted, inserted or replaced (the paper: 1 to 5; P: 2 to 6), or of

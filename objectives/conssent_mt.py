@@ -20,18 +20,12 @@ checkpoint is chosen by the dev loss of D, unless ``checkpoint.metric`` names an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from torch import nn
-
-from data.batch import Batch
-from data.loader import Units
 from data.ranges import AtLeast2, Proportion, Size, Width
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
-from objectives.base import Loss, Multitask, Requirements
+from objectives.base import Multitask, Requirements
 from objectives.classifiers import Nonlinearity
 from objectives.conssent import CITATION, PAIRS, ConsSent, NoiseName, TaskName
 
@@ -39,7 +33,7 @@ TASKS: tuple[TaskName, ...] = ("D", "P", "I", "R", "N", "C")
 CYCLE: tuple[TaskName, ...] = ("D", "N", "P", "C", "I", "N", "R", "C")
 
 
-class ConsSentMT(Multitask):
+class ConsSentMT(Multitask[ConsSent]):
     """All six tasks of ``ConsSent``, over two encoders.
 
     Args:
@@ -64,33 +58,25 @@ class ConsSentMT(Multitask):
         nonlinearity: Nonlinearity = "none",
         classifier_width: Width = 512,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            {
+                task: ConsSent(
+                    batch_size=batch_size,
+                    task=task,
+                    k=k,
+                    consistent=consistent,
+                    noise=noise,
+                    nonlinearity=nonlinearity,
+                    classifier_width=classifier_width,
+                )
+                for task in TASKS
+            }
+        )
         self.batch_size = batch_size
         self.k = k
-        self._tasks: dict[str, ConsSent] = {
-            task: ConsSent(
-                batch_size=batch_size,
-                task=task,
-                k=k,
-                consistent=consistent,
-                noise=noise,
-                nonlinearity=nonlinearity,
-                classifier_width=classifier_width,
-            )
-            for task in TASKS
-        }
-        self.heads = nn.ModuleDict(self._tasks)  # registers their classifiers
-
-    @property
-    def tasks(self) -> Mapping[str, ConsSent]:
-        return self._tasks
 
     def task_at(self, step: int, seed: int) -> str:
         return CYCLE[step % len(CYCLE)]
-
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        return tuple(name for task in self._tasks.values() for name in task.part_names)
 
     @property
     def requirements(self) -> Requirements:
@@ -98,32 +84,14 @@ class ConsSentMT(Multitask):
         fewest = max(task.requirements.min_tokens for task in self._tasks.values())
         return Requirements(unit="sentence", min_tokens=fewest, different_tokens=True, encoders=2, word_order=True)
 
-    def fit_to_corpus(self, units: Units, indices: np.ndarray) -> None:
-        """Keeps ``statistics`` for all tasks, so that tokens are counted once."""
-        super().fit_to_corpus(units, indices)
-        for task in self._tasks.values():
-            task.statistics = self.statistics
-
-    def check_encoder(self, encoder: Encoder) -> None:
-        for name, task in self._tasks.items():
-            task.check_encoder(member(encoder, name))
-
-    def build(self, encoder: Encoder) -> None:
-        for name, task in self._tasks.items():
-            task.build(member(encoder, name))
-
-    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        return self._tasks[batch.task].loss(member(encoder, batch.task), batch)
+    def encoder_of(self, task: str, encoder: Encoder) -> Encoder:
+        """Returns the one of the two concatenated encoders that learns ``task``."""
+        assert isinstance(encoder, Concatenated), "the experiment builds what requirements.encoders asks for"
+        return encoder.members[int(task in PAIRS)]
 
     def step_flops(self, encoder: Encoder) -> float:
         """Returns the mean over a cycle of tasks."""
-        return sum(self._tasks[name].step_flops(member(encoder, name)) for name in CYCLE) / len(CYCLE)
+        return sum(self._tasks[name].step_flops(self.encoder_of(name, encoder)) for name in CYCLE) / len(CYCLE)
 
     def facts(self) -> dict[str, Any]:
         return {"task": f"MT({self.k})", "negatives per anchor": self.k - 1}
-
-
-def member(encoder: Encoder, task: str) -> Encoder:
-    """Returns the one of the two concatenated encoders that learns ``task``."""
-    assert isinstance(encoder, Concatenated), "the experiment builds what requirements.encoders asks for"
-    return encoder.members[int(task in PAIRS)]

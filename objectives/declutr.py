@@ -154,40 +154,10 @@ class Declutr(Objective):
         self.legacy_scale = legacy_scale
         self.head: ProjectionHead | None = None
         self.bank: MemoryBank | None = None
-        self._waiting: list[Tensor] = []  # embeddings of this step, which join the bank after it
+        self._pending: list[Tensor] = []  # embeddings of this step, which join the bank after it
         if not contrastive_weight:
             self.citation = masked_lm.CITATION
         self._check_settings()
-
-    def _check_settings(self) -> None:
-        """Refuses settings that contradict each other.
-
-        Raises:
-            ValueError: naming them.
-        """
-        spans, chunk = self.sampler, self.cache_chunk
-        if spans.min_length > spans.max_length:
-            raise ValueError(
-                f"objective.min_length must not exceed objective.max_length ({spans.max_length}). "
-                f"Got {spans.min_length} instead."
-            )
-        if chunk is not None and chunk < spans.max_length:
-            raise ValueError(
-                f"objective.cache_chunk counts tokens, and must be at least objective.max_length "
-                f"({spans.max_length}). Got {chunk} instead."
-            )
-        if spans.least_gap < spans.max_length - spans.min_length:
-            raise ValueError(
-                f"objective.gap must be at least max_length - min_length ({spans.max_length - spans.min_length}), "
-                f"or anchors could exceed the end of the document. Got {spans.gap} instead."
-            )
-        if self.contrastive_weight == self.mlm_weight == 0:
-            raise ValueError("objective.contrastive_weight and objective.mlm_weight must not both be 0.")
-        if self.contrastive_weight and self.batch_size * spans.anchors < 2:
-            raise ValueError(
-                "objective.batch_size * objective.anchors_per_document must be at least 2: "
-                "a single pair has no negatives."
-            )
 
     @property
     def part_names(self) -> tuple[str, ...]:
@@ -203,22 +173,6 @@ class Declutr(Objective):
             shorter=self._shorter,
         )
 
-    def _shorter(self, tokens: int) -> str:
-        """Returns settings with which a document of ``tokens`` tokens is usable, as "key=value"; "" if none."""
-        sampler, settings = self.sampler, []
-        if sampler.min_tokens > tokens:
-            span = tokens // (2 * sampler.anchors)
-            if sampler.gap is not None:
-                span = min(span, tokens - sampler.gap * (sampler.anchors - 1))
-            if span < 1:
-                return ""
-            settings = [f"objective.max_length={span}"]
-            if span < sampler.min_length:
-                settings.insert(0, f"objective.min_length={span}")
-        if self.min_tokens is not None and self.min_tokens > tokens:
-            settings.append(f"objective.min_tokens={tokens}")
-        return " ".join(settings)
-
     def build(self, encoder: Encoder) -> None:
         """Adds the projection head and the memory bank."""
         if not self.contrastive_weight:
@@ -229,10 +183,6 @@ class Declutr(Objective):
             width = self.projection.width
         if self.memory_bank:
             self.bank = MemoryBank(self.memory_bank, width)
-
-    def facts(self) -> dict[str, Any]:
-        pairs = self.batch_size * self.sampler.anchors
-        return {"negatives per anchor": (2 * pairs - 2 + self.memory_bank) if self.contrastive_weight else 0}
 
     # Examples
 
@@ -322,8 +272,8 @@ class Declutr(Objective):
                 vector, mlm_sum = run(*inputs)
             vectors.append(vector)
             sums.append(mlm_sum)
-        back = to_device(torch.from_numpy(np.argsort(np.concatenate(groups))), spans.ids.device)
-        return torch.cat(vectors)[back], torch.stack(sums).sum()
+        original = to_device(torch.from_numpy(np.argsort(np.concatenate(groups))), spans.ids.device)
+        return torch.cat(vectors)[original], torch.stack(sums).sum()
 
     def _contrastive(self, anchors: Tensor, positives: Tensor) -> Tensor:
         """Computes NT-Xent over the anchors and mean positives of all processes.
@@ -345,17 +295,67 @@ class Declutr(Objective):
             reduction=self.reduction,
         )
         if bank is not None:
-            self._waiting += [anchors.detach(), positives.detach()]
+            self._pending += [anchors.detach(), positives.detach()]
         return loss
 
     def after_step(self) -> None:
         """Moves the embeddings of the step into the memory bank."""
         if self.bank is not None:
-            for vectors in self._waiting:
+            for vectors in self._pending:
                 self.bank.put(vectors)
-            self._waiting = []
+            self._pending = []
 
-    # Cost
+    # Settings, facts and cost
+
+    def _check_settings(self) -> None:
+        """Refuses settings that contradict each other.
+
+        Raises:
+            ValueError: naming them.
+        """
+        spans, chunk = self.sampler, self.cache_chunk
+        if spans.min_length > spans.max_length:
+            raise ValueError(
+                f"objective.min_length must not exceed objective.max_length ({spans.max_length}). "
+                f"Got {spans.min_length} instead."
+            )
+        if chunk is not None and chunk < spans.max_length:
+            raise ValueError(
+                f"objective.cache_chunk counts tokens, and must be at least objective.max_length "
+                f"({spans.max_length}). Got {chunk} instead."
+            )
+        if spans.least_gap < spans.max_length - spans.min_length:
+            raise ValueError(
+                f"objective.gap must be at least max_length - min_length ({spans.max_length - spans.min_length}), "
+                f"or anchors could exceed the end of the document. Got {spans.gap} instead."
+            )
+        if self.contrastive_weight == self.mlm_weight == 0:
+            raise ValueError("objective.contrastive_weight and objective.mlm_weight must not both be 0.")
+        if self.contrastive_weight and self.batch_size * spans.anchors < 2:
+            raise ValueError(
+                "objective.batch_size * objective.anchors_per_document must be at least 2: "
+                "a single pair has no negatives."
+            )
+
+    def _shorter(self, tokens: int) -> str:
+        """Returns settings with which a document of ``tokens`` tokens is usable, as "key=value"; "" if none."""
+        sampler, settings = self.sampler, []
+        if sampler.min_tokens > tokens:
+            span = tokens // (2 * sampler.anchors)
+            if sampler.gap is not None:
+                span = min(span, tokens - sampler.gap * (sampler.anchors - 1))
+            if span < 1:
+                return ""
+            settings = [f"objective.max_length={span}"]
+            if span < sampler.min_length:
+                settings.insert(0, f"objective.min_length={span}")
+        if self.min_tokens is not None and self.min_tokens > tokens:
+            settings.append(f"objective.min_tokens={tokens}")
+        return " ".join(settings)
+
+    def facts(self) -> dict[str, Any]:
+        pairs = self.batch_size * self.sampler.anchors
+        return {"negatives per anchor": (2 * pairs - 2 + self.memory_bank) if self.contrastive_weight else 0}
 
     def step_flops(self, encoder: Encoder) -> float:
         anchor, positive = self.sampler.mean_lengths()

@@ -135,7 +135,7 @@ class SegmentPairs(Objective):
 
     # Examples
 
-    def sample(self, unit: Place, format: TokenFormat, rng: np.random.Generator) -> Example:  # type: ignore[override]
+    def sample(self, unit: Place, format: TokenFormat, rng: np.random.Generator) -> Example:
         first, second, follows = self.pair(unit, self._room(format), rng)
         if not self.mlm_weight:
             return Example(*format.wrap_pair(first, second), None, follows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from data.batch import Batch
 from data.errors import UserError
 from data.pairs import PairSource, PairStore, prepare_pairs
 from data.randomness import FIXED, generator
@@ -22,15 +21,14 @@ from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
 from data.schema import require
 from data.selection import Selection
 from data.sources.samples import Samples
-from data.token_format import TokenFormat
 from data.views.perturbations import STUDIED, count_tokens
 from encoders.base import Encoder
-from objectives.base import Corpus, Loss, Requirements, TaskData
+from objectives.base import Corpus, Objective, Requirements, TaskData
 from objectives.gather import global_mean
 
 Kind = Literal["fr", "de", "parse", "nli"]  # of tasks with pairs of text
 
-SHOWN = 5  # held-out examples of ``example_predictions``
+SHOWN = 5  # held-out examples of ``predict_examples``
 SETTINGS = re.compile(r"(?<![\w./-])(?:parallel|trees|inference)\.(?=[a-z])")  # keys in messages of these sources
 
 
@@ -70,7 +68,7 @@ class Sizes:
         return self.max_length - 2
 
 
-class GenSenTask(nn.Module, ABC):
+class GenSenTask(Objective):
     """Base of the tasks: a task has its own data and its own head on the shared encoder.
 
     Args:
@@ -82,7 +80,7 @@ class GenSenTask(nn.Module, ABC):
         tokenizer: tokenizer of the targets, if these are texts.
         data: data of the task, set by ``prepare``.
         surprisals: for each loss part, the -log p of each word or class under its frequency in the training part,
-            from which ``unigram_baseline`` is computed.
+            from which the losses of an evaluation report ``unigram_baseline``.
     """
 
     requirements = Requirements(unit="sentence")
@@ -96,15 +94,6 @@ class GenSenTask(nn.Module, ABC):
         self.source = source
         self.batch_size = sizes.batch_size
         self.surprisals: dict[str, Tensor] = {}
-
-    @property
-    @abstractmethod
-    def part_names(self) -> tuple[str, ...]:
-        """Names of the loss parts."""
-
-    def chance_levels(self) -> dict[str, float]:
-        """Returns none; held-out losses come with ``unigram_baseline`` instead."""
-        return {}
 
     @property
     def synthetic(self) -> bool:
@@ -149,22 +138,6 @@ class GenSenTask(nn.Module, ABC):
         )
         return store, store.select("train"), store.select("dev")
 
-    @abstractmethod
-    def build(self, encoder: Encoder) -> None:
-        """Adds the head; called after ``prepare``."""
-
-    @abstractmethod
-    def sample(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any:
-        """Makes an example of one unit of ``data``; nothing is random."""
-
-    @abstractmethod
-    def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
-        """Joins examples into a batch."""
-
-    @abstractmethod
-    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        """Computes the loss of a micro-batch; in evaluation its parts include those of ``unigram_baseline``."""
-
     def unigram_baseline(self, part: str, targets: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Computes loss and accuracy of predicting ``targets`` from their frequencies in training only.
 
@@ -184,14 +157,10 @@ class GenSenTask(nn.Module, ABC):
         return found, dict.fromkeys(found, count)
 
     @abstractmethod
-    def step_flops(self, encoder: Encoder) -> float:
-        """Returns the expected floating-point operations of a training step over one micro-batch."""
-
-    @abstractmethod
     def predict(self, encoder: Encoder, units: Sequence[Any]) -> list[dict[str, str]]:
         """Returns the texts of each of ``units`` and the predictions for it, by name."""
 
-    def example_predictions(self, encoder: Encoder) -> list[dict[str, str]]:
+    def predict_examples(self, encoder: Encoder) -> list[dict[str, str]]:
         """Returns the predictions for ``SHOWN`` random held-out units."""
         indices = generator(FIXED).permutation(self.data.dev.indices)[:SHOWN]
         return self.predict(encoder, [self.data.units[int(i)] for i in indices])

@@ -24,7 +24,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
-from torch import nn
 
 from data.batch import Batch
 from data.randomness import TURN, generator
@@ -34,7 +33,7 @@ from data.sources.parallel import Parallel
 from data.sources.samples import MOST, Generated
 from data.sources.trees import Trees
 from encoders.base import Encoder
-from objectives.base import Corpus, Loss, Multitask, Requirements, TaskData, evaluating
+from objectives.base import Corpus, Multitask, Requirements, TaskData, evaluating
 from objectives.gensen.base import GenSenTask, Sizes, errors_of
 from objectives.gensen.nli import NLI
 from objectives.gensen.pairs import PairName, PairTask
@@ -52,7 +51,7 @@ CITATION = """@inproceedings{subramanian-etal-2018-gensen,
 }"""
 
 
-class GenSen(Multitask):
+class GenSen(Multitask[GenSenTask]):
     """Any subset of the six tasks.
 
     Args:
@@ -104,7 +103,6 @@ class GenSen(Multitask):
         nli: Annotated[Mapping[str, Any], Inference] | None = None,
         synthetic_pairs: Generated = MOST,
     ) -> None:
-        super().__init__()
         sizes = Sizes(
             batch_size=batch_size,
             max_length=max_length,
@@ -115,10 +113,8 @@ class GenSen(Multitask):
             dropout=dropout,
             classifier_width=classifier_width,
         )
-        self.batch_size = batch_size
-        self.chosen = tuple(name for name in TASKS if name in tasks)
-        self.nli_every = nli_every
-        if len(self.chosen) != len(tasks) or not tasks:
+        chosen = tuple(name for name in TASKS if name in tasks)
+        if len(chosen) != len(tasks) or not tasks:
             raise ValueError(
                 f"objective.tasks must be some of {', '.join(TASKS)}, each once. Got {list(tasks)} instead."
             )
@@ -126,12 +122,14 @@ class GenSen(Multitask):
         pairs: dict[PairName, Mapping[str, Any] | None] = {"fr": fr, "de": de, "parse": parse}
         built: list[GenSenTask] = [SkipThought(neighbours, sizes)] if neighbours else []
         built += [PairTask(name, data, synthetic_pairs, sizes) for name, data in pairs.items() if name in tasks]
-        self.sequences = tuple(task.name for task in built)  # the tasks of alpha
         if "nli" in tasks:
             built.append(self.inference(nli, synthetic_pairs, sizes))
-        self._tasks = {task.name: task for task in built}
+        super().__init__({task.name: task for task in built})
+        self.batch_size = batch_size
+        self.chosen = chosen
+        self.nli_every = nli_every
+        self.sequences = tuple(task.name for task in built if task.name != "nli")  # the tasks of alpha
         self._sources = {task.name: task.source for task in built if task.source is not None}
-        self.heads = nn.ModuleDict(self._tasks)  # registers them
         self.alpha = self._normalised(alpha)
 
     def _normalised(self, alpha: Mapping[str, float] | None) -> dict[str, float]:
@@ -143,10 +141,6 @@ class GenSen(Multitask):
                 f"Got {weights} instead."
             )
         return {name: weights[name] / sum(weights.values()) for name in self.sequences}
-
-    @property
-    def tasks(self) -> Mapping[str, GenSenTask]:
-        return self._tasks
 
     @property
     def shares(self) -> dict[str, float]:
@@ -164,10 +158,6 @@ class GenSen(Multitask):
         drawn = generator(TURN, seed, step).random()
         *ends, _ = np.cumsum(list(self.alpha.values())).tolist()
         return self.sequences[int(np.searchsorted(ends, drawn, side="right"))]
-
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        return tuple(name for task in self._tasks.values() for name in task.part_names)
 
     # Data
 
@@ -203,14 +193,7 @@ class GenSen(Multitask):
                 found[name] = source.describe()
         return found
 
-    def build(self, encoder: Encoder) -> None:
-        for task in self._tasks.values():
-            task.build(encoder)
-
-    # Loss
-
-    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        return self._tasks[batch.task].loss(encoder, batch)
+    # Evaluation and cost
 
     def dev_metrics(self, encoder: Encoder, batches: Iterable[Batch]) -> dict[str, float]:
         """Computes the held-out loss parts, and more.
@@ -244,7 +227,7 @@ class GenSen(Multitask):
         with evaluating(encoder, self):
             for name, task in self._tasks.items():
                 blocks.append(f"## {name}{' (synthetic: generated pairs)' if task.synthetic else ''}")
-                for example in task.example_predictions(encoder):
+                for example in task.predict_examples(encoder):
                     width = max(map(len, example))
                     blocks.append("\n".join(f"    {key:{width}}  {text}" for key, text in example.items()))
         return "\n\n".join(blocks) + "\n"
