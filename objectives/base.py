@@ -174,7 +174,7 @@ class Objective(nn.Module, ABC):
         super().__init_subclass__(**options)
         validated(cls, "objective")
 
-    # Required of every objective, besides a constructor
+    # Required of every objective, in addition to a constructor
 
     @property
     @abstractmethod

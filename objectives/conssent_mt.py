@@ -86,7 +86,7 @@ class ConsSentMT(Multitask[ConsSent]):
 
     def encoder_of(self, task: str, encoder: Encoder) -> Encoder:
         """Returns the one of the two concatenated encoders that learns ``task``."""
-        assert isinstance(encoder, Concatenated), "the experiment builds what requirements.encoders asks for"
+        assert isinstance(encoder, Concatenated), "the experiment builds requirements.encoders of them"
         return encoder.members[int(task in PAIRS)]
 
     def step_flops(self, encoder: Encoder) -> float:

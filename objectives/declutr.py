@@ -1,4 +1,4 @@
-"""DeCLUTR: contrastive learning of spans, with masked language modelling (Giorgi et al. 2021).
+"""DeCLUTR: span-contrastive learning with masked language modelling (Giorgi et al. 2021).
 
     L = contrastive_weight * L_contrastive + mlm_weight * L_MLM
 

@@ -108,7 +108,7 @@ class QuickThoughts(Objective):
         return Batch(dict.fromkeys(READERS, block), size=len(examples))  # read by both encoders, counted twice
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        assert isinstance(encoder, Concatenated), "the experiment builds what needs.encoders asks for"
+        assert isinstance(encoder, Concatenated), "the experiment builds requirements.encoders of them"
         sources, candidates = (
             gather_rows(at_least_float32(member.vectors(batch.tokens[name])))
             for name, member in zip(READERS, encoder.members, strict=True)

@@ -143,7 +143,7 @@ class SegmentPairs(Objective):
         hidden, labels = mask_tokens(content, format, self.mlm_probability, rng)
         ids, type_ids = format.wrap_pair(*np.split(hidden, [len(first)]))
         before, between, after = (
-            np.full(len(marks), IGNORE) for marks in (format.prefix, format.middle, format.suffix)
+            np.full(len(special), IGNORE) for special in (format.prefix, format.middle, format.suffix)
         )
         one, other = np.split(labels, [len(first)])
         return Example(ids, type_ids, np.concatenate([before, one, between, other, after]), follows)

@@ -155,9 +155,9 @@ class GenSen(Multitask[GenSenTask]):
     def task_at(self, step: int, seed: int) -> str:
         if "nli" in self._tasks and (not self.alpha or step % (self.nli_every + 1) == self.nli_every):
             return "nli"
-        drawn = generator(TURN, seed, step).random()
+        number = generator(TURN, seed, step).random()
         *ends, _ = np.cumsum(list(self.alpha.values())).tolist()
-        return self.sequences[int(np.searchsorted(ends, drawn, side="right"))]
+        return self.sequences[int(np.searchsorted(ends, number, side="right"))]
 
     # Data
 
