@@ -50,7 +50,7 @@ def content(row: np.ndarray) -> list[int]:
 # Examples
 
 
-def test_an_example_is_a_sentence_or_what_the_task_makes_of_it() -> None:
+def test_an_example_is_a_sentence_or_a_perturbation_of_it() -> None:
     unit = np.arange(5, 17)
 
     def same(tokens: list[int]) -> int:
@@ -86,7 +86,7 @@ def test_parts_make_up_the_sentence() -> None:
 
 
 @pytest.mark.parametrize("consistent", [0.5, 0.2])
-def test_so_many_sentences_stay_as_they_are(consistent: float) -> None:
+def test_the_share_of_unperturbed_sentences(consistent: float) -> None:
     objective, _ = build("D", consistent=consistent)
     unit = np.arange(5, 17)
     stayed = [objective.sample(unit, FORMAT, generator(seed)).consistent for seed in range(1000)]  # type: ignore[union-attr]
@@ -106,7 +106,7 @@ TOO_SHORT = {"D": 3, "P": 2, "I": 0, "R": 2, "C": 2, "N": 1}
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_too_short_is_never_consistent(task: str) -> None:
+def test_too_short_sentences_are_never_passed_as_consistent(task: str) -> None:
     objective, _ = build(task, consistent=0.999)
     longest = TOO_SHORT[task]
     assert objective.requirements.min_tokens == longest + 1 and objective.requirements.unit == "sentence"
@@ -115,7 +115,7 @@ def test_too_short_is_never_consistent(task: str) -> None:
         objective.sample(np.arange(5, 5 + longest), FORMAT, generator(0))
 
 
-def test_one_token_repeated_is_no_sentence_to_permute() -> None:
+def test_a_sentence_of_equal_tokens_cannot_be_permuted() -> None:
     objective, _ = build("P", consistent=0.999)
     assert objective.requirements.different_tokens and not build("D")[0].requirements.different_tokens
     with pytest.raises(
@@ -124,7 +124,7 @@ def test_one_token_repeated_is_no_sentence_to_permute() -> None:
         objective.sample(np.full(9, 7), FORMAT, generator(0))
 
 
-def test_equal_tokens_as_far_as_the_encoder_reads_are_refused_in_a_line() -> None:
+def test_equal_tokens_within_the_encoders_positions_are_refused() -> None:
     objective, _ = build("P")
     unit, small = np.array([7] * 6 + [8]), replace(FORMAT, max_length=8)
     with pytest.raises(UserError) as error:
@@ -137,7 +137,7 @@ def test_equal_tokens_as_far_as_the_encoder_reads_are_refused_in_a_line() -> Non
 
 
 @pytest.mark.parametrize("task", SINGLE)
-def test_what_is_perturbed_is_what_the_encoder_sees(task: str) -> None:
+def test_sentences_are_cut_before_they_are_perturbed(task: str) -> None:
     objective, _ = build(task, consistent=0.001)
     unit = np.resize(np.arange(5, 20), 1000)
     small = replace(FORMAT, max_length=20)
@@ -149,7 +149,7 @@ def test_what_is_perturbed_is_what_the_encoder_sees(task: str) -> None:
             assert sum(token not in unit for token in content(row)) == 3
 
 
-def test_noise_is_what_the_corpus_has_or_the_whole_vocabulary() -> None:
+def test_noise_is_unigram_or_uniform_over_the_vocabulary() -> None:
     units = [np.array([0, 5, 6, 7, 8, 8, 8, 3]), np.array([9, 9, 9])]  # the second one is not for training
     drawn = {}
     for noise in ("unigram", "uniform"):
@@ -174,7 +174,7 @@ def test_token_ids_outside_the_vocabulary_are_refused_where_tokens_are_sampled()
 # Losses
 
 
-def test_batches_say_what_they_are() -> None:
+def test_batches_name_their_task() -> None:
     for task in TASKS:
         objective, _ = build(task)
         batch = batch_of(objective)
@@ -300,7 +300,7 @@ def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_step_flops_follow_the_drawn_tokens(task: str) -> None:
+def test_step_flops_follow_the_sampled_tokens(task: str) -> None:
     objective, encoder = build(task, batch_size=400)
     batch = batch_of(objective, 400)
     objective.fit_to_corpus([np.arange(6 + i % 9) for i in range(400)], np.arange(400))
@@ -326,7 +326,7 @@ def test_advice_for_short_sentences_works() -> None:
             assert ConsSent(task=task, k=int(advice.removeprefix("objective.k="))).requirements.min_tokens <= 3
 
 
-def test_a_classifier_is_made_where_it_is_needed() -> None:
+def test_only_sequence_tasks_have_a_classifier() -> None:
     assert {task for task in TASKS if build(task)[0].state_dict()} == set(SINGLE)
 
 

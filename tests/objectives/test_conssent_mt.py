@@ -45,14 +45,14 @@ def batch_of(objective: ConsSentMT, task: str) -> Batch:
     return drawer.collate([drawer.sample(unit, FORMAT, generator(i)) for i, unit in enumerate(units)], FORMAT)
 
 
-def test_encoders_alternate_and_each_goes_through_its_tasks() -> None:
+def test_encoders_alternate_and_each_cycles_through_its_tasks() -> None:
     objective, _ = build()
     names = [objective.task_at(step, seed=1) for step in range(32)]
     assert "".join(names[::2]) == "DPIR" * 4 and "".join(names[1::2]) == "NC" * 8
     assert set(names) == set(objective.tasks) == set(TASKS)
 
 
-def test_loaders_take_these_turns() -> None:
+def test_the_loader_follows_the_cycle() -> None:
     objective, _ = build()
     units = documents(30, 12)
     loaders = {
@@ -64,7 +64,7 @@ def test_loaders_take_these_turns() -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_task_teaches_its_encoder_and_its_classifier_alone(task: str) -> None:
+def test_a_task_trains_only_its_encoder_and_its_classifier(task: str) -> None:
     objective, encoder = build()
     loss = objective.loss(encoder, batch_of(objective, task))
     assert tuple(loss.parts) == (task, f"{task}_accuracy")
@@ -77,7 +77,7 @@ def test_a_task_teaches_its_encoder_and_its_classifier_alone(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_tasks_loss_is_that_of_the_task_alone(task: str) -> None:
+def test_a_tasks_loss_equals_that_of_the_single_objective(task: str) -> None:
     objective, encoder = build()
     batch = batch_of(objective, task)
     alone = objective.tasks[task].loss(encoder.members[int(task in "NC")], batch)
@@ -101,7 +101,7 @@ def test_parts_are_named_and_measured() -> None:
     assert objective.part_names[:3] == ("D", "D_accuracy", "P") and len(objective.part_names) == 12
 
 
-def test_step_flops_are_the_mean_over_the_turns() -> None:
+def test_step_flops_are_the_mean_over_a_cycle() -> None:
     objective, encoder = build()
     cost = {name: task.step_flops(encoder.members[int(name in "NC")]) for name, task in objective.tasks.items()}
     expected = (cost["D"] + cost["P"] + cost["I"] + cost["R"] + 2 * cost["N"] + 2 * cost["C"]) / 8

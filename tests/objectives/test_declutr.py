@@ -129,7 +129,7 @@ def test_gradient_caching_equals_the_same_sub_batches_with_graph(
     assert abs(other[0] - plain[0]) > 1e-3
 
 
-def test_gradient_caching_holds_so_many_tokens_at_once() -> None:
+def test_gradient_caching_limits_the_tokens_held_at_once() -> None:
     objective, encoder = build(batch_size=24, cache_chunk=60)
     areas: list[int] = []
     encoder.register_forward_pre_hook(lambda _, inputs: areas.append(inputs[0].ids.numel()))
@@ -166,7 +166,7 @@ def test_bank_holds_the_last_embeddings_and_joins_after_the_step() -> None:
     assert objective.facts() == {"negatives per anchor": 14 + 100}
 
 
-def test_held_out_losses_leave_the_bank_alone() -> None:
+def test_held_out_losses_neither_read_nor_fill_the_bank() -> None:
     objective, encoder = build(memory_bank=100)
     batch = batch_of(objective)
     objective.loss(encoder, batch)
@@ -203,7 +203,7 @@ def test_advice_for_short_documents_works(settings: dict[str, Any], tokens: int,
         assert Declutr(**settings | followed).requirements.min_tokens <= tokens
 
 
-def test_step_flops_follow_the_drawn_tokens() -> None:
+def test_step_flops_follow_the_sampled_tokens() -> None:
     objective, encoder = build(batch_size=64)
     batch = batch_of(objective, 64)
     expected = 3 * encoder.forward_flops(batch.n_tokens, 0)

@@ -51,7 +51,7 @@ def train(rank: int, world: int, legacy: bool = False) -> Found:
     return results | {"bank": {"rows": objective.bank.rows.clone()}}
 
 
-def test_declutr_masks_bank_and_mlm_count_included(tmp_path: Path) -> None:
+def test_two_processes_give_the_gradient_of_one_for_declutr(tmp_path: Path) -> None:
     check(train, tmp_path, rtol=1e-5, atol=1e-9)
 
 
@@ -88,7 +88,7 @@ def gradients(rank: int, world: int) -> Found:
     return results
 
 
-def test_language_model_quick_thoughts_and_nli(tmp_path: Path) -> None:
+def test_two_processes_give_the_gradient_of_one_for_baselines(tmp_path: Path) -> None:
     check(gradients, tmp_path)
 
 

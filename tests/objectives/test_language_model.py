@@ -84,7 +84,7 @@ def test_loss_and_gradient_are_those_of_a_loop(kind: str, monkeypatch: pytest.Mo
     assert objective.step_flops(encoder) == 3 * (flops + 2 * (12 + 4 * marks) * objective.output.weight.numel())
 
 
-def test_it_learns_what_follows() -> None:
+def test_it_learns_to_predict_the_next_word() -> None:
     encoder = test_lstm.tiny(hidden=16, word_size=8)
     objective = built(encoder).float()
     batch = collated(objective, encoder)

@@ -54,7 +54,7 @@ def test_pairs_are_of_documents_of_one_part(published: bool, tmp_path: Path) -> 
     assert objective.mean_length == pytest.approx(np.mean(lengths), rel=0.07)
 
 
-def test_one_document_has_no_other(tmp_path: Path) -> None:
+def test_a_corpus_of_one_document_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="are of one document, and half of the pairs"):
         NSP(max_length=24).task_data(corpus(tmp_path, fraction=0.02))
 
@@ -82,7 +82,7 @@ def test_a_transformer_is_classified_by_its_first_token(family: str) -> None:
     torch.testing.assert_close(loss.parts["nsp"], expected.detach())
 
 
-def test_what_nsp_trained_can_be_evaluated_by_its_pooler(tmp_path: Path) -> None:
+def test_the_trained_pooler_is_exported(tmp_path: Path) -> None:
     encoder = tiny("bert")
     NSP().build(encoder)
     encoder.save(tmp_path / "encoder")

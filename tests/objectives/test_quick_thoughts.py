@@ -61,7 +61,7 @@ def test_by_hand() -> None:
     assert float(loss) == pytest.approx(expected) and float(right) == 0.75
 
 
-def test_a_sentences_score_with_itself_counts_for_nothing() -> None:
+def test_the_score_of_a_sentence_with_itself_has_no_effect() -> None:
     f, g = torch.eye(5, dtype=torch.float64), torch.randn(5, 5, dtype=torch.float64)
     changed = g + 100 * torch.eye(5, dtype=torch.float64)
     assert all(map(torch.equal, choose_neighbours(f, g, 1), choose_neighbours(f, changed, 1)))
@@ -108,7 +108,7 @@ def test_one_encoder_reads_the_sentence_and_the_other_its_neighbours() -> None:
     assert objective.step_flops(encoder) == 3 * (2 * weights * 6 * 6 + 2 * dots)
 
 
-def test_batches_are_runs_of_the_corpus(tmp_path: Path) -> None:
+def test_batches_are_consecutive_sentences_of_the_corpus(tmp_path: Path) -> None:
     lines = [f"sentence {a} {b} ." for a in "abcdefgh" for b in "stuvwxyz"]
     source = Listed([Document("\n\n".join(lines[4 * i : 4 * i + 4])) for i in range(16)], dev_fraction=0.3)
     words = tokenizer()

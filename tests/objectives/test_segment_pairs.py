@@ -58,7 +58,7 @@ def batch_of(objective: SegmentPairs, step: int = 0) -> Batch:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_pair_is_one_row_with_its_segments_told_apart(name: str) -> None:
+def test_a_pair_is_one_row_with_segment_ids(name: str) -> None:
     objective, _ = build(name, mlm_weight=0)
     units = text()
     for seed in range(40):
@@ -70,7 +70,7 @@ def test_a_pair_is_one_row_with_its_segments_told_apart(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_mlm_hides_tokens_of_both_segments_and_no_special_one(name: str) -> None:
+def test_mlm_masks_both_segments_but_no_special_tokens(name: str) -> None:
     plain, masked = build(name, mlm_weight=0)[0], build(name)[0]
     units = text()
     sides = set()
@@ -233,7 +233,7 @@ def test_it_is_learned(name: str) -> None:
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
-def test_step_flops_follow_the_drawn_tokens(weight: float) -> None:
+def test_step_flops_follow_the_sampled_tokens(weight: float) -> None:
     objective, encoder = build("nsp", short=0.0, mlm_weight=weight)
     batch = batch_of(objective)
     masked = encoder.head_flops(round(batch.n_tokens * 0.3)) if weight else 0

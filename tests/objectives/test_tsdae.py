@@ -51,7 +51,7 @@ def batch_of(objective: TSDAE, encoder: Encoder, rows: range = range(BATCH)) -> 
 
 @settings(max_examples=30)
 @given(st.integers(1, 90), st.integers(0, 1000))
-def test_what_is_read_is_a_part_of_what_is_written(length: int, seed: int) -> None:
+def test_the_input_is_a_subsequence_of_the_target(length: int, seed: int) -> None:
     objective, encoder = CACHED
     unit = np.random.default_rng(seed).integers(5, encoder.format.vocab_size, size=length).astype(np.uint16)
     noisy, target = objective.sample(unit, encoder.format, generator(seed))
@@ -64,7 +64,7 @@ def test_what_is_read_is_a_part_of_what_is_written(length: int, seed: int) -> No
 CACHED = build()
 
 
-def test_more_than_half_of_the_words_are_gone() -> None:
+def test_sixty_percent_of_the_words_are_deleted() -> None:
     objective, encoder = CACHED
     unit = np.flatnonzero(objective.begins)[-50:]
     assert len(unit) == 50 and unit.min() > 4
@@ -72,7 +72,7 @@ def test_more_than_half_of_the_words_are_gone() -> None:
     assert np.mean(left) == pytest.approx(20, abs=1)
 
 
-def test_the_recurrent_decoder_has_marks_of_its_own() -> None:
+def test_the_gru_decoder_has_special_tokens_of_its_own() -> None:
     objective, encoder = build("bilstm")
     target = objective.sample(np.array([5, 0, 2]), encoder.format, generator(0)).target
     assert target.tolist() == [START, 9, 4, 6, END]
@@ -167,7 +167,7 @@ def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["transformer", "bilstm"])
-def test_step_flops_follow_the_drawn_tokens(kind: str) -> None:
+def test_step_flops_follow_the_sampled_tokens(kind: str) -> None:
     objective, encoder = build(kind, batch_size=50)
     objective.fit_to_corpus(units(encoder), np.arange(50))
     objective.begins[:] = True
@@ -182,7 +182,7 @@ def test_step_flops_follow_the_drawn_tokens(kind: str) -> None:
     assert objective.step_flops(encoder) == pytest.approx(3 * flops, rel=0.05)
 
 
-def test_facts_and_needs() -> None:
+def test_facts_and_requirements() -> None:
     objective, encoder = CACHED
     assert objective.facts() == {"decoder": "the encoder's own"} and isinstance(encoder, Transformer)
     assert objective.requirements.unit == "sentence" and not objective.requirements.mask_token
@@ -204,6 +204,6 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
     assert str(error.value) == message
 
 
-def test_a_family_that_cannot_decode_is_refused() -> None:
+def test_an_architecture_that_cannot_be_a_decoder_is_refused() -> None:
     with pytest.raises(UserError, match="distilbert cannot be a decoder"):
         TSDAE().check_encoder(models.tiny("distilbert"))

@@ -20,7 +20,7 @@ from tests.objectives.gensen.test_objective import corpus, small
 from tests.objectives.two_processes import Found, backward, check
 
 
-def test_problems_of_data_name_the_key_and_the_task(tmp_path: Path) -> None:
+def test_data_errors_name_the_key_of_the_task(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("one\ntwo\n")
     (tmp_path / "a.fr").write_text("un\n")
     files = {"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.fr")}
@@ -42,7 +42,7 @@ def test_problems_of_data_name_the_key_and_the_task(tmp_path: Path) -> None:
     ]
 
 
-def test_dropout_is_on_in_training_alone() -> None:
+def test_dropout_is_on_only_in_training() -> None:
     sizes = replace(SIZES, dropout=0.5)
     for task, units in ((SkipThought(["stn"], sizes), neighbours(offsets=1)), (NLI(None, 3, sizes), pairs())):
         task, encoder = built(task)

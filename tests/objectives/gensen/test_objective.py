@@ -120,7 +120,7 @@ def test_any_subset_schedules_only_its_tasks(chosen: list[str]) -> None:
 # Data
 
 
-def test_held_out_sources_are_words_and_no_unknown_ones(folder: Path) -> None:
+def test_held_out_sources_have_few_unknown_words(folder: Path) -> None:
     objective = small()
     task_data = objective.task_data(corpus(folder))
     unknown = words().unk_token_id
@@ -160,7 +160,7 @@ def test_own_data(tmp_path: Path) -> None:
     assert task_data["fr"].lengths[0] == len(unit.sources[0]) + len(unit.target)
 
 
-def test_the_encoders_vocabulary_is_of_what_it_reads() -> None:
+def test_the_encoders_vocabulary_is_made_of_the_sources() -> None:
     objective = small(tasks=["stn", "fr", "nli"])
     texts = list(objective.texts())
     fr, nli = (objective.tasks[name].source for name in ("fr", "nli"))
@@ -176,7 +176,7 @@ def test_the_encoders_vocabulary_is_of_what_it_reads() -> None:
 # Held-out figures
 
 
-def test_dev_figures_are_of_all_tokens_and_without_dropout(folder: Path) -> None:
+def test_dev_metrics_are_means_over_all_tokens_without_dropout(folder: Path) -> None:
     objective, encoder, turns = ready(folder, tasks=["stn", "fr", "nli"], dropout=0.5)
     batches = turns.fixed(3)
     encoder.train()
@@ -301,13 +301,13 @@ def test_values_out_of_range(arguments: dict[str, Any], message: str) -> None:
     assert message in str(refused.value)
 
 
-def test_missing_data_stops_with_the_path_it_wanted() -> None:
+def test_missing_data_is_refused_with_its_path() -> None:
     with pytest.raises(UserError, match=r"^objective\.parse\.gold: there is no /no/trees\.mrg\.$"):
         small(parse={"gold": "/no/trees.mrg"})
     small(tasks=["stn"], parse={"gold": "/no/where.mrg"})  # not chosen
 
 
-def test_words_that_are_too_rare(folder: Path) -> None:
+def test_a_vocabulary_without_frequent_words_is_refused(folder: Path) -> None:
     objective = small(tasks=["fr"], min_count=10_000)
     with pytest.raises(UserError, match=r"^objective\.fr: No word .* 10,000 times: lower objective\.min_count"):
         objective.task_data(corpus(folder))

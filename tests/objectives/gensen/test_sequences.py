@@ -21,7 +21,7 @@ from tests.objectives.gensen.test_objective import LINES, corpus, gru, small
 from tests.tiny import FORMAT
 
 
-def test_source_and_targets_are_cut_at_90_with_what_begins_and_ends_them() -> None:
+def test_source_and_targets_are_cut_at_90_with_start_and_end_tokens() -> None:
     task, wide = SkipThought(["stn", "stp"], SIZES), replace(FORMAT, max_length=500)
     long = np.resize(np.arange(5, 12), 300).astype(np.uint16)
     drawn = task.sample(NeighbourUnit(long, (long, long[:88])), wide, generator(0))
@@ -34,7 +34,7 @@ def test_source_and_targets_are_cut_at_90_with_what_begins_and_ends_them() -> No
     assert [target.tolist() for target in short.targets] == [[START, 5, 6, 7, END], [START, END]]
 
 
-def test_a_mark_names_the_words_of_a_decoder(tmp_path: Path) -> None:
+def test_the_vocabulary_id_depends_on_the_words_of_a_decoder(tmp_path: Path) -> None:
     marks = []
     for french in ("un deux", "deux un", "un deux"):
         (tmp_path / "a.tsv").write_text("".join(f"{line}\t{french} {french.split()[0]}\n" for line in LINES))
