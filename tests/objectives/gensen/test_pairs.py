@@ -31,6 +31,7 @@ def test_the_decoder_has_the_vocabulary_of_the_targets(name: str, tmp_path: Path
     objective.task_data(corpus(tmp_path))
     objective.build(gru(tmp_path))
     task = objective.tasks[name]
+    assert isinstance(task, PairTask)
     symbols = name == "parse"
     expected = train_word_level(
         task.source.target_texts(),
