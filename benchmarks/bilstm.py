@@ -117,7 +117,7 @@ def main() -> None:
         task: ConsSent(batch_size=options.sentences, task=task, k=options.k) for task in get_args(TaskName)
     }
     for objective in objectives.values():
-        objective.study(units, np.arange(len(units)))
+        objective.fit_to_corpus(units, np.arange(len(units)))
         objective.build(encoder)
         objective.to(options.device)
     trained = objectives[options.task]
@@ -131,7 +131,7 @@ def main() -> None:
         examples = []
         for row in range(options.sentences):
             unit = units[(number * options.sentences + row) % len(units)]
-            examples.append(objective.draw(unit, encoder.format, generator(1, number, row)))
+            examples.append(objective.sample(unit, encoder.format, generator(1, number, row)))
         return objective.collate(examples, encoder.format)
 
     def step(batch: Batch, clock: Clock) -> None:

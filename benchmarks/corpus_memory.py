@@ -62,7 +62,7 @@ class Synthetic(Source):
 class Span:
     """Draws 512 tokens of a document."""
 
-    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
         start = int(rng.integers(len(unit) - 511))
         return unit[start : start + 512].astype(np.int64)
 

@@ -85,10 +85,12 @@ def drawn(objective: Declutr, encoder: Transformer, count: int) -> list[Batch]:
     for number in range(count):
         rng = generator(0, number)
         units = [
-            rng.integers(5, encoder.format.vocab_size, size=objective.needs.min_tokens + 200)
+            rng.integers(5, encoder.format.vocab_size, size=objective.requirements.min_tokens + 200)
             for _ in range(objective.batch_size)
         ]
-        examples = [objective.draw(unit, encoder.format, generator(1, number, i)) for i, unit in enumerate(units)]
+        examples = [
+            objective.sample(unit, encoder.format, generator(1, number, i)) for i, unit in enumerate(units)
+        ]
         batches.append(objective.collate(examples, encoder.format))
     return batches
 

@@ -37,7 +37,7 @@ def growth(documents: int, chunk: int | None, device: str = "cpu") -> float:
     encoder.to(device)
     rng = np.random.default_rng(0)
     examples = [
-        objective.draw(rng.integers(5, encoder.format.vocab_size, size=400), encoder.format, generator(0, i))
+        objective.sample(rng.integers(5, encoder.format.vocab_size, size=400), encoder.format, generator(0, i))
         for i in range(documents)
     ]
     batch = objective.collate(examples, encoder.format).to(device)

@@ -68,17 +68,17 @@ def main() -> None:
     )
     for name, objective in trained.items():
         read = encoder
-        if objective.needs.encoders > 1:
+        if objective.requirements.encoders > 1:
             read = Concatenated([encoder, encoders.load(encoders.BUNDLED, device=options.device).train()])
         members = [one for one in read.modules() if isinstance(one, Transformer)]
-        objective.study(units, np.arange(len(units)))
+        objective.fit_to_corpus(units, np.arange(len(units)))
         objective.build(read)
         objective.to(options.device)
         seconds: dict[bool, list[float]] = {False: [], True: []}
         tokens: list[int] = []
         for number in range(options.rounds + 1):
             rows = units[number * options.sentences : (number + 1) * options.sentences]
-            examples = [objective.draw(unit, read.format, generator(number, i)) for i, unit in enumerate(rows)]
+            examples = [objective.sample(unit, read.format, generator(number, i)) for i, unit in enumerate(rows)]
             batch = objective.collate(examples, read.format).to(options.device)
             tokens.append(sum(int(block.lengths.sum()) for block in batch.tokens.values()))
             for apart in sorted(seconds, reverse=bool(number % 2)):

@@ -128,7 +128,7 @@ def main() -> None:
     units: list[np.ndarray] = []
     for text in source.texts():
         ids = np.array(tokenizer(" " + " ".join(text.split()), add_special_tokens=False)["input_ids"])
-        if len(ids) >= objective.needs.min_tokens:
+        if len(ids) >= objective.requirements.min_tokens:
             units.append(ids)
         if len(units) == options.documents * (options.rounds + 1):
             break
@@ -148,7 +148,8 @@ def main() -> None:
     def ours(encoder: Transformer, number: int) -> torch.Tensor:
         # draw() takes the spans first, so the same generator gives the same spans
         examples = [
-            objective.draw(unit, encoder.format, generator(number, i)) for i, unit in enumerate(documents(number))
+            objective.sample(unit, encoder.format, generator(number, i))
+            for i, unit in enumerate(documents(number))
         ]
         return objective.loss(encoder, objective.collate(examples, encoder.format).to(options.device)).total
 

@@ -33,7 +33,7 @@ class Units(Protocol):
 class ExampleSampler(Protocol):
     """Makes examples of units and joins them to batches, as objectives do (``objectives.base.Objective``)."""
 
-    def draw(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any: ...
+    def sample(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any: ...
 
     def collate(self, examples: list[Any], format: TokenFormat) -> Batch: ...
 
@@ -90,14 +90,14 @@ class MultiTaskLoader(Batches):
 
     Args:
         loaders: by the name of their task, each with a ``stream`` of its own.
-        turn: returns the task of micro-batch ``step``, a pure function.
+        task_at: returns the task of micro-batch ``step``, a pure function.
     """
 
-    def __init__(self, loaders: Mapping[str, Loader], turn: Callable[[int], str]) -> None:
+    def __init__(self, loaders: Mapping[str, Loader], task_at: Callable[[int], str]) -> None:
         self.loaders = loaders
-        self.turn = turn
+        self.task_at = task_at
         self._names = list(loaders)
-        self._turns = array("B")  # place of the task of each micro-batch,
+        self._places = array("B")  # place of the task of each micro-batch,
         self._numbers = array("i")  # and its number within the task
         self._counts = [0] * len(loaders)
 
@@ -108,19 +108,19 @@ class MultiTaskLoader(Batches):
 
     def batch(self, step: int) -> Batch:
         while len(self._numbers) <= step:
-            place = self._names.index(self.turn(len(self._numbers)))
-            self._turns.append(place)
+            place = self._names.index(self.task_at(len(self._numbers)))
+            self._places.append(place)
             self._numbers.append(self._counts[place])
             self._counts[place] += 1
-        return self.loaders[self._names[self._turns[step]]].batch(self._numbers[step])
+        return self.loaders[self._names[self._places[step]]].batch(self._numbers[step])
 
     def fixed(self, n_batches: int) -> list[Batch]:
         return [batch for loader in self.loaders.values() for batch in loader.fixed(n_batches)]
 
     def mean_tokens(self, n_batches: int) -> float:
         """Averages the loaders' means, weighted by their share of the micro-batches."""
-        turns = Counter(map(self.turn, range(COUNTED_STEPS)))
-        means = [count * self.loaders[name].mean_tokens(n_batches) for name, count in turns.items()]
+        steps = Counter(map(self.task_at, range(COUNTED_STEPS)))
+        means = [count * self.loaders[name].mean_tokens(n_batches) for name, count in steps.items()]
         return sum(means) / COUNTED_STEPS
 
 
@@ -258,7 +258,7 @@ class Loader(Batches):
         rows = slice(first + self.rank * size // self.world, first + (self.rank + 1) * size // self.world)
         documents = order[rows]
         examples = [
-            self.sampler.draw(self.store[int(i)], self.format, generator(*key, int(i), *self.stream))
+            self.sampler.sample(self.store[int(i)], self.format, generator(*key, int(i), *self.stream))
             for i in documents
         ]
         return self.sampler.collate(examples, self.format)

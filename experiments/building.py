@@ -28,7 +28,7 @@ from experiments.overrides import typed
 from experiments.progress import Display
 from experiments.run_folder import LEARNS, ROOT
 from experiments.settings import Settings
-from objectives.base import NO_ORDER, Corpus, Material, Objective
+from objectives.base import NO_WORD_ORDER, Corpus, Objective, TaskData
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Parts:
     """The components of a run.
 
     Attributes:
-        materials: the data of each of the objective's tasks, by the task's name.
+        task_data: the data of each of the objective's tasks, by the task's name.
         start: kind of the initial weights, which chooses the peak learning rate.
         start_reason: why it is of this kind.
     """
@@ -45,7 +45,7 @@ class Parts:
     encoder: Encoder
     objective: Objective
     store: TokenStore
-    materials: Mapping[str, Material]
+    task_data: Mapping[str, TaskData]
     start: Start
     start_reason: str
 
@@ -54,15 +54,15 @@ class Parts:
         loaders = {}
         own = self.objective.own_data()
         for stream, (name, task) in enumerate(self.objective.tasks.items()):
-            material = self.materials[name]
-            indices = (material.train if part == "train" else material.dev).indices
-            unit = f"pairs of {name}" if name in own else f"{self.objective.needs.unit}s"
-            more = _more(material.setting, own[name], part) if name in own else None
+            data = self.task_data[name]
+            indices = (data.train if part == "train" else data.dev).indices
+            unit = f"pairs of {name}" if name in own else f"{self.objective.requirements.unit}s"
+            more = _more(data.setting, own[name], part) if name in own else None
             if part == "train":
                 size = "objective.batch_size" + " or objective.max_length" * (unit == "documents")
                 more = f"lower {size}, or {more or 'take more text'}"
             loaders[name] = Loader(
-                material.units,
+                data.units,
                 indices,
                 task,
                 self.encoder.format,
@@ -71,24 +71,24 @@ class Parts:
                 rank=rank,
                 world=world,
                 stream=stream,
-                lengths=None if material.lengths is None else material.lengths[indices],
-                contiguous=material.contiguous,
+                lengths=None if data.lengths is None else data.lengths[indices],
+                contiguous=data.contiguous,
                 units=unit,
                 advice=more,
             )
         return (
             next(iter(loaders.values()))
             if len(loaders) == 1
-            else MultiTaskLoader(loaders, partial(self._turn, seed))
+            else MultiTaskLoader(loaders, partial(self._task_at, seed))
         )
 
-    def _turn(self, seed: int, step: int) -> str:
-        return self.objective.turn(step, seed)
+    def _task_at(self, seed: int, step: int) -> str:
+        return self.objective.task_at(step, seed)
 
     def identity(self) -> dict[str, str]:
         """Names of the weights and the text that a resumed run must find again."""
         encoder = self.encoder
-        stores = " ".join(_stores(self.source, self.objective, self.store, self.materials))
+        stores = " ".join(_stores(self.source, self.objective, self.store, self.task_data))
         return {"weights": encoder.weights, "origin": encoder.origin, "store": stores}
 
 
@@ -126,11 +126,11 @@ def build(
         raise UserError(
             f"The run began with weights {began}, and here is {encoder.origin}: it cannot go on without them."
         )
-    objective.require(encoder)
+    objective.check_encoder(encoder)
     fallback = getattr(encoder, "fallback", None)
     if fallback:
         display.warn(fallback)
-    if objective.needs.mask_token and not encoder.has_mlm_head:
+    if objective.requirements.mask_token and not encoder.has_mlm_head:
         encoder.add_mlm_head()  # type: ignore[operator]
         display.warn(f"{encoder.origin} has no masked-language-model head: it gets a new one.")
     with (
@@ -141,18 +141,18 @@ def build(
             source,
             encoder.tokenizer,
             cache=cache / "stores",
-            sentences=settings.sentences if objective.needs.unit == "sentence" else None,
+            sentences=settings.sentences if objective.requirements.unit == "sentence" else None,
             progress=lambda done, total: update(done, total, ""),
         )
     with display.bar("reading", None) as update:
         corpus = Corpus(
             source, store, encoder.tokenizer, cache, lambda what, done, total: update(done, total, what)
         )
-        materials = objective.materials(corpus)
-    require_same(config, _stores(source, objective, store, materials))
-    of_corpus = [one.train.indices for one in materials.values() if one.units is store]
+        task_data = objective.task_data(corpus)
+    require_same(config, _stores(source, objective, store, task_data))
+    of_corpus = [one.train.indices for one in task_data.values() if one.units is store]
     if of_corpus:
-        objective.study(store, max(of_corpus, key=len))
+        objective.fit_to_corpus(store, max(of_corpus, key=len))
     objective.build(encoder)
     if settings.warm_start is not None:
         newest = checkpoint.found(Path(settings.warm_start) / "checkpoints")[-1:]
@@ -160,10 +160,10 @@ def build(
         for one in newest:
             checkpoint.verify(one)
             taken = checkpoint.load_matching(one / checkpoint.OBJECTIVE, objective)
-        what = f"{objective.needs.encoders} encoders" if objective.needs.encoders > 1 else "encoder"
+        what = f"{objective.requirements.encoders} encoders" if objective.requirements.encoders > 1 else "encoder"
         line = f"continues the {what} of {settings.warm_start}, sizes and words included"
         display.fact("warm start", f"{line}; weights taken over by the objective: {', '.join(taken) or 'none'}")
-    return Parts(source, encoder, objective, store, materials, *_start(settings, encoder))
+    return Parts(source, encoder, objective, store, task_data, *_start(settings, encoder))
 
 
 def require_fit(config: dict[str, Any]) -> None:
@@ -176,7 +176,9 @@ def require_fit(config: dict[str, Any]) -> None:
     objective: Objective = compose.build(config["objective"], "objective")
     source: Source = compose.build(config["corpus"], "corpus")
     settings = Settings.of(config)
-    objective.require(_encoder(config, settings, objective, source, ROOT / settings.cache / "tokenizers", None))
+    objective.check_encoder(
+        _encoder(config, settings, objective, source, ROOT / settings.cache / "tokenizers", None)
+    )
 
 
 def require_division(sizes: Iterable[int], processes: int) -> None:
@@ -199,14 +201,14 @@ def _encoder(
     tokenizer: Path | None,
 ) -> Encoder:
     """Builds the encoder to train, or several side by side if the objective needs them."""
-    needs = objective.needs
+    required = objective.requirements
     reads_corpus = not objective.own_data().keys() >= objective.tasks.keys()
     start: dict[str, Any] = {}
     if settings.warm_start is not None:  # keys of a random start no longer matter
         usual = {key: "random" for key in ("heads", "words") if key in config["encoder"]}
         start = {"path": str(Path(settings.warm_start) / EXPORT), "weights": "auto", **usual}
-    if needs.encoders > 1 and start:
-        return _concatenated(start["path"], needs.encoders)
+    if required.encoders > 1 and start:
+        return _concatenated(start["path"], required.encoders)
     kind = compose.locate(config["encoder"]["_target_"], "encoder")
     if start and kind is not Concatenated and (Path(start["path"]) / "encoder_1").is_dir():
         raise UserError(
@@ -214,8 +216,8 @@ def _encoder(
             "one: encoder=concatenated continues all of them, "
             f"{typed('encoder.path', start['path'] + '/encoder_1')} in place of warm_start= the first."
         )
-    if needs.order and not kind.reads_order:
-        raise UnfitError(NO_ORDER.format(config["names"]["encoder"]))  # before what would not help is advised
+    if required.word_order and not kind.reads_order:
+        raise UnfitError(NO_WORD_ORDER.format(config["names"]["encoder"]))  # before what would not help is advised
     try:
         built: list[Encoder] = [
             compose.build(
@@ -225,9 +227,9 @@ def _encoder(
                 texts_key=lambda: (source.texts_key() if reads_corpus else "") + objective.texts_key(),
                 cache=cache,
                 tokenizer=tokenizer,
-                require_mask_token=needs.mask_token,
+                require_mask_token=required.mask_token,
             )
-            for _ in range(needs.encoders)
+            for _ in range(required.encoders)
         ]
     except UnfitError as error:  # it has no mask token
         advice = "Choose another encoder, or objective.mlm_weight=0 if there is another loss."
@@ -290,13 +292,13 @@ def _more(setting: str, described: Mapping[str, Any], part: Part) -> str:
 
 
 def _stores(
-    source: Source, objective: Objective, store: TokenStore, materials: Mapping[str, Material]
+    source: Source, objective: Objective, store: TokenStore, task_data: Mapping[str, TaskData]
 ) -> dict[str, str]:
     """Fingerprints of all tokenised text of the run, each with the place that it is from."""
     own = objective.own_data()
     found = {store.fingerprint: f"corpus ({source.describe()['where']})"}
     for name in own:
-        units: Any = materials[name].units
+        units: Any = task_data[name].units
         found.setdefault(units.fingerprint, f"{name} ({own[name]['where']})")
     return found
 

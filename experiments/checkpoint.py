@@ -25,7 +25,7 @@ from torch import nn
 from data.errors import UserError
 from data.files import read_json, write_json
 from data.schema import mismatch
-from objectives.base import MARK
+from objectives.base import VOCABULARY_ID
 
 MODEL, OBJECTIVE, OPTIMIZER, STATE = (
     "model.safetensors",
@@ -242,16 +242,16 @@ def load_part(path: Path, module: nn.Module) -> None:
 def load_matching(path: Path, module: nn.Module) -> list[str]:
     """Loads those weights in ``path`` that have a parameter's name and shape in ``module``; returns their names.
 
-    Weights of a sub-module with a ``MARK`` are loaded only if the mark is the same.
+    Weights of a sub-module with a ``VOCABULARY_ID`` are loaded only if it is the same.
 
     Raises:
         UserError: if the file cannot be read.
     """
     saved = _tensors(path)
     others = tuple(
-        name.removesuffix(MARK)
+        name.removesuffix(VOCABULARY_ID)
         for name, mark in module.named_buffers()
-        if name.split(".")[-1] == MARK and not (name in saved and torch.equal(saved[name], mark.cpu()))
+        if name.split(".")[-1] == VOCABULARY_ID and not (name in saved and torch.equal(saved[name], mark.cpu()))
     )
     fit = {
         name: parameter

@@ -32,7 +32,7 @@ from experiments.run_folder import RunFolder, environment, overrides, packing
 from experiments.schedules import Schedule
 from experiments.settings import Settings
 from experiments.trainer import Trainer
-from objectives.base import Material
+from objectives.base import TaskData
 
 PROBED_BATCHES = 4  # of each task, sampled to estimate the tokens of a batch
 DEV_BATCHES, PLATEAU_BATCHES = 8, 64  # evaluated on; the latter where the learning rate depends on the result
@@ -183,11 +183,11 @@ def _finish(
     step = _load_exported_weights(trainer)
     scores["start"] |= _dev_scores(path, 0)
     scores["trained"] = scorer("the trained encoder") | _dev_scores(path, step)
-    scores["chance"] = {f"dev_{part}": value for part, value in parts.objective.chances().items()}
+    scores["chance"] = {f"dev_{part}": value for part, value in parts.objective.chance_levels().items()}
     scores["facts"] = _facts(parts, path, step)
     write_json(path / "quick.json", scores)
     _export(config, parts, scores, precision_of(trainer.accelerator), path)
-    if samples := parts.objective.samples(parts.encoder):
+    if samples := parts.objective.example_predictions(parts.encoder):
         with atomic_write(path / "samples.md") as file:
             file.write(samples)
         display.fact("samples", str(path / "samples.md"))
@@ -268,13 +268,13 @@ def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Train
     accelerator = trainer.accelerator
     own = parts.objective.own_data()
     for name in parts.objective.tasks:
-        unit = "pairs" if name in own else f"{parts.objective.needs.unit}s"
+        unit = "pairs" if name in own else f"{parts.objective.requirements.unit}s"
         where = own[name]["name"] if name in own else parts.source.name
-        train, dev = parts.materials[name].train, parts.materials[name].dev
+        train, dev = parts.task_data[name].train, parts.task_data[name].dev
         display.fact(
             f"corpus {name}".strip(),
             f"{where}: {len(train.indices):,} {unit} to train on, {len(dev.indices):,} held out; "
-            f"left out: {_left_out(parts.materials[name])}",
+            f"left out: {_left_out(parts.task_data[name])}",
         )
     display.fact("encoder", f"{parts.encoder.origin}; weights: {parts.encoder.weights}")
     if not accelerator.is_main_process:
@@ -295,10 +295,10 @@ def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Train
     display.fact("optimizer", f"{type(trainer.optimizer).__name__}, {rate}")
 
 
-def _left_out(material: Material) -> str:
+def _left_out(data: TaskData) -> str:
     """Counts the units that are not used, by reason, over all parts."""
-    reasons = Counter[str](getattr(material.units, "skipped", {}))  # pairs that could not be read
-    for selection in (material.train, material.dev):
+    reasons = Counter[str](getattr(data.units, "skipped", {}))  # pairs that could not be read
+    for selection in (data.train, data.dev):
         reasons.update(selection.left_out)
     return ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count) or "none"
 
@@ -343,13 +343,13 @@ def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precis
     settings["encoder"] = {key: value for key, value in config["encoder"].items() if key != "shape"}
     if config.get("warm_start") or config["encoder"].get("path"):
         settings["encoder"] = "that of the folder it continues from"
-    materials = parts.materials
+    task_data = parts.task_data
     own = {
-        name: {**facts, "training pairs": len(materials[name].train.indices)}
+        name: {**facts, "training pairs": len(task_data[name].train.indices)}
         for name, facts in parts.objective.own_data().items()
     }
-    drawn_from = [len(one.train.indices) for name, one in materials.items() if name not in own]
-    of_corpus = corpus | {f"{parts.objective.needs.unit}s": max(drawn_from)} if drawn_from else {}
+    drawn_from = [len(one.train.indices) for name, one in task_data.items() if name not in own]
+    of_corpus = corpus | {f"{parts.objective.requirements.unit}s": max(drawn_from)} if drawn_from else {}
     card = model_card(
         title="-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")),
         encoder=parts.encoder,

@@ -1,4 +1,10 @@
-"""What every objective promises: what it draws from text, what it needs, and its loss."""
+"""Base class of all objectives.
+
+An author writes a subclass of ``Objective`` with at most six members: a constructor that sets ``batch_size``,
+``part_names``, ``requirements``, ``sample``, ``collate`` and ``loss``. All other members have defaults, and are
+overridden only where an objective needs more: weights of its own (``build``), data of its own (``task_data``),
+several tasks (``tasks``). docs/add-an-objective.md builds one step by step.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -16,34 +23,37 @@ from torch import Tensor, nn
 
 from data.batch import Batch
 from data.errors import UnfitError
-from data.loader import ExampleSampler, Units
+from data.loader import Units
+from data.randomness import FIXED, generator
 from data.schema import validated
 from data.selection import Selection
 from data.sources.base import Part, Source
 from data.store import TokenStore
 from data.token_format import TokenFormat
+from data.views.perturbations import count_tokens
 from encoders.base import Encoder
 
 PARTS: tuple[Part, ...] = ("train", "dev")
-# Name of a buffer that says what the weights of its module are about (a vocabulary, say): where a run begins with
-# those of another one, weights are taken over from under an equal mark alone.
-MARK = "mark"
+COSTED = 64  # training examples from which the default ``step_flops`` estimates the cost of a step
+# Name of a buffer with a hash of the vocabulary that its module's weights belong to. A run that starts from the
+# checkpoint of another run takes over the weights of such a module only if the hashes agree.
+VOCABULARY_ID = "mark"
 
-
-NO_ORDER = (
-    "The classes of this objective differ only in the order of words, which the encoder does not read ({}): "
+NO_WORD_ORDER = (
+    "The classes of this objective differ only in word order, which the encoder does not read ({}): "
     "choose another encoder or task."
 )
 
 
 class Loss(NamedTuple):
-    """A step's loss.
+    """Loss of a micro-batch.
 
     Attributes:
         total: scalar with gradient. Over several processes the *mean* of the gradients of all processes
             is the gradient of the global batch's loss.
-        parts: named detached scalars for the log, already those of the global batch.
-        counts: how many tokens of the global batch a part is the mean of, where it is not one of examples.
+        parts: detached scalars by name for the log, computed over the global batch.
+        counts: number of tokens in the global batch over which a part is averaged, for parts that are not
+            averages over examples.
     """
 
     total: Tensor
@@ -52,19 +62,19 @@ class Loss(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Needs:
-    """What an objective asks of corpus and encoder.
+class Requirements:
+    """Requirements of an objective on corpus and encoder.
 
     Attributes:
-        unit: what one example is drawn from.
-        min_tokens: content tokens that a unit must have to be usable.
-        different_tokens: whether a unit must have two different tokens besides.
-        mask_token: whether the tokenizer must have a mask token, and the encoder an MLM output layer.
-        encoders: encoders of the configured kind that are trained beside each other and give one concatenated
-            vector (``encoders.concatenated``).
-        order: whether its classes differ in the order of the tokens alone.
-        shorter: returns the settings with which units of a number of tokens would do, as "key=value"; "" if there
-            are none.
+        unit: unit of text from which one example is sampled.
+        min_tokens: fewest content tokens of a usable unit.
+        different_tokens: whether a usable unit must contain two different tokens.
+        mask_token: whether the tokenizer must have a mask token, and the encoder an MLM head.
+        encoders: number of encoders of the configured kind to train side by side; they are passed as one, which
+            concatenates their vectors (``encoders.concatenated``).
+        word_order: whether the classes to predict differ only in the order of the tokens.
+        shorter: returns the settings, as "key=value", with which units of a given number of tokens would be
+            usable; "" if there are none.
     """
 
     unit: Literal["document", "sentence"] = "document"
@@ -72,20 +82,20 @@ class Needs:
     different_tokens: bool = False
     mask_token: bool = False
     encoders: int = 1
-    order: bool = False
+    word_order: bool = False
     shorter: Callable[[int], str] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What a run gives its objective to find its examples in.
+    """Corpus of a run, from which an objective selects its data.
 
     Attributes:
-        source: the run's corpus.
-        store: the same in the units of ``needs``, under the encoder's tokenizer.
-        tokenizer: the encoder's.
-        cache: folder that keeps what is made of text.
-        progress: told of long work: (what is being done, done, in all or None).
+        source: the text.
+        store: the text in ``requirements.unit``s, tokenised by the encoder's tokenizer.
+        tokenizer: the encoder's tokenizer.
+        cache: folder for vocabularies and token stores.
+        progress: callback for long work, called with (description, units done, total or None).
     """
 
     source: Source
@@ -95,15 +105,15 @@ class Corpus:
     progress: Callable[[str, int, int | None], None] = lambda what, done, total: None
 
 
-class Material(NamedTuple):
-    """What one task draws its examples from.
+class TaskData(NamedTuple):
+    """Data of one task.
 
     Attributes:
-        units: by number.
-        train, dev: the usable ones of either part.
-        lengths: of all units, of shape (n,), where batches are to be of units about as long as each other.
-        setting: the part of the configuration that says where they are from, for messages.
-        contiguous: whether those of a batch are to be neighbours, in their order.
+        units: units of text by number.
+        train, dev: numbers of the usable units of either part.
+        lengths: lengths of all units, of shape (n,), if batches are to hold units of similar length.
+        setting: configuration key that names the origin of the units, for messages.
+        contiguous: whether the units of a batch are neighbours, in their order.
     """
 
     units: Units
@@ -114,149 +124,182 @@ class Material(NamedTuple):
     contiguous: bool = False
 
 
-class Task(ExampleSampler, Protocol):
-    """What draws batches of its own: an objective, or one of several tasks in it."""
+@dataclass(frozen=True, eq=False)
+class CorpusStatistics:
+    """Token statistics of the training part, computed when first read (of large corpora, from a sample).
 
-    batch_size: int
+    Attributes:
+        units: units of text by number.
+        indices: numbers of the training units, of shape (n,).
+    """
+
+    units: Units
+    indices: np.ndarray
+
+    @cached_property
+    def _counted(self) -> tuple[np.ndarray, float]:
+        return count_tokens(self.units, self.indices)
 
     @property
-    def needs(self) -> Needs: ...
+    def token_counts(self) -> np.ndarray:
+        """Number of occurrences of each token id, of shape (largest id + 1,)."""
+        return self._counted[0]
 
-    def chances(self) -> dict[str, float]: ...
+    @property
+    def mean_length(self) -> float:
+        """Mean number of content tokens of a unit."""
+        return self._counted[1]
 
 
 class Objective(nn.Module, ABC):
     """Base of all objectives.
 
-    The constructor takes hyperparameters only, as keywords: it is the schema of the YAML. Its annotations hold
-    their ranges (``data.ranges``), which are checked before it runs. ``build`` makes the parts that depend on the
-    encoder; they are dropped at export.
+    The constructor takes the hyperparameters as typed keywords and is the schema of the objective's YAML: ranges
+    in its annotations (``data.ranges``) are checked before it runs.
 
     Attributes:
         batch_size: examples of one micro-batch over all processes.
-        citation: BibTeX of the paper, for the cards of what is trained with it.
-        version: raised whenever the same configuration trains differently, so that finished runs of older code are
-            not taken for runs of this one by ``reproduce.py`` and ``compare.py``.
+        citation: BibTeX of the paper, for model cards.
+        version: raised whenever the same configuration trains differently, so that ``reproduce.py`` and
+            ``compare.py`` do not reuse finished runs of older code.
+        statistics: token statistics of the training part of the run's corpus.
     """
 
     batch_size: int
     citation: str = ""
     version: ClassVar[int] = 1
+    statistics = CorpusStatistics((), np.zeros(0, np.int64))
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         validated(cls, "objective")
 
+    # Required of every objective, in addition to a constructor
+
     @property
     @abstractmethod
     def part_names(self) -> tuple[str, ...]:
-        """Names of the loss parts that ``loss`` gives, hence of the ``dev_<part>`` that ``dev_metrics`` gives."""
+        """Names of the parts in ``Loss.parts``, and so of the ``dev_<part>`` in ``dev_metrics``."""
 
     @property
     @abstractmethod
-    def needs(self) -> Needs:
-        """What this objective asks of corpus and encoder."""
+    def requirements(self) -> Requirements:
+        """Requirements on corpus and encoder."""
 
-    def texts(self) -> Iterator[str]:
-        """Further training text that the encoder will read, for a vocabulary that is made of it."""
-        yield from ()
+    @abstractmethod
+    def sample(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any:
+        """Samples one example from one unit of ``task_data`` (by default content token ids, of shape (n,)).
 
-    def texts_key(self) -> str:
-        """A name for what ``texts`` gives; "" where there is none."""
-        return ""
+        The result depends on nothing but the arguments: all randomness comes from ``rng``.
+        """
 
-    def materials(self, corpus: Corpus) -> Mapping[str, Material]:
-        """What each of ``tasks`` draws from: by default those units of the run's corpus that it can use.
+    @abstractmethod
+    def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
+        """Joins examples into a batch, with rows in the order of ``examples``."""
+
+    @abstractmethod
+    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
+        """Computes the loss of a micro-batch; called under the trainer's autocast."""
+
+    # Before training
+
+    def check_encoder(self, encoder: Encoder) -> None:
+        """Refuses an encoder that this objective cannot train; called before any text is tokenised.
+
+        Raises:
+            UnfitError: if the pair is impossible: by default, if the encoder ignores word order and
+                ``requirements.word_order`` is set.
+            UserError: if the encoder would do with other settings (longer inputs, say).
+        """
+        if self.requirements.word_order and not encoder.reads_order:
+            raise UnfitError(NO_WORD_ORDER.format(encoder.origin))
+
+    def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
+        """Returns the data of each of ``tasks``: by default the units of the run's corpus that it can use.
 
         Raises:
             UserError: if there are none, or the objective's own data cannot be read.
         """
         found = {}
         for name, task in self.tasks.items():
-            needs = task.needs
+            required = task.requirements
             train, dev = (
                 corpus.store.select(
                     part,
-                    min_tokens=needs.min_tokens,
-                    different_tokens=needs.different_tokens,
-                    shorter=needs.shorter,
+                    min_tokens=required.min_tokens,
+                    different_tokens=required.different_tokens,
+                    shorter=required.shorter,
                 )
                 for part in PARTS
             )
-            found[name] = Material(corpus.store, train, dev)
+            found[name] = TaskData(corpus.store, train, dev)
         return found
 
-    def own_data(self) -> Mapping[str, Mapping[str, Any]]:
-        """Of tasks that do not draw from the run's corpus: what a card says of their data, by their names."""
-        return {}
+    def fit_to_corpus(self, units: Units, indices: np.ndarray) -> None:
+        """Receives the training part of the run's corpus before ``build``; by default keeps ``statistics``.
 
-    def study(self, units: Units, indices: np.ndarray) -> None:
-        """Looks at the run's corpus, ``units[i]`` for i in ``indices`` (training part), before it is drawn from.
-
-        Where tasks can use different parts of it, this is the largest.
+        Args:
+            units: units of the corpus by number.
+            indices: numbers of the training units, of shape (n,): of several tasks, those of the task that can
+                use the most.
         """
-
-    def require(self, encoder: Encoder) -> None:
-        """Refuses an encoder that this cannot train, before text is read for it; ``encoder`` stays as it was.
-
-        Raises:
-            UnfitError: if it reads no order of words, and this is of nothing else.
-            UserError: if it could with other settings (longer inputs, say).
-        """
-        if self.needs.order and not encoder.reads_order:
-            raise UnfitError(NO_ORDER.format(encoder.origin))
+        self.statistics = CorpusStatistics(units, indices)
 
     def build(self, encoder: Encoder) -> None:
-        """Makes the heads and queues that depend on the encoder's widths; after ``require`` and ``study``."""
+        """Adds heads and queues, whose sizes depend on ``encoder``: by default none.
+
+        They are trained and saved with the run, and dropped at export.
+        """
+
+    # Tasks and their data
 
     @property
-    def tasks(self) -> Mapping[str, Task]:
-        """What is trained in turns, by name; a plain objective is its own single task."""
+    def tasks(self) -> Mapping[str, Objective]:
+        """Tasks by name, one of which provides each micro-batch; by default the objective is its only task."""
         return {"": self}
 
-    def turn(self, step: int, seed: int) -> str:
-        """Whose turn it is in micro-batch ``step``: a name of ``tasks``; by default one after another."""
+    def task_at(self, step: int, seed: int) -> str:
+        """Returns the name of the task of micro-batch ``step``: by default the tasks alternate."""
         names = list(self.tasks)
         return names[step % len(names)]
 
-    @abstractmethod
-    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Any:
-        """One example of one unit (content token ids of shape (n,)): a pure function of its arguments."""
+    def own_data(self) -> Mapping[str, Mapping[str, Any]]:
+        """Returns a description, for model cards, of the data of each task that does not use the run's corpus."""
+        return {}
 
-    @abstractmethod
-    def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
-        """Joins drawn examples into a batch, rows in the order of ``examples``."""
+    def texts(self) -> Iterator[str]:
+        """Yields training texts from outside the run's corpus, for vocabularies made of the training text."""
+        yield from ()
 
-    @abstractmethod
-    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        """Loss of a micro-batch; called under the trainer's autocast."""
+    def texts_key(self) -> str:
+        """Returns a fingerprint of ``texts``; "" if there are none."""
+        return ""
 
-    @abstractmethod
+    # During and after training
+
     def step_flops(self, encoder: Encoder) -> float:
-        """Expected floating-point operations of forward and backward over one micro-batch (all processes)."""
+        """Returns the expected floating-point operations of a training step over one micro-batch of all processes.
+
+        By default three times those of ``encoder`` (a backward pass costs two forward passes) over the token
+        blocks of ``COSTED`` training examples, scaled to ``batch_size``.
+        """
+        units, indices = self.statistics.units, self.statistics.indices
+        places = np.linspace(0, len(indices) - 1, min(len(indices), COSTED)).astype(np.int64)
+        chosen = indices[places].tolist()
+        examples = [self.sample(units[i], encoder.format, generator(FIXED, 0, i)) for i in chosen]
+        blocks = self.collate(examples, encoder.format).tokens.values()
+        tokens = [(int(block.lengths.sum()), len(block)) for block in blocks]
+        flops = sum(encoder.forward_flops(count, count / rows) for count, rows in tokens)
+        return 3 * flops * self.batch_size / len(examples)
 
     def after_step(self) -> None:
         """Called after each optimiser step."""
 
-    def chances(self) -> dict[str, float]:
-        """What parts of ``part_names`` are for one who knows how frequent the answers are and nothing else.
-
-        Those alone of which that is known beforehand; over whole batches.
-        """
-        return {}
-
-    def facts(self) -> dict[str, Any]:
-        """What a table should say beside the scores (negatives per anchor, say)."""
-        return {}
-
-    def samples(self, encoder: Encoder) -> str:
-        """Markdown that shows what was learned on a few held-out examples, as it comes; "" where there is none."""
-        return ""
-
     def dev_metrics(self, encoder: Encoder, batches: Iterable[Batch]) -> dict[str, float]:
-        """Mean of each loss part over those held-out ``batches`` that have it, as ``dev_<part>``; no dropout.
+        """Computes each loss part, without dropout, as a mean over those held-out ``batches`` that have it.
 
-        Batches weigh as many as the examples, or tokens (``Loss.counts``), that they have.
+        Returns:
+            The means as ``dev_<part>``; batches are weighted by ``Loss.counts``, or else by their examples.
         """
         sums: dict[str, float] = {}
         sizes: dict[str, float] = {}
@@ -269,38 +312,81 @@ class Objective(nn.Module, ABC):
                     sizes[name] = sizes.get(name, 0.0) + size
         return {f"dev_{name}": value / sizes[name] for name, value in sums.items()}
 
+    def chance_levels(self) -> dict[str, float]:
+        """Returns the chance level of each loss part (predicting from label frequencies only), over whole batches.
 
-class Multitask(Objective):
-    """Base of objectives of several tasks, each of which draws batches of its own."""
+        Parts whose chance level is not known beforehand are left out.
+        """
+        return {}
+
+    def facts(self) -> dict[str, Any]:
+        """Returns properties to print beside the scores (negatives per anchor, say)."""
+        return {}
+
+    def example_predictions(self, encoder: Encoder) -> str:
+        """Returns predictions for a few held-out examples, not picked by hand, as Markdown; "" for none."""
+        return ""
+
+
+TaskObjective = TypeVar("TaskObjective", bound=Objective)
+
+
+class Multitask(Objective, Generic[TaskObjective]):
+    """Base of objectives of several tasks, each an objective of its own that samples its own batches.
+
+    Args:
+        tasks: by name, which is also the ``Batch.task`` of their batches.
+    """
+
+    def __init__(self, tasks: Mapping[str, TaskObjective]) -> None:
+        super().__init__()
+        self._tasks = dict(tasks)
+        self.heads = nn.ModuleDict(self._tasks)  # registers their weights
 
     @property
-    @abstractmethod
-    def tasks(self) -> Mapping[str, Task]:
-        """What is trained in turns, by name."""
+    def tasks(self) -> Mapping[str, TaskObjective]:
+        return self._tasks
 
-    def chances(self) -> dict[str, float]:
-        return {part: value for task in self.tasks.values() for part, value in task.chances().items()}
+    def encoder_of(self, task: str, encoder: Encoder) -> Encoder:
+        """Returns the part of ``encoder`` that ``task`` trains: by default all of it."""
+        return encoder
 
-    def draw(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any:
-        """Nothing: each of ``tasks`` draws its own examples.
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        return tuple(name for task in self._tasks.values() for name in task.part_names)
 
-        Raises:
-            TypeError: always.
-        """
-        raise TypeError("Each task draws its own examples.")
+    def sample(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any:
+        """Always raises TypeError: each of ``tasks`` samples its own examples."""
+        raise TypeError("Each task samples its own examples.")
 
     def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
-        """Nothing: each of ``tasks`` collates its own examples.
-
-        Raises:
-            TypeError: always.
-        """
+        """Always raises TypeError: each of ``tasks`` collates its own examples."""
         raise TypeError("Each task collates its own examples.")
+
+    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
+        return self._tasks[batch.task].loss(self.encoder_of(batch.task, encoder), batch)
+
+    def check_encoder(self, encoder: Encoder) -> None:
+        for name, task in self._tasks.items():
+            task.check_encoder(self.encoder_of(name, encoder))
+
+    def fit_to_corpus(self, units: Units, indices: np.ndarray) -> None:
+        """Keeps ``statistics`` for all tasks, so that tokens are counted once."""
+        super().fit_to_corpus(units, indices)
+        for task in self._tasks.values():
+            task.statistics = self.statistics
+
+    def build(self, encoder: Encoder) -> None:
+        for name, task in self._tasks.items():
+            task.build(self.encoder_of(name, encoder))
+
+    def chance_levels(self) -> dict[str, float]:
+        return {part: value for task in self._tasks.values() for part, value in task.chance_levels().items()}
 
 
 @contextmanager
 def evaluating(*modules: nn.Module) -> Iterator[None]:
-    """Without dropout or gradient; afterwards ``modules`` are as they were."""
+    """Switches off gradients and the dropout of ``modules``; their modes are restored afterwards."""
     training = [module.training for module in modules]
     try:
         with torch.no_grad():

@@ -1,9 +1,9 @@
-"""The classifier that an objective puts on sentence vectors, discarded after training.
+"""Classifier of sentence vectors, dropped at export, and the loss of classes.
 
     Linear(D, width) -> f -> Linear(width, width) -> f -> Linear(width, classes)
 
-Brahma 2018, section 4: two linear layers of 512 before the softmax. No f is named; InferSent's program, whose
-classifier has the same layers, takes none by default.
+Brahma (2018), section 4: two linear layers of width 512 before the softmax. The paper names no non-linearity f;
+InferSent's program, whose classifier has the same layers, uses none by default.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ from __future__ import annotations
 from typing import Literal
 
 from torch import Tensor, nn
+from torch.nn import functional as F
+
+from objectives.functional import at_least_float32
+from objectives.gather import global_mean, sum_over_processes
 
 Nonlinearity = Literal["none", "tanh", "relu"]
 _LAYERS: dict[Nonlinearity, type[nn.Module]] = {"none": nn.Identity, "tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 class Classifier(nn.Module):
-    """Three linear maps from (B, ``dimension``) to scores of shape (B, ``classes``).
+    """Three linear layers from sentence vectors of shape (B, D) to scores of shape (B, ``classes``).
 
     Args:
-        dimension: D, of the sentence vectors.
+        dimension: D, width of a sentence vector.
         classes: number of classes.
-        width: of the two layers between.
-        nonlinearity: f.
+        width: width of both hidden layers.
+        nonlinearity: f, after each hidden layer.
     """
 
     def __init__(
@@ -40,9 +44,26 @@ class Classifier(nn.Module):
         )
 
     def forward(self, sentence: Tensor) -> Tensor:
-        """Scores of shape (B, classes), before the softmax, of ``sentence`` of shape (B, D)."""
+        """Computes scores of shape (B, classes), before the softmax, from ``sentence`` of shape (B, D)."""
         return self.layers(sentence)
 
-    def flops(self, rows: int) -> float:
-        """Floating-point operations of one forward pass over ``rows`` vectors: 2 a weight and row."""
-        return 2.0 * rows * sum(weight.numel() for weight in self.parameters() if weight.ndim == 2)
+
+def classifier_flops(classifier: nn.Module, rows: int) -> float:
+    """Returns the floating-point operations of a forward pass over ``rows`` vectors: 2 per weight and row."""
+    return 2.0 * rows * sum(weight.numel() for weight in classifier.parameters() if weight.ndim == 2)
+
+
+def classification_loss(scores: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Computes the cross-entropy of ``classes`` and the accuracy, as means over the global batch.
+
+    Args:
+        scores: before the softmax, of shape (B, number of classes).
+        classes: of shape (B,), int64.
+
+    Returns:
+        The loss as a scalar with gradient (see ``global_mean``), the loss detached, and the accuracy.
+    """
+    scores = at_least_float32(scores)
+    total, mean, count = global_mean(F.cross_entropy(scores, classes, reduction="sum"), len(classes))
+    correct = sum_over_processes((scores.argmax(dim=1) == classes).to(scores.dtype).sum()) / count
+    return total, mean, correct

@@ -1,58 +1,52 @@
-"""ConsSent in a multitask setting: two encoders beside each other, one for sequences, one for pairs (Brahma 2018).
+"""ConsSent with multitask learning: two encoders side by side, one for sequences, one for pairs (Brahma 2018).
 
     E1: D(k), P(k), I(k), R(k), each with a classifier of its own        E(S) = [E1(S) ; E2(S)]
     E2: N(k), C(k)
 
-Section 3 of the paper: either encoder goes through its tasks in turn, a batch of each. How the two trainings
-relate in time the paper does not say. Here they are one run of alternating micro-batches:
+Section 3 of the paper: each encoder cycles through its tasks, one batch of each. The paper does not say how the
+two trainings relate in time. Here they are one run, whose micro-batches alternate between the encoders:
 
     D N P C I N R C | D N P C I N R C | ...
 
-So 2 n micro-batches are n of either encoder, and of 8 N and C have two each, the others one. An epoch has as many
-as the epochs of the six tasks by themselves have in all: where all have about the same sentences, D, P, I and R
-go through 3/4 of theirs in it, N and C through theirs 3/2 times.
+So each encoder gets every second micro-batch, and of 8 micro-batches N and C have two each, the other tasks one.
+An epoch has as many micro-batches as one epoch of each of the six tasks together: if all tasks can use about the
+same sentences, D, P, I and R pass over 3/4 of theirs in an epoch, N and C over theirs 3/2 times.
 
-The encoders share no weight and no loss, but one learning rate: a schedule that uses the dev metric uses the mean
-of the six dev accuracies, so it lowers the rate of both encoders, and both end together. Where micro-batches are
-accumulated a step joins several turns, and the gradient of both encoders is clipped as one. Which checkpoint is
-the best, D's dev loss decides, unless ``checkpoint.metric`` names another.
+The encoders share neither weights nor losses, but one learning rate: a schedule that uses the dev metric takes the
+mean of the six dev accuracies, so the rate drops, and training ends, for both encoders at once. With gradient
+accumulation a step joins several micro-batches, and the gradient norm is clipped over both encoders. The best
+checkpoint is chosen by the dev loss of D, unless ``checkpoint.metric`` names another part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from torch import nn
-
-from data.batch import Batch
-from data.loader import Units
 from data.ranges import AtLeast2, Proportion, Size, Width
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
-from objectives.base import Loss, Multitask, Needs
+from objectives.base import Multitask, Requirements
 from objectives.classifiers import Nonlinearity
 from objectives.conssent import CITATION, PAIRS, ConsSent, NoiseName, TaskName
 
 TASKS: tuple[TaskName, ...] = ("D", "P", "I", "R", "N", "C")
-TURNS: tuple[TaskName, ...] = ("D", "N", "P", "C", "I", "N", "R", "C")
+CYCLE: tuple[TaskName, ...] = ("D", "N", "P", "C", "I", "N", "R", "C")
 
 
-class ConsSentMT(Multitask):
+class ConsSentMT(Multitask[ConsSent]):
     """All six tasks of ``ConsSent``, over two encoders.
 
     Args:
         batch_size: sentences of a micro-batch over all processes.
-        k: of every task (the paper: 2 to 6).
-        consistent, noise, nonlinearity, classifier_width: as ``ConsSent`` has them.
+        k: k of every task (the paper: 2 to 6).
+        consistent, noise, nonlinearity, classifier_width: see ``ConsSent``.
 
     Raises:
         ValueError: if an argument is out of range.
     """
 
     citation = CITATION
-    version = 2  # 1 cut a sentence one token later for C
+    version = 2  # version 1 cut sentences one token later (C)
 
     def __init__(
         self,
@@ -64,67 +58,40 @@ class ConsSentMT(Multitask):
         nonlinearity: Nonlinearity = "none",
         classifier_width: Width = 512,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            {
+                task: ConsSent(
+                    batch_size=batch_size,
+                    task=task,
+                    k=k,
+                    consistent=consistent,
+                    noise=noise,
+                    nonlinearity=nonlinearity,
+                    classifier_width=classifier_width,
+                )
+                for task in TASKS
+            }
+        )
         self.batch_size = batch_size
         self.k = k
-        self._tasks: dict[str, ConsSent] = {
-            task: ConsSent(
-                batch_size=batch_size,
-                task=task,
-                k=k,
-                consistent=consistent,
-                noise=noise,
-                nonlinearity=nonlinearity,
-                classifier_width=classifier_width,
-            )
-            for task in TASKS
-        }
-        self.heads = nn.ModuleDict(self._tasks)  # registers their classifiers
+
+    def task_at(self, step: int, seed: int) -> str:
+        return CYCLE[step % len(CYCLE)]
 
     @property
-    def tasks(self) -> Mapping[str, ConsSent]:
-        return self._tasks
+    def requirements(self) -> Requirements:
+        """Requirements on a sentence that all tasks can use; each task has requirements of its own."""
+        fewest = max(task.requirements.min_tokens for task in self._tasks.values())
+        return Requirements(unit="sentence", min_tokens=fewest, different_tokens=True, encoders=2, word_order=True)
 
-    def turn(self, step: int, seed: int) -> str:
-        return TURNS[step % len(TURNS)]
-
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        return tuple(name for task in self._tasks.values() for name in task.part_names)
-
-    @property
-    def needs(self) -> Needs:
-        """Of a sentence that all tasks can use; each task has needs of its own."""
-        least = max(task.needs.min_tokens for task in self._tasks.values())
-        return Needs(unit="sentence", min_tokens=least, different_tokens=True, encoders=2, order=True)
-
-    def study(self, units: Units, indices: np.ndarray) -> None:
-        """Counts the tokens once for all tasks."""
-        one, *others = self._tasks.values()
-        one.study(units, indices)
-        for task in others:
-            task.counts, task.mean_length = one.counts, one.mean_length
-
-    def require(self, encoder: Encoder) -> None:
-        for name, task in self._tasks.items():
-            task.require(member(encoder, name))
-
-    def build(self, encoder: Encoder) -> None:
-        for name, task in self._tasks.items():
-            task.build(member(encoder, name))
-
-    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        return self._tasks[batch.task].loss(member(encoder, batch.task), batch)
+    def encoder_of(self, task: str, encoder: Encoder) -> Encoder:
+        """Returns the one of the two concatenated encoders that learns ``task``."""
+        assert isinstance(encoder, Concatenated), "the experiment builds requirements.encoders of them"
+        return encoder.members[int(task in PAIRS)]
 
     def step_flops(self, encoder: Encoder) -> float:
-        """The mean over the turns."""
-        return sum(self._tasks[name].step_flops(member(encoder, name)) for name in TURNS) / len(TURNS)
+        """Returns the mean over a cycle of tasks."""
+        return sum(self._tasks[name].step_flops(self.encoder_of(name, encoder)) for name in CYCLE) / len(CYCLE)
 
     def facts(self) -> dict[str, Any]:
         return {"task": f"MT({self.k})", "negatives per anchor": self.k - 1}
-
-
-def member(encoder: Encoder, task: str) -> Encoder:
-    """The one of two concatenated encoders that learns ``task``."""
-    assert isinstance(encoder, Concatenated), "the experiment builds what needs.encoders asks for"
-    return encoder.members[int(task in PAIRS)]

@@ -1,15 +1,15 @@
-"""DeCLUTR: span-contrastive learning beside masked language modelling (Giorgi et al. 2021).
+"""DeCLUTR: span-contrastive learning with masked language modelling (Giorgi et al. 2021).
 
     L = contrastive_weight * L_contrastive + mlm_weight * L_MLM
 
-Anchors and positives are spans of one document (``data.views.spans``); NT-Xent pairs each anchor with the mean
-of its positives against all other spans of the batch, those of its own document included (``functional``).
-Choices where the paper is silent follow its published program unless said otherwise:
+Sections 3.1 and 3.2 of the paper. Anchors and positives are spans of the same document (``data.views.spans``).
+NT-Xent pairs each anchor with the mean of its positives, against all other spans of the batch, including those of
+the same document (``objectives.functional``). Where the paper leaves a choice open:
 
-- the anchors' input is masked for MLM, and that same pass gives the anchors' embeddings (published program);
-- the mean of positives is taken after the projection head (ours; the paper's formula has no head);
-- the contrastive loss is a mean over the 2AN vectors (published program; the paper prints a sum);
-- MLM is divided by the number of selected tokens of the global batch (ours: exact over processes).
+- anchors are masked for MLM, and the same pass gives their embeddings (as in the published program);
+- positives are averaged after the projection head (our choice; the paper's formula has no head);
+- the contrastive loss is a mean over the 2AN vectors (as in the published program; the paper prints a sum);
+- the MLM loss is divided by the number of masked tokens in the global batch (our choice: exact over processes).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from data.views.masking import mask_tokens
 from data.views.spans import Placement, SpanSampler, Strategy
 from encoders.base import Encoder
 from objectives import masked_lm
-from objectives.base import Loss, Needs, Objective
-from objectives.functional import Reduction, at_least_float32, nt_xent
+from objectives.base import Loss, Objective, Requirements
+from objectives.functional import Reduction, at_least_float32, forward_flops, nt_xent
 from objectives.gather import gather_rows, global_mean
 from objectives.masked_lm import masked_lm_sum
 from objectives.memory_bank import MemoryBank
@@ -47,12 +47,18 @@ CITATION = """@inproceedings{giorgi-etal-2021-declutr,
   pages = {879--895}
 }"""
 
-# Both parameters of a beta distribution.
+# Parameters (alpha, beta) of a beta distribution.
 Beta = Annotated[Sequence[Annotated[float, Field(gt=0, le=1e6)]], Field(min_length=2, max_length=2)]
 
 
 class Example(NamedTuple):
-    """What is drawn from one document: A anchors with their labels, A * P positives (anchor by anchor)."""
+    """Token ids of the spans of one document, special tokens included.
+
+    Attributes:
+        anchors: A rows of shape (T,), masked for MLM.
+        labels: for each anchor the token ids to predict, ``IGNORE`` elsewhere, of shape (T,); None without MLM.
+        positives: A * P rows, anchor by anchor; none without a contrastive loss.
+    """
 
     anchors: list[np.ndarray]
     labels: list[np.ndarray] | None
@@ -60,39 +66,39 @@ class Example(NamedTuple):
 
 
 class Declutr(Objective):
-    """Span-contrastive learning with MLM.
+    """Contrastive learning of spans, with MLM.
 
     Args:
         batch_size: N, documents of a micro-batch over all processes.
         anchors_per_document, positives_per_anchor: A and P.
-        min_length, max_length: of a span in the encoder's content tokens; what exceeds the encoder's positions
-            is cut at the span's end.
-        anchor_beta, positive_beta: (alpha, beta) of the length distributions.
-        gap: least distance between the starts of two anchors; None: 2 * max_length (the first version of the
-            paper: max_length).
-        anchors: "uniform" over all placements, or "grid" as the published program draws them.
-        strategy: where positives lie: "all", "adjacent" or "subsuming".
-        min_tokens: tokens that a document must have besides what the spans need (the paper: 2048).
-        temperature: of NT-Xent.
-        reduction: of NT-Xent, "mean" or "sum".
-        contrastive_weight, mlm_weight: of the two losses. At 0 the positives are not encoded (MLM alone), or
-            the anchors are not masked (contrastive alone).
-        mlm_probability: of a token to be selected.
-        projection: None, or the settings of a projection head (a ``Projection`` or its arguments).
-        memory_bank: M, embeddings of earlier steps that serve as negatives; 0: none.
-        cache_chunk: None, or the most tokens (padding included) whose activations are held at once, at least a
-            span's: spans are embedded without graph, and embedded again chunk by chunk in the backward pass under
-            the same random state (gradient caching; Gao et al. 2021). The gradient is exact, memory does not grow
-            with N and P.
-        length_groups: sub-batches of spans of similar length in which the encoder runs, to avoid padding; not used
-            where the encoder packs all spans into one sequence, as transformers do on a GPU.
-        legacy_scale: keep the published program's loss of a factor 1 / processes in the contrastive gradient.
+        min_length, max_length: of a span, in content tokens of the encoder's tokenizer. A span that exceeds the
+            encoder's positions is cut at its end.
+        anchor_beta, positive_beta: (alpha, beta) of the distributions of span lengths.
+        gap: smallest distance in tokens between the starts of two anchors; None: 2 * max_length (the first version
+            of the paper: max_length).
+        anchors: placement of anchors, "uniform" over all that keep the gap, or "grid" as in the published program.
+        strategy: placement of positives: "all", "adjacent" or "subsuming".
+        min_tokens: fewest tokens of a usable document, if more than the spans need (the paper: 2048).
+        temperature: temperature of NT-Xent.
+        reduction: "mean" or "sum" of NT-Xent over the vectors.
+        contrastive_weight, mlm_weight: weights of the two losses. Without a contrastive loss the positives are not
+            encoded; without MLM the anchors are not masked.
+        mlm_probability: probability of a token to be selected for MLM.
+        projection: settings of a projection head (a ``Projection`` or its arguments); None: no head.
+        memory_bank: M, number of embeddings of earlier steps that serve as further negatives; 0: none.
+        cache_chunk: most tokens, padding included, whose activations are held at once (gradient caching; Gao et
+            al. 2021): spans are embedded without a graph, and again, chunk by chunk, in the backward pass under
+            the same random state. The gradient is exact, and memory does not grow with N and P. None: no caching.
+        length_groups: number of sub-batches of spans of similar length in which the encoder runs, to avoid
+            padding; not used if the encoder packs all spans into one sequence, as transformers do on a GPU.
+        legacy_scale: whether the contrastive gradient lacks the factor of the number of processes, as in the
+            published program.
 
-    Under gradient accumulation each micro-batch is a batch of its own (its spans are each other's negatives, its
-    selected tokens divide its MLM loss), and the bank takes up all of them after the optimiser's step.
+    With gradient accumulation each micro-batch is a batch of its own: negatives and the number of masked tokens
+    are counted within it. The memory bank receives all of them after the optimiser's step.
 
     Raises:
-        ValueError: if an argument is out of range.
+        ValueError: if an argument is out of range, or two of them contradict each other.
     """
 
     citation = CITATION
@@ -123,28 +129,6 @@ class Declutr(Objective):
         legacy_scale: bool = False,
     ) -> None:
         super().__init__()
-        if min_length > max_length:
-            raise ValueError(
-                f"objective.min_length must not exceed objective.max_length ({max_length}). "
-                f"Got {min_length} instead."
-            )
-        if cache_chunk is not None and cache_chunk < max_length:
-            raise ValueError(
-                f"objective.cache_chunk counts tokens, and must not be below objective.max_length ({max_length}). "
-                f"Got {cache_chunk} instead."
-            )
-        if gap is not None and gap < max_length - min_length:
-            raise ValueError(
-                f"objective.gap must be at least max_length - min_length ({max_length - min_length}), "
-                f"or anchors would run over the document's end. Got {gap} instead."
-            )
-        if contrastive_weight == mlm_weight == 0:
-            raise ValueError("objective.contrastive_weight and objective.mlm_weight must not both be 0.")
-        if contrastive_weight and batch_size * anchors_per_document < 2:
-            raise ValueError(
-                "objective.batch_size * objective.anchors_per_document must be at least 2: "
-                "one pair alone has no negatives."
-            )
         self.sampler = SpanSampler(
             anchors=anchors_per_document,
             positives=positives_per_anchor,
@@ -156,8 +140,6 @@ class Declutr(Objective):
             placement=anchors,
             strategy=strategy,
         )
-        if not contrastive_weight:
-            self.citation = masked_lm.CITATION
         self.batch_size = batch_size
         self.min_tokens = min_tokens
         self.temperature = temperature
@@ -172,7 +154,10 @@ class Declutr(Objective):
         self.legacy_scale = legacy_scale
         self.head: ProjectionHead | None = None
         self.bank: MemoryBank | None = None
-        self._waiting: list[Tensor] = []  # embeddings of this step, put into the bank after it
+        self._pending: list[Tensor] = []  # embeddings of this step, which join the bank after it
+        if not contrastive_weight:
+            self.citation = masked_lm.CITATION
+        self._check_settings()
 
     @property
     def part_names(self) -> tuple[str, ...]:
@@ -180,31 +165,16 @@ class Declutr(Objective):
         return tuple(name for name, weight in weights.items() if weight)
 
     @property
-    def needs(self) -> Needs:
-        return Needs(
+    def requirements(self) -> Requirements:
+        return Requirements(
             unit="document",
             min_tokens=max(self.sampler.min_tokens, self.min_tokens or 0),
             mask_token=self.mlm_weight > 0,
             shorter=self._shorter,
         )
 
-    def _shorter(self, tokens: int) -> str:
-        """Returns the settings with which a document of so many tokens is long enough."""
-        sampler, settings = self.sampler, []
-        if sampler.min_tokens > tokens:
-            span = tokens // (2 * sampler.anchors)
-            if sampler.gap is not None:
-                span = min(span, tokens - sampler.gap * (sampler.anchors - 1))
-            if span < 1:
-                return ""
-            settings = [f"objective.max_length={span}"]
-            if span < sampler.min_length:
-                settings.insert(0, f"objective.min_length={span}")
-        if self.min_tokens is not None and self.min_tokens > tokens:
-            settings.append(f"objective.min_tokens={tokens}")
-        return " ".join(settings)
-
     def build(self, encoder: Encoder) -> None:
+        """Adds the projection head and the memory bank."""
         if not self.contrastive_weight:
             return
         width = encoder.dimension
@@ -214,13 +184,9 @@ class Declutr(Objective):
         if self.memory_bank:
             self.bank = MemoryBank(self.memory_bank, width)
 
-    def facts(self) -> dict[str, Any]:
-        pairs = self.batch_size * self.sampler.anchors
-        return {"negatives per anchor": (2 * pairs - 2 + self.memory_bank) if self.contrastive_weight else 0}
+    # Examples
 
-    # What is drawn
-
-    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
         anchors, positives = self.sampler.draw(len(unit), rng)
         contents = [unit[start:end][: format.max_content] for start, end in anchors]
         labels = None
@@ -270,17 +236,20 @@ class Declutr(Objective):
         return Loss(total, parts, counts)
 
     def _embed(self, encoder: Encoder, spans: Tokens) -> tuple[Tensor, Tensor]:
-        """Vectors (B, D) of ``spans``, projected if there is a head, and the sum of MLM losses.
+        """Computes the vectors of ``spans`` and the sum of their MLM losses.
 
-        The encoder runs over sub-batches of similar length; with ``cache_chunk`` their activations are
-        dropped and computed again in the backward pass. (torch's checkpointing is gradient caching exactly,
-        if what is checkpointed ends in the vectors: it keeps them, the inputs and the random state.)
+        The encoder runs over sub-batches of spans of similar length. With ``cache_chunk`` their activations are
+        dropped and recomputed in the backward pass. (torch's checkpointing is exactly gradient caching if the
+        checkpointed function ends with the vectors: it keeps these, the inputs and the random state.)
+
+        Returns:
+            Vectors of shape (B, D), in the order of ``spans`` and projected if there is a head, and a scalar.
         """
 
         def run(
             ids: Tensor, mask: Tensor, lengths: Tensor, labels: Tensor | None, type_ids: Tensor | None
         ) -> tuple[Tensor, Tensor]:
-            with nullcontext() if self.cache_chunk is None else _weights_cast_each_time(ids.device.type):
+            with nullcontext() if self.cache_chunk is None else _without_cast_cache(ids.device.type):
                 encoding = encoder(Tokens(ids, mask, lengths, labels, type_ids))
                 sentence = encoding.sentence if self.head is None else self.head(encoding.sentence)
                 if labels is None:
@@ -295,7 +264,7 @@ class Declutr(Objective):
         vectors, sums = [], []
         for rows in groups:
             part = spans.rows(torch.from_numpy(rows))
-            # Single tensors: checkpoint looks among its arguments for devices whose random state to keep.
+            # Single tensors: checkpoint keeps the random state of the devices of its tensor arguments.
             inputs = part.ids, part.mask, part.lengths, part.labels, part.type_ids
             if self.cache_chunk is not None and torch.is_grad_enabled():
                 vector, mlm_sum = checkpoint(run, *inputs, use_reentrant=False)
@@ -303,15 +272,20 @@ class Declutr(Objective):
                 vector, mlm_sum = run(*inputs)
             vectors.append(vector)
             sums.append(mlm_sum)
-        back = to_device(torch.from_numpy(np.argsort(np.concatenate(groups))), spans.ids.device)
-        return torch.cat(vectors)[back], torch.stack(sums).sum()
+        original = to_device(torch.from_numpy(np.argsort(np.concatenate(groups))), spans.ids.device)
+        return torch.cat(vectors)[original], torch.stack(sums).sum()
 
     def _contrastive(self, anchors: Tensor, positives: Tensor) -> Tensor:
-        """NT-Xent of all processes' anchors (AN, D) and mean positives, from positives (AN * P, D)."""
+        """Computes NT-Xent over the anchors and mean positives of all processes.
+
+        Args:
+            anchors: of shape (AN, D).
+            positives: of shape (AN * P, D), anchor by anchor.
+        """
         positives = at_least_float32(positives).unflatten(0, (len(anchors), -1)).mean(dim=1)  # (AN, D)
         anchors = gather_rows(at_least_float32(anchors), legacy_scale=self.legacy_scale)
         positives = gather_rows(positives, legacy_scale=self.legacy_scale)
-        # Held-out losses leave the bank out: it holds training text, and grows.
+        # Held-out losses do without the bank, which holds training text, and more of it from step to step.
         bank = self.bank if self.training else None
         loss = nt_xent(
             anchors,
@@ -321,36 +295,83 @@ class Declutr(Objective):
             reduction=self.reduction,
         )
         if bank is not None:
-            self._waiting += [anchors.detach(), positives.detach()]
+            self._pending += [anchors.detach(), positives.detach()]
         return loss
 
     def after_step(self) -> None:
+        """Moves the embeddings of the step into the memory bank."""
         if self.bank is not None:
-            for vectors in self._waiting:
+            for vectors in self._pending:
                 self.bank.put(vectors)
-            self._waiting = []
+            self._pending = []
 
-    # Cost
+    # Settings, facts and cost
+
+    def _check_settings(self) -> None:
+        """Refuses settings that contradict each other.
+
+        Raises:
+            ValueError: naming them.
+        """
+        spans, chunk = self.sampler, self.cache_chunk
+        if spans.min_length > spans.max_length:
+            raise ValueError(
+                f"objective.min_length must not exceed objective.max_length ({spans.max_length}). "
+                f"Got {spans.min_length} instead."
+            )
+        if chunk is not None and chunk < spans.max_length:
+            raise ValueError(
+                f"objective.cache_chunk counts tokens, and must be at least objective.max_length "
+                f"({spans.max_length}). Got {chunk} instead."
+            )
+        if spans.least_gap < spans.max_length - spans.min_length:
+            raise ValueError(
+                f"objective.gap must be at least max_length - min_length ({spans.max_length - spans.min_length}), "
+                f"or anchors could exceed the end of the document. Got {spans.gap} instead."
+            )
+        if self.contrastive_weight == self.mlm_weight == 0:
+            raise ValueError("objective.contrastive_weight and objective.mlm_weight must not both be 0.")
+        if self.contrastive_weight and self.batch_size * spans.anchors < 2:
+            raise ValueError(
+                "objective.batch_size * objective.anchors_per_document must be at least 2: "
+                "a single pair has no negatives."
+            )
+
+    def _shorter(self, tokens: int) -> str:
+        """Returns settings with which a document of ``tokens`` tokens is usable, as "key=value"; "" if none."""
+        sampler, settings = self.sampler, []
+        if sampler.min_tokens > tokens:
+            span = tokens // (2 * sampler.anchors)
+            if sampler.gap is not None:
+                span = min(span, tokens - sampler.gap * (sampler.anchors - 1))
+            if span < 1:
+                return ""
+            settings = [f"objective.max_length={span}"]
+            if span < sampler.min_length:
+                settings.insert(0, f"objective.min_length={span}")
+        if self.min_tokens is not None and self.min_tokens > tokens:
+            settings.append(f"objective.min_tokens={tokens}")
+        return " ".join(settings)
+
+    def facts(self) -> dict[str, Any]:
+        pairs = self.batch_size * self.sampler.anchors
+        return {"negatives per anchor": (2 * pairs - 2 + self.memory_bank) if self.contrastive_weight else 0}
 
     def step_flops(self, encoder: Encoder) -> float:
         anchor, positive = self.sampler.mean_lengths()
-        special = len(encoder.format.prefix) + len(encoder.format.suffix)
         anchors = self.batch_size * self.sampler.anchors
         positives = anchors * self.sampler.positives if self.contrastive_weight else 0
-        flops = sum(
-            encoder.forward_flops(round(rows * (length + special)), length + special)
-            for rows, length in ((anchors, anchor), (positives, positive))
-        )
+        flops = sum(forward_flops(encoder, *spans) for spans in ((anchors, anchor), (positives, positive)))
         if self.mlm_weight:
             flops += encoder.head_flops(round(anchors * anchor * self.mlm_probability))
-        # forward, and twice as much backward; gradient caching runs forward once more
+        # a backward pass costs two forward passes; gradient caching adds one
         return flops * (3 if self.cache_chunk is None else 4)
 
 
-def _weights_cast_each_time(device: str) -> torch.autocast:
-    """The autocast that is on, if any, but for its one copy of each weight.
+def _without_cast_cache(device: str) -> torch.autocast:
+    """Returns the autocast in force, if any, without its cache of the weights' half-precision copies.
 
-    A copy in half precision would sum up the gradients of all chunks, of which the later ones were lost.
+    A cached copy would sum the gradients of all chunks in half precision, which loses those of the later ones.
     """
     dtype, enabled = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
     return torch.autocast(device, dtype=dtype, enabled=enabled, cache_enabled=False)

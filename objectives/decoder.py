@@ -1,18 +1,18 @@
-r"""A conditional GRU decoder: a token sequence from one sentence vector, under teacher forcing.
+r"""Conditional GRU decoder: predicts a token sequence from a sentence vector, with teacher forcing.
 
     r = sigmoid(W_r x_t + C_r h_x + U_r h + b_r)        z = sigmoid(W_z x_t + C_z h_x + U_z h + b_z)
     n = tanh(W_n x_t + C_n h_x + b_n + r * (U_n h + c_n))        h' = (1 - z) * n + z * h
     p(y_t | y_<t, h_x) = softmax(V h' + d)
 
-x_t is the vector of the token before, h_x the sentence vector, and h begins as h_x. Subramanian et al. (2018),
-section 3, in the form of their published program and of every stock GRU kernel: the paper's equation 3 has the
-reset gate before U_d, its z is 1 - z here, and the index of its equation 4 is a misprint.
+x_t is the vector of the previous token, h_x the sentence vector, and the first state is h_x. Subramanian et al.
+(2018), section 3, in the form of their published program and of stock GRU kernels: equation 3 of the paper applies
+the reset gate before U_d, its z is 1 - z here, and the index in its equation 4 is a misprint.
 
-That is a stock GRU over [x_t ; h_x] whose input weights are [W C], so that no step is taken in Python. As it
-stands, the kernel would multiply each h_x by C at every step. Within a batch of B sentences, though, C h_x of
-sentence i is column i of C X^T (X: the B vectors as rows), hence C X^T times the i-th unit vector e_i. So C X^T is
-computed once, and the same kernel runs over [x_t ; e_i] with the input weights [W  C X^T]: B columns in place of
-C's D, and all but one of their products with e_i are zeros.
+This is a stock GRU over [x_t ; h_x] with the input weights [W C], so all steps run in one kernel. Used directly,
+the kernel would multiply each h_x by C at every step. But within a batch of B sentences, C h_x of sentence i is
+column i of C X^T (X: the B vectors as rows), which is C X^T times the i-th unit vector e_i. So C X^T is computed
+once, and the kernel runs over [x_t ; e_i] with the input weights [W  C X^T]: it has B columns in place of the D of
+C.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from data.tokenizer import END, SPECIAL, START
 from encoders.packed import in_chunks, in_own_type, packing
 from objectives.functional import at_least_float32
 
-WORD_RANGE = 0.1  # first word vectors are uniform within it, as in the published program
+WORD_RANGE = 0.1  # word vectors are initialised uniformly in [-0.1, 0.1], as in the published program
 
 
 class Decoder(nn.Module):
-    """Reads a sentence vector, writes tokens.
+    """GRU decoder with word vectors and an output layer of its own.
 
     Args:
-        vocabulary: V, token ids; ``START`` and ``END`` among them.
-        condition: D, of the sentence vectors.
-        word_size: E, of its own word vectors.
-        hidden: H, of its states; None: D. Where it differs from D, a linear map of h_x is the first state.
-        dropout: of h_x, in the first state and in the gates alike.
-        chunk: positions whose scores over the vocabulary are held at once.
+        vocabulary: V, number of token ids, ``START`` and ``END`` included.
+        condition: D, width of a sentence vector.
+        word_size: E, width of a word vector.
+        hidden: H, width of a state; None: D. If it differs from D, the first state is a linear map of h_x.
+        dropout: dropout probability of h_x, in the first state and in the gates.
+        chunk: number of positions whose scores over the vocabulary are held at once.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -77,26 +77,26 @@ class Decoder(nn.Module):
                 nn.init.uniform_(weight, -(hidden**-0.5), hidden**-0.5)
 
     def loss(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, int]:
-        """Cross-entropy of each target token after the first, summed, and how many these are.
+        """Computes the summed cross-entropy of all target tokens after the first of each row.
 
-        Only real positions are projected to the vocabulary, ``chunk`` at a time, and the gradient of a chunk's
-        scores is computed with it: they are never there as a whole, nor computed twice.
+        Only real positions are projected to the vocabulary, ``chunk`` at a time, together with the gradient of
+        their scores: the scores never exist as a whole, and none is computed twice.
 
         Args:
             vectors: h_x, of shape (B, D).
             targets: B rows that begin with ``START`` and end with ``END``.
 
         Returns:
-            A scalar, at least float32, and a count.
+            The sum, a scalar in float32 or float64, and the number of tokens.
 
         Raises:
-            ValueError: if there is no row, or one with nothing to predict.
+            ValueError: if there are no rows, or a row has nothing to predict.
         """
         states, wanted = self.states(vectors, targets)
         return output_loss(self.output, states, wanted, self.chunk), len(wanted)
 
     def loss_and_hits(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor, int]:
-        """Returns what ``loss`` returns and, between the two, the number of tokens predicted correctly."""
+        """Returns the sum and the number of tokens as ``loss`` does and, between them, the correct predictions."""
         states, wanted = self.states(vectors, targets)
         total, hits = (
             states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32)),
@@ -109,16 +109,18 @@ class Decoder(nn.Module):
         return total, hits, len(wanted)
 
     def states(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor]:
-        """States before each target token after the first, of shape (N, H), and these tokens, of shape (N,).
+        """Computes the states from which the N target tokens after the first of each row are predicted.
 
-        The order is that of a packed sequence: all first tokens, then all second ones, longer rows first.
+        Returns:
+            States of shape (N, H) and the tokens, of shape (N,), both in the order of a packed sequence: all first
+            tokens, then all second ones, longer rows first.
 
         Raises:
-            ValueError: if there is no row, or one with nothing to predict.
+            ValueError: if there are no rows, or a row has nothing to predict.
         """
         width = targets.ids.shape[1]
         if len(targets) == 0 or int(targets.lengths.min()) < 2:
-            raise ValueError("Each target must have two tokens or more: what begins it, and one to predict.")
+            raise ValueError("Each target must have at least two tokens: a start token and one to predict.")
         places, running = packing(targets.lengths - 1, width)
         places = to_device(places, targets.ids.device)
         rows = places // width  # (N,)
@@ -136,14 +138,14 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def greedy(self, vectors: Tensor, *, max_length: int) -> list[list[int]]:
-        """The likeliest token after those before, again and again, without dropout.
+        """Decodes greedily: each next token is the most likely one. No dropout.
 
         Args:
             vectors: h_x, of shape (B, D).
             max_length: most tokens of a row.
 
         Returns:
-            Ids of each of the B rows up to ``END``, which is not among them.
+            Token ids of each of the B rows, without the final ``END``.
 
         Raises:
             ValueError: if ``max_length`` is not positive.
@@ -168,11 +170,11 @@ class Decoder(nn.Module):
         return [row[: row.index(END)] if END in row else row for row in rows]
 
     def flops(self, rows: int, tokens: int) -> float:
-        """Floating-point operations of a forward pass: 2 a weight and sentence or predicted token, as it is used.
+        """Returns the floating-point operations of a forward pass: 2 per weight and each of its uses.
 
         Args:
-            rows: sentences.
-            tokens: predicted tokens in all.
+            rows: number of sentences, for each of which the weights of h_x are used once.
+            tokens: number of predicted tokens, for each of which all others are used once.
         """
         sentence = [self.of_sentence.weight, *(w for w in self.start.parameters() if w.ndim == 2)]
         token = [self.of_word.weight, self.of_state.weight, self.output.weight]
@@ -181,7 +183,7 @@ class Decoder(nn.Module):
         )
 
     def _input_weights(self, vectors: Tensor) -> Tensor:
-        """[W  C X^T], of shape (3H, E + B), for ``vectors`` of shape (B, D)."""
+        """Computes [W  C X^T], of shape (3H, E + B), from ``vectors`` of shape (B, D)."""
         return torch.cat([self.of_word.weight, self.of_sentence(vectors).T], dim=1)
 
 
@@ -189,12 +191,12 @@ validated(Decoder, "decoder")
 
 
 def _units(vectors: Tensor) -> Tensor:
-    """The B unit vectors, of shape (B, B), that name the sentences of a batch."""
+    """Returns the unit vectors e_i, as rows of shape (B, B), for ``vectors`` of shape (B, D)."""
     return torch.eye(len(vectors), device=vectors.device, dtype=vectors.dtype)
 
 
 def output_loss(output: nn.Linear, states: Tensor, wanted: Tensor, chunk: int) -> Tensor:
-    """``cross_entropy_sum`` of the scores that a layer gives to states, in autocast's type where it is on."""
+    """Computes ``cross_entropy_sum`` for a linear layer, in autocast's type if autocast is on."""
     kind = states.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else output.weight.dtype
     weight, bias = output.weight.to(dtype), output.bias.to(dtype)
@@ -203,22 +205,24 @@ def output_loss(output: nn.Linear, states: Tensor, wanted: Tensor, chunk: int) -
 
 
 def cross_entropy_sum(states: Tensor, weight: Tensor, bias: Tensor, wanted: Tensor, chunk: int) -> Tensor:
-    """-log softmax(weight h + bias)[y], summed over N states h and tokens y, ``chunk`` states at a time.
+    """Computes -log softmax(weight h + bias)[y], summed over N states h and tokens y; differentiable once.
 
-    torch's own ``linear_cross_entropy`` works so as well, but its backward pass holds the weights' gradient twice.
+    torch's own ``linear_cross_entropy`` works in chunks as well, but its backward pass holds the gradient of the
+    weights twice.
 
     Args:
-        states, weight, bias: of shapes (N, H), (V, H), (V,) and of one type.
-        wanted: of shape (N,), int64.
+        states, weight, bias: of shapes (N, H), (V, H) and (V,), of the same type.
+        wanted: tokens y, of shape (N,), int64.
+        chunk: number of states whose scores are held at once.
 
     Returns:
-        A scalar, at least float32. It can be differentiated once.
+        A scalar, in float32 or float64.
     """
     return _CrossEntropySum.apply(states, weight, bias, wanted, chunk, torch.is_grad_enabled())
 
 
 class _CrossEntropySum(torch.autograd.Function):
-    """The gradient of a chunk follows from its scores while these are there: softmax less the wanted one."""
+    """Computes the gradient with the loss: that of a chunk's scores is their softmax minus the one-hot target."""
 
     @staticmethod
     def forward(
@@ -245,6 +249,6 @@ class _CrossEntropySum(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, given: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.gradients is None:
-            raise RuntimeError("This loss was differentiated already.")
+            raise RuntimeError("This loss was differentiated before, which is possible only once.")
         gradients, ctx.gradients = ctx.gradients, None  # scaled in place, so this works once
         return (*(each.mul_(given) for each in gradients), None, None, None)

@@ -1,4 +1,4 @@
-"""The objectives' mathematics as pure functions.
+"""Losses of the objectives as pure functions, and the cost of encoding.
 
 NT-Xent (Chen et al. 2020; Giorgi et al. 2021, section 3.1), for n pairs (e_i, e_{i+n}) and queue q_1 .. q_M:
 
@@ -19,11 +19,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from encoders.base import Encoder
+
 Reduction = Literal["mean", "sum"]
 
 
 def at_least_float32(values: Tensor) -> Tensor:
-    """``values`` in float32, or in float64 if they are."""
+    """Returns ``values`` in float32, or in float64 if they are in float64."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
@@ -35,20 +37,20 @@ def nt_xent(
     queue: Tensor | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Normalised-temperature cross-entropy of n pairs, each against all other 2n - 2 (+ M) vectors.
+    """Computes NT-Xent of n pairs: each vector against its partner and all 2n - 2 (+ M) others.
 
     Args:
         anchors: of shape (n, D).
-        positives: of shape (n, D); row i belongs to anchor i.
+        positives: of shape (n, D); row i is the positive of anchor i.
         temperature: divides the cosine similarities.
         queue: further negatives of shape (M, D), or None.
         reduction: "mean" over the 2n vectors (the published program) or "sum" (as the paper prints it).
 
     Returns:
-        Scalar, at least in float32 whatever the inputs' type.
+        Scalar, in float32 or float64 whatever the type of the inputs.
     """
     vectors = at_least_float32(torch.cat([anchors, positives]))  # (2n, D)
-    with torch.autocast(vectors.device.type, enabled=False):  # at small temperatures half precision is noise
+    with torch.autocast(vectors.device.type, enabled=False):  # half precision is too coarse at small temperatures
         vectors = F.normalize(vectors, dim=1)
         others = vectors if queue is None else torch.cat([vectors, F.normalize(queue.to(vectors), dim=1)])
         scores = vectors @ others.T / temperature  # (2n, 2n + M)
@@ -58,17 +60,17 @@ def nt_xent(
 
 
 def in_batch_scores(first: Tensor, second: Tensor, k: int) -> Tensor:
-    """Returns dot products of each first vector with its own second one and with those of the next k - 1 rows.
+    """Computes dot products of each first vector with the second vectors of its own and the next k - 1 rows.
 
-    The rows after the last are the first ones again. A batch's order is random, so that these are k - 1 second
-    vectors of others at random, and each second vector is drawn as often as any other.
+    Rows wrap around at the end. As the order of a batch is random, the k - 1 negatives are random ones, and each
+    second vector is a negative equally often.
 
     Args:
-        first, second: of shape (B, D); row i of both belongs together.
-        k: candidates a row, of 1 .. B.
+        first, second: of shape (B, D); row i of both forms a pair.
+        k: candidates per row, from 1 to B.
 
     Returns:
-        Scores of shape (B, k), the own one in column 0, at least in float32 whatever the inputs' type.
+        Scores of shape (B, k), those of the pairs in column 0, in float32 or float64.
 
     Raises:
         ValueError: if there are fewer than ``k`` rows.
@@ -91,3 +93,15 @@ def choose_first(scores: Tensor) -> tuple[Tensor, Tensor]:
     with torch.autocast(scores.device.type, enabled=False):
         loss = (scores.logsumexp(dim=1) - scores[:, 0]).mean()
     return loss, (scores[:, 0] > scores[:, 1:].amax(dim=1)).to(scores.dtype).mean().detach()
+
+
+def forward_flops(encoder: Encoder, rows: float, length: float) -> float:
+    """Returns the floating-point operations of a forward pass of ``encoder`` over rows of equal length.
+
+    Args:
+        encoder: adds its special tokens to each row.
+        rows: number of rows.
+        length: content tokens of a row; a mean may be fractional.
+    """
+    length += len(encoder.format.prefix) + len(encoder.format.suffix)
+    return encoder.forward_flops(round(rows * length), length)

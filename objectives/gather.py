@@ -1,4 +1,4 @@
-"""Rows and means of all processes on every process, with gradient."""
+"""Gathers rows and means from all processes, with gradient."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor, distributed
 
 
 def world_size() -> int:
-    """Number of processes that train together."""
+    """Returns the number of processes of the run."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 def sum_over_processes(value: Tensor) -> Tensor:
-    """Sum of a detached ``value`` over all processes."""
+    """Returns the sum of ``value``, detached, over all processes."""
     value = value.detach().clone()
     if world_size() > 1:
         distributed.all_reduce(value)
@@ -22,26 +22,26 @@ def sum_over_processes(value: Tensor) -> Tensor:
 
 
 def global_mean(total: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The mean of terms that all processes have, from this one's.
+    """Computes the mean of terms that are spread over all processes.
 
     Args:
-        total: the sum of this process' terms, a scalar.
-        count: their number.
+        total: sum of the terms of this process, a scalar.
+        count: number of these terms.
 
     Returns:
-        A scalar with gradient, such that the mean of the processes' gradients is that of the global mean; the
-        global mean, detached; and the global number of terms, 1 at least.
+        A scalar whose gradient, averaged over the processes, is the gradient of the global mean; the global mean,
+        detached; and the global number of terms, at least 1.
     """
     everywhere = sum_over_processes(total.new_full((), count)).clamp(min=1)
     return world_size() * total / everywhere, sum_over_processes(total) / everywhere, everywhere
 
 
 def gather_rows(rows: Tensor, *, legacy_scale: bool = False) -> Tensor:
-    """All processes' ``rows`` (each of shape (n, ...)) in the order of their ranks, of shape (world * n, ...).
+    """Concatenates the ``rows`` of all processes (each of shape (n, ...)) by rank, to shape (world * n, ...).
 
-    Every process computes the same loss from the result, so its gradient is the same everywhere: the backward
-    pass takes this process' slice, times the number of processes, because gradients are *averaged* over
-    processes afterwards. The published DeCLUTR program lacks that factor: ``legacy_scale``.
+    Every process computes the same loss from the result, so the backward pass takes the gradient's slice of this
+    process. It is multiplied by the number of processes, because gradients are *averaged* over processes
+    afterwards. The published DeCLUTR program lacks that factor, which ``legacy_scale`` reproduces.
     """
     if world_size() == 1:
         return rows

@@ -1,4 +1,7 @@
-"""Loss of masked language modelling (Devlin et al. 2019, section 3.1); ``data.views.masking`` masks the tokens."""
+"""Masked-language-model loss (Devlin et al. 2019, section 3.1); ``data.views.masking`` masks the tokens.
+
+L = - sum_t  log softmax(scores_t)[y_t]        t: masked positions
+"""
 
 from __future__ import annotations
 
@@ -21,21 +24,20 @@ CITATION = """@inproceedings{devlin-etal-2019-bert,
   pages = {4171--4186}
 }"""
 
-SCORES_AT_ONCE = 10**8  # of all tokens for some positions, the peak of memory: 2,000 positions x 50,265
-GPU_SHARE = 1 / 32  # of a GPU's memory that scores may take in float32, where it has room for more of them
-SCORES_IN_CACHE = 2**19  # float32, that a CPU's core works through without its memory
+SCORES_AT_ONCE = 10**8  # largest block of scores kept for the backward pass: 2,000 positions x 50,265 tokens
+GPU_SHARE = 1 / 32  # share of a GPU's memory for that block in float32, if this allows for more
+SCORES_IN_CACHE = 2**19  # float32 scores that fit into the cache of a CPU core
 
 
 def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
-    """Summed cross-entropy over the positions that have a label.
+    """Computes the summed cross-entropy over the positions that have a label; differentiable once.
 
-    Only those positions are projected to the vocabulary; where they are many, in chunks whose scores are not kept
-    (on a large GPU many more are kept than on a CPU).
-    It can be differentiated once.
+    Only these positions are projected to the vocabulary. If they are many, their scores are computed in chunks,
+    and again in the backward pass.
 
     Args:
         states: of shape (B, T, H).
-        labels: of shape (B, T), on the host; ``IGNORE`` where nothing is to be predicted.
+        labels: token ids to predict, of shape (B, T), on the host; ``IGNORE`` at all other positions.
 
     Returns:
         Scalar, float32.
@@ -53,36 +55,39 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
 
 
 def _scores_at_once(device: torch.device) -> int:
-    """Returns how many scores are kept for the backward pass; more are computed again, chunk by chunk."""
+    """Returns the number of scores that may be kept for the backward pass."""
     if device.type != "cuda":
         return SCORES_AT_ONCE
     return max(SCORES_AT_ONCE, int(GPU_SHARE * torch.cuda.get_device_properties(device).total_memory) // 4)
 
 
 def labelled(states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The M states that have a label, of shape (M, H), and these labels, of shape (M,), on their device.
+    """Selects the M states that have a label.
 
     Args:
-        states, labels: as ``masked_lm_sum`` has them.
+        states, labels: as in ``masked_lm_sum``.
+
+    Returns:
+        The states, of shape (M, H), and their labels, of shape (M,), on the device of the states.
     """
-    chosen = (labels.flatten() != IGNORE).nonzero().squeeze(1)  # on the host: nothing waits for the device
+    chosen = (labels.flatten() != IGNORE).nonzero().squeeze(1)  # on the host, so that nothing waits for the device
     wanted = to_device(labels.flatten()[chosen], states.device)
     return states.flatten(0, 1)[to_device(chosen, states.device)], wanted
 
 
 def cross_entropy_of_scores(scores: Tensor, wanted: Tensor) -> Tensor:
-    """-log softmax(scores)[wanted], summed over N rows.
+    """Computes -log softmax(scores)[wanted], summed over N rows; differentiable once.
 
-    Of ``scores`` in half precision no other copy is made as a whole: float32 is for as few rows at a time as stay
-    in a CPU's cache, where the usual form waits for its memory. (A decoder's output is one linear layer,
-    whose product is taken within its loss, objectives.decoder.cross_entropy_sum; heads here have many forms.)
+    Scores in half precision are converted to float32 a few rows at a time, so few that they stay in a CPU's cache:
+    the usual implementation copies all of them and is bound by memory. (``objectives.decoder.cross_entropy_sum``
+    goes further, but only for scores that come from a single linear layer; MLM heads have many forms.)
 
     Args:
         scores: of shape (N, V).
         wanted: of shape (N,), int64.
 
     Returns:
-        Scalar, at least float32. It can be differentiated once.
+        Scalar, in float32 or float64.
     """
     return _CrossEntropyOfScores.apply(scores, wanted)
 

@@ -1,11 +1,11 @@
-"""Natural language inference alone: InferSent, and Sentence-BERT's form of it.
+"""Natural language inference: InferSent and Sentence-BERT.
 
     infersent      p = softmax(W_3 (W_2 (W_1 [u ; v ; |u - v| ; u * v] + b_1) + b_2) + b_3)
     sentence_bert  p = softmax(W [u ; v ; |u - v|] + b)
 
 Conneau et al. (2017), "Supervised Learning of Universal Sentence Representations from Natural Language Inference
-Data", section 3: by its program two layers of 512 come before the classes, without a non-linearity or dropout.
-Reimers and Gurevych (2019), "Sentence-BERT", section 3. The examples are those of GenSen's task of that name.
+Data", section 3; its published program has two layers of width 512 before the classes, without non-linearity or
+dropout. Reimers and Gurevych (2019), "Sentence-BERT", section 3. Examples are those of GenSen's NLI task.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from data.sources.inference import Inference
 from data.sources.samples import MOST, Generated
 from encoders.base import Encoder
 from objectives.classifiers import Classifier
-from objectives.gensen.nli import NLI as Pairs
+from objectives.gensen.nli import NLI as GenSenNLI
 from objectives.gensen.objective import GenSen
 
 Features = Literal["infersent", "sentence_bert"]
@@ -44,11 +44,11 @@ CITATIONS: dict[Features, str] = {
 }
 
 
-class Inferred(Pairs):
-    """GenSen's task with a classifier of another form.
+class InferenceTask(GenSenNLI):
+    """GenSen's NLI task with another classifier.
 
     Attributes:
-        form: what the classifier reads, and its layers; see the module's equations.
+        form: form of the classifier; see the equations above.
     """
 
     form: Features = "infersent"
@@ -60,28 +60,26 @@ class Inferred(Pairs):
         else:
             self.classifier = nn.Linear(3 * encoder.dimension, classes)
 
-    def joined(self, premises: Tensor, hypotheses: Tensor) -> Tensor:
-        if self.form == "infersent":
-            return super().joined(premises, hypotheses)
-        return torch.cat([premises, hypotheses, (premises - hypotheses).abs()], dim=1)
+    def features(self, u: Tensor, v: Tensor) -> Tensor:
+        return super().features(u, v) if self.form == "infersent" else torch.cat([u, v, (u - v).abs()], dim=1)
 
 
 class NLI(GenSen):
-    """The class of a pair of sentences: GenSen with this task alone, and another classifier.
+    """Natural language inference: GenSen with only this task, and another classifier.
 
     Args:
         batch_size: pairs of a micro-batch over all processes.
-        features: "infersent" or "sentence_bert": what the classifier reads, and its layers.
-        classifier_width: of InferSent's two layers before the classes; Sentence-BERT's form has none.
+        features: form of the classifier and of its input, "infersent" or "sentence_bert".
+        classifier_width: width of InferSent's two hidden layers; Sentence-BERT has none.
         nli: arguments of ``data.sources.inference.Inference``; None: generated pairs.
-        synthetic_pairs: how many of these.
+        synthetic_pairs: number of generated pairs.
 
     Raises:
         ValueError: if an argument is out of range.
-        UserError: if the data is not there.
+        UserError: if the data cannot be found.
     """
 
-    inference = Inferred
+    inference = InferenceTask
 
     def __init__(
         self,
@@ -101,7 +99,7 @@ class NLI(GenSen):
         )
         self.citation = CITATIONS[features]
         task = self.tasks["nli"]
-        assert isinstance(task, Inferred), "by the class attribute"
+        assert isinstance(task, InferenceTask), "by the class attribute"
         task.form = features
 
     def facts(self) -> dict[str, Any]:

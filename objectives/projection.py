@@ -1,9 +1,9 @@
-"""Projection head between sentence vector and contrastive loss, discarded after training.
+"""Projection head between the sentence vectors and the contrastive loss, dropped at export.
 
     z = W2 sigma(W1 e)
 
-Giorgi et al., first version, supplement 6.1 (after Chen et al. 2020). The hidden width is not stated there;
-only hidden = output gives the supplement's parameter counts, so that is the default.
+Giorgi et al., first version, supplement 6.1 (after Chen et al. 2020). The hidden width is not stated; only a
+hidden width equal to the output width gives the supplement's parameter counts, so this is the default.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from data.schema import require
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """Settings of the head.
+    """Settings of a projection head.
 
     Attributes:
-        width: of the output.
-        hidden: width between the maps; None: the output's.
+        width: width of the output.
+        hidden: width of the hidden layer; None: that of the output.
         activation: sigma, "relu" or "linear" (the identity).
-        bias: whether the maps have biases.
+        bias: whether the linear maps have biases.
 
     Raises:
-        ValueError: if a width is not positive or the activation unknown.
+        ValueError: if a value is out of range.
     """
 
     width: Width = 128
@@ -41,7 +41,7 @@ class Projection:
 
 
 class ProjectionHead(nn.Module):
-    """Two linear maps from (B, ``dimension``) to (B, width)."""
+    """Two linear maps from vectors of width ``dimension`` to the width in ``settings``."""
 
     def __init__(self, dimension: int, settings: Projection) -> None:
         super().__init__()
@@ -53,5 +53,5 @@ class ProjectionHead(nn.Module):
         )
 
     def forward(self, sentence: Tensor) -> Tensor:
-        """Maps (B, D) to (B, width)."""
+        """Maps ``sentence`` of shape (B, D) to shape (B, width)."""
         return self.layers(sentence)

@@ -1,17 +1,17 @@
-r"""Quick-Thoughts: which sentences of a passage are neighbours of this one (Logeswaran and Lee 2018).
+r"""Quick-Thoughts: finding the neighbours of a sentence within a passage (Logeswaran and Lee 2018).
 
     l(i) = - 1 / |C_i|  sum_{j in C_i}  log  exp(f(s_i) . g(s_j)) / sum_{k != i} exp(f(s_i) . g(s_k))
 
-s_1 .. s_B are a batch, one sentence after another as the corpus has them, and C_i are those within ``window`` of i
-in it. "An efficient framework for learning sentence representations", section 3: two encoders f and g, which are
-concatenated afterwards. As its program has it:
+s_1 .. s_B, a batch, are consecutive sentences of the corpus, and C_i are the sentences at most ``window`` places
+from i within it. "An efficient framework for learning sentence representations", section 3: two encoders f and g,
+whose vectors are concatenated after training. As in the published program:
 
-- a run goes across the ends of documents, whose last sentence then counts as a neighbour of the next one's first;
-- the targets of a sentence share its probability, and those at the ends of a batch have fewer of them.
+- batches cross document borders: the last sentence of a document and the first of the next count as neighbours;
+- the target probability is shared among the neighbours of a sentence, which has fewer at the ends of a batch.
 
-That program sets a sentence's score with itself to 0, so that it stays in the sum; here it is left out, as in the
-paper, whose candidates are other sentences. A sentence that the corpus' rules leave out (``sentences.*``) stands
-beside none: its neighbours are each other's.
+The published program sets the score of a sentence with itself to 0, which keeps it in the sum; here it is left
+out, as in the paper, where candidates are other sentences. Sentences excluded from the corpus (``sentences.*``)
+are skipped: those before and after such a sentence are neighbours.
 """
 
 from __future__ import annotations
@@ -26,17 +26,15 @@ from torch import Tensor
 
 from data.batch import Batch, Tokens
 from data.errors import UserError
-from data.loader import Units
 from data.ranges import Size
 from data.token_format import TokenFormat
-from data.views.perturbations import count_tokens
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
-from objectives.base import Corpus, Loss, Material, Needs, Objective
-from objectives.functional import at_least_float32
+from objectives.base import Corpus, Loss, Objective, Requirements, TaskData
+from objectives.functional import at_least_float32, forward_flops
 from objectives.gather import gather_rows
 
-READERS = ("f", "g")  # the encoders, the second of which reads candidates
+READERS = ("f", "g")  # the encoders of sources and of candidates
 
 CITATION = """@inproceedings{logeswaran-lee-2018-quick-thoughts,
   title = {An efficient framework for learning sentence representations},
@@ -47,14 +45,14 @@ CITATION = """@inproceedings{logeswaran-lee-2018-quick-thoughts,
 
 
 def choose_neighbours(sources: Tensor, candidates: Tensor, window: int) -> tuple[Tensor, Tensor]:
-    """The module's equation, and how often the best candidate is a neighbour.
+    """Computes the loss above, and how often the best candidate is a neighbour.
 
     Args:
-        sources, candidates: f and g of B sentences in their order, of shape (B, D).
-        window: sentences on either side that are neighbours, below B.
+        sources, candidates: vectors f and g of B consecutive sentences, of shape (B, D).
+        window: number of sentences on either side that are neighbours; less than B.
 
     Returns:
-        The mean of l over the B sentences, a scalar, at least float32; and a detached share of 0 .. 1.
+        The mean of l over the B sentences, a scalar in float32 or float64, and the accuracy, detached.
     """
     place = torch.arange(len(sources), device=sources.device)
     apart = (place[:, None] - place).abs()  # (B, B)
@@ -68,11 +66,11 @@ def choose_neighbours(sources: Tensor, candidates: Tensor, window: int) -> tuple
 
 
 class QuickThoughts(Objective):
-    """Two encoders beside each other, and nothing but their dot products.
+    """Quick-Thoughts: two encoders side by side, compared by dot products; it has no weights of its own.
 
     Args:
-        batch_size: sentences of a micro-batch over all processes, one after another.
-        window: sentences on either side that are neighbours.
+        batch_size: consecutive sentences of a micro-batch over all processes.
+        window: number of sentences on either side that are neighbours.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -80,67 +78,61 @@ class QuickThoughts(Objective):
 
     citation = CITATION
     part_names = ("neighbour", "neighbour_accuracy")
+    requirements = Requirements(unit="sentence", encoders=2)
 
     def __init__(self, *, batch_size: Size = 400, window: Size = 1) -> None:
         super().__init__()
         self.window = window
         self.batch_size = batch_size
-        self.mean_length = 0.0
-        if batch_size < self._least:
+        if batch_size < self._fewest:
             raise ValueError(
-                f"objective.batch_size must be at least {self._least}: with objective.window={window} a sentence "
-                f"has {2 * window} neighbours, and others to tell them from. Got {batch_size} instead."
+                f"objective.batch_size must be at least {self._fewest}: with objective.window={window} a sentence "
+                f"has {2 * window} neighbours, and must have negatives. Got {batch_size} instead."
             )
 
     @property
-    def _least(self) -> int:
-        """Sentences of a batch in which each has one that is no neighbour."""
+    def _fewest(self) -> int:
+        """Returns the smallest batch in which every sentence has a negative."""
         return 2 * self.window + 2
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(unit="sentence", encoders=2)
+    def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
+        """Returns the sentences of the corpus, in batches of consecutive ones."""
+        return {name: found._replace(contiguous=True) for name, found in super().task_data(corpus).items()}
 
-    def materials(self, corpus: Corpus) -> Mapping[str, Material]:
-        """The run's sentences, batches of which are to be runs of neighbours."""
-        return {name: found._replace(contiguous=True) for name, found in super().materials(corpus).items()}
-
-    def study(self, units: Units, indices: np.ndarray) -> None:
-        _, self.mean_length = count_tokens(units, indices)
-
-    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
-        """The sentence as the encoder reads it, of shape (T,); nothing in it is random."""
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
+        """Returns the token ids of the sentence, of shape (T,); nothing is random."""
         return format.wrap(unit)
 
     def collate(self, examples: list[np.ndarray], format: TokenFormat) -> Batch:
         block = Tokens.pad(examples, format.pad_id)
-        return Batch(dict.fromkeys(READERS, block), size=len(examples))  # read by two encoders, counted twice
+        return Batch(dict.fromkeys(READERS, block), size=len(examples))  # read by both encoders, counted twice
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        assert isinstance(encoder, Concatenated), "the experiment builds what needs.encoders asks for"
+        assert isinstance(encoder, Concatenated), "the experiment builds requirements.encoders of them"
         sources, candidates = (
             gather_rows(at_least_float32(member.vectors(batch.tokens[name])))
             for name, member in zip(READERS, encoder.members, strict=True)
         )
-        if len(sources) < self._least:
+        if len(sources) < self._fewest:
             raise UserError(
-                f"A batch of {len(sources)} sentences has none to choose among besides neighbours; "
-                f"{self._least} are right: raise corpus.dev_fraction, or name a larger corpus.dev_path, as it "
-                "is the held-out part that is so small."
+                f"A batch of {len(sources)} sentences has no negatives, which takes {self._fewest}: raise "
+                "corpus.dev_fraction, or name a larger corpus.dev_path, as the held-out part is too small."
             )
         loss, right = choose_neighbours(sources, candidates, self.window)
         return Loss(loss, dict(zip(self.part_names, (loss.detach(), right), strict=True)))
 
     def step_flops(self, encoder: Encoder) -> float:
-        """Of sentences of the mean length that ``study`` found."""
-        length = self.mean_length + len(encoder.format.prefix) + len(encoder.format.suffix)
-        flops = encoder.forward_flops(round(self.batch_size * length), length)
-        return 3 * (flops + self.batch_size**2 * encoder.dimension)  # which is 2 D
+        flops = forward_flops(encoder, self.batch_size, self.statistics.mean_length)
+        return 3 * (
+            flops + self.batch_size**2 * encoder.dimension
+        )  # scores: 2 per product, of width dimension / 2
 
-    def chances(self) -> dict[str, float]:
+    def chance_levels(self) -> dict[str, float]:
         size, window = self.batch_size, self.window
-        near = 2 * window - window * (window + 1) / size  # neighbours in the mean: at both ends there are fewer
+        near = (
+            2 * window - window * (window + 1) / size
+        )  # mean number of neighbours, as there are fewer at both ends
         return dict(zip(self.part_names, (math.log(size - 1), near / (size - 1)), strict=True))
 
     def facts(self) -> dict[str, Any]:
-        return {"window": self.window, "negatives per anchor": self.batch_size - self._least + 1}
+        return {"window": self.window, "negatives per anchor": self.batch_size - self._fewest + 1}

@@ -1,15 +1,15 @@
-"""What NSP and SOP share: a pair of segments in one input, a binary head, and masked language modelling beside it.
+"""Base of NSP and SOP: classification of a pair of segments, with masked language modelling.
 
-    L = -log softmax(W pooled(A, B) + b)[whether B follows A] + mlm_weight * L_MLM
+    L = -log softmax(W pooled(A, B) + b)[does B follow A?] + mlm_weight * L_MLM
 
-Devlin et al. (2019), section 3.1; Lan et al. (2020), section 3.1. In families of transformers that have BERT's
-pooler, ``pooled`` is tanh(W' h_1 + b') of the first token's state: the pooler of the weights if they have it, else
-a new one. It belongs to the encoder and is exported with it, so that it can be evaluated (pooling=pooler). Of
-other transformers ``pooled`` is that state itself, and of encoders without a [CLS] the sentence vector of A, a
-separator and B in one sequence.
+Devlin et al. (2019), section 3.1; Lan et al. (2020), section 3.1. For transformers whose architecture has BERT's
+pooler, ``pooled`` is tanh(W' h_1 + b') of the first token's state, with the pooler of the checkpoint or else a new
+one. The pooler belongs to the encoder and is exported with it, so that it can be evaluated (pooling=pooler). For
+other transformers ``pooled`` is the first state itself, and for encoders without [CLS] the sentence vector of the
+sequence A, separator, B.
 
-In MLM both segments are masked and no special token ever is; it is divided by the number of selected tokens of the
-global batch (the published programs: a fixed share of the positions, 20 at most).
+MLM masks tokens of both segments, but never special tokens. Its loss is divided by the number of masked tokens in
+the global batch (the published programs mask a fixed share of the positions, at most 20).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from data.batch import IGNORE, Batch, Tokens
 from data.errors import UserError
@@ -35,16 +34,16 @@ from data.token_format import TokenFormat
 from data.views.masking import mask_tokens
 from data.views.segments import Pair, Place, RunningText
 from encoders.base import Encoder
-from objectives.base import Corpus, Loss, Material, Needs, Objective
-from objectives.functional import at_least_float32
-from objectives.gather import global_mean, sum_over_processes
+from objectives.base import Corpus, Loss, Objective, Requirements, TaskData
+from objectives.classifiers import classification_loss
+from objectives.gather import global_mean
 from objectives.masked_lm import masked_lm_sum
 
-PROBED = 500  # pairs drawn to know how long they are
+MEASURED = 500  # training pairs from which the mean length is estimated
 
 
 class Example(NamedTuple):
-    """Token ids, segment ids and (with MLM) labels of a pair in one row, all of shape (T,), and its class."""
+    """Token ids, segment ids and (with MLM) labels of a pair, all of shape (T,), and the class to predict."""
 
     ids: np.ndarray
     type_ids: np.ndarray
@@ -57,16 +56,16 @@ class SegmentPairs(Objective):
 
     Args:
         batch_size: pairs of a micro-batch over all processes.
-        max_length: tokens of a pair, special ones included; an encoder of fewer positions has its own limit.
-        short: probability of a pair that is to be shorter, of any length.
-        mlm_weight: of MLM beside the classification; 0: none.
-        mlm_probability: of a token to be selected.
+        max_length: most tokens of a pair, special tokens included; less if the encoder has fewer positions.
+        short: probability that a pair is given a shorter length, of any size.
+        mlm_weight: weight of the MLM loss; 0: no MLM.
+        mlm_probability: probability of a token to be selected for MLM.
 
     Raises:
         ValueError: if an argument is out of range.
     """
 
-    name: ClassVar[str]  # of its loss
+    name: ClassVar[str]  # of the loss part
 
     def __init__(
         self,
@@ -83,42 +82,42 @@ class SegmentPairs(Objective):
         self.short = short
         self.mlm_weight = mlm_weight
         self.mlm_probability = mlm_probability
-        self.mean_length = float(max_length)  # of a pair's row
+        self.mean_length = float(max_length)  # content tokens of a pair
         self.head: nn.Linear | None = None
 
     @abstractmethod
     def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
-        """The sentences of ``part`` at which pairs of up to ``tokens`` can be made."""
+        """Selects the sentences of ``part`` from which pairs of up to ``tokens`` content tokens can start."""
 
     @abstractmethod
     def pair(self, place: Place, room: int, rng: np.random.Generator) -> Pair:
-        """A pair of at most ``room`` content tokens."""
+        """Samples a pair of at most ``room`` content tokens at ``place``."""
 
     @property
     def part_names(self) -> tuple[str, ...]:
         return self.name, f"{self.name}_accuracy", *(["mlm"] if self.mlm_weight else [])
 
     @property
-    def needs(self) -> Needs:
-        return Needs(unit="sentence", mask_token=self.mlm_weight > 0)
+    def requirements(self) -> Requirements:
+        return Requirements(unit="sentence", mask_token=self.mlm_weight > 0)
 
-    def materials(self, corpus: Corpus) -> Mapping[str, Material]:
-        tokens = max(2, min(self.max_length, corpus.tokenizer.model_max_length))  # `require` refuses less
+    def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
+        tokens = max(2, min(self.max_length, corpus.tokenizer.model_max_length))  # `check_encoder` refuses less
         train, dev = (self.places(corpus.store, part, tokens) for part in ("train", "dev"))
         text = RunningText(corpus.store, corpus.store.documents, train.indices, dev.indices)
         rng = generator(FIXED)
-        probed = rng.choice(train.indices, min(PROBED, len(train.indices)), replace=False)
-        pairs = [self.pair(text[int(i)], tokens, rng) for i in probed]
+        chosen = rng.choice(train.indices, min(MEASURED, len(train.indices)), replace=False)
+        pairs = [self.pair(text[int(i)], tokens, rng) for i in chosen]
         self.mean_length = float(np.mean([len(pair.first) + len(pair.second) for pair in pairs]))
-        return {"": Material(text, train, dev)}
+        return {"": TaskData(text, train, dev)}
 
-    def require(self, encoder: Encoder) -> None:
+    def check_encoder(self, encoder: Encoder) -> None:
         """Refuses an encoder whose positions cannot hold a pair.
 
         Raises:
-            UserError: saying so.
+            UserError: if so; UnfitError: see ``Objective``.
         """
-        super().require(encoder)
+        super().check_encoder(encoder)
         if self._room(encoder.format) < 2:
             raise UserError(
                 f"An encoder of {encoder.format.max_length} positions cannot hold two segments: raise "
@@ -126,17 +125,17 @@ class SegmentPairs(Objective):
             )
 
     def build(self, encoder: Encoder) -> None:
-        """Makes the head, and the encoder's pooler where it lacks one."""
+        """Adds the classifier, and the encoder's pooler if it lacks one."""
         encoder.add_pooler()
         self.head = nn.Linear(encoder.pooled_dimension, 2)
 
     def _room(self, format: TokenFormat) -> int:
-        """Content tokens of a pair."""
+        """Returns the most content tokens of a pair."""
         return min(self.max_length - format.max_length, 0) + format.max_pair
 
-    # What is drawn
+    # Examples
 
-    def draw(self, unit: Place, format: TokenFormat, rng: np.random.Generator) -> Example:  # type: ignore[override]
+    def sample(self, unit: Place, format: TokenFormat, rng: np.random.Generator) -> Example:
         first, second, follows = self.pair(unit, self._room(format), rng)
         if not self.mlm_weight:
             return Example(*format.wrap_pair(first, second), None, follows)
@@ -144,7 +143,7 @@ class SegmentPairs(Objective):
         hidden, labels = mask_tokens(content, format, self.mlm_probability, rng)
         ids, type_ids = format.wrap_pair(*np.split(hidden, [len(first)]))
         before, between, after = (
-            np.full(len(marks), IGNORE) for marks in (format.prefix, format.middle, format.suffix)
+            np.full(len(special), IGNORE) for special in (format.prefix, format.middle, format.suffix)
         )
         one, other = np.split(labels, [len(first)])
         return Example(ids, type_ids, np.concatenate([before, one, between, other, after]), follows)
@@ -165,25 +164,22 @@ class SegmentPairs(Objective):
         assert self.head is not None, "build comes first"
         pairs, classes = batch.tokens["pair"], batch.numbers["follows"]
         encoding = encoder(pairs)
-        logits = at_least_float32(self.head(encoder.pooled(encoding)))  # (B, 2)
-        total, mean, count = global_mean(F.cross_entropy(logits, classes, reduction="sum"), len(classes))
-        right = sum_over_processes((logits.argmax(dim=1) == classes).to(logits.dtype).sum()) / count
-        parts: dict[str, Tensor] = {self.name: mean, f"{self.name}_accuracy": right}
+        total, mean, accuracy = classification_loss(self.head(encoder.pooled(encoding)), classes)
+        parts: dict[str, Tensor] = {self.name: mean, f"{self.name}_accuracy": accuracy}
         if pairs.labels is None:
             return Loss(total, parts)
         mlm_sum = masked_lm_sum(encoder, encoding.states, pairs.labels)
         mlm, parts["mlm"], selected = global_mean(mlm_sum, int((pairs.labels != IGNORE).sum()))
         return Loss(total + self.mlm_weight * mlm, parts, {"mlm": selected})
 
-    def chances(self) -> dict[str, float]:
+    def chance_levels(self) -> dict[str, float]:
         return {self.name: math.log(2), f"{self.name}_accuracy": 0.5}  # one pair in two follows
 
     # Cost
 
     def step_flops(self, encoder: Encoder) -> float:
-        """Of pairs of the mean length that ``materials`` found."""
         tokens = self.batch_size * self.mean_length
         flops = encoder.forward_flops(round(tokens), self.mean_length)
         if self.mlm_weight:
             flops += encoder.head_flops(round(tokens * self.mlm_probability))
-        return 3 * flops  # forward, and twice as much backward
+        return 3 * flops  # a backward pass costs two forward passes

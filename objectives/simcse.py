@@ -1,12 +1,13 @@
-"""SimCSE without labels: a sentence finds itself among others, read twice under two masks of dropout.
+"""Unsupervised SimCSE: a sentence is encoded twice with different dropout, and finds itself in the batch.
 
     l(i) = -log  exp(cos(z_i, z'_i) / t) / sum_{j=1..N} exp(cos(z_i, z'_j) / t)        z = tanh(W E(S) + b)
 
-z and z' are the vectors of the first and second pass. Gao, Yao and Chen (2021), section 3, equation 4. It has one
-direction: first passes choose among the N second ones, and are not compared with each other as in NT-Xent.
+z and z' are the vectors of the first and second pass. Gao, Yao and Chen (2021), section 3, equation 4. The loss
+has one direction: each first vector is compared with the N second ones, but not with other first ones as in
+NT-Xent.
 
-W is for training alone and dropped at export; the paper's E(S) is the state of [CLS] (table 6: "w/ MLP (train)").
-Held-out losses are measured with dropout (ours: without it both passes are the same, and the pair's cosine is 1).
+W is only used in training and dropped at export; the paper's E(S) is the state of [CLS] (table 6: "w/ MLP
+(train)"). Held-out losses are computed with dropout (our choice: without it both passes are equal).
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from data.ranges import AtLeast2, AtLeast3, Positive
 from data.token_format import TokenFormat
 from data.views.perturbations import STUDIED
 from encoders.base import Encoder
-from objectives.base import Loss, Needs, Objective
+from objectives.base import Loss, Objective, Requirements
 from objectives.functional import at_least_float32, choose_first, in_batch_scores
 from objectives.gather import gather_rows
 
 PASSES = ("first", "second")
-PROBED = (8, 16)  # rows and tokens of what is read to find out whether there is dropout
-MASKS = 1  # seed of the masks where losses are measured
+PROBE = (8, 16)  # rows and tokens of the batch that shows whether an encoder has dropout
+DROPOUT_SEED = 1  # of the dropout in held-out losses
 
 CITATION = """@inproceedings{gao-etal-2021-simcse,
   title = {{SimCSE}: Simple Contrastive Learning of Sentence Embeddings},
@@ -46,32 +47,34 @@ CITATION = """@inproceedings{gao-etal-2021-simcse,
 
 
 def one_directional(first: Tensor, second: Tensor, *, temperature: float) -> tuple[Tensor, Tensor]:
-    """Cross-entropy of each first vector's choice of its own second one, by cosine, and how often it is right.
+    """Computes the cross-entropy of finding each first vector's second one by cosine, and the accuracy.
 
     Args:
-        first, second: of shape (N, D), N > 1; row i of both belongs together.
+        first, second: of shape (N, D), N > 1; row i of both forms a pair.
         temperature: divides the cosine similarities.
 
     Returns:
-        The mean over N, a scalar, and a detached scalar, at least in float32 whatever the inputs' type.
+        The mean over N, a scalar, and the accuracy, a detached scalar; both in float32 or float64.
     """
     first, second = (F.normalize(at_least_float32(vectors), dim=1) for vectors in (first, second))
     return choose_first(in_batch_scores(first, second, len(first)) / temperature)
 
 
 class SimCSE(Objective):
-    """The unsupervised form. The encoder must have dropout: nothing else makes two passes differ.
+    """Unsupervised SimCSE. The encoder must have dropout, which is all that makes two passes differ.
 
     Args:
         batch_size: N, sentences of a micro-batch over all processes.
-        temperature: t.
-        max_length: tokens of a sentence that are read, special ones included.
+        temperature: t, which divides the cosine similarities.
+        max_length: most tokens of a sentence that are read, special tokens included.
 
     Raises:
         ValueError: if an argument is out of range.
     """
 
     citation = CITATION
+    part_names = ("contrastive", "contrastive_accuracy")
+    requirements = Requirements(unit="sentence")
 
     def __init__(
         self,
@@ -85,47 +88,39 @@ class SimCSE(Objective):
         self.temperature = temperature
         self.max_length = max_length
         self.head: nn.Module | None = None
-        self.lengths = np.zeros(1, np.int64)  # of sentences, in content tokens
+        self.lengths = np.zeros(1, np.int64)  # of a sample of sentences, in content tokens
 
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        return "contrastive", "contrastive_accuracy"
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(unit="sentence")
-
-    def study(self, units: Units, indices: np.ndarray) -> None:
-        """Measures how long sentences are (at most ``STUDIED`` of them, evenly spaced)."""
+    def fit_to_corpus(self, units: Units, indices: np.ndarray) -> None:
+        """Measures the lengths of at most ``STUDIED`` sentences, evenly spaced."""
         some = indices[:: -(-len(indices) // STUDIED)]
         self.lengths = np.array([len(units[int(i)]) for i in some])
 
-    def require(self, encoder: Encoder) -> None:
+    def check_encoder(self, encoder: Encoder) -> None:
         """Refuses an encoder without dropout.
 
         Raises:
-            UnfitError: saying so.
+            UnfitError: if so.
         """
-        super().require(encoder)
-        if _repeats_itself(encoder):
+        super().check_encoder(encoder)
+        if _is_deterministic(encoder):
             raise UnfitError(
                 "objective=simcse needs dropout, or both passes of a sentence are the same, and this encoder has "
-                "none: set encoder.dropout=0.1 (a gru drops between layers: encoder.layers=2), or take an encoder "
-                "that has it."
+                "none: set encoder.dropout=0.1 (which a gru applies between layers: encoder.layers=2), or choose "
+                "an encoder that has dropout."
             )
 
     def build(self, encoder: Encoder) -> None:
-        """Makes the map W."""
-        # Torch's first weights deviate by 1 / sqrt(3 D), at D = 768 the 0.02 that the published program has.
+        """Adds the head tanh(W e + b)."""
+        # Torch initialises W with a standard deviation of 1 / sqrt(3 D): at D = 768 the published program's 0.02.
         self.head = nn.Sequential(nn.Linear(encoder.dimension, encoder.dimension), nn.Tanh())
 
-    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
-        """Token ids of the sentence, of shape (T,); nothing in it is random."""
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
+        """Returns the token ids of the sentence, of shape (T,); nothing is random."""
         return format.wrap(unit[: self.max_length - len(format.prefix) - len(format.suffix)])
 
     def collate(self, examples: list[np.ndarray], format: TokenFormat) -> Batch:
         block = Tokens.pad(examples, format.pad_id)
-        return Batch(dict.fromkeys(PASSES, block), size=len(examples))  # read twice, counted twice
+        return Batch(dict.fromkeys(PASSES, block), size=len(examples))  # read and counted twice
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         assert self.head is not None, "build comes first"
@@ -137,13 +132,12 @@ class SimCSE(Objective):
         return Loss(loss, dict(zip(self.part_names, (loss.detach(), right), strict=True)))
 
     def step_flops(self, encoder: Encoder) -> float:
-        """Of sentences as long as those that ``study`` found."""
-        rows, marks = 2 * self.batch_size, len(encoder.format.prefix) + len(encoder.format.suffix)
-        length = float(np.minimum(self.lengths + marks, self.max_length).mean())
+        rows, special = 2 * self.batch_size, len(encoder.format.prefix) + len(encoder.format.suffix)
+        length = float(np.minimum(self.lengths + special, self.max_length).mean())
         flops = encoder.forward_flops(round(rows * length), length) + 2.0 * rows * encoder.dimension**2
-        return 3 * flops  # forward, and twice as much backward
+        return 3 * flops  # a backward pass costs two forward passes
 
-    def chances(self) -> dict[str, float]:
+    def chance_levels(self) -> dict[str, float]:
         return dict(zip(self.part_names, (math.log(self.batch_size), 1 / self.batch_size), strict=True))
 
     def facts(self) -> dict[str, Any]:
@@ -152,17 +146,17 @@ class SimCSE(Objective):
 
 @contextmanager
 def _dropout(encoder: Encoder) -> Iterator[None]:
-    """Within it the encoder has dropout, as in training.
+    """Gives the encoder dropout as in training.
 
-    Where it is measured the masks are the same each time. Dropout draws from torch's global generator, as it takes
-    no other: that is seeded in here, and afterwards is as it was.
+    In an evaluation the dropout masks are the same each time. Dropout takes no generator but torch's global one,
+    which is seeded inside and restored afterwards.
     """
     if encoder.training:
         yield
         return
     device = next(encoder.parameters()).device
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(MASKS)
+        torch.manual_seed(DROPOUT_SEED)
         encoder.train()
         try:
             yield
@@ -170,13 +164,13 @@ def _dropout(encoder: Encoder) -> Iterator[None]:
             encoder.eval()
 
 
-def _repeats_itself(encoder: Encoder) -> bool:
-    """Whether equal rows have equal vectors in training; asked of the encoder itself, as a key may do nothing."""
-    rows, length = PROBED
+def _is_deterministic(encoder: Encoder) -> bool:
+    """Returns whether equal rows get equal vectors in training: tried out, as a dropout key may have no effect."""
+    rows, length = PROBE
     row = encoder.format.wrap(np.arange(length) % encoder.format.vocab_size)
     tokens = Tokens.pad([row] * rows, encoder.format.pad_id).to(next(encoder.parameters()).device)
     training = encoder.training
-    encoder.eval()  # so that the masks are our own
+    encoder.eval()  # so that `_dropout` seeds the masks
     try:
         with torch.no_grad(), _dropout(encoder):
             vectors = encoder(tokens).sentence

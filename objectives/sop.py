@@ -1,6 +1,7 @@
-"""Sentence order prediction: whether A and B, neighbours in a document, are in order (Lan et al. 2020, ALBERT).
+"""Sentence order prediction: whether two neighbouring segments A and B are in order (Lan et al. 2020, ALBERT).
 
-Section 3.1. ``data.views.segments`` says how pairs are drawn; head and MLM are in ``objectives.segment_pairs``.
+Section 3.1 of the paper. ``data.views.segments`` describes how pairs are sampled; head and MLM are in
+``objectives.segment_pairs``.
 """
 
 from __future__ import annotations
@@ -13,19 +14,12 @@ from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
 from data.views.segments import Pair, Place, ordered_segments, select
-from objectives.base import Needs
+from objectives.base import Requirements
 from objectives.segment_pairs import SegmentPairs
 
 
 class SOP(SegmentPairs):
-    """Sentence order prediction.
-
-    Args:
-        batch_size, max_length, short, mlm_weight, mlm_probability: see ``SegmentPairs``.
-
-    Raises:
-        ValueError: if an argument is out of range.
-    """
+    """Sentence order prediction; all arguments are those of ``SegmentPairs``."""
 
     name = "sop"
     citation = """@inproceedings{lan-etal-2020-albert,
@@ -36,8 +30,8 @@ class SOP(SegmentPairs):
 }"""  # noqa: E501
 
     @property
-    def needs(self) -> Needs:
-        return replace(super().needs, order=True)
+    def requirements(self) -> Requirements:
+        return replace(super().requirements, word_order=True)
 
     def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
         return select(store, part, behind=1)

@@ -1,9 +1,10 @@
-"""A transformer encoder's own weights as a decoder, which sees the sentence vector through cross-attention alone.
+"""Decoder with the weights of a transformer encoder, which sees only the sentence vector, by cross-attention.
 
     h_t = T(y_1 .. y_t; s)        p(y_t+1 | y_<=t, s) = softmax(head(h_t))
 
-T is the encoder's stack with causal attention, and after each self-attention a cross-attention to the one vector
-s, whose weights are the only own ones. Wang, Reimers and Gurevych (2021), "TSDAE", section 3.
+T is the encoder's stack with causal attention, and with a cross-attention to the vector s after each
+self-attention; only the weights of the cross-attentions belong to the decoder. Wang, Reimers and Gurevych (2021),
+"TSDAE", section 3.
 """
 
 from __future__ import annotations
@@ -25,20 +26,23 @@ from encoders.pooling import takes_pooler
 if TYPE_CHECKING:
     from encoders.transformer import Transformer
 
-CROSS = "crossattention"  # what the families that have one call the layer's part
+CROSS = "crossattention"  # name of the module in all families that have one
 
 
 def decoder_form(encoder: Transformer) -> tuple[Any, list[nn.Module]]:
-    """The encoder's stack as a decoder, without weights (on torch's device "meta"), and its cross-attentions.
+    """Builds the encoder's stack as a decoder, without weights (on torch's device "meta").
+
+    Returns:
+        The stack, and its cross-attention modules.
 
     Raises:
-        UnfitError: if it has no such form, or its sentence vector is not as wide as its states.
+        UnfitError: if the architecture cannot be a decoder, or sentence vectors and states differ in width.
     """
     backbone, config = encoder.backbone, copy.deepcopy(encoder.model.config)
     if encoder.dimension != encoder.state_dimension:
         raise UnfitError(
-            f"objective=tsdae: a tied decoder reads vectors as wide as its states, {encoder.state_dimension}, "
-            f"and these have {encoder.dimension}: take an encoder without linear maps after its pooling."
+            f"objective=tsdae: a tied decoder reads vectors of the width of its states, {encoder.state_dimension},"
+            f" and these have {encoder.dimension}: choose an encoder without linear layers after its pooling."
         )
     config.is_decoder, config.add_cross_attention, config.use_cache = True, True, False
     with torch.device("meta"):
@@ -46,24 +50,24 @@ def decoder_form(encoder: Transformer) -> tuple[Any, list[nn.Module]]:
     parts = [part for name, part in body.named_modules() if name.endswith(f".{CROSS}")]
     if not parts:
         raise UnfitError(
-            f"objective=tsdae ties a decoder to the encoder, and the family {config.model_type} has no such "
-            "form: take another one (bert, roberta, xlm-roberta, camembert, electra), or an encoder that is "
-            "no transformer."
+            f"objective=tsdae ties a decoder to the encoder, and {config.model_type} cannot be a decoder: choose "
+            "another architecture (bert, roberta, xlm-roberta, camembert, electra), or an encoder that is no "
+            "transformer."
         )
     return body, parts
 
 
 class TiedDecoder(nn.Module):
-    """The decoder of one transformer, whose weights it borrows at each call.
+    """Decoder of one transformer encoder, whose weights it borrows at each call.
 
-    Its cross-attention begins as the family initialises it, from torch's global generator, as its initialisers
-    take no other.
+    The cross-attentions are initialised as the architecture does it, from torch's global generator (its
+    initialisers take no other).
 
     Args:
-        encoder: gives the architecture, which must have a form as a decoder (BERT, RoBERTa and their kin do).
+        encoder: has an architecture that can be a decoder (as BERT, RoBERTa and their variants can).
 
     Raises:
-        UnfitError: as ``decoder_form``.
+        UnfitError: see ``decoder_form``.
     """
 
     def __init__(self, encoder: Transformer) -> None:
@@ -74,15 +78,15 @@ class TiedDecoder(nn.Module):
             part.to_empty(device="cpu").apply(body._init_weights)
         tensors = chain(body.named_parameters(), body.named_buffers())
         self._borrowed = [name for name, _ in tensors if f".{CROSS}." not in name]
-        self._body = (body,)  # in a tuple, so that it is no part of this: its other weights are the encoder's
+        self._body = (body,)  # in a tuple, so that its weights, which are the encoder's, are not registered
 
     def states(self, encoder: Encoder, vectors: Tensor, targets: Tokens) -> Tensor:
-        """States h_t, of shape (B, T, H), each of which saw the tokens up to its own.
+        """Computes the states h_t, of shape (B, T, H), each from the tokens up to its own.
 
         Args:
-            encoder: the one that this was made for.
+            encoder: the encoder that this decoder was built for.
             vectors: s, of shape (B, H).
-            targets: of shape (B, T). Padding stands on the right, where no real token looks.
+            targets: of shape (B, T), padded on the right, to which causal attention does not look.
         """
         [body] = self._body
         body.train(self.training)
@@ -94,10 +98,10 @@ class TiedDecoder(nn.Module):
             return functional_call(body, own, kwargs=read).last_hidden_state
 
     def flops(self, encoder: Encoder, rows: int, tokens: int) -> float:
-        """Floating-point operations of a forward pass over ``tokens`` in ``rows``, scores included.
+        """Returns the floating-point operations of a forward pass over ``tokens`` in ``rows``, MLM head included.
 
-        Of the cross-attention's weights one half (query, output) is used for each token, the other (key, value)
-        for each row.
+        Half of a cross-attention's weights (query, output) are used per token, the other half (key, value) per
+        row.
         """
         weights = sum(weight.numel() for weight in self.cross_attention.parameters() if weight.ndim == 2)
         return (

@@ -1,15 +1,15 @@
-"""TSDAE: a sentence that lost most of its words is encoded, and the whole of it is written from the vector.
+"""TSDAE: denoising auto-encoder that reconstructs a sentence from the vector of its remaining words.
 
-    L = - 1 / N  sum_{j, t}  log p(y_{j,t} | y_{j,<t}, E(x_j))      x_j: what is left of y_j; N: tokens of all y_j
+    L = - 1 / N  sum_{j, t}  log p(y_{j,t} | y_{j,<t}, E(x_j))      x_j: y_j after deletion; N: tokens of all y_j
 
-Wang, Reimers and Gurevych (2021), section 3. What is published, and where this differs:
+Wang, Reimers and Gurevych (2021), section 3, and where this implementation goes beyond it:
 
-- words are deleted with probability 0.6 each, and one stays at least (``data.views.words`` says what a word is);
-- the decoder is the encoder itself (``objectives.tied_decoder``), its output layer included: here the encoder's
-  head for masked words, which is exported with it, and made where there is none;
-- the sentence vector is the state of [CLS]: here the encoder's, so ``encoder.pooling=cls`` is the published form;
-- an encoder that is no transformer gets GenSen's conditional GRU (``objectives.decoder``) over its own tokens;
-- sentences that the encoder's positions cannot hold are cut at their end, before words are deleted.
+- each word is deleted with probability 0.6, but at least one stays (``data.views.words`` defines words);
+- the decoder shares the encoder's weights (``objectives.tied_decoder``). Its output layer is the encoder's MLM
+  head, which is exported with the encoder, and added if there is none;
+- the sentence vector is the encoder's; the paper's is the state of [CLS], ``encoder.pooling=cls``;
+- encoders other than transformers get GenSen's conditional GRU decoder (``objectives.decoder``) over their tokens;
+- sentences longer than the encoder's positions are cut at their end before words are deleted.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from data.batch import IGNORE, Batch, Tokens
-from data.loader import Units
 from data.ranges import Below1, Size, Width
 from data.token_format import TokenFormat
 from data.tokenizer import END, SPECIAL, START
 from data.views import words
-from data.views.perturbations import count_tokens
 from encoders.base import Encoder
-from objectives.base import Loss, Needs, Objective
+from objectives.base import Loss, Objective, Requirements
 from objectives.decoder import Decoder
+from objectives.functional import forward_flops
 from objectives.gather import global_mean
 from objectives.masked_lm import masked_lm_sum
 from objectives.tied_decoder import TiedDecoder, decoder_form
@@ -43,27 +42,29 @@ CITATION = """@inproceedings{wang-etal-2021-tsdae,
 
 
 class Example(NamedTuple):
-    """Token ids of what is read and of what is to be written, marks included, of shapes (T,) and (U,)."""
+    """Token ids of the input and of the sentence to reconstruct, with special tokens, of shapes (T,) and (U,)."""
 
     noisy: np.ndarray
     target: np.ndarray
 
 
 class TSDAE(Objective):
-    """Denoising auto-encoder with a sentence vector between its halves.
+    """Denoising auto-encoder with the sentence vector as its bottleneck.
 
     Args:
         batch_size: sentences of a micro-batch over all processes.
         deleted: probability of a word to be deleted.
-        word_size: of the GRU decoder's word vectors.
-        hidden: of the GRU decoder's states; None: as wide as a sentence vector.
-        dropout: of the sentence vector in the GRU decoder.
+        word_size: width of the GRU decoder's word vectors.
+        hidden: width of the GRU decoder's states; None: that of a sentence vector.
+        dropout: dropout probability of the sentence vector in the GRU decoder.
 
     Raises:
         ValueError: if an argument is out of range.
     """
 
     citation = CITATION
+    part_names = ("reconstruction",)
+    requirements = Requirements(unit="sentence")
 
     def __init__(
         self,
@@ -81,38 +82,25 @@ class TSDAE(Objective):
         self.hidden = hidden
         self.dropout = dropout
         self.decoder: TiedDecoder | Decoder | None = None
-        self.begins = np.zeros(0, dtype=bool)  # which tokens begin a word
-        self.mean_length = 0.0  # content tokens
+        self.begins = np.zeros(0, dtype=bool)  # whether a token id begins a word
 
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        return ("reconstruction",)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(unit="sentence")
-
-    def study(self, units: Units, indices: np.ndarray) -> None:
-        """Measures how long sentences are (of very many: of a sample; see ``count_tokens``)."""
-        self.mean_length = count_tokens(units, indices)[1]
-
-    def require(self, encoder: Encoder) -> None:
-        """Refuses a transformer that has no form as a decoder.
+    def check_encoder(self, encoder: Encoder) -> None:
+        """Refuses a transformer whose architecture cannot be a decoder.
 
         Raises:
-            UnfitError: saying so.
+            UnfitError: if so.
         """
         from encoders.transformer import Transformer  # here, as transformers takes seconds to import
 
-        super().require(encoder)
+        super().check_encoder(encoder)
         if isinstance(encoder, Transformer):
             decoder_form(encoder)
 
     def build(self, encoder: Encoder) -> None:
-        """Makes the decoder.
+        """Adds the decoder, and the MLM head of a transformer that has none.
 
         Raises:
-            UserError: if a transformer has no output layer.
+            UserError: if the transformer's architecture has no MLM head.
         """
         from encoders.transformer import Transformer  # here, as transformers takes seconds to import
 
@@ -129,13 +117,13 @@ class TSDAE(Objective):
                 dropout=self.dropout,
             )
 
-    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
         assert self.decoder is not None, "build comes first"
         content = unit[: format.max_content].astype(np.int64)
         noisy = format.wrap(words.delete_words(content, self.begins, self.deleted, rng))
         if isinstance(self.decoder, TiedDecoder):
             return Example(noisy, format.wrap(content))
-        # The GRU decoder's marks come first among its ids, whatever marks the encoder has.
+        # The GRU decoder has special tokens of its own, whose ids come before those of the encoder's vocabulary.
         return Example(noisy, np.concatenate([[START], content + len(SPECIAL), [END]]))
 
     def collate(self, examples: list[Example], format: TokenFormat) -> Batch:
@@ -159,17 +147,16 @@ class TSDAE(Objective):
         return Loss(total, {"reconstruction": mean}, {"reconstruction": everywhere})
 
     def step_flops(self, encoder: Encoder) -> float:
-        """Of sentences of the mean length that ``study`` found."""
         assert self.decoder is not None, "build comes first"
-        rows, marks = self.batch_size, len(encoder.format.prefix) + len(encoder.format.suffix)
-        length = max(1.0, (1 - self.deleted) * self.mean_length) + marks
-        flops = encoder.forward_flops(round(rows * length), length)
+        rows, length = self.batch_size, self.statistics.mean_length
+        flops = forward_flops(encoder, rows, max(1.0, (1 - self.deleted) * length))
         if isinstance(self.decoder, TiedDecoder):
-            flops += self.decoder.flops(encoder, rows, round(rows * (self.mean_length + marks)))
+            special = len(encoder.format.prefix) + len(encoder.format.suffix)
+            flops += self.decoder.flops(encoder, rows, round(rows * (length + special)))
         else:
-            flops += self.decoder.flops(rows, round(rows * (self.mean_length + 1)))
-        return 3 * flops  # forward, and twice as much backward
+            flops += self.decoder.flops(rows, round(rows * (length + 1)))
+        return 3 * flops  # a backward pass costs two forward passes
 
     def facts(self) -> dict[str, Any]:
-        """Which of the two decoders it is."""
+        """Returns which of the two decoders is used."""
         return {"decoder": "the encoder's own" if isinstance(self.decoder, TiedDecoder) else "GRU"}

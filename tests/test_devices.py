@@ -89,7 +89,7 @@ def test_no_tensor_stays_behind_and_no_step_waits(
                 assert parts.objective.loss(parts.encoder, batch.to(DEVICE)).total.device == DEVICE
                 parts.objective.after_step()
         parts.objective.dev_metrics(parts.encoder, [batch.to(DEVICE) for batch in dev])
-        parts.objective.samples(parts.encoder)
+        parts.objective.example_predictions(parts.encoder)
         np.testing.assert_allclose(parts.encoder.encode(SENTENCES), here, atol=1e-6)
         if isinstance(parts.encoder, Transformer):
             parts.encoder.force_packing = True

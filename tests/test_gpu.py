@@ -179,7 +179,7 @@ def declutr(**settings: Any) -> Built:
     objective.build(encoder)
     contents = [document % (encoder.format.vocab_size - 5) + 5 for document in documents(6, 200)]
     rng = np.random.default_rng(0)
-    batch = objective.collate([objective.draw(one, encoder.format, rng) for one in contents], encoder.format)
+    batch = objective.collate([objective.sample(one, encoder.format, rng) for one in contents], encoder.format)
     return moved(Built(encoder, objective.train(), [batch]))
 
 

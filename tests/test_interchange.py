@@ -147,15 +147,15 @@ def refusal(objective: str, task: str | None, encoder: str, chosen: Sequence[str
     masks = bool(keys("objective", objective).get("mlm_weight", 0)) and "objective.mlm_weight=0" not in chosen
     bags = str(there["_target_"]).endswith(("BagOfWords", "Concatenated"))  # the latter of such, here
     if masks and bags:
-        return "mask|order of words"  # sop has both reasons
+        return "mask|word order"  # sop has both reasons
     if bags and (task == "P" or objective in ("conssent_mt", "sop")):
-        return "order of words"
+        return "word order"
     if objective == "language_model" and str(there["_target_"]).endswith(("Transformer", "BiLSTMMax", "GRU")):
-        return "know those after it"
+        return "depend on later words"
     if objective == "simcse" and "dropout" not in there:
         return "dropout"
     if objective == "tsdae" and (there.get("shape") or {}).get("model_type") == "albert":
-        return "no such form"
+        return "cannot be a decoder"
     return None
 
 

@@ -27,7 +27,7 @@ from experiments import building
 from experiments.building import Parts
 from experiments.progress import Display
 from experiments.settings import Settings
-from objectives.base import Material, Objective
+from objectives.base import Objective, TaskData
 
 TRIES = 12  # samples from which examples with different labels are chosen (a sentence as it is, and one perturbed)
 SHOWN = 2  # examples of a task
@@ -71,7 +71,7 @@ def examples(
     own = parts.objective.own_data()
     tasks = []
     for name, task in parts.objective.tasks.items():
-        chosen = _chosen(parts.materials[name], parts, document, of_corpus=name not in own)
+        chosen = _chosen(parts.task_data[name], parts, document, of_corpus=name not in own)
         kind = f"{chosen.kind} of corpus {names['corpus']}"
         if name in own:
             kind = f"{'generated' if own[name].get('synthetic') else 'held-out'} pair of {own[name]['name']}"
@@ -120,13 +120,13 @@ class NumberedSentences:
         return numbered(int(self.lengths[i]), int(self.starts[i]))
 
 
-def _chosen(material: Material, parts: Parts, document: Document, *, of_corpus: bool) -> Chosen:
+def _chosen(data: TaskData, parts: Parts, document: Document, *, of_corpus: bool) -> Chosen:
     """Returns units of the document to show, of a readable length."""
-    numbers, store = material.dev.indices, parts.store
+    numbers, store = data.dev.indices, parts.store
     if not of_corpus:
-        lengths = material.lengths
+        lengths = data.lengths
         number = int(numbers[0]) if lengths is None else _readable(numbers, lengths[numbers])
-        return Chosen(number, [material.units[number]], "pair", material.units[number])
+        return Chosen(number, [data.units[number]], "pair", data.units[number])
     documents = store.documents
     if document.number is None:
         whole = store.sentences is None
@@ -134,18 +134,18 @@ def _chosen(material: Material, parts: Parts, document: Document, *, of_corpus: 
         document.number = int(documents[first])
     own = numbers[documents[numbers] == document.number]
     own = own if len(own) else numbers
-    if material.contiguous:
+    if data.contiguous:
         own = own[:NEIGHBOURS] if len(own) >= NEIGHBOURS else numbers[:NEIGHBOURS]
-        units = [material.units[int(number)] for number in own]
+        units = [data.units[int(number)] for number in own]
         return Chosen(int(own[0]), units, "run of held-out sentences", units)
     number = _readable(own, store.lengths[own])
-    unit = material.units[number]
-    if store.sentences is None or material.units is store or any(True for _ in arrays(unit)):
+    unit = data.units[number]
+    if store.sentences is None or data.units is store or any(True for _ in arrays(unit)):
         own_numbers = numbered(len(unit)) if isinstance(unit, np.ndarray) else None
-        return Chosen(number, [unit], f"held-out {parts.objective.needs.unit}", unit, own_numbers)
+        return Chosen(number, [unit], f"held-out {parts.objective.requirements.unit}", unit, own_numbers)
     number = int(own[0])  # a place in running text, of which most is left from the beginning
     sentences = np.flatnonzero(documents == documents[number])
-    place = material.units[number]
+    place = data.units[number]
     text = copy(place.text)
     text.sentences = NumberedSentences(store.lengths, int(sentences[0]))
     around = np.concatenate([store[int(i)] for i in sentences])
@@ -180,7 +180,7 @@ def _views(task: Any, chosen: Chosen, encoder: Encoder) -> list[View]:
 def _sample(task: Any, units: Sequence[Any], encoder: Encoder, seed: tuple[int, int]) -> Batch:
     """Returns a batch of an example of each unit."""
     rngs = (generator(FIXED, *seed, place) for place in range(len(units)))
-    sampled = [task.draw(unit, encoder.format, rng) for unit, rng in zip(units, rngs, strict=True)]
+    sampled = [task.sample(unit, encoder.format, rng) for unit, rng in zip(units, rngs, strict=True)]
     batch: Batch = task.collate(sampled, encoder.format)
     return batch
 

@@ -1,32 +1,35 @@
-"""What GenSen's tasks have in common: what they promise to the objective, and their sizes."""
+"""Base of GenSen's tasks, and the sizes that they share."""
 
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from data.batch import Batch
 from data.errors import UserError
-from data.pairs import PairSource
+from data.pairs import PairSource, PairStore, prepare_pairs
 from data.randomness import FIXED, generator
 from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
 from data.schema import require
-from data.token_format import TokenFormat
+from data.selection import Selection
+from data.sources.samples import Samples
 from data.views.perturbations import STUDIED, count_tokens
 from encoders.base import Encoder
-from objectives.base import Corpus, Loss, Material, Needs
+from objectives.base import Corpus, Objective, Requirements, TaskData
 from objectives.gather import global_mean
 
-SHOWN = 5  # held-out examples of ``samples``
-SETTINGS = re.compile(r"(?<![\w./-])(?:parallel|trees|inference)\.(?=[a-z])")  # keys, as those sources name them
+Kind = Literal["fr", "de", "parse", "nli"]  # of tasks with pairs of text
+
+SHOWN = 5  # held-out examples of ``predict_examples``
+SETTINGS = re.compile(r"(?<![\w./-])(?:parallel|trees|inference)\.(?=[a-z])")  # keys in messages of these sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,20 +38,20 @@ class Sizes:
 
     Attributes:
         batch_size: examples of a micro-batch over all processes.
-        max_length: tokens of a source or target of the sequence tasks, what begins and ends it included.
-        vocab_size: most words of a decoder, five special tokens included.
-        min_count: occurrences that such a word needs.
-        word_size: of a decoder's word vectors.
-        hidden: of a decoder's states; None: as wide as a sentence vector.
-        dropout: of the sentence vector in decoders, and of the classifier's input.
-        classifier_width: of the layer before the classes.
+        max_length: most tokens of a source or target of a sequence task, start and end tokens included.
+        vocab_size: most entries of a decoder's vocabulary, five special tokens included.
+        min_count: fewest occurrences of a word in a decoder's vocabulary.
+        word_size: width of a decoder's word vectors.
+        hidden: width of a decoder's states; None: that of a sentence vector.
+        dropout: dropout probability of the sentence vector in decoders, and of the input of the classifier.
+        classifier_width: width of the classifier's hidden layer.
 
     Raises:
-        ValueError: if a value is out of its range.
+        ValueError: if a value is out of range.
     """
 
     batch_size: Size
-    max_length: AtLeast3  # a token between what begins and what ends a row
+    max_length: AtLeast3  # start, one token, end
     vocab_size: AtLeast6
     min_count: Count
     word_size: Width
@@ -61,27 +64,28 @@ class Sizes:
 
     @property
     def content(self) -> int:
-        """Tokens of a source or target between what begins and what ends it."""
+        """Most tokens of a source or target, without start and end tokens."""
         return self.max_length - 2
 
 
-class GenSenTask(nn.Module, ABC):
-    """One task: it finds its examples, owns its head, and gives a loss.
+class GenSenTask(Objective):
+    """Base of the tasks: a task has its own data and its own head on the shared encoder.
 
     Args:
-        name: of the task, as its turns have it.
+        name: name of the task.
         sizes: see ``Sizes``.
-        source: where its examples are from; None: the run's corpus.
+        source: pairs of text from which examples are sampled; None: the run's corpus.
 
     Attributes:
-        tokenizer: of its targets, where these are texts.
-        material: what ``prepare`` found.
-        surprisals: for each loss part -log p of each word or class, of its frequency in training (``surprisals``).
-            A held-out loss has their mean over the same targets beside it (``unigram``).
+        tokenizer: tokenizer of the targets, if these are texts.
+        data: data of the task, set by ``prepare``.
+        surprisals: for each loss part, the -log p of each word or class under its frequency in the training part,
+            from which the losses of an evaluation report ``unigram_baseline``.
     """
 
+    requirements = Requirements(unit="sentence")
     tokenizer: Any
-    material: Material
+    data: TaskData
 
     def __init__(self, name: str, sizes: Sizes, source: PairSource | None = None) -> None:
         super().__init__()
@@ -92,84 +96,79 @@ class GenSenTask(nn.Module, ABC):
         self.surprisals: dict[str, Tensor] = {}
 
     @property
-    @abstractmethod
-    def part_names(self) -> tuple[str, ...]:
-        """Names of the loss parts."""
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(unit="sentence")
-
-    def chances(self) -> dict[str, float]:
-        """See ``Objective``; ``unigram`` tells it of the very targets."""
-        return {}
-
-    @property
     def synthetic(self) -> bool:
-        """Whether a program made the examples up."""
+        """Whether the examples are generated pairs."""
         return self.source is not None and self.source.synthetic
 
     @property
     def setting(self) -> str:
-        """The part of the configuration that says where the examples are from."""
+        """Configuration key that names the origin of the examples."""
         if self.source is None:
             return "corpus"
         return "objective.synthetic_pairs" if self.synthetic else f"objective.{self.name}"
 
     @abstractmethod
-    def prepare(self, corpus: Corpus) -> Material:
-        """Finds ``material``, ``surprisals``, and what ``build`` and ``step_flops`` must know.
+    def prepare(self, corpus: Corpus) -> TaskData:
+        """Sets and returns ``data``, and sets ``surprisals`` and all that ``build`` and ``step_flops`` read.
+
+        Raises:
+            UserError: if there are no examples, or they cannot be read.
+        """
+
+    def pair_store(self, corpus: Corpus, tokenizer: Any) -> tuple[PairStore, Selection, Selection]:
+        """Tokenises the pairs of ``source``.
+
+        Args:
+            corpus: the run's corpus, for the encoder's tokenizer and the cache.
+            tokenizer: tokenizer of the targets; None if these are classes.
+
+        Returns:
+            The pairs, and the numbers of those of the training and the held-out part.
 
         Raises:
             UserError: if there are none, or they cannot be read.
         """
+        assert self.source is not None, "tasks on the run's corpus have a store already"
+        store = prepare_pairs(
+            self.source,
+            corpus.tokenizer,
+            tokenizer,
+            cache=corpus.cache / "stores",
+            progress=partial(corpus.progress, self.name),
+        )
+        return store, store.select("train"), store.select("dev")
 
-    @abstractmethod
-    def build(self, encoder: Encoder) -> None:
-        """Makes the head; after ``prepare``."""
+    def unigram_baseline(self, part: str, targets: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Computes loss and accuracy of predicting ``targets`` from their frequencies in training only.
 
-    @abstractmethod
-    def draw(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any:
-        """One example of one unit of ``prepare``; nothing in it is random."""
-
-    @abstractmethod
-    def collate(self, examples: list[Any], format: TokenFormat) -> Batch:
-        """Joins examples into a batch."""
-
-    @abstractmethod
-    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        """Loss of a micro-batch; besides, where this is no training, those of ``unigram``."""
-
-    def unigram(self, part: str, wanted: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """What one gets of ``wanted``, of shape (N,), who knows frequencies in training and nothing else.
+        Args:
+            part: name of the loss part.
+            targets: words or classes, of shape (N,).
 
         Returns:
-            ``<part>_unigram``, the global mean of their surprisals, and ``<part>_accuracy_unigram``, how often the
-            most frequent one is right; and the global number of targets by the same names.
+            ``<part>_unigram``, the mean surprisal over the global batch, and ``<part>_accuracy_unigram``, the
+            accuracy of always predicting the most frequent target; and the number of targets in the global batch
+            by the same names.
         """
-        table = self.surprisals[part].to(wanted.device)
-        _, loss, count = global_mean(table[wanted].sum(), len(wanted))
-        _, right, _ = global_mean((wanted == table.argmin()).sum(), len(wanted))
-        found = {f"{part}_unigram": loss, f"{part}_accuracy_unigram": right}
+        table = self.surprisals[part].to(targets.device)
+        _, loss, count = global_mean(table[targets].sum(), len(targets))
+        _, correct, _ = global_mean((targets == table.argmin()).sum(), len(targets))
+        found = {f"{part}_unigram": loss, f"{part}_accuracy_unigram": correct}
         return found, dict.fromkeys(found, count)
 
     @abstractmethod
-    def step_flops(self, encoder: Encoder) -> float:
-        """Floating-point operations of forward and backward over one micro-batch (all processes)."""
+    def predict(self, encoder: Encoder, units: Sequence[Any]) -> list[dict[str, str]]:
+        """Returns the texts of each of ``units`` and the predictions for it, by name."""
 
-    @abstractmethod
-    def show(self, encoder: Encoder, units: Sequence[Any]) -> list[dict[str, str]]:
-        """What becomes of each of ``units``: texts and predictions by name."""
-
-    def samples(self, encoder: Encoder) -> list[dict[str, str]]:
-        """``show`` of the first few held-out units in an order of no meaning."""
-        indices = generator(FIXED).permutation(self.material.dev.indices)[:SHOWN]
-        return self.show(encoder, [self.material.units[int(i)] for i in indices])
+    def predict_examples(self, encoder: Encoder) -> list[dict[str, str]]:
+        """Returns the predictions for ``SHOWN`` random held-out units."""
+        indices = generator(FIXED).permutation(self.data.dev.indices)[:SHOWN]
+        return self.predict(encoder, [self.data.units[int(i)] for i in indices])
 
 
 @dataclass(frozen=True)
-class View:
-    """Units of which ``fetch`` makes what is looked at."""
+class _Fetched:
+    """Units that a function returns by their number."""
 
     fetch: Callable[[int], np.ndarray]
 
@@ -180,36 +179,55 @@ class View:
 def surprisals(
     fetch: Callable[[int], np.ndarray], indices: np.ndarray, size: int, end: int | None = None
 ) -> Tensor:
-    """-log p of each id under the frequencies of the tokens of some units, in nats, of shape (size,).
-
-    One is added to each count, so that nothing is impossible.
+    """Computes the -log p of each token id under its frequency in a text, with add-one smoothing.
 
     Args:
-        fetch: gives a unit's token ids.
-        indices: numbers of units; of very many, a sample is read (``count_tokens``).
-        size: number of ids.
-        end: an id that ends each unit besides, if any does.
+        fetch: returns the token ids of a unit of text by its number.
+        indices: numbers of the units, of shape (n,); of very many, a sample is read (``count_tokens``).
+        size: number of token ids.
+        end: id to be counted once more per unit, as its end; None: none.
+
+    Returns:
+        Surprisals in nats, of shape (size,).
     """
-    counts, _ = count_tokens(View(fetch), indices)
+    counts, _ = count_tokens(_Fetched(fetch), indices)
     counts = np.pad(counts, (0, size - len(counts))) + 1
     if end is not None:
         counts[end] += min(len(indices), STUDIED)
     return torch.from_numpy(-np.log(counts / counts.sum())).float()
 
 
+def pair_source(
+    kind: Callable[..., PairSource], name: Kind, data: Mapping[str, Any] | None, synthetic_pairs: int
+) -> PairSource:
+    """Opens the pairs of a task.
+
+    Args:
+        kind: class of the source.
+        name: name of the task.
+        data: arguments of ``kind``; None: generated pairs.
+        synthetic_pairs: number of generated pairs.
+
+    Raises:
+        ValueError, UserError: as ``kind`` does, prefixed with the task's key.
+    """
+    with errors_of(name):
+        return Samples(kind=name, pairs=synthetic_pairs) if data is None else kind(**data)
+
+
 @contextmanager
-def blamed(task: str) -> Iterator[None]:
-    """Says of what goes wrong within a task's data whose it is, with the keys that the configuration has."""
+def errors_of(task: str) -> Iterator[None]:
+    """Prefixes data errors with the task's configuration key."""
     key = f"objective.{task}"
     try:
         yield
     except (ValueError, UserError) as error:
         kind = UserError if isinstance(error, UserError) else ValueError
-        told = SETTINGS.sub(f"{key}.", str(error)).replace("encoder.min_count", "objective.min_count")
-        told = told.replace("samples.pairs", "objective.synthetic_pairs")
-        raise kind(told if told.startswith(f"{key}.") else f"{key}: {told}") from error
+        text = SETTINGS.sub(f"{key}.", str(error)).replace("encoder.min_count", "objective.min_count")
+        text = text.replace("samples.pairs", "objective.synthetic_pairs")
+        raise kind(text if text.startswith(f"{key}.") else f"{key}: {text}") from error
 
 
 def decoded(tokenizer: Any, ids: Sequence[int] | np.ndarray) -> str:
-    """The text of content token ids."""
+    """Decodes content token ids to text."""
     return tokenizer.decode(list(map(int, ids)), clean_up_tokenization_spaces=False).strip()

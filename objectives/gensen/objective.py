@@ -1,20 +1,20 @@
-"""GenSen: one encoder, and a head for each of six tasks, which take turns (Subramanian et al. 2018).
+"""GenSen: multitask learning of one encoder with six tasks (Subramanian et al. 2018).
 
-    task of an update ~ Cat(alpha) among skip-thought, translations and parsing; after every ten, one of inference
+    task of an update ~ Cat(alpha) over skip-thought, translation and parsing; one NLI update after every ten
 
-The tasks of "Learning General Purpose Distributed Sentence Representations via Large Scale Multi-task Learning",
-section 4: the next and the previous sentence (STN, STP), French and German (Fr, De), parsing (Par) and inference
-(NLI); its ablation is a choice among them. Where the published program differs from the paper or goes beyond it:
+"Learning General Purpose Distributed Sentence Representations via Large Scale Multi-task Learning", section 4: the
+next and the previous sentence (STN, STP), translation to French and German (Fr, De), parsing (Par) and natural
+language inference (NLI); the paper's ablations choose among them. Where the paper and its published program
+differ, or the paper leaves a choice open:
 
-- both neighbours of a sentence are predicted in one update, where both are chosen (as published);
-- an inference update follows ten others, as the paper says (the program begins with one, and nine follow);
-- sources and targets are cut to 90 tokens (as published);
-- a turn is a micro-batch's: with accumulation=n an update joins n turns, which the paper has apart;
-- batches are random among those of sentences of similar length (the program goes through sorted buffers);
-- held-out losses are measured without dropout, of sentences read under the training vocabulary (the program has
-  neither).
+- STN and STP share an update if both are chosen (as in the program);
+- one NLI update follows ten others (as in the paper; the program begins with NLI, and nine others follow);
+- sources and targets are cut to 90 tokens (as in the program);
+- a task is sampled for each micro-batch, so with accumulation=n an update joins n tasks (our choice);
+- batches hold sentences of similar length, in random order (the program reads sorted buffers in their order);
+- held-out losses are computed without dropout and with the training vocabulary (the program does neither).
 
-A task without data gets generated pairs (``data.sources.samples``), and ``facts`` says so.
+Tasks without data get generated pairs (``data.sources.samples``), which ``facts`` reports as synthetic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
-from torch import nn
 
 from data.batch import Batch
 from data.randomness import TURN, generator
@@ -34,16 +33,15 @@ from data.sources.parallel import Parallel
 from data.sources.samples import MOST, Generated
 from data.sources.trees import Trees
 from encoders.base import Encoder
-from objectives.base import Corpus, Loss, Material, Multitask, Needs, evaluating
-from objectives.gensen.base import GenSenTask, Sizes, blamed
+from objectives.base import Corpus, Multitask, Requirements, TaskData, evaluating
+from objectives.gensen.base import GenSenTask, Sizes, errors_of
 from objectives.gensen.nli import NLI
-from objectives.gensen.parsing import Parsing
+from objectives.gensen.pairs import PairName, PairTask
 from objectives.gensen.skip_thought import OFFSETS, SkipThought
-from objectives.gensen.translation import Translation
 
 TaskName = Literal["stn", "stp", "fr", "de", "parse", "nli"]
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
-MET = 1 << 21  # texts that are known again; in more text than that no word is frequent by repetition alone
+REMEMBERED = 1 << 21  # texts among which repetitions are found: enough that repetition makes no word frequent
 
 CITATION = """@inproceedings{subramanian-etal-2018-gensen,
   title = {Learning General Purpose Distributed Sentence Representations via Large Scale Multi-task Learning},
@@ -53,35 +51,36 @@ CITATION = """@inproceedings{subramanian-etal-2018-gensen,
 }"""
 
 
-class GenSen(Multitask):
-    """Any of the six tasks.
+class GenSen(Multitask[GenSenTask]):
+    """Any subset of the six tasks.
 
     Args:
         batch_size: examples of a micro-batch over all processes (the paper: 48).
-        tasks: which are learned.
-        alpha: probability of each sequence task ("skip_thought" where stn or stp is chosen, "fr", "de", "parse"),
-            in any unit; None: all are as likely.
-        nli_every: updates of sequence tasks before each one of inference.
-        max_length: tokens of a source or target of the sequence tasks, what begins and ends it included; the rest
-            is cut.
-        vocab_size: most words of a decoder, five special tokens included.
-        min_count: occurrences that such a word needs.
-        word_size: of a decoder's word vectors.
-        hidden: of a decoder's states; None: as wide as a sentence vector, as published.
-        dropout: of the sentence vector in the decoders, and of the classifier's input.
-        classifier_width: of the layer before the three classes.
+        tasks: tasks to learn.
+        alpha: relative frequencies of the sequence tasks ("skip_thought" if stn or stp is chosen, "fr", "de",
+            "parse"); None: all equal.
+        nli_every: number of updates of sequence tasks before each NLI update.
+        max_length: most tokens of a source or target of a sequence task, start and end tokens included; longer
+            ones are cut.
+        vocab_size: most entries of a decoder's vocabulary, five special tokens included.
+        min_count: fewest occurrences of a word in a decoder's vocabulary.
+        word_size: width of a decoder's word vectors.
+        hidden: width of a decoder's states; None: that of a sentence vector, as published.
+        dropout: dropout probability of the sentence vector in decoders, and of the input of the NLI classifier.
+        classifier_width: width of the NLI classifier's hidden layer.
         fr, de: arguments of ``data.sources.parallel.Parallel``, e.g. {"source": "a.en.gz", "target": "a.fr.gz"};
             None: generated pairs.
-        parse: arguments of ``data.sources.trees.Trees``; None: the same.
-        nli: arguments of ``data.sources.inference.Inference``; None: the same.
-        synthetic_pairs: number of generated pairs for a task without data.
+        parse: arguments of ``data.sources.trees.Trees``; None: generated pairs.
+        nli: arguments of ``data.sources.inference.Inference``; None: generated pairs.
+        synthetic_pairs: number of generated pairs of each task without data.
 
     Raises:
         ValueError: if an argument is out of range.
-        UserError: if the data of a chosen task is not there.
+        UserError: if the data of a chosen task cannot be found.
     """
 
     citation = CITATION
+    requirements = Requirements(unit="sentence")
     inference: ClassVar[type[NLI]] = NLI
 
     def __init__(
@@ -104,11 +103,6 @@ class GenSen(Multitask):
         nli: Annotated[Mapping[str, Any], Inference] | None = None,
         synthetic_pairs: Generated = MOST,
     ) -> None:
-        super().__init__()
-        if not tasks or len({*tasks}) < len(tasks) or not {*tasks} <= {*TASKS}:
-            raise ValueError(
-                f"objective.tasks must be some of {', '.join(TASKS)}, each once. Got {list(tasks)} instead."
-            )
         sizes = Sizes(
             batch_size=batch_size,
             max_length=max_length,
@@ -119,24 +113,23 @@ class GenSen(Multitask):
             dropout=dropout,
             classifier_width=classifier_width,
         )
-        self.batch_size = batch_size
-        self.chosen = tuple(name for name in TASKS if name in tasks)
-        self.nli_every = nli_every
-        found: list[GenSenTask] = []
-        if beside := [name for name in OFFSETS if name in tasks]:
-            found.append(SkipThought(beside, sizes))
-        if "fr" in tasks:
-            found.append(Translation("fr", fr, synthetic_pairs, sizes))
-        if "de" in tasks:
-            found.append(Translation("de", de, synthetic_pairs, sizes))
-        if "parse" in tasks:
-            found.append(Parsing(parse, synthetic_pairs, sizes))
-        self.sequences = tuple(task.name for task in found)  # that alpha is about
+        chosen = tuple(name for name in TASKS if name in tasks)
+        if len(chosen) != len(tasks) or not tasks:
+            raise ValueError(
+                f"objective.tasks must be some of {', '.join(TASKS)}, each once. Got {list(tasks)} instead."
+            )
+        neighbours = [name for name in OFFSETS if name in tasks]
+        pairs: dict[PairName, Mapping[str, Any] | None] = {"fr": fr, "de": de, "parse": parse}
+        built: list[GenSenTask] = [SkipThought(neighbours, sizes)] if neighbours else []
+        built += [PairTask(name, data, synthetic_pairs, sizes) for name, data in pairs.items() if name in tasks]
         if "nli" in tasks:
-            found.append(self.inference(nli, synthetic_pairs, sizes))
-        self._tasks = {task.name: task for task in found}
-        self._sources = {task.name: task.source for task in found if task.source is not None}
-        self.heads = nn.ModuleDict(self._tasks)  # registers them
+            built.append(self.inference(nli, synthetic_pairs, sizes))
+        super().__init__({task.name: task for task in built})
+        self.batch_size = batch_size
+        self.chosen = chosen
+        self.nli_every = nli_every
+        self.sequences = tuple(task.name for task in built if task.name != "nli")  # the tasks of alpha
+        self._sources = {task.name: task.source for task in built if task.source is not None}
         self.alpha = self._normalised(alpha)
 
     def _normalised(self, alpha: Mapping[str, float] | None) -> dict[str, float]:
@@ -150,12 +143,8 @@ class GenSen(Multitask):
         return {name: weights[name] / sum(weights.values()) for name in self.sequences}
 
     @property
-    def tasks(self) -> Mapping[str, GenSenTask]:
-        return self._tasks
-
-    @property
     def shares(self) -> dict[str, float]:
-        """How often each task's turn comes."""
+        """Share of the micro-batches of each task."""
         if "nli" not in self._tasks:
             return self.alpha
         if not self.alpha:
@@ -163,93 +152,82 @@ class GenSen(Multitask):
         cycle = self.nli_every + 1
         return {name: share * self.nli_every / cycle for name, share in self.alpha.items()} | {"nli": 1 / cycle}
 
-    def turn(self, step: int, seed: int) -> str:
+    def task_at(self, step: int, seed: int) -> str:
         if "nli" in self._tasks and (not self.alpha or step % (self.nli_every + 1) == self.nli_every):
             return "nli"
-        drawn = generator(TURN, seed, step).random()
+        number = generator(TURN, seed, step).random()
         *ends, _ = np.cumsum(list(self.alpha.values())).tolist()
-        return self.sequences[int(np.searchsorted(ends, drawn, side="right"))]
-
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        return tuple(name for task in self._tasks.values() for name in task.part_names)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(unit="sentence")
+        return self.sequences[int(np.searchsorted(ends, number, side="right"))]
 
     # Data
 
     def texts(self) -> Iterator[str]:
-        """What tasks with data of their own read, each text once: a premise has several hypotheses, two languages
-        may share their English, gold trees come again, and all words of such a text would seem frequent."""
-        met: set[int] = set()
+        """Yields the source texts of the pairs, each once.
+
+        Repeated texts would make all their words frequent: a premise has several hypotheses, two languages may
+        share their English text, and gold trees are repeated.
+        """
+        seen: set[int] = set()
         for name, source in self._sources.items():
-            with blamed(name):
+            with errors_of(name):
                 for text in source.source_texts():
-                    if (mark := hash(text)) not in met:
-                        if len(met) < MET:
-                            met.add(mark)
+                    if (digest := hash(text)) not in seen:
+                        if len(seen) < REMEMBERED:
+                            seen.add(digest)
                         yield text
 
     def texts_key(self) -> str:
         keys = ["each once"] if self._sources else []
         for name, source in self._sources.items():
-            with blamed(name):
+            with errors_of(name):
                 keys.append(source.texts_key())
         return " ".join(keys)
 
-    def materials(self, corpus: Corpus) -> Mapping[str, Material]:
+    def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
         return {name: task.prepare(corpus) for name, task in self._tasks.items()}
 
     def own_data(self) -> Mapping[str, Mapping[str, Any]]:
         found = {}
         for name, source in self._sources.items():
-            with blamed(name):
+            with errors_of(name):
                 found[name] = source.describe()
         return found
 
-    def build(self, encoder: Encoder) -> None:
-        for task in self._tasks.values():
-            task.build(encoder)
-
-    # Loss
-
-    def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        return self._tasks[batch.task].loss(encoder, batch)
+    # Evaluation and cost
 
     def dev_metrics(self, encoder: Encoder, batches: Iterable[Batch]) -> dict[str, float]:
-        """Besides the parts, ``dev_<part>_perplexity`` of every decoder: exp of its mean loss a token.
+        """Computes the held-out loss parts, and more.
 
-        ``dev_<part>_accuracy`` is the share of tokens (of inference: of pairs) that are the likeliest of all.
-
-        ``dev_<part>_unigram`` and ``dev_<part>_accuracy_unigram`` are what loss and accuracy would be, on the same
-        targets, for one who knows how often each word or class occurs in training, and nothing else.
+        Returns:
+            ``dev_<part>``, the mean loss per token (NLI: per pair); ``dev_<part>_perplexity`` of each decoder;
+            ``dev_<part>_accuracy``, the share of tokens (pairs) predicted correctly; ``dev_<part>_unigram`` and
+            ``dev_<part>_accuracy_unigram``, loss and accuracy of predicting the same targets from the frequencies
+            of words or classes in training only.
         """
         found = super().dev_metrics(encoder, batches)
         decoders = [name for name in self.part_names if not name.startswith("nli") and f"dev_{name}" in found]
         return found | {f"dev_{name}_perplexity": float(np.exp(found[f"dev_{name}"])) for name in decoders}
 
     def step_flops(self, encoder: Encoder) -> float:
-        """The mean over the turns."""
+        """Returns the mean over the tasks, weighted by their shares."""
         return sum(share * self._tasks[name].step_flops(encoder) for name, share in self.shares.items())
 
-    # What is told of it
+    # Reports
 
     def facts(self) -> dict[str, Any]:
-        """Tasks, and which of them learn from generated pairs."""
+        """Returns the tasks, and those of them that learn from generated pairs."""
         synthetic = [name for name, task in self._tasks.items() if task.synthetic]
         return {
             "tasks": ", ".join(self.chosen),
             **({"synthetic": ", ".join(synthetic)} if synthetic else {}),
         }
 
-    def samples(self, encoder: Encoder) -> str:
+    def example_predictions(self, encoder: Encoder) -> str:
         blocks = ["# Held-out examples, as they come"]
         with evaluating(encoder, self):
             for name, task in self._tasks.items():
                 blocks.append(f"## {name}{' (synthetic: generated pairs)' if task.synthetic else ''}")
-                for sample in task.samples(encoder):
-                    width = max(map(len, sample))
-                    blocks.append("\n".join(f"    {key:{width}}  {text}" for key, text in sample.items()))
+                for example in task.predict_examples(encoder):
+                    width = max(map(len, example))
+                    blocks.append("\n".join(f"    {key:{width}}  {text}" for key, text in example.items()))
         return "\n\n".join(blocks) + "\n"

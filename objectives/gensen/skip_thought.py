@@ -1,4 +1,4 @@
-"""Skip-thought (Kiros et al. 2015): from a sentence of the corpus the next one (STN) and the previous (STP)."""
+"""Skip-thought (Kiros et al. 2015): from a sentence of the corpus the next (STN) and the previous one (STP)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ import numpy as np
 from data.store import prepare
 from data.views import neighbours
 from data.views.neighbours import Neighbours, NeighbourUnit
-from encoders.starts import corpus_vocabulary
-from objectives.base import Corpus, Material
-from objectives.gensen.base import Sizes, blamed
+from objectives.base import Corpus, TaskData
+from objectives.gensen.base import Sizes, errors_of
 from objectives.gensen.sequences import SequenceTask, SequenceUnit
 
 OFFSETS = {"stn": 1, "stp": -1}
 
 
 class SkipThought(SequenceTask):
-    """One sentence, and a decoder for each of its neighbours; both are in one update, as published.
+    """Predicts the next sentence, the previous one, or both in the same update (as published).
 
-    The decoders have one vocabulary, of the run's corpus. Its sentences are tokenised once more under it, as the
-    encoder may read other units than words.
+    The decoders share a vocabulary of the words of the run's corpus. The sentences are tokenised a second time
+    with it, as the encoder's tokens need not be words.
 
     Args:
         parts: "stn", "stp" or both.
@@ -36,18 +35,10 @@ class SkipThought(SequenceTask):
     def split(self, unit: NeighbourUnit) -> SequenceUnit:
         return SequenceUnit(unit.sentence, unit.neighbours)
 
-    def prepare(self, corpus: Corpus) -> Material:
+    def prepare(self, corpus: Corpus) -> TaskData:
         corpus.progress("words", 0, None)
-        with blamed("tasks"):
-            self.tokenizer = corpus_vocabulary(
-                corpus.source.texts,
-                self.sizes.vocab_size,
-                self.sizes.min_count,
-                True,
-                self.sizes.max_length,
-                corpus.cache / "tokenizers",
-                corpus.source.texts_key,
-            )
+        with errors_of("tasks"):
+            self.make_vocabulary(corpus, corpus.source.texts, corpus.source.texts_key)
         targets = prepare(
             corpus.source,
             self.tokenizer,
@@ -57,6 +48,6 @@ class SkipThought(SequenceTask):
         )
         assert len(targets) == len(corpus.store), "the same splitter makes the same sentences"
         train, dev = (neighbours.select(corpus.store, part, self.offsets) for part in ("train", "dev"))
-        beside = np.stack([np.roll(targets.lengths, -offset) for offset in self.offsets], axis=1)
+        lengths = np.stack([np.roll(targets.lengths, -offset) for offset in self.offsets], axis=1)
         units = Neighbours(corpus.store, targets, self.offsets)
-        return self.found(units, train, dev, corpus.store.lengths, beside)
+        return self.set_data(units, train, dev, corpus.store.lengths, lengths)

@@ -45,7 +45,7 @@ class Listed(Source):
 class Cut:
     """Draws five tokens of a document at a random place, and a random number beside them."""
 
-    def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
         start = int(rng.integers(len(unit) - 4))
         return np.append(unit[start : start + 5], rng.integers(1000))
 

@@ -71,7 +71,7 @@ def test_the_keys_of_order_and_examples(stream: int) -> None:
     more = (stream,) if stream else ()
 
     def expected(order: np.ndarray, *key: int) -> list[list[int]]:
-        return [Cut().draw(UNITS[i], FORMAT, generator(*key, i, *more)).tolist() for i in order]
+        return [Cut().sample(UNITS[i], FORMAT, generator(*key, i, *more)).tolist() for i in order]
 
     one = loader(stream=stream)
     order = generator(ORDER, 3, 1, *more).permutation(INDICES)

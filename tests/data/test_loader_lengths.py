@@ -73,7 +73,7 @@ def test_mean_tokens_is_over_all_lengths() -> None:
     """The first batches of a training are of a length each, and may all be short, or long, ones."""
 
     class Whole(Cut):
-        def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
+        def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
             return unit[: LENGTHS[unit[0] // 100]]
 
     units = [np.full(50, 100 * i) for i in range(1000)]

@@ -179,7 +179,7 @@ def declutr(**settings: Any) -> Declutr:
 def batch_of(objective: Declutr, encoder: Transformer) -> Batch:
     documents = [np.random.default_rng(row).integers(5, encoder.format.vocab_size, 120) for row in range(4)]
     rngs = [np.random.default_rng(10 + row) for row in range(4)]
-    drawn = [objective.draw(unit, encoder.format, rng) for unit, rng in zip(documents, rngs, strict=True)]
+    drawn = [objective.sample(unit, encoder.format, rng) for unit, rng in zip(documents, rngs, strict=True)]
     return objective.collate(drawn, encoder.format)
 
 

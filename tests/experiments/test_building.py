@@ -19,7 +19,7 @@ from data.selection import Selection
 from encoders.concatenated import Concatenated
 from experiments import building, compose, experiment
 from experiments.building import Parts
-from objectives.base import Material, Needs
+from objectives.base import Requirements, TaskData
 from tests.data.samples import FORMAT, Cut
 from tests.encoders.bilstms import tiny as bilstm
 from tests.experiments import tiny
@@ -35,14 +35,14 @@ def test_tasks_see_the_same_text_in_another_order_and_with_other_random_numbers(
     task.batch_size = 10  # type: ignore[attr-defined]
     objective = SimpleNamespace(
         tasks={"a": task, "b": task},
-        turn=lambda step, seed: "ab"[step % 2],
+        task_at=lambda step, seed: "ab"[step % 2],
         own_data=dict,
-        needs=Needs(),
+        requirements=Requirements(),
     )
     all_of_it = Selection(np.arange(20), 0, 20, {})
-    materials = dict.fromkeys("ab", Material(cast(Any, UNITS), all_of_it, all_of_it))
+    task_data = dict.fromkeys("ab", TaskData(cast(Any, UNITS), all_of_it, all_of_it))
     encoder = SimpleNamespace(format=FORMAT)
-    batches = Parts(*cast(Any, (None, encoder, objective, None, materials, "untrained", ""))).batches("train", 1)
+    batches = Parts(*cast(Any, (None, encoder, objective, None, task_data, "untrained", ""))).batches("train", 1)
     assert isinstance(batches, MultiTaskLoader)
     a, b = (
         sorted(rows(batches.batch(turn)) + rows(batches.batch(turn + 2))) for turn in (0, 1)
@@ -99,9 +99,7 @@ def test_order_is_refused_before_a_mask_token(tmp_path: Path) -> None:
         text for text in tiny.overrides(tmp_path) if not text.startswith(("encoder", "weights", "objective"))
     ]
     given = [*common, "objective=sop", "encoder=bag_of_words", f"encoder.vectors={tmp_path / 'words.txt'}"]
-    with pytest.raises(
-        UnfitError, match=r"order of words, which the encoder does not read \(bag_of_words\): choose"
-    ):
+    with pytest.raises(UnfitError, match=r"word order, which the encoder does not read \(bag_of_words\): choose"):
         experiment.run(compose.check([*given, f"run_dir={tmp_path / 'run'}"]))
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from data.errors import UserError
 from experiments import checkpoint
 from experiments.optimizer import AdamW
-from objectives.base import MARK
+from objectives.base import VOCABULARY_ID
 
 
 class Tied(nn.Module):
@@ -215,7 +215,7 @@ class Worded(nn.Module):
         self.other = nn.Linear(3, 2)
         self.words = nn.Module()
         self.words.out = nn.Linear(3, 2)
-        self.words.register_buffer(MARK, torch.tensor(vocabulary))
+        self.words.register_buffer(VOCABULARY_ID, torch.tensor(vocabulary))
 
 
 def test_weights_of_another_vocabulary_are_not_taken(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def test_a_page_of_real_runs(
     assert command.compare(wanted, passed) == 0  # impossible pairs are no failures
     page = (folder / "out" / "page.html").read_text(encoding="utf-8")
     said = capsys.readouterr().out
-    assert said.count("impossible") == 2 and "mask" in said and "in the order of words" in said
+    assert said.count("impossible") == 2 and "mask" in said and "only in word order" in said
     assert page.count("not possible") == 2 and page.count('class="map"') == 2
     assert "Not shown" not in page and "Maps and neighbours:" not in page
     assert "<b>anchor 1</b>" in page and "moved here" in page and "masked, to be predicted" in page
@@ -322,13 +322,13 @@ def test_segments_of_text_that_repeats_are_found_where_they_were_sampled(
     tokenizer = train_word_level(phrases, vocab_size=99, min_count=1, max_length=64)
     source = Listed(documents, dev_fraction=0.4)
     store = prepare(source, tokenizer, cache=tmp_path, sentences=Sentences(min_words=3, max_words=9))
-    [material] = objective.materials(Corpus(source, store, tokenizer, tmp_path)).values()
+    [data] = objective.task_data(Corpus(source, store, tokenizer, tmp_path)).values()
     ends = (tokenizer.eos_token_id,)
     special = frozenset(tokenizer.all_special_ids)
     ids = tokenizer.pad_token_id, tokenizer.mask_token_id, len(tokenizer), 64, special
     encoder: Any = SimpleNamespace(tokenizer=tokenizer, format=TokenFormat((), ends, *ids, middle=ends))
     parts: Any = SimpleNamespace(store=store, objective=objective)
-    chosen = examples._chosen(material, parts, examples.Document(), of_corpus=True)
+    chosen = examples._chosen(data, parts, examples.Document(), of_corpus=True)
     views = examples._views(objective, chosen, encoder)
     assert len(views) == 2
     document = store.documents[chosen.number]

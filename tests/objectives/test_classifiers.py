@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from objectives.classifiers import Classifier
+from objectives.classifiers import Classifier, classification_loss, classifier_flops
 
 
 @pytest.mark.parametrize("nonlinearity", ["none", "tanh", "relu"])
@@ -24,4 +24,16 @@ def test_defaults_are_the_papers() -> None:
     shapes = [tuple(layer.weight.shape) for layer in classifier.layers if isinstance(layer, nn.Linear)]
     assert shapes == [(512, 4096), (512, 512), (2, 512)]
     assert not any(isinstance(layer, nn.Tanh | nn.ReLU) for layer in classifier.layers)
-    assert classifier.flops(10) == 2 * 10 * (512 * 4096 + 512 * 512 + 2 * 512)
+    assert classifier_flops(classifier, 10) == 2 * 10 * (512 * 4096 + 512 * 512 + 2 * 512)
+
+
+def test_loss_and_accuracy_equal_a_loop() -> None:
+    scores, classes = torch.randn(5, 3, dtype=torch.float64), torch.tensor([0, 2, 1, 1, 0])
+    scores.requires_grad_()
+    total, mean, accuracy = classification_loss(scores, classes)
+    terms = [-(row.exp() / row.exp().sum())[number].log() for row, number in zip(scores, classes, strict=True)]
+    correct = [int(row.argmax()) == int(number) for row, number in zip(scores, classes, strict=True)]
+    torch.testing.assert_close(total, sum(terms) / 5)
+    assert float(mean) == pytest.approx(float(total.detach())) and not mean.requires_grad
+    assert float(accuracy) == pytest.approx(sum(correct) / 5)
+    assert classification_loss(scores.bfloat16(), classes)[0].dtype == torch.float32

@@ -31,14 +31,14 @@ def build(task: str, dropout: float = 0.0, **settings: Any) -> tuple[ConsSent, T
     encoder = TinyEncoder(dropout=dropout).double()
     arguments = {"batch_size": BATCH, "k": 3, "classifier_width": 5, "nonlinearity": "tanh", **settings}
     objective = ConsSent(task=task, **arguments)  # type: ignore[arg-type]
-    objective.study(documents(50, 14), np.arange(50))
+    objective.fit_to_corpus(documents(50, 14), np.arange(50))
     objective.build(encoder)
     return objective.double(), encoder
 
 
 def batch_of(objective: ConsSent, count: int = BATCH, step: int = 0) -> Batch:
     units = [unit[: 6 + i % 9] for i, unit in enumerate(documents(count, 14))]
-    examples = [objective.draw(unit, FORMAT, generator(0, step, i)) for i, unit in enumerate(units)]
+    examples = [objective.sample(unit, FORMAT, generator(0, step, i)) for i, unit in enumerate(units)]
     return objective.collate(examples, FORMAT)
 
 
@@ -50,7 +50,7 @@ def content(row: np.ndarray) -> list[int]:
 # Examples
 
 
-def test_an_example_is_a_sentence_or_what_the_task_makes_of_it() -> None:
+def test_an_example_is_a_sentence_or_a_perturbation_of_it() -> None:
     unit = np.arange(5, 17)
 
     def same(tokens: list[int]) -> int:
@@ -67,7 +67,7 @@ def test_an_example_is_a_sentence_or_what_the_task_makes_of_it() -> None:
         objective, _ = build(task)
         seen = set()
         for seed in range(60):
-            example = objective.draw(unit, FORMAT, generator(seed))
+            example = objective.sample(unit, FORMAT, generator(seed))
             assert isinstance(example, Single)
             tokens = content(example.tokens)
             assert tokens == unit.tolist() if example.consistent else is_perturbed[task](tokens)
@@ -78,7 +78,7 @@ def test_an_example_is_a_sentence_or_what_the_task_makes_of_it() -> None:
 def test_parts_make_up_the_sentence() -> None:
     unit = np.arange(5, 17)
     for task in PAIRS:
-        example = build(task)[0].draw(unit, FORMAT, generator(1))
+        example = build(task)[0].sample(unit, FORMAT, generator(1))
         assert isinstance(example, Parts)
         first, second = content(example.first), content(example.second)
         assert sorted(first + second) == unit.tolist()
@@ -86,10 +86,10 @@ def test_parts_make_up_the_sentence() -> None:
 
 
 @pytest.mark.parametrize("consistent", [0.5, 0.2])
-def test_so_many_sentences_stay_as_they_are(consistent: float) -> None:
+def test_the_share_of_unperturbed_sentences(consistent: float) -> None:
     objective, _ = build("D", consistent=consistent)
     unit = np.arange(5, 17)
-    stayed = [objective.draw(unit, FORMAT, generator(seed)).consistent for seed in range(1000)]  # type: ignore[union-attr]
+    stayed = [objective.sample(unit, FORMAT, generator(seed)).consistent for seed in range(1000)]  # type: ignore[union-attr]
     assert np.mean(stayed) == pytest.approx(consistent, abs=0.05)  # more than 3 standard errors
 
 
@@ -97,8 +97,8 @@ def test_so_many_sentences_stay_as_they_are(consistent: float) -> None:
 def test_an_example_is_a_function_of_its_arguments(task: str) -> None:
     objective, _ = build(task)
     unit = np.arange(5, 17)
-    drawn = [objective.draw(unit, FORMAT, generator(seed)) for seed in range(30)]
-    again = [build(task)[0].draw(unit, FORMAT, generator(seed)) for seed in reversed(range(30))]
+    drawn = [objective.sample(unit, FORMAT, generator(seed)) for seed in range(30)]
+    again = [build(task)[0].sample(unit, FORMAT, generator(seed)) for seed in reversed(range(30))]
     assert str(drawn) == str(again[::-1])
 
 
@@ -106,73 +106,75 @@ TOO_SHORT = {"D": 3, "P": 2, "I": 0, "R": 2, "C": 2, "N": 1}
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_too_short_is_never_consistent(task: str) -> None:
+def test_too_short_sentences_are_never_passed_as_consistent(task: str) -> None:
     objective, _ = build(task, consistent=0.999)
     longest = TOO_SHORT[task]
-    assert objective.needs.min_tokens == longest + 1 and objective.needs.unit == "sentence"
-    objective.draw(np.arange(5, 6 + longest), FORMAT, generator(0))
+    assert objective.requirements.min_tokens == longest + 1 and objective.requirements.unit == "sentence"
+    objective.sample(np.arange(5, 6 + longest), FORMAT, generator(0))
     with pytest.raises(ValueError, match=rf"must have at least {longest + 1} tokens.* Got \["):
-        objective.draw(np.arange(5, 5 + longest), FORMAT, generator(0))
+        objective.sample(np.arange(5, 5 + longest), FORMAT, generator(0))
 
 
-def test_one_token_repeated_is_no_sentence_to_permute() -> None:
+def test_a_sentence_of_equal_tokens_cannot_be_permuted() -> None:
     objective, _ = build("P", consistent=0.999)
-    assert objective.needs.different_tokens and not build("D")[0].needs.different_tokens
+    assert objective.requirements.different_tokens and not build("D")[0].requirements.different_tokens
     with pytest.raises(
         ValueError, match=r"A sentence for P\(3\) must have at least 3 tokens and two different ones"
     ):
-        objective.draw(np.full(9, 7), FORMAT, generator(0))
+        objective.sample(np.full(9, 7), FORMAT, generator(0))
 
 
-def test_equal_tokens_as_far_as_the_encoder_reads_are_refused_in_a_line() -> None:
+def test_equal_tokens_within_the_encoders_positions_are_refused() -> None:
     objective, _ = build("P")
     unit, small = np.array([7] * 6 + [8]), replace(FORMAT, max_length=8)
     with pytest.raises(UserError) as error:
-        objective.draw(unit, small, generator(0))
-    assert "6 equal tokens, and an encoder of 8 positions holds no more of it, which P cannot" in str(error.value)
-    assert str(error.value).endswith(" permute: raise encoder.max_length.")
-    objective.draw(unit, replace(FORMAT, max_length=9), generator(0))
+        objective.sample(unit, small, generator(0))
+    assert str(error.value) == (
+        "A sentence begins with 6 equal tokens, which P cannot permute, and an encoder of 8 positions reads no "
+        "further: raise encoder.max_length."
+    )
+    objective.sample(unit, replace(FORMAT, max_length=9), generator(0))
 
 
 @pytest.mark.parametrize("task", SINGLE)
-def test_what_is_perturbed_is_what_the_encoder_sees(task: str) -> None:
+def test_sentences_are_cut_before_they_are_perturbed(task: str) -> None:
     objective, _ = build(task, consistent=0.001)
     unit = np.resize(np.arange(5, 20), 1000)
     small = replace(FORMAT, max_length=20)
     for seed in range(20):
-        row = objective.draw(unit, small, generator(seed)).tokens  # type: ignore[union-attr]
+        row = objective.sample(unit, small, generator(seed)).tokens  # type: ignore[union-attr]
         assert len(row) == (17 if task == "D" else 20)
         assert content(row) != unit[: len(row) - 2].tolist()
         if task in ("I", "R"):
             assert sum(token not in unit for token in content(row)) == 3
 
 
-def test_noise_is_what_the_corpus_has_or_the_whole_vocabulary() -> None:
+def test_noise_is_unigram_or_uniform_over_the_vocabulary() -> None:
     units = [np.array([0, 5, 6, 7, 8, 8, 8, 3]), np.array([9, 9, 9])]  # the second one is not for training
     drawn = {}
     for noise in ("unigram", "uniform"):
         objective, encoder = build("R", noise=noise, k=1, consistent=0.001)
-        objective.study(units, np.array([0]))
+        objective.fit_to_corpus(units, np.array([0]))
         objective.build(encoder)
-        rows = [objective.draw(np.array([5, 6]), FORMAT, generator(seed)) for seed in range(400)]
+        rows = [objective.sample(np.array([5, 6]), FORMAT, generator(seed)) for seed in range(400)]
         drawn[noise] = [t for row in rows for t in content(row.tokens) if t not in (5, 6)]  # type: ignore[union-attr]
     assert set(drawn["unigram"]) == {7, 8}
     assert drawn["unigram"].count(8) == pytest.approx(300, abs=35)
     assert set(drawn["uniform"]) == set(range(7, 30))
 
 
-def test_a_vocabulary_that_is_not_numbered_through_is_refused_where_tokens_are_drawn() -> None:
+def test_token_ids_outside_the_vocabulary_are_refused_where_tokens_are_sampled() -> None:
     for noise in ("unigram", "uniform"):
         objective, encoder = build("R", noise=noise)
-        objective.counts = np.ones(31, np.int64)
-        with pytest.raises(UserError, match=r"has 30 tokens, but the text has one numbered 30, and R draws"):
+        objective.fit_to_corpus([np.arange(31)], np.array([0]))
+        with pytest.raises(UserError, match=r"has 30 tokens, but the text has the token id 30, and R samples"):
             objective.build(encoder)
 
 
 # Losses
 
 
-def test_batches_say_what_they_are() -> None:
+def test_batches_name_their_task() -> None:
     for task in TASKS:
         objective, _ = build(task)
         batch = batch_of(objective)
@@ -185,7 +187,7 @@ def test_batches_say_what_they_are() -> None:
 def test_sequence_loss_equals_its_definition(task: str) -> None:
     objective, encoder = build(task)
     units = documents(BATCH, 12)
-    examples = [objective.draw(unit, FORMAT, generator(0, i)) for i, unit in enumerate(units)]
+    examples = [objective.sample(unit, FORMAT, generator(0, i)) for i, unit in enumerate(units)]
     losses, right = [], []
     for example in examples:
         assert isinstance(example, Single) and objective.classifier is not None
@@ -256,7 +258,7 @@ def test_it_is_learned(task: str) -> None:
     units = [np.arange(start, start + 9) for start in rng.integers(5, 22, size=200)]
     objective = ConsSent(task=task, batch_size=32, k=3, noise="uniform", nonlinearity="tanh")  # type: ignore[arg-type]
     encoder = TinyEncoder(width=32)
-    objective.study(units, np.arange(200))
+    objective.fit_to_corpus(units, np.arange(200))
     objective.build(encoder)
     loader = Loader(units, range(200), objective, FORMAT, batch_size=32, seed=1)
     optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=3e-3)
@@ -284,7 +286,7 @@ def gradients(rank: int, world: int) -> Found:
         objective, encoder = build(task)
         units, share = documents(BATCH, 14), BATCH // world
         rows = range(rank * share, (rank + 1) * share)
-        batch = objective.collate([objective.draw(units[i], FORMAT, generator(1, i)) for i in rows], FORMAT)
+        batch = objective.collate([objective.sample(units[i], FORMAT, generator(1, i)) for i in rows], FORMAT)
         results[task] = backward(objective.loss(encoder, batch), world, encoder, objective)
     return results
 
@@ -298,10 +300,10 @@ def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_step_flops_follow_the_drawn_tokens(task: str) -> None:
+def test_step_flops_follow_the_sampled_tokens(task: str) -> None:
     objective, encoder = build(task, batch_size=400)
     batch = batch_of(objective, 400)
-    objective.mean_length = float(np.mean([6 + i % 9 for i in range(400)]))
+    objective.fit_to_corpus([np.arange(6 + i % 9) for i in range(400)], np.arange(400))
     rows = 400 if task in SINGLE else 0
     head = F.linear(torch.zeros(1, 6), torch.zeros(5, 6)).numel() * 6 + 5 * 5 + 5 * 2  # weights of three layers
     expected = 3 * (encoder.forward_flops(batch.n_tokens, 0) + 2 * rows * head)
@@ -317,14 +319,14 @@ def test_facts_name_the_task_and_its_negatives() -> None:
 def test_advice_for_short_sentences_works() -> None:
     for task in TASKS:
         objective = ConsSent(task=task, k=5)
-        assert objective.needs.shorter is not None
-        advice = objective.needs.shorter(3)
+        assert objective.requirements.shorter is not None
+        advice = objective.requirements.shorter(3)
         assert bool(advice) == (task in ("D", "P", "R"))
         if advice:
-            assert ConsSent(task=task, k=int(advice.removeprefix("objective.k="))).needs.min_tokens <= 3
+            assert ConsSent(task=task, k=int(advice.removeprefix("objective.k="))).requirements.min_tokens <= 3
 
 
-def test_a_classifier_is_made_where_it_is_needed() -> None:
+def test_only_sequence_tasks_have_a_classifier() -> None:
     assert {task for task in TASKS if build(task)[0].state_dict()} == set(SINGLE)
 
 
@@ -359,7 +361,7 @@ def test_a_held_out_part_without_enough_negatives_is_refused() -> None:
 
 def test_an_encoder_without_room_is_refused() -> None:
     encoder = TinyEncoder(format=replace(FORMAT, max_length=8))
-    ConsSent(task="D", k=5).require(encoder)
+    ConsSent(task="D", k=5).check_encoder(encoder)
     for task, k in (("D", 6), ("I", 6), ("R", 7)):
         with pytest.raises(UserError, match=rf"^objective.k={k} is too many for an encoder of 8 positions\.$"):
-            ConsSent(task=task, k=k).require(encoder)  # type: ignore[arg-type]
+            ConsSent(task=task, k=k).check_encoder(encoder)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""ConsSent's multitask objective: whose turn it is, which encoder and classifier learn, and refusals."""
+"""ConsSent's multitask objective: which task is next, which encoder and classifier learn, and refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build(**settings: Any) -> tuple[ConsSentMT, Two]:
     torch.manual_seed(0)
     encoder = Two().double()
     objective = ConsSentMT(**{"batch_size": BATCH, "k": 2, "classifier_width": 5, **settings})
-    objective.study(documents(50, 14), np.arange(50))
+    objective.fit_to_corpus(documents(50, 14), np.arange(50))
     objective.build(encoder)
     return objective.double(), encoder
 
@@ -42,29 +42,29 @@ def build(**settings: Any) -> tuple[ConsSentMT, Two]:
 def batch_of(objective: ConsSentMT, task: str) -> Batch:
     drawer = objective.tasks[task]
     units = documents(BATCH, 12)
-    return drawer.collate([drawer.draw(unit, FORMAT, generator(i)) for i, unit in enumerate(units)], FORMAT)
+    return drawer.collate([drawer.sample(unit, FORMAT, generator(i)) for i, unit in enumerate(units)], FORMAT)
 
 
-def test_encoders_alternate_and_each_goes_through_its_tasks() -> None:
+def test_encoders_alternate_and_each_cycles_through_its_tasks() -> None:
     objective, _ = build()
-    names = [objective.turn(step, seed=1) for step in range(32)]
+    names = [objective.task_at(step, seed=1) for step in range(32)]
     assert "".join(names[::2]) == "DPIR" * 4 and "".join(names[1::2]) == "NC" * 8
     assert set(names) == set(objective.tasks) == set(TASKS)
 
 
-def test_loaders_take_these_turns() -> None:
+def test_the_loader_follows_the_cycle() -> None:
     objective, _ = build()
     units = documents(30, 12)
     loaders = {
         name: Loader(units, range(30), task, FORMAT, batch_size=task.batch_size, seed=1)
         for name, task in objective.tasks.items()
     }
-    turns = MultiTaskLoader(loaders, lambda step: objective.turn(step, 1))
+    turns = MultiTaskLoader(loaders, lambda step: objective.task_at(step, 1))
     assert [turns.batch(step).task for step in range(9)] == [*"DNPCINRC", "D"]
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_task_teaches_its_encoder_and_its_classifier_alone(task: str) -> None:
+def test_a_task_trains_only_its_encoder_and_its_classifier(task: str) -> None:
     objective, encoder = build()
     loss = objective.loss(encoder, batch_of(objective, task))
     assert tuple(loss.parts) == (task, f"{task}_accuracy")
@@ -77,20 +77,20 @@ def test_a_task_teaches_its_encoder_and_its_classifier_alone(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_tasks_loss_is_that_of_the_task_alone(task: str) -> None:
+def test_a_tasks_loss_equals_that_of_the_single_objective(task: str) -> None:
     objective, encoder = build()
     batch = batch_of(objective, task)
     alone = objective.tasks[task].loss(encoder.members[int(task in "NC")], batch)
     assert objective.loss(encoder, batch).total == alone.total
 
 
-def test_tasks_have_k_and_needs_of_their_own() -> None:
+def test_tasks_have_k_and_requirements_of_their_own() -> None:
     objective, _ = build(k=4)
     assert {task.k for task in objective.tasks.values()} == {4}
-    assert {name: task.needs.min_tokens for name, task in objective.tasks.items()} == {
+    assert {name: task.requirements.min_tokens for name, task in objective.tasks.items()} == {
         "D": 5, "P": 4, "I": 1, "R": 4, "N": 2, "C": 3,
     }  # fmt: skip
-    needs = objective.needs
+    needs = objective.requirements
     assert (needs.encoders, needs.unit, needs.min_tokens, needs.different_tokens) == (2, "sentence", 5, True)
 
 
@@ -101,7 +101,7 @@ def test_parts_are_named_and_measured() -> None:
     assert objective.part_names[:3] == ("D", "D_accuracy", "P") and len(objective.part_names) == 12
 
 
-def test_step_flops_are_the_mean_over_the_turns() -> None:
+def test_step_flops_are_the_mean_over_a_cycle() -> None:
     objective, encoder = build()
     cost = {name: task.step_flops(encoder.members[int(name in "NC")]) for name, task in objective.tasks.items()}
     expected = (cost["D"] + cost["P"] + cost["I"] + cost["R"] + 2 * cost["N"] + 2 * cost["C"]) / 8
@@ -110,14 +110,14 @@ def test_step_flops_are_the_mean_over_the_turns() -> None:
 
 def test_the_corpus_is_counted_once_for_all() -> None:
     objective, _ = build()
-    assert len({id(task.counts) for task in objective.tasks.values()}) == 1
-    assert {task.mean_length for task in objective.tasks.values()} == {14.0}
+    assert len({id(task.statistics.token_counts) for task in objective.tasks.values()}) == 1
+    assert {task.statistics.mean_length for task in objective.tasks.values()} == {14.0}
 
 
-def test_it_draws_nothing_itself() -> None:
+def test_it_samples_nothing_itself() -> None:
     objective, _ = build()
-    with pytest.raises(TypeError, match="Each task draws"):
-        objective.draw(np.arange(5, 15), FORMAT, generator(0))
+    with pytest.raises(TypeError, match="Each task samples"):
+        objective.sample(np.arange(5, 15), FORMAT, generator(0))
     with pytest.raises(TypeError, match="Each task collates"):
         objective.collate([], FORMAT)
 

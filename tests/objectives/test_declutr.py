@@ -28,7 +28,7 @@ def build(dropout: float = 0.0, **settings: Any) -> tuple[Declutr, TinyEncoder]:
 
 def batch_of(objective: Declutr, count: int = 4, step: int = 0) -> Batch:
     units = documents(count, 100)
-    examples = [objective.draw(unit, FORMAT, generator(0, step, i)) for i, unit in enumerate(units)]
+    examples = [objective.sample(unit, FORMAT, generator(0, step, i)) for i, unit in enumerate(units)]
     return objective.collate(examples, FORMAT)
 
 
@@ -51,7 +51,7 @@ def test_an_example_holds_spans_of_its_document() -> None:
     objective, _ = build(positives_per_anchor=3)
     unit = np.arange(1000, 1100)  # every token once: a span is found by its first token
     form = FORMAT.__class__(**{**FORMAT.__dict__, "vocab_size": 2000})
-    example = objective.draw(unit, form, generator(0))
+    example = objective.sample(unit, form, generator(0))
     assert (len(example.anchors), len(example.positives)) == (2, 6) and example.labels is not None
     for anchor, labels in zip(example.anchors, example.labels, strict=True):
         assert (anchor[0], anchor[-1], labels[0], labels[-1]) == (0, 2, IGNORE, IGNORE)
@@ -64,7 +64,7 @@ def test_an_example_holds_spans_of_its_document() -> None:
 
 def test_spans_are_cut_at_the_encoders_positions() -> None:
     objective, _ = build(min_length=80, max_length=80)
-    example = objective.draw(documents(1, 400)[0], FORMAT, generator(0))
+    example = objective.sample(documents(1, 400)[0], FORMAT, generator(0))
     assert example.labels is not None
     assert {len(row) for row in example.anchors + example.labels + example.positives} == {FORMAT.max_length}
 
@@ -90,7 +90,7 @@ def test_contrastive_only_leaves_anchors_unmasked() -> None:
     batch = batch_of(objective)
     assert batch.tokens["anchor"].labels is None and FORMAT.mask_id not in batch.tokens["anchor"].ids
     assert set(objective.loss(encoder, batch).parts) == {"contrastive"}
-    assert not objective.needs.mask_token
+    assert not objective.requirements.mask_token
 
 
 def test_mlm_only_encodes_no_positives() -> None:
@@ -129,7 +129,7 @@ def test_gradient_caching_equals_the_same_sub_batches_with_graph(
     assert abs(other[0] - plain[0]) > 1e-3
 
 
-def test_gradient_caching_holds_so_many_tokens_at_once() -> None:
+def test_gradient_caching_limits_the_tokens_held_at_once() -> None:
     objective, encoder = build(batch_size=24, cache_chunk=60)
     areas: list[int] = []
     encoder.register_forward_pre_hook(lambda _, inputs: areas.append(inputs[0].ids.numel()))
@@ -166,7 +166,7 @@ def test_bank_holds_the_last_embeddings_and_joins_after_the_step() -> None:
     assert objective.facts() == {"negatives per anchor": 14 + 100}
 
 
-def test_held_out_losses_leave_the_bank_alone() -> None:
+def test_held_out_losses_neither_read_nor_fill_the_bank() -> None:
     objective, encoder = build(memory_bank=100)
     batch = batch_of(objective)
     objective.loss(encoder, batch)
@@ -194,16 +194,16 @@ def test_held_out_losses_leave_the_bank_alone() -> None:
     ],
 )
 def test_advice_for_short_documents_works(settings: dict[str, Any], tokens: int, advice: str) -> None:
-    shorter = Declutr(**settings).needs.shorter
+    shorter = Declutr(**settings).requirements.shorter
     assert shorter is not None and shorter(tokens) == advice
     if advice:
         followed = {
             key.removeprefix("objective."): int(value) for key, value in (p.split("=") for p in advice.split())
         }
-        assert Declutr(**settings | followed).needs.min_tokens <= tokens
+        assert Declutr(**settings | followed).requirements.min_tokens <= tokens
 
 
-def test_step_flops_follow_the_drawn_tokens() -> None:
+def test_step_flops_follow_the_sampled_tokens() -> None:
     objective, encoder = build(batch_size=64)
     batch = batch_of(objective, 64)
     expected = 3 * encoder.forward_flops(batch.n_tokens, 0)
@@ -224,7 +224,7 @@ def test_step_flops_follow_the_drawn_tokens() -> None:
             {"mlm_weight": 0, "contrastive_weight": 0},
             "objective.contrastive_weight and objective.mlm_weight must not both be 0.",
         ),
-        ({"batch_size": 1, "anchors_per_document": 1}, "one pair alone has no negatives"),
+        ({"batch_size": 1, "anchors_per_document": 1}, "a single pair has no negatives"),
         ({"mlm_probability": 1.0}, "objective.mlm_probability must be above 0 and below 1. Got 1.0 instead."),
         ({"anchor_beta": [4]}, "objective.anchor_beta must have at least 2 values. Got [4] instead."),
         ({"memory_bank": -1}, "objective.memory_bank must be at least 0. Got -1 instead."),
@@ -237,7 +237,7 @@ def test_step_flops_follow_the_drawn_tokens() -> None:
         ({"cache_chunk": 0}, "objective.cache_chunk must be at least 1. Got 0 instead."),
         (
             {"cache_chunk": 15},
-            "objective.cache_chunk counts tokens, and must not be below objective",
+            "objective.cache_chunk counts tokens, and must be at least objective.max_length",
         ),
     ],
 )
@@ -247,11 +247,11 @@ def test_refusals(settings: dict[str, Any], message: str) -> None:
     assert message in str(error.value)
 
 
-def test_needs_follow_the_settings() -> None:
+def test_requirements_follow_the_settings() -> None:
     objective, _ = build()
-    assert (objective.needs.min_tokens, objective.needs.mask_token) == (64, True)
-    assert build(min_tokens=2048)[0].needs.min_tokens == 2048
-    assert build(anchors_per_document=1, gap=16)[0].needs.min_tokens == 32
+    assert (objective.requirements.min_tokens, objective.requirements.mask_token) == (64, True)
+    assert build(min_tokens=2048)[0].requirements.min_tokens == 2048
+    assert build(anchors_per_document=1, gap=16)[0].requirements.min_tokens == 32
 
 
 def test_gradient_caching_sums_its_chunks_in_float32() -> None:

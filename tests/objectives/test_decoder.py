@@ -112,7 +112,7 @@ targets = st.lists(st.lists(st.integers(0, 11), min_size=2, max_size=8), min_siz
 
 @settings(max_examples=30)
 @given(targets, st.integers(0, 3), st.integers(1, 5))
-def test_padding_and_company_decide_on_nothing(rows: list[list[int]], wider: int, chunk: int) -> None:
+def test_padding_and_other_rows_have_no_effect(rows: list[list[int]], wider: int, chunk: int) -> None:
     decoder, sentences = tiny(hidden=4, chunk=chunk), vectors(6)[: len(rows)]
     block = padded(rows)
     columns = torch.nn.functional.pad
@@ -123,7 +123,7 @@ def test_padding_and_company_decide_on_nothing(rows: list[list[int]], wider: int
     torch.testing.assert_close(total, torch.stack([each for each, _ in alone]).sum())
 
 
-def test_each_target_is_seen_by_later_steps_alone() -> None:
+def test_each_target_affects_only_later_steps() -> None:
     decoder, sentences = tiny(), vectors(1)
     before, _ = decoder.states(sentences, padded([[START, 5, 6, 7, END]]))
     after, _ = decoder.states(sentences, padded([[START, 5, 8, 7, END]]))
@@ -145,7 +145,7 @@ def test_dropout_is_on_the_sentence_vector_in_training() -> None:
     assert decoder.greedy(sentences, max_length=5) == tiny().greedy(sentences, max_length=5)
 
 
-def test_the_start_is_the_published_one() -> None:
+def test_initial_weights_are_the_published_ones() -> None:
     decoder = Decoder(vocabulary=1000, condition=64, word_size=30)
     assert 0.099 < decoder.embedding.weight.abs().max() <= 0.1
     assert (decoder.output.bias == 0).all()
@@ -154,7 +154,7 @@ def test_the_start_is_the_published_one() -> None:
     assert isinstance(decoder.start, torch.nn.Identity)
 
 
-def test_a_checkpoint_holds_it(tmp_path: Any) -> None:
+def test_its_state_dict_restores_it(tmp_path: Any) -> None:
     decoder, sentences = tiny(hidden=4), vectors()
     expected = decoder.loss(sentences, padded(ROWS))[0]
     save_model(decoder, str(tmp_path / "part.safetensors"))
@@ -167,7 +167,7 @@ def test_a_checkpoint_holds_it(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("hidden", [None, 4])
-def test_greedy_takes_the_likeliest_token_each_time(hidden: int | None) -> None:
+def test_greedy_decoding_takes_the_most_likely_token_at_each_step(hidden: int | None) -> None:
     decoder, sentences = tiny(hidden=hidden), 3 * vectors(9)
     with torch.no_grad():
         decoder.output.weight[END] *= 4  # so that some rows end
@@ -188,7 +188,7 @@ def test_greedy_takes_the_likeliest_token_each_time(hidden: int | None) -> None:
     assert decoder.greedy(sentences, max_length=8) == [[]] * 9
 
 
-def test_it_learns_to_repeat_what_it_was_told() -> None:
+def test_it_learns_to_reconstruct_its_targets() -> None:
     torch.manual_seed(0)
     decoder = Decoder(vocabulary=12, condition=16, word_size=8, dropout=0.1)
     sentences = torch.randn(len(ROWS), 16)
@@ -214,7 +214,7 @@ def test_cost_is_what_torch_counts() -> None:
     assert counter.get_total_flops() == expected + inside
 
 
-def test_scores_are_never_there_as_a_whole() -> None:
+def test_scores_are_held_one_chunk_at_a_time() -> None:
     """The largest block between states and loss is a chunk's scores."""
     decoder = Decoder(vocabulary=5000, condition=4, word_size=3, chunk=7)
     row = [START, *range(10, 200), END]
@@ -236,7 +236,7 @@ def test_scores_are_never_there_as_a_whole() -> None:
 def test_the_loss_is_differentiated_once() -> None:
     total, _ = tiny().loss(vectors(), padded(ROWS))
     total.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="was differentiated already"):
+    with pytest.raises(RuntimeError, match="was differentiated before"):
         total.backward()
 
 
@@ -262,7 +262,7 @@ def test_the_sum_of_cross_entropies_is_torchs(chunk: int) -> None:
 # Half precision
 
 
-def test_half_precision_comes_near() -> None:
+def test_half_precision_is_close() -> None:
     decoder, sentences = tiny().float(), vectors().float().detach().requires_grad_()
     exact, _ = decoder.loss(sentences, padded(ROWS))
     expected = torch.autograd.grad(exact, [sentences, *decoder.parameters()])
@@ -296,7 +296,7 @@ def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str
 
 def test_targets_without_anything_to_predict_are_refused() -> None:
     for rows in ([], [[START]], [ROWS[0], []]):
-        with pytest.raises(ValueError, match="Each target must have two tokens or more"):
+        with pytest.raises(ValueError, match="Each target must have at least two tokens"):
             tiny().loss(vectors(len(rows)), padded(rows))
     with pytest.raises(ValueError, match=r"max_length must be at least 1\. Got 0 instead\."):
         tiny().greedy(vectors(), max_length=0)

@@ -1,4 +1,4 @@
-"""Language modelling: what is predicted from what, the loss against a loop, encoders that know the future."""
+"""Language modelling: what is predicted from what, the loss against a loop, refused encoders."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ def gru(bidirectional: bool) -> GRU:
 def built(encoder: Encoder) -> LanguageModel:
     torch.manual_seed(0)
     objective = LanguageModel(batch_size=4)
-    objective.study(UNITS, np.arange(4))
+    objective.fit_to_corpus(UNITS, np.arange(4))
     objective.build(encoder)
     return objective.double()
 
 
 def collated(objective: LanguageModel, encoder: Encoder) -> Batch:
-    drawn = [objective.draw(unit, encoder.format, generator(0)) for unit in UNITS]
+    drawn = [objective.sample(unit, encoder.format, generator(0)) for unit in UNITS]
     return objective.collate(drawn, encoder.format)
 
 
 def test_each_token_is_followed_by_the_next() -> None:
     objective, unit = LanguageModel(), UNITS[0]
-    marked = objective.draw(unit, FORMAT, generator(0))
+    marked = objective.sample(unit, FORMAT, generator(0))
     assert (marked.tokens.tolist(), marked.following.tolist()) == ([0, 5, 6, 7, 2], [5, 6, 7, 2, IGNORE])
-    open_end = objective.draw(unit, replace(FORMAT, suffix=()), generator(0))
+    open_end = objective.sample(unit, replace(FORMAT, suffix=()), generator(0))
     assert (open_end.tokens.tolist(), open_end.following.tolist()) == ([0, 5, 6, 7], [5, 6, 7, 30])
-    bare = objective.draw(unit, replace(FORMAT, prefix=(), suffix=(), max_length=2), generator(0))
+    bare = objective.sample(unit, replace(FORMAT, prefix=(), suffix=(), max_length=2), generator(0))
     assert (bare.tokens.tolist(), bare.following.tolist()) == ([5, 6], [6, 7])
-    cut = objective.draw(unit, replace(FORMAT, max_length=4), generator(0))
+    cut = objective.sample(unit, replace(FORMAT, max_length=4), generator(0))
     assert (cut.tokens.tolist(), cut.following.tolist()) == ([0, 5, 6, 2], [5, 6, 7, IGNORE])
 
 
@@ -84,7 +84,7 @@ def test_loss_and_gradient_are_those_of_a_loop(kind: str, monkeypatch: pytest.Mo
     assert objective.step_flops(encoder) == 3 * (flops + 2 * (12 + 4 * marks) * objective.output.weight.numel())
 
 
-def test_it_learns_what_follows() -> None:
+def test_it_learns_to_predict_the_next_word() -> None:
     encoder = test_lstm.tiny(hidden=16, word_size=8)
     objective = built(encoder).float()
     batch = collated(objective, encoder)
@@ -97,15 +97,15 @@ def test_it_learns_what_follows() -> None:
     assert loss.item() < 0.5  # first words, one of four, stay a matter of chance: 4 ln 4 / 16 = 0.35
 
 
-def test_encoders_that_know_the_future_are_refused() -> None:
+def test_encoders_whose_states_depend_on_later_words_are_refused() -> None:
     for encoder in (test_lstm.tiny(), test_lstm.tiny(layers=2), gru(False)):
         encoder.train()
         assert not sees_ahead(encoder) and encoder.training
     ahead: list[Any] = [bilstms.tiny(), gru(True), TinyEncoder()]
     for encoder in ahead:
         assert sees_ahead(encoder)
-        with pytest.raises(UserError, match="this encoder's states know those after it too") as refused:
-            LanguageModel().require(encoder)
+        with pytest.raises(UserError, match="this encoder's states depend on later words too") as refused:
+            LanguageModel().check_encoder(encoder)
         assert "\n" not in str(refused.value)
     with pytest.raises(ValueError, match=r"objective\.batch_size must be at least 1\. Got 0 instead\."):
         LanguageModel(batch_size=0)

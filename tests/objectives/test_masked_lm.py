@@ -52,7 +52,7 @@ def test_cross_entropy_of_scores_in_half_precision(dtype: torch.dtype) -> None:
         torch.testing.assert_close(a, b, rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-6)
 
 
-def test_nothing_selected_costs_nothing() -> None:
+def test_without_masked_tokens_the_loss_is_zero() -> None:
     states = torch.randn(2, 3, 6, requires_grad=True)
     loss = masked_lm_sum(TinyEncoder(), states, torch.full((2, 3), IGNORE))
     loss.backward()

@@ -10,7 +10,7 @@ from objectives.memory_bank import MemoryBank
 
 
 @given(st.integers(1, 7), st.lists(st.integers(0, 17), max_size=6))
-def test_holds_the_last_vectors_put_in(size: int, counts: list[int]) -> None:
+def test_it_holds_the_last_vectors_added(size: int, counts: list[int]) -> None:
     bank = MemoryBank(size, 1)
     every: list[float] = []
     for count in counts:
@@ -20,14 +20,14 @@ def test_holds_the_last_vectors_put_in(size: int, counts: list[int]) -> None:
         assert sorted(bank.negatives().flatten().tolist()) == every[-size:]
 
 
-def test_is_empty_at_first_and_detached() -> None:
+def test_it_is_empty_at_first_and_detached() -> None:
     bank = MemoryBank(4, 3)
     assert bank.negatives().shape == (0, 3)
     bank.put(torch.ones(2, 3, requires_grad=True) * 2)
     assert bank.negatives().shape == (2, 3) and not bank.negatives().requires_grad
 
 
-def test_state_goes_on_where_it_stopped() -> None:
+def test_a_loaded_state_continues_where_it_stopped() -> None:
     first, second = MemoryBank(4, 1), MemoryBank(4, 1)
     first.put(torch.arange(3.0).reshape(-1, 1))
     assert set(first.state_dict()) == {"rows", "seen"}

@@ -48,7 +48,7 @@ def test_loss_and_gradient_are_those_of_the_equations(features: str, shapes: lis
     objective, encoder = built(features)
     task, units = objective.tasks["nli"], pairs()
     assert [tuple(w.shape) for w in task.classifier.parameters() if w.ndim == 2] == shapes
-    batch = task.collate([task.draw(unit, FORMAT, generator(0)) for unit in units], FORMAT)
+    batch = task.collate([task.sample(unit, FORMAT, generator(0)) for unit in units], FORMAT)
     loss = objective.train().loss(encoder, batch)
     terms, right = [], []
     for unit in units:
@@ -74,7 +74,7 @@ def test_it_is_one_task_with_gensens_examples() -> None:
     assert objective.facts() == facts and objective.own_data()["nli"]["synthetic"]
 
 
-def test_the_paper_is_that_of_the_form() -> None:
+def test_the_citation_follows_the_form() -> None:
     authors = {"infersent": "Conneau, Alexis", "sentence_bert": "Reimers, Nils"}
     for features in get_args(Features):
         assert f"author = {{{authors[features]}" in NLI(features=features, synthetic_pairs=3).citation

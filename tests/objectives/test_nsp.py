@@ -1,4 +1,4 @@
-"""NSP and SOP on a corpus, and with transformers: places, poolers, what is exported."""
+"""NSP: pairs of a corpus, the pooler of transformers, what is exported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from data.vocabulary import train_word_level
 from encoders.transformer import Transformer
 from objectives.base import Corpus
 from objectives.nsp import NSP
-from objectives.sop import SOP
 from tests.data.samples import Listed
 from tests.encoders.models import tiny
 
@@ -35,24 +34,19 @@ def corpus(folder: Path, tokenizer: Any = None, **options: float) -> Corpus:
     return Corpus(source, store, tokenizer, folder)
 
 
-@pytest.mark.parametrize("name", ["nsp", "sop", "published"])
-def test_materials_are_places_of_either_part(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("published", [False, True])
+def test_pairs_are_of_documents_of_one_part(published: bool, tmp_path: Path) -> None:
     found = corpus(tmp_path)
-    objective = (
-        NSP(max_length=24, published=True)
-        if name == "published"
-        else (NSP if name == "nsp" else SOP)(max_length=24)
-    )
-    (material,) = objective.materials(found).values()
-    # eight sentences a document, of any number of words; SOP asks for one more of the document, NSP for 24 tokens
-    share = {"published": 1.0, "sop": 7 / 8}.get(name)
-    places = len(material.train.indices) + len(material.dev.indices)
-    assert places == 240 * share if share else 90 < places < 200
+    objective = NSP(max_length=24, published=published)
+    [data] = objective.task_data(found).values()
+    # Eight sentences per document, of any number of words; NSP asks for 24 tokens before the next document.
+    places = len(data.train.indices) + len(data.dev.indices)
+    assert places == 240 if published else 90 < places < 200
     lengths = []
-    for part in (material.train, material.dev):
+    for part in (data.train, data.dev):
         documents = {int(i) // 8 for i in part.indices}
         for i in part.indices.tolist():
-            pair = objective.pair(material.units[i], 20, generator(i))
+            pair = objective.pair(data.units[i], 20, generator(i))
             lengths.append(len(pair.first) + len(pair.second) + 4)  # four special tokens
             numbers = [int(word) for word in found.tokenizer.decode(pair.second).split() if word.isdigit()]
             assert {number // 8 for number in numbers} <= documents
@@ -60,9 +54,9 @@ def test_materials_are_places_of_either_part(name: str, tmp_path: Path) -> None:
     assert objective.mean_length == pytest.approx(np.mean(lengths), rel=0.07)
 
 
-def test_one_document_has_no_other(tmp_path: Path) -> None:
+def test_a_corpus_of_one_document_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="are of one document, and half of the pairs"):
-        NSP(max_length=24).materials(corpus(tmp_path, fraction=0.02))
+        NSP(max_length=24).task_data(corpus(tmp_path, fraction=0.02))
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
@@ -74,7 +68,7 @@ def test_a_transformer_is_classified_by_its_first_token(family: str) -> None:
     sentences = [rng.integers(5, 300, size=rng.integers(2, 9)) for _ in range(120)]
     units = RunningText(sentences, np.repeat(np.arange(4), 30), np.array([1, 31, 61, 91]))
     batch = objective.collate(
-        [objective.draw(units[30 * (i % 4) + 1], encoder.format, generator(i)) for i in range(6)], encoder.format
+        [objective.sample(units[30 * (i % 4) + 1], encoder.format, generator(i)) for i in range(6)], encoder.format
     )
     loss = objective.loss(encoder, batch)
     loss.total.backward()
@@ -88,7 +82,7 @@ def test_a_transformer_is_classified_by_its_first_token(family: str) -> None:
     torch.testing.assert_close(loss.parts["nsp"], expected.detach())
 
 
-def test_what_nsp_trained_can_be_evaluated_by_its_pooler(tmp_path: Path) -> None:
+def test_the_trained_pooler_is_exported(tmp_path: Path) -> None:
     encoder = tiny("bert")
     NSP().build(encoder)
     encoder.save(tmp_path / "encoder")

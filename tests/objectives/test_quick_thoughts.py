@@ -61,7 +61,7 @@ def test_by_hand() -> None:
     assert float(loss) == pytest.approx(expected) and float(right) == 0.75
 
 
-def test_a_sentences_score_with_itself_counts_for_nothing() -> None:
+def test_the_score_of_a_sentence_with_itself_has_no_effect() -> None:
     f, g = torch.eye(5, dtype=torch.float64), torch.randn(5, 5, dtype=torch.float64)
     changed = g + 100 * torch.eye(5, dtype=torch.float64)
     assert all(map(torch.equal, choose_neighbours(f, g, 1), choose_neighbours(f, changed, 1)))
@@ -87,7 +87,7 @@ def pair(width: int = 6) -> Any:
 
 def batch(objective: QuickThoughts, lengths: list[int]) -> Batch:
     rows = [np.arange(5 + i, 5 + i + length) for i, length in enumerate(lengths)]
-    return objective.collate([objective.draw(row, FORMAT, generator(0)) for row in rows], FORMAT)
+    return objective.collate([objective.sample(row, FORMAT, generator(0)) for row in rows], FORMAT)
 
 
 def test_one_encoder_reads_the_sentence_and_the_other_its_neighbours() -> None:
@@ -101,20 +101,20 @@ def test_one_encoder_reads_the_sentence_and_the_other_its_neighbours() -> None:
         {"neighbour": float(expected.detach()), "neighbour_accuracy": share}
     )
     assert given_batch.size == 6 and objective.facts() == {"window": 2, "negatives per anchor": 1}
-    objective.mean_length = 4.0
+    objective.fit_to_corpus([np.arange(4)], np.array([0]))
     dots = 6 * 6 * 6
     weights = sum(member.mix.weight.numel() for member in encoder.members)
     encoder.forward_flops = lambda tokens, length: 2.0 * weights * tokens
     assert objective.step_flops(encoder) == 3 * (2 * weights * 6 * 6 + 2 * dots)
 
 
-def test_batches_are_runs_of_the_corpus(tmp_path: Path) -> None:
+def test_batches_are_consecutive_sentences_of_the_corpus(tmp_path: Path) -> None:
     lines = [f"sentence {a} {b} ." for a in "abcdefgh" for b in "stuvwxyz"]
     source = Listed([Document("\n\n".join(lines[4 * i : 4 * i + 4])) for i in range(16)], dev_fraction=0.3)
     words = tokenizer()
     store = prepare(source, words, cache=tmp_path, sentences=Sentences(min_words=1))
     objective = QuickThoughts(batch_size=8)
-    [material] = objective.materials(Corpus(source, store, words, tmp_path)).values()
+    [material] = objective.task_data(Corpus(source, store, words, tmp_path)).values()
     assert material.contiguous and material.units is store
     loader = Loader(
         store, material.train.indices, objective, FORMAT, batch_size=8, seed=1, contiguous=material.contiguous
@@ -139,7 +139,9 @@ def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str
         QuickThoughts(**arguments)
 
 
-def test_too_few_held_out_sentences_are_told() -> None:
+def test_too_few_held_out_sentences_are_refused() -> None:
     objective = QuickThoughts(batch_size=6)
-    with pytest.raises(UserError, match=r"A batch of 3 sentences .* 4 are right: raise corpus\.dev_fraction"):
+    with pytest.raises(
+        UserError, match=r"A batch of 3 sentences has no negatives, which takes 4: raise corpus\.dev_fraction"
+    ):
         objective.loss(pair(), batch(objective, [2, 3, 4]))

@@ -48,7 +48,9 @@ def build(name: str, **settings: Any) -> tuple[SegmentPairs, TinyEncoder]:
 def batch_of(objective: SegmentPairs, step: int = 0) -> Batch:
     units = text()
     places = np.random.default_rng(step).choice(np.arange(1, 72, 12), BATCH)
-    examples = [objective.draw(units[int(i)], PAIRS, generator(step, row, int(i))) for row, i in enumerate(places)]
+    examples = [
+        objective.sample(units[int(i)], PAIRS, generator(step, row, int(i))) for row, i in enumerate(places)
+    ]
     return objective.collate(examples, PAIRS)
 
 
@@ -56,11 +58,11 @@ def batch_of(objective: SegmentPairs, step: int = 0) -> Batch:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_pair_is_one_row_with_its_segments_told_apart(name: str) -> None:
+def test_a_pair_is_one_row_with_segment_ids(name: str) -> None:
     objective, _ = build(name, mlm_weight=0)
     units = text()
     for seed in range(40):
-        example = objective.draw(units[13], PAIRS, generator(seed))
+        example = objective.sample(units[13], PAIRS, generator(seed))
         first, second, follows = objective.pair(units[13], ROOM, generator(seed))
         assert example.ids.tolist() == [0, *first, 2, 2, *second, 2] and len(example.ids) <= ROOM + 4
         assert example.type_ids.tolist() == [0] * (len(first) + 3) + [1] * (len(second) + 1)
@@ -68,19 +70,23 @@ def test_a_pair_is_one_row_with_its_segments_told_apart(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_mlm_hides_tokens_of_both_segments_and_no_special_one(name: str) -> None:
+def test_mlm_masks_both_segments_but_no_special_tokens(name: str) -> None:
     plain, masked = build(name, mlm_weight=0)[0], build(name)[0]
     units = text()
     sides = set()
     for seed in range(60):
-        before, after = (one.draw(units[13], PAIRS, generator(seed)) for one in (plain, masked))
+        before, after = (one.sample(units[13], PAIRS, generator(seed)) for one in (plain, masked))
         assert after.labels is not None and after.type_ids.tolist() == before.type_ids.tolist()
         selected = after.labels != IGNORE
         assert (after.labels[selected] == before.ids[selected]).all() and (before.ids[selected] > 4).all()
         assert (after.ids[~selected] == before.ids[~selected]).all()
         sides |= {*after.type_ids[selected].tolist()}
     assert sides == {0, 1}
-    assert masked.needs.mask_token and not plain.needs.mask_token and masked.needs.unit == "sentence"
+    assert (
+        masked.requirements.mask_token
+        and not plain.requirements.mask_token
+        and masked.requirements.unit == "sentence"
+    )
 
 
 def test_the_smaller_limit_counts() -> None:
@@ -90,7 +96,7 @@ def test_the_smaller_limit_counts() -> None:
         (NSP(max_length=500, short=0), replace(PAIRS, max_length=16), 16),
         (SOP(max_length=500, short=0), replace(PAIRS, max_length=16), 16),
     ):
-        lengths = [len(objective.draw(units[i], form, generator(i)).ids) for i in range(1, 60, 12)]
+        lengths = [len(objective.sample(units[i], form, generator(i)).ids) for i in range(1, 60, 12)]
         assert max(lengths) <= longest and (not isinstance(objective, NSP) or min(lengths) == longest)
 
 
@@ -163,7 +169,7 @@ def gradients(rank: int, world: int) -> Found:
     for name in KINDS:
         objective, encoder = build(name)
         rows = range(rank * share, (rank + 1) * share)
-        examples = [objective.draw(units[12 * (i % 6) + 1], PAIRS, generator(1, i)) for i in rows]
+        examples = [objective.sample(units[12 * (i % 6) + 1], PAIRS, generator(1, i)) for i in rows]
         loss = objective.loss(encoder, objective.collate(examples, PAIRS))
         results[name] = backward(loss, world, encoder, objective)
     return results
@@ -227,7 +233,7 @@ def test_it_is_learned(name: str) -> None:
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
-def test_step_flops_follow_the_drawn_tokens(weight: float) -> None:
+def test_step_flops_follow_the_sampled_tokens(weight: float) -> None:
     objective, encoder = build("nsp", short=0.0, mlm_weight=weight)
     batch = batch_of(objective)
     masked = encoder.head_flops(round(batch.n_tokens * 0.3)) if weight else 0
@@ -252,6 +258,6 @@ def test_wrong_arguments(name: str, settings: dict[str, Any], message: str) -> N
 
 
 def test_an_encoder_without_room_is_refused() -> None:
-    SOP().require(TinyEncoder(format=replace(PAIRS, max_length=6)))
+    SOP().check_encoder(TinyEncoder(format=replace(PAIRS, max_length=6)))
     with pytest.raises(UserError, match=r"An encoder of 5 positions cannot hold two segments: raise encoder"):
-        SOP().require(TinyEncoder(format=replace(PAIRS, max_length=5)))
+        SOP().check_encoder(TinyEncoder(format=replace(PAIRS, max_length=5)))

@@ -29,14 +29,14 @@ def build(dropout: float = 0.3, **arguments: Any) -> tuple[SimCSE, TinyEncoder]:
     torch.manual_seed(0)
     encoder = TinyEncoder(dropout=dropout).double()
     objective = SimCSE(**{"batch_size": BATCH, **arguments})
-    objective.study(documents(50, 14), np.arange(50))
+    objective.fit_to_corpus(documents(50, 14), np.arange(50))
     objective.build(encoder)
     return objective.double(), encoder
 
 
 def batch_of(objective: SimCSE, rows: range = range(BATCH)) -> Batch:
     units = documents(rows.stop, 14)
-    drawn = [objective.draw(units[i][: 6 + i % 9], FORMAT, generator(0, i)) for i in rows]
+    drawn = [objective.sample(units[i][: 6 + i % 9], FORMAT, generator(0, i)) for i in rows]
     return objective.collate(drawn, FORMAT)
 
 
@@ -70,9 +70,7 @@ def test_value_and_gradient_are_sentence_transformers(n: int, temperature: float
 
 @settings(max_examples=40)
 @given(st.integers(2, 12), st.sampled_from([0.01, 0.05, 0.5, 1.0]), st.integers(0, 1000))
-def test_nt_xent_is_half_the_sum_of_two_such_losses_that_look_at_their_own_side(
-    n: int, temperature: float, seed: int
-) -> None:
+def test_nt_xent_is_the_mean_of_two_such_losses_with_more_negatives(n: int, temperature: float, seed: int) -> None:
     first, second = pairs(n, seed)
     both = [
         ranking(one, other, temperature, "query_to_doc", "query_to_query")
@@ -81,7 +79,7 @@ def test_nt_xent_is_half_the_sum_of_two_such_losses_that_look_at_their_own_side(
     assert_same(nt_xent(first, second, temperature=temperature), (both[0] + both[1]) / 2, (first, second))
 
 
-def test_it_is_no_nt_xent() -> None:
+def test_it_differs_from_nt_xent() -> None:
     first, second = pairs(5)
     ours, _ = one_directional(first, second, temperature=0.5)
     assert abs(float((ours - nt_xent(first, second, temperature=0.5)).detach())) > 0.1
@@ -118,12 +116,12 @@ def test_the_loss_is_that_of_two_passes() -> None:
 
 def test_sentences_are_cut_with_their_special_tokens() -> None:
     objective, _ = build(max_length=9)
-    row = objective.draw(np.arange(5, 25), FORMAT, generator(0))
+    row = objective.sample(np.arange(5, 25), FORMAT, generator(0))
     assert row.tolist() == [0, *range(5, 12), 2]
-    assert objective.draw(np.arange(5, 8), FORMAT, generator(0)).tolist() == [0, 5, 6, 7, 2]
+    assert objective.sample(np.arange(5, 8), FORMAT, generator(0)).tolist() == [0, 5, 6, 7, 2]
 
 
-def test_held_out_losses_have_dropout_the_same_each_time_and_take_nobodys_random_numbers() -> None:
+def test_held_out_losses_have_fixed_dropout_and_leave_the_random_state() -> None:
     objective, encoder = build()
     batches = [batch_of(objective)]
     torch.manual_seed(3)
@@ -189,17 +187,17 @@ def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
 # Cost, facts, refusals
 
 
-def test_step_flops_follow_the_drawn_tokens() -> None:
+def test_step_flops_follow_the_sampled_tokens() -> None:
     objective, encoder = build(batch_size=400, max_length=12)
-    objective.study([unit[: 6 + i % 9] for i, unit in enumerate(documents(400, 14))], np.arange(400))
+    objective.fit_to_corpus([unit[: 6 + i % 9] for i, unit in enumerate(documents(400, 14))], np.arange(400))
     expected = 3 * (encoder.forward_flops(batch_of(objective, range(400)).n_tokens, 0) + 2 * 800 * 36)
     assert objective.step_flops(encoder) == pytest.approx(expected, rel=0.05)
 
 
-def test_facts_and_needs() -> None:
+def test_facts_and_requirements() -> None:
     objective, _ = build()
     assert objective.facts() == {"negatives per anchor": BATCH - 1}
-    assert objective.needs.unit == "sentence" and not objective.needs.mask_token
+    assert objective.requirements.unit == "sentence" and not objective.requirements.mask_token
     assert "SimCSE" in objective.citation
 
 
@@ -217,18 +215,18 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
     assert str(error.value) == message
 
 
-def test_an_encoder_without_dropout_is_refused_in_a_line_and_any_other_left_as_it_was() -> None:
+def test_an_encoder_without_dropout_is_refused_and_any_other_left_unchanged() -> None:
     with pytest.raises(UserError, match=r"^objective=simcse needs dropout, .*encoder\.dropout=0\.1") as error:
-        SimCSE().require(TinyEncoder(dropout=0.0))
+        SimCSE().check_encoder(TinyEncoder(dropout=0.0))
     assert "\n" not in str(error.value)
     encoder = TinyEncoder(dropout=0.01).eval()
     torch.manual_seed(3)
-    SimCSE().require(encoder)
+    SimCSE().check_encoder(encoder)
     assert not encoder.training
     torch.manual_seed(3)
     head = torch.nn.Linear(6, 6)
     objective = SimCSE()
     torch.manual_seed(3)
-    objective.require(encoder)
+    objective.check_encoder(encoder)
     objective.build(encoder)
     assert torch.equal(next(iter(objective.parameters())), head.weight)  # the look took no random number

@@ -61,7 +61,7 @@ def test_logits_are_those_of_the_librarys_decoder_step_by_step(family: str) -> N
             torch.testing.assert_close(logits[row, position], seen.logits[0, -1])
 
 
-def test_a_state_sees_its_vector_and_what_came_before_alone() -> None:
+def test_a_state_depends_only_on_its_vector_and_earlier_tokens() -> None:
     decoder, encoder = build()
     vectors = torch.randn(2, 32, dtype=torch.float64).requires_grad_()
     block = targets(encoder, [[20, 21, 22, 23], [30, 31, 32, 33]])
@@ -74,7 +74,7 @@ def test_a_state_sees_its_vector_and_what_came_before_alone() -> None:
         assert gradient[0].abs().sum() > 0 and (gradient[1] == 0).all()
 
 
-def test_weights_are_the_encoders_own() -> None:
+def test_weights_are_shared_with_the_encoder() -> None:
     decoder, encoder = build()
     block = targets(encoder)
     assert {name.split(".")[0] for name, _ in decoder.named_parameters()} == {"cross_attention"}
@@ -100,7 +100,7 @@ def test_weights_are_the_encoders_own() -> None:
     assert float((up - down) / (2 * step)) == pytest.approx(slope, rel=1e-5)
 
 
-def test_its_start_is_the_familys_and_its_dropout_the_encoders() -> None:
+def test_initial_weights_are_the_architectures_and_dropout_the_encoders() -> None:
     torch.manual_seed(0)
     encoder = models.tiny("roberta", dropout=0.5)
     decoder = TiedDecoder(encoder)
@@ -124,15 +124,17 @@ def test_cost_grows_with_rows_and_tokens() -> None:
 
 
 @pytest.mark.parametrize("family", ["albert", "distilbert"])
-def test_a_family_without_such_a_form_is_refused_in_a_line(family: str) -> None:
+def test_an_architecture_that_cannot_be_a_decoder_is_refused(family: str) -> None:
     with pytest.raises(UserError) as error:
         TiedDecoder(models.tiny(family))
-    assert f"the family {family} has no such form: take another one (bert, roberta" in str(error.value)
+    assert f"{family} cannot be a decoder: choose another architecture (bert, roberta" in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_a_vector_of_another_width_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_a_vector_of_another_width_is_refused(tmp_path: Path) -> None:
     encoder = models.tiny()
     encoder.dimension = 8
-    with pytest.raises(UserError, match=r"as wide as its states, 32, and these have 8: take an encoder without"):
+    with pytest.raises(
+        UserError, match=r"of the width of its states, 32, and these have 8: choose an encoder without"
+    ):
         TiedDecoder(encoder)

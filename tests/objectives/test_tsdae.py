@@ -32,7 +32,7 @@ def build(kind: str = "transformer", **arguments: Any) -> tuple[TSDAE, Encoder]:
     torch.manual_seed(0)
     encoder: Encoder = models.tiny(pooling="cls", dropout=0.0) if kind == "transformer" else bilstm()
     objective = TSDAE(**{"batch_size": BATCH, "word_size": 5, "hidden": 7, **arguments})
-    objective.study(units(encoder), np.arange(50))
+    objective.fit_to_corpus(units(encoder), np.arange(50))
     objective.build(encoder)
     return objective.double().eval(), encoder.double().eval()
 
@@ -45,16 +45,16 @@ def units(encoder: Encoder, count: int = 50) -> list[np.ndarray]:
 def batch_of(objective: TSDAE, encoder: Encoder, rows: range = range(BATCH)) -> Batch:
     every = units(encoder)
     return objective.collate(
-        [objective.draw(every[i], encoder.format, generator(0, i)) for i in rows], encoder.format
+        [objective.sample(every[i], encoder.format, generator(0, i)) for i in rows], encoder.format
     )
 
 
 @settings(max_examples=30)
 @given(st.integers(1, 90), st.integers(0, 1000))
-def test_what_is_read_is_a_part_of_what_is_written(length: int, seed: int) -> None:
+def test_the_input_is_a_subsequence_of_the_target(length: int, seed: int) -> None:
     objective, encoder = CACHED
     unit = np.random.default_rng(seed).integers(5, encoder.format.vocab_size, size=length).astype(np.uint16)
-    noisy, target = objective.draw(unit, encoder.format, generator(seed))
+    noisy, target = objective.sample(unit, encoder.format, generator(seed))
     assert target.tolist() == encoder.format.wrap(unit).tolist() and target.dtype == noisy.dtype == np.int64
     assert (noisy[0], noisy[-1]) == (target[0], target[-1]) == (0, 2)
     written = iter(target[1:-1].tolist())
@@ -64,17 +64,17 @@ def test_what_is_read_is_a_part_of_what_is_written(length: int, seed: int) -> No
 CACHED = build()
 
 
-def test_more_than_half_of_the_words_are_gone() -> None:
+def test_sixty_percent_of_the_words_are_deleted() -> None:
     objective, encoder = CACHED
     unit = np.flatnonzero(objective.begins)[-50:]
     assert len(unit) == 50 and unit.min() > 4
-    left = [len(objective.draw(unit, encoder.format, generator(seed)).noisy) - 2 for seed in range(200)]
+    left = [len(objective.sample(unit, encoder.format, generator(seed)).noisy) - 2 for seed in range(200)]
     assert np.mean(left) == pytest.approx(20, abs=1)
 
 
-def test_the_recurrent_decoder_has_marks_of_its_own() -> None:
+def test_the_gru_decoder_has_special_tokens_of_its_own() -> None:
     objective, encoder = build("bilstm")
-    target = objective.draw(np.array([5, 0, 2]), encoder.format, generator(0)).target
+    target = objective.sample(np.array([5, 0, 2]), encoder.format, generator(0)).target
     assert target.tolist() == [START, 9, 4, 6, END]
     assert isinstance(objective.decoder, Decoder) and objective.facts() == {"decoder": "GRU"}
     assert objective.decoder.embedding.num_embeddings == encoder.format.vocab_size + 4
@@ -167,9 +167,9 @@ def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["transformer", "bilstm"])
-def test_step_flops_follow_the_drawn_tokens(kind: str) -> None:
+def test_step_flops_follow_the_sampled_tokens(kind: str) -> None:
     objective, encoder = build(kind, batch_size=50)
-    objective.study(units(encoder), np.arange(50))
+    objective.fit_to_corpus(units(encoder), np.arange(50))
     objective.begins[:] = True
     batch = batch_of(objective, encoder, range(50))
     read, written = (int(batch.tokens[name].lengths.sum()) for name in ("noisy", "target"))
@@ -182,10 +182,10 @@ def test_step_flops_follow_the_drawn_tokens(kind: str) -> None:
     assert objective.step_flops(encoder) == pytest.approx(3 * flops, rel=0.05)
 
 
-def test_facts_and_needs() -> None:
+def test_facts_and_requirements() -> None:
     objective, encoder = CACHED
     assert objective.facts() == {"decoder": "the encoder's own"} and isinstance(encoder, Transformer)
-    assert objective.needs.unit == "sentence" and not objective.needs.mask_token
+    assert objective.requirements.unit == "sentence" and not objective.requirements.mask_token
     assert "TSDAE" in objective.citation
 
 
@@ -204,6 +204,6 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
     assert str(error.value) == message
 
 
-def test_a_family_that_cannot_decode_is_refused() -> None:
-    with pytest.raises(UserError, match="the family distilbert has no such form"):
-        TSDAE().require(models.tiny("distilbert"))
+def test_an_architecture_that_cannot_be_a_decoder_is_refused() -> None:
+    with pytest.raises(UserError, match="distilbert cannot be a decoder"):
+        TSDAE().check_encoder(models.tiny("distilbert"))

@@ -1,4 +1,4 @@
-"""Gradients over two processes, beside those of one with the same global batch."""
+"""Runs the same computation on two processes and on one with the same global batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Gradients = Callable[[int, int], Found]  # of a rank and the number of processes
 
 
 def backward(loss: Loss, world: int, *modules: nn.Module) -> dict[str, Tensor]:
-    """Gradients of all weights, averaged over processes as training does, and the loss' parts."""
+    """Returns the gradients of all weights, averaged over processes as in training, and the loss parts."""
     loss.total.backward()
     weights = [named for module in modules for named in module.named_parameters()]
     found = {name: weight.grad.clone() for name, weight in weights if weight.grad is not None}
@@ -27,17 +27,21 @@ def backward(loss: Loss, world: int, *modules: nn.Module) -> dict[str, Tensor]:
 
 
 def check(gradients: Gradients, folder: Path, *, rtol: float = 1e-9, atol: float = 1e-12) -> Found:
-    """Requires that each of two processes has what one has; returns that."""
-    multiprocessing.spawn(_worker, (2, gradients, str(folder)), nprocs=2)
+    """Requires that each of two processes computes what a single one does; returns the latter."""
     single = gradients(0, 1)
-    for rank in range(2):
-        found: Found = torch.load(folder / f"{rank}.pt", weights_only=True)
+    for found in run_two(gradients, folder):
         assert set(found) == set(single)
         for case, expected in single.items():
             assert set(found[case]) == set(expected)
             for name, value in expected.items():
                 torch.testing.assert_close(found[case][name], value, rtol=rtol, atol=atol)
     return single
+
+
+def run_two(gradients: Gradients, folder: Path) -> list[Found]:
+    """Returns what each of two processes computes; ``folder`` is for their files."""
+    multiprocessing.spawn(_worker, (2, gradients, str(folder)), nprocs=2)
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
 def _worker(rank: int, world: int, gradients: Gradients, folder: str) -> None:

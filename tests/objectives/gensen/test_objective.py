@@ -1,4 +1,4 @@
-"""GenSen: turns, where the tasks' examples are from, held-out figures, samples, refusals."""
+"""GenSen: schedule of the tasks, origin of their data, held-out scores, example predictions, refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from data.randomness import generator
 from data.sentences import Sentences
 from data.sources.base import Document
 from data.store import prepare
-from data.tokenizer import train_bpe
 from data.vocabulary import train_word_level
 from encoders.gru import GRU
 from experiments import compose
@@ -66,29 +65,29 @@ def gru(folder: Path) -> GRU:
 
 def ready(folder: Path, **arguments: Any) -> tuple[GenSen, GRU, MultiTaskLoader]:
     objective, encoder = small(**arguments), gru(folder)
-    materials = objective.materials(corpus(folder))
+    task_data = objective.task_data(corpus(folder))
     objective.build(encoder)
     loaders = {
         name: Loader(
-            material.units,
-            material.dev.indices,
+            data.units,
+            data.dev.indices,
             objective.tasks[name],
             encoder.format,
             batch_size=4,
             seed=1,
-            lengths=None if material.lengths is None else material.lengths[material.dev.indices],
+            lengths=None if data.lengths is None else data.lengths[data.dev.indices],
         )
-        for name, material in materials.items()
+        for name, data in task_data.items()
     }
-    return objective, encoder, MultiTaskLoader(loaders, lambda step: objective.turn(step, 1))
+    return objective, encoder, MultiTaskLoader(loaders, lambda step: objective.task_at(step, 1))
 
 
-# MultiTaskLoader
+# Schedule
 
 
 def test_inference_comes_after_every_ten_others() -> None:
     objective = small()
-    turns = [objective.turn(step, 3) for step in range(2200)]
+    turns = [objective.task_at(step, 3) for step in range(2200)]
     assert [step for step, name in enumerate(turns) if name == "nli"] == list(range(10, 2200, 11))
     counts = Counter(turns)
     for name in ("skip_thought", "fr", "de", "parse"):
@@ -97,23 +96,23 @@ def test_inference_comes_after_every_ten_others() -> None:
     assert sum(objective.shares.values()) == pytest.approx(1)
 
 
-def test_a_turn_is_a_function_of_step_and_seed() -> None:
-    turns = [small().turn(step, 3) for step in range(60)]
-    assert [small().turn(step, 3) for step in reversed(range(60))] == turns[::-1]
-    assert [small().turn(step, 4) for step in range(60)] != turns
+def test_the_task_is_a_function_of_step_and_seed() -> None:
+    turns = [small().task_at(step, 3) for step in range(60)]
+    assert [small().task_at(step, 3) for step in reversed(range(60))] == turns[::-1]
+    assert [small().task_at(step, 4) for step in range(60)] != turns
 
 
 def test_alpha() -> None:
     objective = small(tasks=["stn", "fr", "de"], alpha={"de": 6, "skip_thought": 1, "fr": 1})
-    counts = Counter(objective.turn(step, 0) for step in range(2000))
+    counts = Counter(objective.task_at(step, 0) for step in range(2000))
     assert counts["de"] == pytest.approx(1500, abs=80) and counts["fr"] == pytest.approx(250, abs=60)
     assert objective.alpha == {"skip_thought": 0.125, "fr": 0.125, "de": 0.75}
 
 
 @pytest.mark.parametrize("chosen", [["nli"], ["stp"], ["fr", "nli"], ["stn", "stp"]])
-def test_any_subset_has_turns_of_its_tasks_alone(chosen: list[str]) -> None:
+def test_any_subset_schedules_only_its_tasks(chosen: list[str]) -> None:
     objective = small(tasks=chosen, nli_every=2)
-    turns = {objective.turn(step, 0) for step in range(30)}
+    turns = {objective.task_at(step, 0) for step in range(30)}
     assert turns == set(objective.tasks) == {"skip_thought" if name in ("stn", "stp") else name for name in chosen}
     assert [name for name in objective.part_names if name in TASKS] == chosen
 
@@ -121,34 +120,19 @@ def test_any_subset_has_turns_of_its_tasks_alone(chosen: list[str]) -> None:
 # Data
 
 
-def test_skip_thought_predicts_the_sentences_of_the_corpus(folder: Path) -> None:
-    read = {" ".join(line.lower().split()): i for i, line in enumerate(LINES)}
-    bpe = train_bpe(LINES, vocab_size=300)
-    for tokenizer in (words(), bpe):
-        objective = small(tasks=["stn", "stp"])
-        material = objective.materials(corpus(folder, tokenizer))["skip_thought"]
-        task = objective.tasks["skip_thought"]
-        for i in (*material.train.indices, *material.dev.indices):
-            unit = material.units[int(i)]
-            assert str(tokenizer.decode(unit.sentence)).strip().lower() == LINES[i].lower()
-            following, previous = (read[task.tokenizer.decode(row)] for row in unit.neighbours)
-            assert (following, previous) == (i + 1, i - 1)
-        assert {int(i) % 4 for i in material.train.indices} == {1, 2}
-
-
-def test_held_out_sources_are_words_and_no_unknown_ones(folder: Path) -> None:
+def test_held_out_sources_have_few_unknown_words(folder: Path) -> None:
     objective = small()
-    materials = objective.materials(corpus(folder))
+    task_data = objective.task_data(corpus(folder))
     unknown = words().unk_token_id
     for name in ("fr", "parse", "nli"):
-        units = [materials[name].units[int(i)] for i in materials[name].dev.indices]
+        units = [task_data[name].units[int(i)] for i in task_data[name].dev.indices]
         sources = np.concatenate([source for unit in units for source in unit.sources])
         assert (sources == unknown).mean() < 0.2
 
 
 def test_tasks_without_data_are_named_synthetic(folder: Path) -> None:
     objective = small()
-    objective.materials(corpus(folder))
+    objective.task_data(corpus(folder))
     facts = objective.facts()
     assert facts["tasks"] == "stn, stp, fr, de, parse, nli" and facts["synthetic"] == "fr, de, parse, nli"
     assert "synthetic" not in small(tasks=["stn"]).facts()
@@ -165,18 +149,18 @@ def test_own_data(tmp_path: Path) -> None:
         parse={"gold": str(tmp_path / "a.mrg"), "dev_fraction": 0.3},
     )
     assert objective.facts()["synthetic"] == "nli"
-    materials = objective.materials(corpus(tmp_path))
-    unit, task = materials["fr"].units[0], objective.tasks["fr"]
+    task_data = objective.task_data(corpus(tmp_path))
+    unit, task = task_data["fr"].units[0], objective.tasks["fr"]
     assert words().decode(unit.sources[0]) == LINES[0].lower()
     assert task.tokenizer.decode(unit.target) == f"{LINES[0].lower()} oui"
     parse = objective.tasks["parse"].tokenizer
-    assert parse.decode(materials["parse"].units[0].target) == "(S (NP XX XX )NP (VP XX )VP . )S"
-    assert parse.unk_token_id not in materials["parse"].units[0].target
-    assert materials["fr"].lengths is not None
-    assert materials["fr"].lengths[0] == len(unit.sources[0]) + len(unit.target)
+    assert parse.decode(task_data["parse"].units[0].target) == "(S (NP XX XX )NP (VP XX )VP . )S"
+    assert parse.unk_token_id not in task_data["parse"].units[0].target
+    assert task_data["fr"].lengths is not None
+    assert task_data["fr"].lengths[0] == len(unit.sources[0]) + len(unit.target)
 
 
-def test_the_encoders_vocabulary_is_of_what_it_reads() -> None:
+def test_the_encoders_vocabulary_is_made_of_the_sources() -> None:
     objective = small(tasks=["stn", "fr", "nli"])
     texts = list(objective.texts())
     fr, nli = (objective.tasks[name].source for name in ("fr", "nli"))
@@ -192,7 +176,7 @@ def test_the_encoders_vocabulary_is_of_what_it_reads() -> None:
 # Held-out figures
 
 
-def test_dev_figures_are_of_all_tokens_and_without_dropout(folder: Path) -> None:
+def test_dev_metrics_are_means_over_all_tokens_without_dropout(folder: Path) -> None:
     objective, encoder, turns = ready(folder, tasks=["stn", "fr", "nli"], dropout=0.5)
     batches = turns.fixed(3)
     encoder.train()
@@ -245,12 +229,12 @@ def test_every_batch_trains_its_own_head(folder: Path) -> None:
         objective.zero_grad()
         objective.loss(encoder, batch).total.backward()
         having = {name.split(".")[1] for name, weight in objective.named_parameters() if weight.grad is not None}
-        assert having == {batch.task} == {objective.turn(step, 1)}
+        assert having == {batch.task} == {objective.task_at(step, 1)}
         seen.add(batch.task)
     assert "nli" in seen and len(seen) > 2
 
 
-def test_cost_is_the_mean_over_the_turns(folder: Path) -> None:
+def test_cost_is_the_mean_over_the_tasks(folder: Path) -> None:
     objective, encoder, _ = ready(folder)
     costs = {name: task.step_flops(encoder) for name, task in objective.tasks.items()}
     assert min(costs.values()) > 0
@@ -259,16 +243,16 @@ def test_cost_is_the_mean_over_the_turns(folder: Path) -> None:
     )
     parts = [small(tasks=tasks) for tasks in (["stn"], ["stn", "stp"])]
     for part in parts:
-        part.materials(corpus(folder))
+        part.task_data(corpus(folder))
         part.build(encoder)
     assert parts[1].step_flops(encoder) > 1.3 * parts[0].step_flops(encoder)
 
 
-def test_samples(folder: Path) -> None:
+def test_example_predictions(folder: Path) -> None:
     objective, encoder, _ = ready(folder)
     encoder.train()
-    text = objective.samples(encoder)
-    assert encoder.training and text == objective.samples(encoder)
+    text = objective.example_predictions(encoder)
+    assert encoder.training and text == objective.example_predictions(encoder)
     heads = [line for line in text.splitlines() if line.startswith("## ")]
     assert heads[0] == "## skip_thought" and heads[-1] == "## nli (synthetic: generated pairs)"
     for name in ("fr", "de", "parse", "stn", "stp"):
@@ -283,7 +267,7 @@ def test_samples(folder: Path) -> None:
         with torch.no_grad():
             output.bias.zero_()[token] = 9.0  # says this alone, again and again
         units = [PairUnit((np.array([9]),), np.array([8] * length)) for length in (2, 4)]
-        assert [sample["fr decoded"] for sample in task.show(encoder, units)] == [shown] * 2
+        assert [sample["fr decoded"] for sample in task.predict(encoder, units)] == [shown] * 2
 
 
 # Refusals
@@ -317,16 +301,16 @@ def test_values_out_of_range(arguments: dict[str, Any], message: str) -> None:
     assert message in str(refused.value)
 
 
-def test_missing_data_stops_with_the_path_it_wanted() -> None:
+def test_missing_data_is_refused_with_its_path() -> None:
     with pytest.raises(UserError, match=r"^objective\.parse\.gold: there is no /no/trees\.mrg\.$"):
         small(parse={"gold": "/no/trees.mrg"})
     small(tasks=["stn"], parse={"gold": "/no/where.mrg"})  # not chosen
 
 
-def test_words_that_are_too_rare(folder: Path) -> None:
+def test_a_vocabulary_without_frequent_words_is_refused(folder: Path) -> None:
     objective = small(tasks=["fr"], min_count=10_000)
     with pytest.raises(UserError, match=r"^objective\.fr: No word .* 10,000 times: lower objective\.min_count"):
-        objective.materials(corpus(folder))
+        objective.task_data(corpus(folder))
 
 
 def test_unknown_keys_of_the_data_are_refused_with_the_nearest_name() -> None:
@@ -340,9 +324,9 @@ def test_unknown_keys_of_the_data_are_refused_with_the_nearest_name() -> None:
     ]
 
 
-def test_each_task_draws_for_itself() -> None:
-    with pytest.raises(TypeError, match="draws its own"):
-        small().draw(None, None, None)  # type: ignore[arg-type]
+def test_each_task_samples_its_own_examples() -> None:
+    with pytest.raises(TypeError, match="samples its own"):
+        small().sample(None, None, None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="collates its own"):
         small().collate([], None)  # type: ignore[arg-type]
 
@@ -363,15 +347,13 @@ def test_french_is_learned_beyond_its_word_counts(tmp_path: Path) -> None:
     tokenizer.save_pretrained(tmp_path / "words")
     torch.manual_seed(0)
     encoder = GRU(hidden=32, word_size=64, tokenizer=tmp_path / "words")
-    material = objective.materials(corpus(tmp_path, tokenizer))["fr"]
+    data = objective.task_data(corpus(tmp_path, tokenizer))["fr"]
     objective.build(encoder)
     task = objective.tasks["fr"]
-    assert material.lengths is not None
-    lengths = material.lengths[material.train.indices]
-    train = Loader(
-        material.units, material.train.indices, task, encoder.format, batch_size=48, seed=1, lengths=lengths
-    )
-    dev = Loader(material.units, material.dev.indices, task, encoder.format, batch_size=48, seed=1).fixed(8)
+    assert data.lengths is not None
+    lengths = data.lengths[data.train.indices]
+    train = Loader(data.units, data.train.indices, task, encoder.format, batch_size=48, seed=1, lengths=lengths)
+    dev = Loader(data.units, data.dev.indices, task, encoder.format, batch_size=48, seed=1).fixed(8)
     optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=2e-3)
     encoder.train()
     for batch in train.iterate(0, 200):

@@ -1,0 +1,54 @@
+"""Small tasks of GenSen with units of random tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from data.batch import Batch
+from data.pairs import PairUnit
+from data.randomness import generator
+from data.views.neighbours import NeighbourUnit
+from objectives.gensen.base import GenSenTask, Sizes
+from tests.tiny import FORMAT, TinyEncoder
+
+WORDS = 12
+SIZES = Sizes(
+    batch_size=6,
+    max_length=90,
+    vocab_size=100,
+    min_count=1,
+    word_size=5,
+    hidden=4,
+    dropout=0.0,
+    classifier_width=7,
+)
+
+
+def built(task: GenSenTask, dropout: float = 0.0) -> tuple[Any, TinyEncoder]:
+    torch.manual_seed(0)
+    encoder = TinyEncoder(dropout=dropout).double()
+    task.tokenizer = range(WORDS)  # of which only the size counts
+    task.build(encoder)
+    return task.double(), encoder
+
+
+def row(rng: np.random.Generator, high: int = WORDS) -> np.ndarray:
+    return rng.integers(5, high, size=rng.integers(1, 9)).astype(np.uint16)
+
+
+def neighbours(count: int = 6, offsets: int = 2) -> list[NeighbourUnit]:
+    rng = np.random.default_rng(1)
+    return [NeighbourUnit(row(rng, 30), tuple(row(rng) for _ in range(offsets))) for _ in range(count)]
+
+
+def pairs(count: int = 6) -> list[PairUnit]:
+    rng = np.random.default_rng(2)
+    return [PairUnit((row(rng, 30), row(rng, 30)), np.array([i % 3], np.uint8)) for i in range(count)]
+
+
+def collated(task: GenSenTask, units: list[Any], rows: slice = slice(None)) -> Batch:
+    drawn = [task.sample(unit, FORMAT, generator(i)) for i, unit in enumerate(units)]
+    return task.collate(drawn[rows], FORMAT)

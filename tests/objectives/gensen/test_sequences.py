@@ -1,0 +1,80 @@
+"""Sequence tasks: cutting, the vocabulary hash, and the loss against a loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from data.batch import Tokens
+from data.randomness import generator
+from data.tokenizer import END, START
+from data.views.neighbours import NeighbourUnit
+from objectives.base import VOCABULARY_ID
+from objectives.gensen.skip_thought import SkipThought
+from tests.objectives.gensen.small_tasks import SIZES, built, collated, neighbours
+from tests.objectives.gensen.test_objective import LINES, corpus, gru, small
+from tests.tiny import FORMAT
+
+
+def test_source_and_targets_are_cut_at_90_with_start_and_end_tokens() -> None:
+    task, wide = SkipThought(["stn", "stp"], SIZES), replace(FORMAT, max_length=500)
+    long = np.resize(np.arange(5, 12), 300).astype(np.uint16)
+    drawn = task.sample(NeighbourUnit(long, (long, long[:88])), wide, generator(0))
+    assert [len(drawn.source), *map(len, drawn.targets)] == [90, 90, 90]
+    assert drawn.source.tolist() == [0, *long[:88].tolist(), 2]
+    for target in drawn.targets:
+        assert target.tolist() == [START, *long[:88].tolist(), END] and target.dtype == np.int64
+    short = task.sample(NeighbourUnit(long, (long[:3], long[:0])), FORMAT, generator(0))
+    assert len(short.source) == FORMAT.max_length  # of the encoder
+    assert [target.tolist() for target in short.targets] == [[START, 5, 6, 7, END], [START, END]]
+
+
+def test_the_vocabulary_id_depends_on_the_words_of_a_decoder(tmp_path: Path) -> None:
+    marks = []
+    for french in ("un deux", "deux un", "un deux"):
+        (tmp_path / "a.tsv").write_text("".join(f"{line}\t{french} {french.split()[0]}\n" for line in LINES))
+        objective = small(tasks=["fr"], fr={"tsv": str(tmp_path / "a.tsv")})
+        objective.task_data(corpus(tmp_path))
+        objective.build(gru(tmp_path))
+        marks.append(int(objective.state_dict()[f"heads.fr.{VOCABULARY_ID}"]))
+        assert len(objective.tasks["fr"].tokenizer) == 7
+    assert marks[0] != marks[1] and marks[0] == marks[2]
+
+
+def test_a_sequence_loss_is_the_mean_over_real_target_tokens() -> None:
+    task, encoder = built(SkipThought(["stn", "stp"], SIZES))
+    units = neighbours()
+    loss = task.loss(encoder, collated(task, units))
+    expected: dict[str, Tensor] = {}
+    for number, part in enumerate(("stn", "stp")):
+        terms = []
+        for unit in units:
+            source = Tokens.pad([np.concatenate([[0], unit.sentence, [2]])], 1)
+            state = task.decoders[part].start(vector := encoder(source).sentence)
+            given, wanted = [START, *unit.neighbours[number]], [*unit.neighbours[number], END]
+            for token, following in zip(given, wanted, strict=True):
+                state = step(task.decoders[part], int(token), vector, state)
+                terms.append(-task.decoders[part].output(state)[0].log_softmax(0)[int(following)])
+        expected[part] = torch.stack(terms).mean()
+        assert int(loss.counts[part]) == len(terms)
+        torch.testing.assert_close(loss.parts[part], expected[part].detach())
+    torch.testing.assert_close(loss.total, expected["stn"] + expected["stp"])
+    weights = [*encoder.parameters(), *task.parameters()]
+    ours = torch.autograd.grad(loss.total, weights, allow_unused=True, retain_graph=True)
+    theirs = torch.autograd.grad(expected["stn"] + expected["stp"], weights, allow_unused=True)
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or torch.allclose(one, other, atol=1e-10)
+
+
+def step(decoder: Any, token: int, vector: Tensor, state: Tensor) -> Tensor:
+    word, kept = decoder.of_word(decoder.embedding.weight[[token]]), decoder.of_state(state)
+    (i_r, i_z, i_n), (h_r, h_z, h_n) = word.chunk(3, 1), kept.chunk(3, 1)
+    c_r, c_z, c_n = decoder.of_sentence(vector).chunk(3, 1)
+    reset, keep = torch.sigmoid(i_r + h_r + c_r), torch.sigmoid(i_z + h_z + c_z)
+    return (1 - keep) * torch.tanh(i_n + reset * h_n + c_n) + keep * state
