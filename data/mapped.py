@@ -2,27 +2,31 @@
 
 A folder has an index, with an entry for each unit (where its tokens end in each column, and what decides its
 part), and a file for each column. It is whole or not there, however many processes ask for it at the same time.
+One that is being made grows in shards: what a killed process finished is not done again.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from filelock import FileLock
 
 from data.errors import UserError, reason
-from data.files import read_json
+from data.files import atomic_write, read_json
 from data.sources.base import Part, threshold
 
 META, INDEX = "meta.json", "index.bin"  # files that every folder has
+JOURNAL = "shards.json"  # and one that is not finished
+SHARD_WRITES = 64  # of about a million characters each, which take a core about a quarter of a minute
 PARTS: tuple[Part | None, ...] = (None, "train", "dev")  # codes of an entry's ``part``
 Progress = Callable[[int, int | None], None]  # called with (units done, units in all or None)
 
@@ -86,38 +90,82 @@ def entry(columns: int, *fields: tuple[Any, ...]) -> np.dtype:
     return np.dtype([("ends", "<i8", (columns,)), ("split", "<u8"), *fields])
 
 
-def write_columns(
-    folder: Path, names: list[str], chunks: Iterable[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]
-) -> tuple[int, list[int]]:
-    """Writes the index and the columns ``names`` into ``folder``.
+class ColumnWriter:
+    """Appends units to the index and the columns of a folder, and goes on where a killed process finished a shard.
+
+    A shard is what ``SHARD_WRITES`` calls of ``write`` add. At its end the files are synced, and then the journal is
+    replaced, which has their sizes; what the files have beyond these is cut off by the next writer.
 
     Args:
-        chunks: for some units their entries, of shape (m,), whose ``ends`` are filled in here, and of each column
-            the ids in one row and the number of them in each unit, of shape (m,).
+        folder: where the files are.
+        names: of the columns' files.
 
-    Returns:
-        Number of units, and of the ids in each column.
+    Attributes:
+        count: units written.
+        ends: ids written in each column.
+        state: what ``write`` was given at the end of the last shard; None: there is none.
     """
-    count, ends = 0, np.zeros(len(names), np.int64)
-    with ExitStack() as stack:
-        index, *files = [stack.enter_context((folder / name).open("wb")) for name in (INDEX, *names)]
-        for entries, columns in chunks:
-            for i, (ids, lengths) in enumerate(columns):
-                entries["ends"][:, i] = ends[i] + np.cumsum(lengths)
-                files[i].write(ids.tobytes())
-                ends[i] += len(ids)
-            index.write(entries.tobytes())
-            count += len(entries)
-        for file in (index, *files):
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        self._journal = folder / JOURNAL
+        paths = [folder / name for name in (INDEX, *names)]
+        shard = _last_shard(self._journal, paths)
+        self.count: int = shard["count"]
+        self.ends: list[int] = shard["ends"]
+        self.state: Any = shard["state"]
+        self._files = [path.open("ab") for path in paths]
+        for file, size in zip(self._files, shard["sizes"], strict=True):
+            file.truncate(size)
+        self._writes = 0
+
+    def write(
+        self,
+        entries: np.ndarray,
+        columns: Sequence[tuple[np.ndarray, np.ndarray]],
+        state: Callable[[], Any] = lambda: None,
+    ) -> None:
+        """Appends m units.
+
+        Args:
+            entries: of the index, of shape (m,); their ``ends`` are filled in here.
+            columns: of each the ids in one row, and the number of them in each unit, of shape (m,).
+            state: returns what else the next writer needs to go on after these units, for JSON.
+        """
+        index, *files = self._files
+        for i, (file, (ids, lengths)) in enumerate(zip(files, columns, strict=True)):
+            entries["ends"][:, i] = self.ends[i] + np.cumsum(lengths)
+            file.write(ids.tobytes())
+            self.ends[i] += len(ids)
+        index.write(entries.tobytes())
+        self.count += len(entries)
+        self._writes += 1
+        if self._writes % SHARD_WRITES == 0:
+            self._sync()
+            sizes = [os.fstat(file.fileno()).st_size for file in self._files]
+            shard = {"sizes": sizes, "count": self.count, "ends": self.ends, "state": state()}
+            with atomic_write(self._journal) as journal:
+                json.dump(shard, journal)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if kind is None:
+            self._sync()
+        for file in self._files:
+            file.close()
+
+    def _sync(self) -> None:
+        for file in self._files:
             file.flush()
             os.fsync(file.fileno())
-    return count, ends.tolist()
 
 
 def cached(cache: Path, key: str, make: Callable[[Path], None]) -> Path:
     """Returns the folder ``key`` in ``cache``, after ``make`` filled a new one where there was none.
 
-    A second process that asks for the same folder waits for the first. What ``make`` leaves unfinished is removed.
+    A second process that asks for the same folder waits for the first. Where ``make`` fails, its folder is removed;
+    where it is killed or interrupted, the next ``make`` is given the same folder.
 
     Raises:
         UserError: if it cannot be written.
@@ -140,16 +188,28 @@ def damaged(folder: Path) -> UserError:
 
 
 def _fill(folder: Path, make: Callable[[Path], None]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)  # without ``META``
     beside = folder.with_suffix(".part")
-    for rest in (beside, folder):  # of a process that was killed: whoever holds the lock writes alone
-        shutil.rmtree(rest, ignore_errors=True)
-    beside.mkdir()
+    beside.mkdir(exist_ok=True)  # of a process that was killed: whoever holds the lock writes alone
     try:
         make(beside)
+        (beside / JOURNAL).unlink(missing_ok=True)
         beside.rename(folder)
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
+    except BaseException as error:
+        if isinstance(error, Exception) or not (beside / JOURNAL).exists():  # else Ctrl-C: the next one goes on
+            shutil.rmtree(beside, ignore_errors=True)
         raise
+
+
+def _last_shard(journal: Path, paths: Sequence[Path]) -> dict[str, Any]:
+    """Returns the entry of ``journal``; that of no shard where there is none, or a file lacks what it says."""
+    try:
+        shard: dict[str, Any] = json.loads(journal.read_text(encoding="utf-8"))
+        if all(path.stat().st_size >= size for path, size in zip(paths, shard["sizes"], strict=True)):
+            return shard
+    except (OSError, ValueError):
+        pass
+    return {"sizes": [0] * len(paths), "count": 0, "ends": [0] * (len(paths) - 1), "state": None}
 
 
 def _mapped(path: Path, dtype: np.dtype) -> np.ndarray:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from data.errors import UserError, readable
 from data.files import write_json
-from data.mapped import META, PARTS, MappedStore, Progress, cached, entry, write_columns
+from data.mapped import META, PARTS, ColumnWriter, MappedStore, Progress, cached, entry
 from data.ranges import Below1
 from data.schema import validated
 from data.selection import Selection
@@ -252,7 +253,8 @@ def prepare_pairs(
 
     Texts are normalised, a byte-level BPE gets one leading blank a text, and no special token is added. Memory
     does not grow with the text; the tokenizers' own threads are the parallelism. A second process that asks for
-    the same store waits for the first.
+    the same store waits for the first, and one that follows a killed process goes on where that one had finished a
+    shard.
 
     Args:
         source: the pairs.
@@ -280,33 +282,27 @@ def _make(
     folder: Path, key: str, source: PairSource, columns: list[Tokenise | None], progress: Progress | None
 ) -> None:
     backends = [None if column is None else column.open() for column in columns]
-    pairs = 0
-
-    def rows_of_chunks() -> Iterator[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
-        nonlocal pairs
-        for chunk in _chunks(source):
+    with ColumnWriter(folder, _names(len(columns))) as writer:
+        for chunk in _chunks(islice(source.read(), writer.count, None)):
             entries = np.zeros(len(chunk), _entry(len(columns)))
             entries["split"] = [pair_hash(pair) for pair in chunk]
             entries["part"] = [PARTS.index(pair.part) for pair in chunk]
             texts = zip(*[(*pair.sources, pair.target) for pair in chunk], strict=True)
-            yield entries, [_ids(*column) for column in zip(texts, columns, backends, strict=True)]
-            pairs += len(chunk)
+            writer.write(entries, [_ids(*column) for column in zip(texts, columns, backends, strict=True)])
             if progress:
-                progress(pairs + source.skipped.total(), source.total)
-
-    write_columns(folder, _names(len(columns)), rows_of_chunks())
-    if not pairs:
+                progress(writer.count + source.skipped.total(), source.total)
+    if not writer.count:
         raise UserError(f"{source.name} has no pairs: {_counted(source.skipped)}.")
-    meta = {"fingerprint": key, "name": source.name, "pairs": pairs, "skipped": dict(source.skipped)}
+    meta = {"fingerprint": key, "name": source.name, "pairs": writer.count, "skipped": dict(source.skipped)}
     meta |= {"classes": list(source.classes), "synthetic": source.synthetic}
     dtypes = [(CLASS if column is None else column.dtype).str for column in columns]
     write_json(folder / META, {**meta, "dtypes": dtypes})
 
 
-def _chunks(source: PairSource) -> Iterator[list[Pair]]:
+def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
     chunk: list[Pair] = []
     size = 0
-    for pair in source.read():
+    for pair in pairs:
         chunk.append(pair)
         size += sum(map(len, pair.sources))
         if size >= CHUNK_CHARACTERS:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import heapq
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,11 @@ import numpy as np
 
 from data.errors import UserError
 from data.files import write_json
-from data.mapped import META, PARTS, MappedStore, Progress, cached, damaged, entry, write_columns
+from data.mapped import META, PARTS, ColumnWriter, MappedStore, Progress, cached, damaged, entry
 from data.selection import Selection, repeated, varied
 from data.sentences import Sentences, splitter, splitter_kind
 from data.sources.base import (
+    Document,
     Part,
     Source,
     fingerprint,
@@ -224,7 +226,8 @@ def prepare(
     """Opens the token store of ``source`` under ``tokenizer``, after making it where ``cache`` has none.
 
     Texts are normalised, a byte-level BPE gets one leading blank a unit, and no special token is added. Memory
-    does not grow with the text. A second process that asks for the same store waits for the first.
+    does not grow with the text. A second process that asks for the same store waits for the first, and one that
+    follows a killed process goes on where that one had finished a shard.
 
     A document is split into sentences in the case that it has, and no sentence reaches over a blank line. One
     store serves all rules of selection (``Sentences`` but for ``split``).
@@ -270,12 +273,20 @@ class _HeldOut:
     """Keeps the ``HELD_OUT`` texts that any ``dev_fraction`` holds out first: those of the lowest split hashes.
 
     Where they are too long together, all are cut to one length, which halves until they fit.
+
+    Args:
+        longest, heap: as ``state`` returned them.
     """
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, int, str]] = []
-        self._seen: set[int] = set()
-        self._longest = self._left = HELD_OUT_CHARACTERS
+    def __init__(self, longest: int | None = None, heap: Sequence[tuple[int, int, int, str]] = ()) -> None:
+        self._longest = HELD_OUT_CHARACTERS if longest is None else longest
+        self._heap = [(split, order, part, text) for split, order, part, text in heap]
+        self._seen = {-order for _, order, _, _ in self._heap}
+        self._left = self._room()
+
+    def state(self) -> dict[str, Any]:
+        """Returns the arguments of an equal object."""
+        return {"longest": self._longest, "heap": self._heap}
 
     def add(self, split: int, order: int, part: int, text: str) -> None:
         item = (0 if part == PARTS.index("dev") else -split, -order, part, text[: self._longest])
@@ -292,7 +303,10 @@ class _HeldOut:
         while self._left < 0:
             self._longest //= 2
             self._heap = [(*item[:3], item[3][: self._longest]) for item in self._heap]
-            self._left = HELD_OUT_CHARACTERS - sum(len(text) for *_, text in self._heap)
+            self._left = self._room()
+
+    def _room(self) -> int:
+        return HELD_OUT_CHARACTERS - sum(len(text) for *_, text in self._heap)
 
     @property
     def _full(self) -> bool:
@@ -314,12 +328,11 @@ def _make(
     workers: int | None,
     progress: Progress | None,
 ) -> None:
-    documents = empty = 0
-    held_out = _HeldOut()
-
-    def rows_of_chunks() -> Iterator[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
-        nonlocal documents, empty
-        for chunk, rows in tokenised(_chunks(source, tokenise.split is not None), tokenise, workers):
+    with ColumnWriter(folder, ["ids.bin"]) as writer:
+        done = writer.state or {"documents": 0, "empty": 0, "held_out": {}}
+        documents, empty, held_out = done["documents"], done["empty"], _HeldOut(**done["held_out"])
+        unread = islice(source.read(), documents + empty, None)
+        for chunk, rows in tokenised(_chunks(unread, tokenise.split is not None), tokenise, workers):
             entries = np.zeros(len(rows.lengths), ENTRY if rows.sentences is None else SENTENCE_ENTRY)
             owners = np.arange(len(entries)) if rows.sentences is None else rows.sentences["document"]
             for column, name in enumerate(("split", "order", "part")):
@@ -328,25 +341,28 @@ def _make(
                 for name in SENTENCE.names or ():
                     entries[name] = rows.sentences[name]
                 entries["document"] += documents
-            yield entries, [(rows.ids, rows.lengths)]
             for hashes, text in zip(chunk.entries, chunk.texts, strict=True):
                 text = text.replace(PARAGRAPHS, " ")
                 held_out.add(*hashes, text.lower() if source.lowercase else text)
             documents, empty = documents + len(chunk.texts), empty + chunk.empty
+            writer.write(
+                entries,
+                [(rows.ids, rows.lengths)],
+                lambda: {"documents": documents, "empty": empty, "held_out": held_out.state()},
+            )
             if progress:
                 progress(documents + empty, source.total)
-
-    units, [tokens] = write_columns(folder, ["ids.bin"], rows_of_chunks())
+    [tokens] = writer.ends
     if not tokens:
         raise UserError(f"Corpus {source.name} has no text: {empty:,} documents, all of them empty.")
     held_out.write(folder / "held_out.jsonl")
-    meta = {"fingerprint": key, "documents": documents, "units": units, "tokens": tokens}
+    meta = {"fingerprint": key, "documents": documents, "units": writer.count, "tokens": tokens}
     write_json(folder / META, {**meta, "vocab_size": vocab_size, "dtype": tokenise.dtype.str})
 
 
-def _chunks(source: Source, paragraphs: bool) -> Iterator[Chunk]:
+def _chunks(documents: Iterable[Document], paragraphs: bool) -> Iterator[Chunk]:
     chunk, size = Chunk(), 0
-    for document in source.read():
+    for document in documents:
         text = normalise(document.text)
         if not text:
             chunk.empty += 1
