@@ -93,8 +93,8 @@ def entry(columns: int, *fields: tuple[Any, ...]) -> np.dtype:
 class ColumnWriter:
     """Appends units to the index and the columns of a folder, and goes on where a killed process finished a shard.
 
-    A shard is what ``SHARD_WRITES`` calls of ``write`` add. At its end the files are synced, and then the journal is
-    replaced, which has their sizes; what the files have beyond these is cut off by the next writer.
+    A shard is what ``SHARD_WRITES`` calls of ``write`` append. At its end the files are synced, and their sizes
+    are written to a journal; the next writer cuts off what the files have beyond them.
 
     Args:
         folder: where the files are.
@@ -103,7 +103,7 @@ class ColumnWriter:
     Attributes:
         count: units written.
         ends: ids written in each column.
-        state: what ``write`` was given at the end of the last shard; None: there is none.
+        state: passed to the last ``write`` of the last shard; None: there is no shard.
     """
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
@@ -119,17 +119,14 @@ class ColumnWriter:
         self._writes = 0
 
     def write(
-        self,
-        entries: np.ndarray,
-        columns: Sequence[tuple[np.ndarray, np.ndarray]],
-        state: Callable[[], Any] = lambda: None,
+        self, entries: np.ndarray, columns: Sequence[tuple[np.ndarray, np.ndarray]], state: Any = None
     ) -> None:
         """Appends m units.
 
         Args:
             entries: of the index, of shape (m,); their ``ends`` are filled in here.
             columns: of each the ids in one row, and the number of them in each unit, of shape (m,).
-            state: returns what else the next writer needs to go on after these units, for JSON.
+            state: what else the next writer needs to go on after these units, for JSON.
         """
         index, *files = self._files
         for i, (file, (ids, lengths)) in enumerate(zip(files, columns, strict=True)):
@@ -142,7 +139,7 @@ class ColumnWriter:
         if self._writes % SHARD_WRITES == 0:
             self._sync()
             sizes = [os.fstat(file.fileno()).st_size for file in self._files]
-            shard = {"sizes": sizes, "count": self.count, "ends": self.ends, "state": state()}
+            shard = {"sizes": sizes, "count": self.count, "ends": self.ends, "state": state}
             with atomic_write(self._journal) as journal:
                 json.dump(shard, journal)
 
@@ -164,8 +161,8 @@ class ColumnWriter:
 def cached(cache: Path, key: str, make: Callable[[Path], None]) -> Path:
     """Returns the folder ``key`` in ``cache``, after ``make`` filled a new one where there was none.
 
-    A second process that asks for the same folder waits for the first. Where ``make`` fails, its folder is removed;
-    where it is killed or interrupted, the next ``make`` is given the same folder.
+    A second process that asks for the same folder waits for the first. If ``make`` fails, its folder is removed;
+    if it is killed or interrupted, the next call of ``make`` gets the same folder.
 
     Raises:
         UserError: if it cannot be written.

@@ -19,7 +19,7 @@ import numpy as np
 
 from data.errors import UserError
 from data.files import write_json
-from data.mapped import META, PARTS, ColumnWriter, MappedStore, Progress, cached, damaged, entry
+from data.mapped import META, PARTS, ColumnWriter, MappedStore, cached, damaged, entry
 from data.selection import Selection, repeated, varied
 from data.sentences import Sentences, splitter, splitter_kind
 from data.sources.base import (
@@ -33,11 +33,21 @@ from data.sources.base import (
     split_hash,
     threshold,
 )
-from data.tokenising import CHUNK_CHARACTERS, PARAGRAPHS, SENTENCE, Chunk, Tokenise, plain_tokenise, tokenised
+from data.tokenising import (
+    CHUNK_CHARACTERS,
+    PARAGRAPHS,
+    SENTENCE,
+    Chunk,
+    Rate,
+    Tokenise,
+    plain_tokenise,
+    tokenised,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
+Progress = Callable[[int, int | None, str], None]  # called with (documents done, in all or None, speed)
 FORMAT = "2"  # of the files below and of the normalisation; part of every fingerprint
 SENTENCE_FORMAT = "1"  # the same of what stores of sentences have besides
 HELD_OUT = 2000  # documents whose text is kept for evaluation
@@ -239,7 +249,7 @@ def prepare(
         sentences: rules for the sentences that are the units; None: the units are documents.
         workers: processes that split and tokenise; 0: none but this one; None: as many as there are cores if the
             corpus is large enough for starting them to pay.
-        progress: called with (documents done, documents in all or None).
+        progress: called with (documents done, documents in all or None, speed and time left as text).
 
     Raises:
         UserError: if the corpus is empty, the folder cannot be written, or the store in it is damaged.
@@ -331,6 +341,7 @@ def _make(
     with ColumnWriter(folder, ["ids.bin"]) as writer:
         done = writer.state or {"documents": 0, "empty": 0, "held_out": {}}
         documents, empty, held_out = done["documents"], done["empty"], _HeldOut(**done["held_out"])
+        rate = Rate(documents + empty, writer.ends[0])
         unread = islice(source.read(), documents + empty, None)
         for chunk, rows in tokenised(_chunks(unread, tokenise.split is not None), tokenise, workers):
             entries = np.zeros(len(rows.lengths), ENTRY if rows.sentences is None else SENTENCE_ENTRY)
@@ -345,13 +356,12 @@ def _make(
                 text = text.replace(PARAGRAPHS, " ")
                 held_out.add(*hashes, text.lower() if source.lowercase else text)
             documents, empty = documents + len(chunk.texts), empty + chunk.empty
-            writer.write(
-                entries,
-                [(rows.ids, rows.lengths)],
-                lambda: {"documents": documents, "empty": empty, "held_out": held_out.state()},
-            )
+            state = {"documents": documents, "empty": empty, "held_out": held_out.state()}
+            writer.write(entries, [(rows.ids, rows.lengths)], state)
             if progress:
-                progress(documents + empty, source.total)
+                read = documents + empty
+                share = read / source.total if source.total else source.share_read
+                progress(read, source.total, rate(read, writer.ends[0], share))
     [tokens] = writer.ends
     if not tokens:
         raise UserError(f"Corpus {source.name} has no text: {empty:,} documents, all of them empty.")

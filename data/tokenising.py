@@ -6,6 +6,7 @@ import hashlib
 import multiprocessing
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
+from data.display import Clock
 from data.tokenizer import is_byte_level, plain_backend
 
 if TYPE_CHECKING:
@@ -102,6 +104,36 @@ def plain_tokenise(tokenizer: PreTrainedTokenizerFast) -> tuple[Tokenise, int]:
 
 
 Tokenised = tuple[Chunk, Rows]
+
+
+class Rate:
+    """Speed of tokenising and the time left, as text for a display.
+
+    Args:
+        documents, tokens: that an earlier process has done.
+    """
+
+    def __init__(self, documents: int = 0, tokens: int = 0) -> None:
+        self._began, self._documents, self._tokens = time.monotonic(), documents, tokens
+        self._clock: Clock | None = None
+
+    def __call__(self, documents: int, tokens: int, share: float | None) -> str:
+        """Returns "8,099 documents and 812,749 tokens a second, about 0:20:00 left in all".
+
+        Args:
+            documents, tokens: that are done now.
+            share: of the whole text that is done, 0 to 1; None: it is not known.
+        """
+        seconds = max(time.monotonic() - self._began, 1e-3)
+        speeds = ((documents - self._documents) / seconds, (tokens - self._tokens) / seconds)
+        text = "{:,.0f} documents and {:,.0f} tokens a second".format(*speeds)
+        if share is None:
+            return text
+        if self._clock is None:
+            self._clock = Clock()
+            self._clock.restart(share)
+        self._clock.share = share
+        return ", ".join(filter(None, [text, self._clock.left()]))
 
 
 def cores() -> int:

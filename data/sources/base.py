@@ -88,6 +88,11 @@ class Source(ABC):
         """Number of documents where it is known beforehand, for a progress display."""
         return None
 
+    @property
+    def share_read(self) -> float | None:
+        """Share of the text that the newest reading is through with; None where it is not known."""
+        return None
+
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal name of the text, computed once, as large files take long to read."""

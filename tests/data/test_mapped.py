@@ -44,7 +44,7 @@ def write(folder: Path, units: list[tuple[list[int], list[int]]], chunk: int = 3
             entries["split"] = [(first + i) * 2**60 for i in range(len(some))]
             entries["part"] = [(first + i) % 3 for i in range(len(some))]
             cells = [column([unit[i] for unit in some], dtype) for i, dtype in enumerate(NAMES.values())]
-            writer.write(entries, cells, lambda: {"first": first})
+            writer.write(entries, cells)
     assert writer.count == len(units) and writer.ends == [sum(len(unit[i]) for unit in units) for i in range(2)]
     write_json(folder / META, {"fingerprint": folder.name, "units": writer.count})
 
@@ -84,7 +84,7 @@ def test_an_interrupted_writer_is_continued_after_its_last_shard(
                     raise KeyboardInterrupt
                 calls.append(i)
                 ids = np.arange(i, dtype="<u2")
-                writer.write(np.zeros(1, entry(1)), [(ids, np.array([i]))], lambda: {"after": i + 1})
+                writer.write(np.zeros(1, entry(1)), [(ids, np.array([i]))], {"after": i + 1})
         write_json(folder / META, {})
 
     whole = cached(tmp_path / "whole", "key", lambda folder: make(folder, None))

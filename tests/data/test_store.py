@@ -74,14 +74,14 @@ def test_processes_make_the_same_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: TokenStore, workers: int
 ) -> None:
     monkeypatch.setattr(module, "CHUNK_CHARACTERS", 1000)
-    seen: list[tuple[int, int | None]] = []
+    seen: list[tuple[int, int | None, str]] = []
     other = prepare(
         Listed(DOCUMENTS), TOKENIZER, cache=tmp_path, workers=workers, progress=lambda *state: seen.append(state)
     )
     assert other.fingerprint == store.fingerprint
     for name in FILES:
         assert (other.folder / name).read_bytes() == (store.folder / name).read_bytes()
-    assert len(seen) > 10 and seen[-1] == (200, None)
+    assert len(seen) > 10 and seen[-1][:2] == (200, None)
 
 
 @pytest.mark.parametrize("sentences", [None, Sentences(min_words=1)])
@@ -113,7 +113,7 @@ def _prepare_in_shards(cache: Path, sentences: Sentences | None, kill_at: int | 
     module.CHUNK_CHARACTERS, mapped.SHARD_WRITES = 500, 3
     module.HELD_OUT, module.HELD_OUT_CHARACTERS = 20, 3000
 
-    def progress(done: int, total: int | None) -> None:
+    def progress(done: int, total: int | None, speed: str) -> None:
         send.send(done)
         if kill_at is not None and done >= kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
