@@ -2,12 +2,12 @@
 
     python benchmarks/corpus_memory.py [--documents 100000] [--workers N] [--path FILE ...] [--folder FOLDER]
 
-The corpus repeats real text (the bundled pydocs, or ``--path``): passages of 75 words, each behind its number, so
-that no two are equal. Prints a line for each phase, with the peaks of memory in it: anonymous memory (RssAnon of
-this process and its workers), which only the process itself can free, and the resident pages of mapped files
+The corpus repeats real text (the bundled pydocs, or ``--path``): passages of 75 words, each behind its number,
+so that no two are equal. Prints a line for each phase, with the peaks of memory in it: anonymous memory (RssAnon
+of this process and its workers), which only the process itself can free, and the resident pages of mapped files
 (RssFile of this process), which the system takes back when it needs them. Then prints the time of a batch beside
-that of a DeCLUTR step (16 documents, four layers of width 256), which it delays where nothing makes batches ahead.
-The exit status is 1 if more than 2 GiB of anonymous memory or 10 % of a step were needed.
+that of a DeCLUTR step (16 documents, four layers of width 256), which it delays where nothing makes batches
+ahead. The exit status is 1 if more than 2 GiB of anonymous memory or 10 % of a step were needed.
 
 With ``--folder`` the store is kept there, and a run that was killed goes on where it stopped.
 """
