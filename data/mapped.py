@@ -1,8 +1,8 @@
-"""Columns of token ids in memory-mapped files, made once under a name: the base of token and pair stores.
+"""Memory-mapped columns of token ids: the base of token and pair stores.
 
-A folder has an index, with an entry for each unit (where its tokens end in each column, and what decides its
-part), and a file for each column. It is whole or not there, however many processes ask for it at the same time.
-One that is being made grows in shards: what a killed process finished is not done again.
+A folder has an index, with an entry for each unit (where its tokens end in each column, and its part or the hash
+that decides it), and a file for each column. It gets its name when it is complete, however many processes need it
+at the same time. Until then it grows in shards: the shards that a killed process has finished are kept.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Progress = Callable[[int, int | None], None]  # called with (units done, units i
 
 
 class MappedStore(ABC):
-    """n units of token ids in C columns, read from disk as they are asked for.
+    """n units of token ids in C columns, read from disk on access.
 
     Args:
-        folder: what ``cached`` and ``write_columns`` made.
+        folder: filled by ``ColumnWriter`` within ``cached``.
         dev_fraction: share of the units that is held out; not part of the files.
         options: further arguments of the subclass.
 
     Attributes:
-        fingerprint: name of the text, the tokenizers and the normalisation together.
+        fingerprint: hexadecimal name of the text, the tokenizers and the normalisation together.
 
     Raises:
-        UserError: if files are missing or not as long as they must be.
+        UserError: if files are missing or of another length than the index says.
     """
 
     def __init__(self, folder: Path, *, dev_fraction: float, **options: Any) -> None:
@@ -80,7 +80,7 @@ class MappedStore(ABC):
         return [column[end - length : end] for column, end, length in spans]
 
     def in_part(self, part: Part) -> np.ndarray:
-        """Returns which units belong to ``part``, of shape (n,), bool: their own, else by their hash."""
+        """Returns which units are in ``part``, of shape (n,), bool: as the source says, else by their hash."""
         own, low = self._index["part"], self._index["split"] < threshold(self.dev_fraction)
         return (own == PARTS.index(part)) | ((own == 0) & (low if part == "dev" else ~low))
 
@@ -91,7 +91,7 @@ def entry(columns: int, *fields: tuple[Any, ...]) -> np.dtype:
 
 
 class ColumnWriter:
-    """Appends units to the index and the columns of a folder, and goes on where a killed process finished a shard.
+    """Appends units to the index and the columns of a folder; goes on after the last shard of a killed process.
 
     A shard is what ``SHARD_WRITES`` calls of ``write`` append. At its end the files are synced, and their sizes
     are written to a journal; the next writer cuts off what the files have beyond them.
@@ -159,7 +159,7 @@ class ColumnWriter:
 
 
 def cached(cache: Path, key: str, make: Callable[[Path], None]) -> Path:
-    """Returns the folder ``key`` in ``cache``, after ``make`` filled a new one where there was none.
+    """Returns the folder ``key`` in ``cache``; if there is none, ``make`` fills it first.
 
     A second process that asks for the same folder waits for the first. If ``make`` fails, its folder is removed;
     if it is killed or interrupted, the next call of ``make`` gets the same folder.
@@ -180,26 +180,27 @@ def cached(cache: Path, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def damaged(folder: Path) -> UserError:
-    """Returns the error for a folder whose files are not what they must be."""
+    """Returns the error for a folder with damaged files."""
     return UserError(f"The token store in {folder} is damaged: delete the folder, it will be made anew.")
 
 
 def _fill(folder: Path, make: Callable[[Path], None]) -> None:
-    shutil.rmtree(folder, ignore_errors=True)  # without ``META``
-    beside = folder.with_suffix(".part")
-    beside.mkdir(exist_ok=True)  # of a process that was killed: whoever holds the lock writes alone
+    shutil.rmtree(folder, ignore_errors=True)  # it has no ``META``
+    unfinished = folder.with_suffix(".part")
+    unfinished.mkdir(exist_ok=True)  # a killed process may have left it; only the holder of the lock writes
     try:
-        make(beside)
-        (beside / JOURNAL).unlink(missing_ok=True)
-        beside.rename(folder)
+        make(unfinished)
+        (unfinished / JOURNAL).unlink(missing_ok=True)
+        unfinished.rename(folder)
     except BaseException as error:
-        if isinstance(error, Exception) or not (beside / JOURNAL).exists():  # else Ctrl-C: the next one goes on
-            shutil.rmtree(beside, ignore_errors=True)
+        interrupted = not isinstance(error, Exception)  # by Ctrl-C, say
+        if not (interrupted and (unfinished / JOURNAL).exists()):
+            shutil.rmtree(unfinished, ignore_errors=True)
         raise
 
 
 def _last_shard(journal: Path, paths: Sequence[Path]) -> dict[str, Any]:
-    """Returns the entry of ``journal``; that of no shard where there is none, or a file lacks what it says."""
+    """Returns the contents of ``journal``; an empty shard if it is missing, damaged, or longer than the files."""
     try:
         shard: dict[str, Any] = json.loads(journal.read_text(encoding="utf-8"))
         if all(path.stat().st_size >= size for path, size in zip(paths, shard["sizes"], strict=True)):

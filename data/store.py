@@ -1,7 +1,11 @@
-"""A corpus tokenised once, in documents or in sentences: token ids in a memory-mapped file.
+"""Token stores: a corpus tokenised once, in documents or in sentences, as token ids in a memory-mapped file.
 
-The index has the hashes of each unit's document, which decide its part, so that documents and sentences of the
-same corpus are held out alike.
+    store = prepare(source, tokenizer, cache=Path(".cache/stores"))    makes the files, or finds them
+    train = store.select("train", min_tokens=64)                       numbers of the usable documents
+    ids = store[train.indices[0]]                                      token ids of one of them
+
+Whether a unit is held out depends only on its document's hash, which the index keeps. So the documents of a corpus
+and their sentences are divided in the same way.
 """
 
 from __future__ import annotations
@@ -48,25 +52,25 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 Progress = Callable[[int, int | None, str], None]  # called with (documents done, in all or None, speed)
-FORMAT = "2"  # of the files below and of the normalisation; part of every fingerprint
-SENTENCE_FORMAT = "1"  # the same of what stores of sentences have besides
+FORMAT = "2"  # version of the files below and of the normalisation; part of every fingerprint
+SENTENCE_FORMAT = "1"  # version of what only stores of sentences have
 HELD_OUT = 2000  # documents whose text is kept for evaluation
-HELD_OUT_CHARACTERS = 1 << 26  # of all of them: books are cut, to the beginnings that an evaluation needs
-MOST_WORDS, ENOUGH = 1000, 300  # of a document, and documents, where a message advises to cut files
+HELD_OUT_CHARACTERS = 1 << 26  # of their texts together; longer texts are cut to their beginnings
+ADVISED_DOCUMENTS, ADVISED_WORDS = 300, 1000  # documents wanted, and most words of each, in advice to cut files
 _FIELDS = (("order", "<u8"), ("part", "u1"))
 ENTRY, SENTENCE_ENTRY = entry(1, *_FIELDS), entry(1, *_FIELDS, *SENTENCE.descr)
 
 
 class TokenStore(MappedStore):
-    """The token ids of n units, documents or sentences, read from disk as they are asked for.
+    """The token ids of n units (documents or sentences), read from disk on access.
 
     Args:
-        folder: what ``prepare`` wrote.
-        fraction, dev_fraction, cut: as the source has them; none of them is part of the files.
-        sentences: which sentences are selected; None: the units are documents.
+        folder: made by ``prepare``.
+        fraction, dev_fraction, cut: attributes of the source; none of them is stored in the files.
+        sentences: rules by which ``select`` chooses sentences; None: the units are documents.
 
     Attributes:
-        fingerprint: name of text, tokenizer, normalisation and unit together.
+        fingerprint: hexadecimal name of text, tokenizer, normalisation and unit together.
         vocab_size: number of ids of the tokenizer.
         lengths: content tokens of each unit, of shape (n,), int64.
 
@@ -102,7 +106,7 @@ class TokenStore(MappedStore):
 
     @property
     def documents(self) -> np.ndarray:
-        """Number of each unit's document, of shape (n,), ascending: a document's sentences stand side by side."""
+        """Number of each unit's document, of shape (n,), ascending: the sentences of a document are adjacent."""
         return np.arange(len(self)) if self.sentences is None else self._index["document"]
 
     def select(
@@ -114,21 +118,20 @@ class TokenStore(MappedStore):
         different_tokens: bool = False,
         shorter: Callable[[int], str] | None = None,
     ) -> Selection:
-        """Returns the units of ``part`` with at least ``min_tokens`` tokens, and sentences that fit ``sentences``.
+        """Selects the usable units of a part.
 
-        ``fraction`` (the source's by default) thins only the training part, by documents. Of a sentence that
-        repeats, the one is taken that the smallest fraction has, so that smaller selections lie within larger
-        ones, and dev is the same at every fraction.
+        Smaller fractions are subsets of larger ones: of a repeated sentence the copy is kept whose document has
+        the lowest hash, so that it is in every fraction that has a copy.
 
         Args:
             part: "train" or "dev".
-            fraction: share of the training documents.
-            min_tokens: tokens that a unit needs.
-            different_tokens: whether at least two of them must differ.
-            shorter: the settings with which units of a number of tokens are usable, for the error.
+            fraction: share of the documents, in the training part only; None: the source's.
+            min_tokens: least number of tokens of a unit.
+            different_tokens: whether a unit must have two different tokens.
+            shorter: returns settings under which units of a given number of tokens would be usable, for the error.
 
         Raises:
-            UserError: if none is left.
+            UserError: if no unit is usable.
         """
         share = self.fraction if fraction is None else fraction
         inside = self.in_part(part)
@@ -156,12 +159,12 @@ class TokenStore(MappedStore):
         indices = np.flatnonzero(usable)
         if len(indices):
             return Selection(indices, total - len(indices), total, left_out)
-        raise self._nothing(part, share, inside, min_tokens, left_out, shorter)
+        raise self._none_usable(part, share, inside, min_tokens, left_out, shorter)
 
     def held_out_texts(self) -> list[str]:
-        """Returns texts of up to 2,000 different dev documents, white space normalised, in random order.
+        """Returns the normalised texts of up to 2,000 different dev documents, in random order.
 
-        Where these are more than 64 million characters, the longest are cut to their beginnings.
+        If they have more than 64 million characters together, the longest are cut to their beginnings.
         """
         texts = []
         with (self.folder / "held_out.jsonl").open(encoding="utf-8") as lines:
@@ -171,7 +174,7 @@ class TokenStore(MappedStore):
                     texts.append(document["text"])
         return texts
 
-    def _nothing(
+    def _none_usable(
         self,
         part: Part,
         share: float,
@@ -182,7 +185,7 @@ class TokenStore(MappedStore):
     ) -> UserError:
         total, unit = int(inside.sum()), "document" if self.sentences is None else "sentence"
         if not total:
-            return self._empty(part, share)
+            return self._empty_part(part, share)
         longest = int(self.lengths[inside].max())
         if longest < min_tokens:
             read, ways = "", []
@@ -203,7 +206,7 @@ class TokenStore(MappedStore):
             )
         return UserError(f"None of the {total:,} {part} {unit}s can be used ({reasons}): {hint}.")
 
-    def _empty(self, part: Part, share: float) -> UserError:
+    def _empty_part(self, part: Part, share: float) -> UserError:
         count: int = self._meta["documents"]
         if part == "dev":
             at = f"corpus.dev_fraction={self.dev_fraction}"
@@ -214,7 +217,7 @@ class TokenStore(MappedStore):
         read = ""
         if self._cut:
             read = f"read as {self._cut}; "
-            words = max(1, min(MOST_WORDS, self._meta["tokens"] // ENOUGH))
+            words = max(1, min(ADVISED_WORDS, self._meta["tokens"] // ADVISED_DOCUMENTS))
             if "words" not in self._cut:
                 ways.insert(0, f"cut files every {words:,} words (corpus.document={words})")
         way = " or ".join(ways)
@@ -233,22 +236,22 @@ def prepare(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> TokenStore:
-    """Opens the token store of ``source`` under ``tokenizer``, after making it where ``cache`` has none.
+    """Returns the token store of ``source`` under ``tokenizer``; makes its files if ``cache`` lacks them.
 
-    Texts are normalised, a byte-level BPE gets one leading blank a unit, and no special token is added. Memory
-    does not grow with the text. A second process that asks for the same store waits for the first, and one that
-    follows a killed process goes on where that one had finished a shard.
+    White space is normalised, units of a byte-level BPE get one leading blank, and no special token is added.
+    Memory does not grow with the text. A second process that needs the same store waits for the first. After a
+    kill the next process goes on from the last finished shard, and the files are the same to the byte.
 
-    A document is split into sentences in the case that it has, and no sentence reaches over a blank line. One
-    store serves all rules of selection (``Sentences`` but for ``split``).
+    Documents are split into sentences before they are lower-cased, and no sentence crosses a blank line. One store
+    serves all rules of ``Sentences`` except ``split``.
 
     Args:
         source: the corpus.
-        tokenizer: a Hugging Face fast tokenizer; it stays as it is.
+        tokenizer: a Hugging Face fast tokenizer; it is not changed.
         cache: folder of all stores.
-        sentences: rules for the sentences that are the units; None: the units are documents.
-        workers: processes that split and tokenise; 0: none but this one; None: as many as there are cores if the
-            corpus is large enough for starting them to pay.
+        sentences: rules for sentences as units; None: the units are documents.
+        workers: processes that split and tokenise; 0: this process; None: one a core (at most 16), or 0 if the
+            corpus is small.
         progress: called with (documents done, documents in all or None, speed and time left as text).
 
     Raises:
@@ -262,12 +265,12 @@ def prepare(
     rules = f"{tokenise.blank} {source.lowercase}"
     key = fingerprint(FORMAT, source.fingerprint, tokenise.tokenizer, rules, *unit)
 
-    def make(beside: Path) -> None:
+    def make(unfinished: Path) -> None:
         split = None
         if sentences is not None and sentences.split:
             texts = (normalise(document.text) for document in source.read())
             split = splitter(lambda: texts)
-        _make(beside, key, source, replace(tokenise, split=split), vocab_size, workers, progress)
+        _make(unfinished, key, source, replace(tokenise, split=split), vocab_size, workers, progress)
 
     folder = cached(cache, key, make)
     return TokenStore(
@@ -280,9 +283,9 @@ def prepare(
 
 
 class _HeldOut:
-    """Keeps the ``HELD_OUT`` texts that any ``dev_fraction`` holds out first: those of the lowest split hashes.
+    """Keeps the ``HELD_OUT`` texts that are held out at the smallest ``dev_fraction``: the lowest split hashes.
 
-    Where they are too long together, all are cut to one length, which halves until they fit.
+    If they are too long together, all are cut to one length, which is halved until they fit.
 
     Args:
         longest, heap: as ``state`` returned them.
@@ -299,6 +302,7 @@ class _HeldOut:
         return {"longest": self._longest, "heap": self._heap}
 
     def add(self, split: int, order: int, part: int, text: str) -> None:
+        # The least item of the heap is replaced first: the highest split hash, after all of the source's own dev.
         item = (0 if part == PARTS.index("dev") else -split, -order, part, text[: self._longest])
         if part == PARTS.index("train") or order in self._seen or (self._full and item < self._heap[0]):
             return

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 CHUNK_CHARACTERS = 1 << 20
-SMALL_CHUNKS = 32  # a corpus of so few chunks is done before processes have started
-SMALL_CHUNKS_SPLIT = 8  # the same where sentences are split, which is slower
-MOST_PROCESSES = 16  # more are not fed fast enough by the one that reads
-PARAGRAPHS = "\n"  # stands between the paragraphs of a text that is to be split
+SMALL_CHUNKS = 32  # a corpus of fewer chunks is tokenised before processes have started
+SMALL_CHUNKS_SPLIT = 8  # the same if sentences are split, which is slower
+MOST_PROCESSES = 16  # one process reads the text, and cannot feed more
+PARAGRAPHS = "\n"  # separates the paragraphs of a text that is to be split
 # Of a sentence: number of its text, white-space words, hash of its words.
 SENTENCE = np.dtype([("document", "<u4"), ("words", "<u4"), ("text", "<u8")])
 
@@ -96,7 +96,7 @@ class Tokenise:
 
 
 def plain_tokenise(tokenizer: PreTrainedTokenizerFast) -> tuple[Tokenise, int]:
-    """Returns how ``tokenizer`` makes ids of whole texts, without special tokens, and the number of its ids."""
+    """Returns a picklable ``Tokenise`` of ``tokenizer``, and the number of its ids."""
     backend = plain_backend(tokenizer)
     vocab_size = max(backend.get_vocab().values()) + 1
     dtype = np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
