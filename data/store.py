@@ -51,7 +51,7 @@ from data.tokenising import (
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-Progress = Callable[[int, int | None, str], None]  # called with (documents done, in all or None, speed)
+SpeedProgress = Callable[[int, int | None, str], None]  # called with (documents done, in all or None, speed)
 FORMAT = "2"  # version of the files below and of the normalisation; part of every fingerprint
 SENTENCE_FORMAT = "1"  # version of what only stores of sentences have
 HELD_OUT = 2000  # documents whose text is kept for evaluation
@@ -75,7 +75,7 @@ class TokenStore(MappedStore):
         lengths: content tokens of each unit, of shape (n,), int64.
 
     Raises:
-        UserError: if files are missing or not as long as they must be.
+        UserError: if files are missing or of another length than the index says.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class TokenStore(MappedStore):
             which = which & usable
             if count := int(which.sum()):
                 left_out[why] = left_out.get(why, 0) + count
-            np.logical_and(usable, ~which, out=usable)
+                usable[which] = False
 
         rules = self.sentences
         leave_out("too short", self.lengths < min_tokens)
@@ -234,7 +234,7 @@ def prepare(
     cache: Path,
     sentences: Sentences | None = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: SpeedProgress | None = None,
 ) -> TokenStore:
     """Returns the token store of ``source`` under ``tokenizer``; makes its files if ``cache`` lacks them.
 
@@ -280,6 +280,70 @@ def prepare(
         sentences=sentences,
         cut=source.cut,
     )
+
+
+def _make(
+    folder: Path,
+    key: str,
+    source: Source,
+    tokenise: Tokenise,
+    vocab_size: int,
+    workers: int | None,
+    progress: SpeedProgress | None,
+) -> None:
+    """Fills ``folder`` with the files of a store, or completes those that a killed process has left."""
+    with ColumnWriter(folder, ["ids.bin"]) as writer:
+        done = writer.state or {"documents": 0, "empty": 0, "held_out": {}}
+        documents, empty, held_out = done["documents"], done["empty"], _HeldOut(**done["held_out"])
+        rate = Rate(documents + empty, writer.ends[0])
+        unread = islice(source.read(), documents + empty, None)
+        for chunk, rows in tokenised(_chunks(unread, tokenise.split is not None), tokenise, workers):
+            entries = np.zeros(len(rows.lengths), ENTRY if rows.sentences is None else SENTENCE_ENTRY)
+            owners = np.arange(len(entries)) if rows.sentences is None else rows.sentences["document"]
+            for column, name in enumerate(("split", "order", "part")):
+                entries[name] = np.array([hashes[column] for hashes in chunk.entries], ENTRY[name])[owners]
+            if rows.sentences is not None:
+                for name in SENTENCE.names or ():
+                    entries[name] = rows.sentences[name]
+                entries["document"] += documents
+            for hashes, text in zip(chunk.entries, chunk.texts, strict=True):
+                text = text.replace(PARAGRAPHS, " ")
+                held_out.add(*hashes, text.lower() if source.lowercase else text)
+            documents, empty = documents + len(chunk.texts), empty + chunk.empty
+            state = {"documents": documents, "empty": empty, "held_out": held_out.state()}
+            writer.write(entries, [(rows.ids, rows.lengths)], state)
+            if progress:
+                read = documents + empty
+                share = read / source.total if source.total else source.share_read
+                progress(read, source.total, rate(read, writer.ends[0], share))
+    [tokens] = writer.ends
+    if not tokens:
+        raise UserError(f"Corpus {source.name} has no text: {empty:,} documents, all of them empty.")
+    held_out.write(folder / "held_out.jsonl")
+    meta = {"fingerprint": key, "documents": documents, "units": writer.count, "tokens": tokens}
+    write_json(folder / META, {**meta, "vocab_size": vocab_size, "dtype": tokenise.dtype.str})
+
+
+def _chunks(documents: Iterable[Document], paragraphs: bool) -> Iterator[Chunk]:
+    """Normalises ``documents`` and joins them to chunks; ``paragraphs`` are kept apart for the splitter."""
+    chunk, size = Chunk(), 0
+    for document in documents:
+        text = normalise(document.text)
+        if not text:
+            chunk.empty += 1
+            continue
+        entry = (split_hash(document.group, text), order_hash(text), PARTS.index(document.part))
+        chunk.entries.append(entry)
+        if paragraphs:
+            parts = map(normalise, re.split(r"\n\s*\n", document.text))
+            chunk.texts.append(PARAGRAPHS.join(filter(None, parts)))
+        else:
+            chunk.texts.append(text)
+        size += len(text)
+        if size >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = Chunk(), 0
+    yield chunk
 
 
 class _HeldOut:
@@ -331,65 +395,3 @@ class _HeldOut:
             for split, _, part, text in sorted(self._heap, key=lambda item: -item[1]):
                 entry = {"split": -split, "part": PARTS[part], "text": text}
                 file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-
-
-def _make(
-    folder: Path,
-    key: str,
-    source: Source,
-    tokenise: Tokenise,
-    vocab_size: int,
-    workers: int | None,
-    progress: Progress | None,
-) -> None:
-    with ColumnWriter(folder, ["ids.bin"]) as writer:
-        done = writer.state or {"documents": 0, "empty": 0, "held_out": {}}
-        documents, empty, held_out = done["documents"], done["empty"], _HeldOut(**done["held_out"])
-        rate = Rate(documents + empty, writer.ends[0])
-        unread = islice(source.read(), documents + empty, None)
-        for chunk, rows in tokenised(_chunks(unread, tokenise.split is not None), tokenise, workers):
-            entries = np.zeros(len(rows.lengths), ENTRY if rows.sentences is None else SENTENCE_ENTRY)
-            owners = np.arange(len(entries)) if rows.sentences is None else rows.sentences["document"]
-            for column, name in enumerate(("split", "order", "part")):
-                entries[name] = np.array([hashes[column] for hashes in chunk.entries], ENTRY[name])[owners]
-            if rows.sentences is not None:
-                for name in SENTENCE.names or ():
-                    entries[name] = rows.sentences[name]
-                entries["document"] += documents
-            for hashes, text in zip(chunk.entries, chunk.texts, strict=True):
-                text = text.replace(PARAGRAPHS, " ")
-                held_out.add(*hashes, text.lower() if source.lowercase else text)
-            documents, empty = documents + len(chunk.texts), empty + chunk.empty
-            state = {"documents": documents, "empty": empty, "held_out": held_out.state()}
-            writer.write(entries, [(rows.ids, rows.lengths)], state)
-            if progress:
-                read = documents + empty
-                share = read / source.total if source.total else source.share_read
-                progress(read, source.total, rate(read, writer.ends[0], share))
-    [tokens] = writer.ends
-    if not tokens:
-        raise UserError(f"Corpus {source.name} has no text: {empty:,} documents, all of them empty.")
-    held_out.write(folder / "held_out.jsonl")
-    meta = {"fingerprint": key, "documents": documents, "units": writer.count, "tokens": tokens}
-    write_json(folder / META, {**meta, "vocab_size": vocab_size, "dtype": tokenise.dtype.str})
-
-
-def _chunks(documents: Iterable[Document], paragraphs: bool) -> Iterator[Chunk]:
-    chunk, size = Chunk(), 0
-    for document in documents:
-        text = normalise(document.text)
-        if not text:
-            chunk.empty += 1
-            continue
-        entry = (split_hash(document.group, text), order_hash(text), PARTS.index(document.part))
-        chunk.entries.append(entry)
-        if paragraphs:
-            parts = map(normalise, re.split(r"\n\s*\n", document.text))
-            chunk.texts.append(PARAGRAPHS.join(filter(None, parts)))
-        else:
-            chunk.texts.append(text)
-        size += len(text)
-        if size >= CHUNK_CHARACTERS:
-            yield chunk
-            chunk, size = Chunk(), 0
-    yield chunk

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data import mapped
 from data import pairs as module
 from data.errors import UserError
 from data.pairs import EMPTY, Pair, PairSource, PairStore, pair_hash, prepare_pairs
@@ -65,6 +66,29 @@ def test_columns_are_the_texts_in_their_order(tmp_path: Path, monkeypatch: pytes
         assert store[i].target.tolist() == ids(TARGET, pair.target)
         assert store.source_lengths[i].tolist() == [len(store[i].sources[0])]
         assert store.target_lengths[i] == len(store[i].target)
+
+
+def test_an_interrupted_store_is_continued_and_equal_to_the_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK_CHARACTERS", 500)
+    monkeypatch.setattr(mapped, "SHARD_WRITES", 2)
+    source = Listed([PAIRS[0], Pair(("",), "nothing"), *PAIRS[1:]])
+    whole = prepare_pairs(source, ENGLISH, TARGET, cache=tmp_path / "whole").folder
+    seen: list[int] = []
+
+    def interrupt(done: int, total: int | None) -> None:
+        if done >= 100:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare_pairs(source, ENGLISH, TARGET, cache=tmp_path / "again", progress=interrupt)
+    again = prepare_pairs(
+        source, ENGLISH, TARGET, cache=tmp_path / "again", progress=lambda done, total: seen.append(done)
+    )
+    assert 80 < seen[0] < 130 and seen[-1] == 201 and again.skipped == {"without text": 1}
+    for path in whole.iterdir():
+        assert (again.folder / path.name).read_bytes() == path.read_bytes()
 
 
 def test_classes(tmp_path: Path) -> None:
