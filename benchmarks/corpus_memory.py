@@ -185,9 +185,12 @@ def main() -> None:
         f"{tokens / seconds:,.0f} tokens a second; {len(texts):,} held-out texts"
     )
     share = sampling / training
-    print(f"a batch {1000 * sampling:.1f} ms, a step {1000 * training:.0f} ms: {share:.1%} (limit {SHARE:.0%})")
+    print(f"a batch {1000 * sampling:.1f} ms, a step {1000 * training:.0f} ms: {share:.2%} (limit {SHARE:.0%})")
     anonymous = max(peak for peak, _ in peaks)
-    print(f"peak {anonymous:,.0f} MiB of anonymous memory (limit {LIMIT:,} MiB)")
+    mapped = max(peak for _, peak in peaks)
+    print(
+        f"peaks: {anonymous:,.0f} MiB of anonymous memory (limit {LIMIT:,} MiB), {mapped:,.0f} MiB of mapped files"
+    )
     sys.exit(int(anonymous > LIMIT or share > SHARE))
 
 
