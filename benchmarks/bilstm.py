@@ -1,12 +1,14 @@
-"""A ConsSent step on BiLSTM-Max against the bare LSTM kernels, and what perturbing and collating take of it.
+"""Measures a ConsSent training step on BiLSTM-Max against the bare LSTM kernels.
 
     python benchmarks/bilstm.py [--corpus <one sentence a line>] [--length 25] [--task D] [--device cpu|cuda]
 
-A step is forward, maximum, classifier 512-512-2 (or the scores of pairs), backward, norm of the gradient and SGD
-update, with word vectors for 50,000 words. The bare cost is forward and backward of one stock nn.LSTM of the same
-size, over random input that is packed already to the batch's lengths: nothing on either side of the kernels, and
-no gradient of the input. Rounds alternate, so that a drift of the machine's speed meets both, and ratios are taken
-round by round. Drawing and collating happen in the same process (workers=0), one batch a step.
+A step is forward pass, maximum, classifier 512-512-2 (or the scores of pairs), backward pass, gradient norm and
+SGD update, with word vectors for 50,000 words. The bare cost is one forward and backward pass of nn.LSTM of the
+same size over random input, packed to the batch's lengths beforehand and without a gradient of the input.
+Sampling and collating run in the same process (workers=0).
+
+Prints seconds of both, the ratio, and the shares of a step that sampling, collating and each stage take. Rounds
+alternate, so that a drift of the machine's speed affects both sides, and ratios are taken round by round.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ SHORTEST, LONGEST = 7, 64
 
 
 class Clock:
-    """Seconds of named stretches, the device's work included."""
+    """Measures seconds of named stages, the device's work included."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -52,7 +54,7 @@ class Clock:
         self.last = time.perf_counter()
 
     def lap(self, name: str) -> None:
-        """Puts down what has passed since the last call."""
+        """Adds the time since the last call to a stage."""
         self._wait()
         now = time.perf_counter()
         self.seconds.setdefault(name, []).append(now - self.last)
@@ -64,7 +66,7 @@ class Clock:
 
 
 def generated(vocab_size: int, mean: int) -> tuple[list[str], list[np.ndarray]]:
-    """A text with every word of the vocabulary, and sentences whose words are distributed as Zipf says."""
+    """Returns a text with every word of the vocabulary, and sentences of words under Zipf's distribution."""
     rng = generator(0)
     words = [f"w{number}" for number in range(vocab_size - 5)]
     share = 1 / (np.arange(len(words)) + 2.7)
@@ -177,7 +179,7 @@ def main() -> None:
             step(batch, whole)
 
     def totals(clock: Clock) -> list[float]:
-        """Of each round but the first one, which warms up."""
+        """Returns the seconds of each round but the first one, which warms up."""
         return [sum(laps) for laps in zip(*clock.seconds.values(), strict=True)][1:]
 
     ratios = [step / kernel for step, kernel in zip(totals(whole), totals(only), strict=True)]

@@ -1,10 +1,11 @@
-"""Training and ``encode`` on a quiet CPU and beside a program that keeps one core busy, by how the cores are used.
+"""Measures training and ``encode`` on an idle CPU and beside a program that keeps one core busy.
 
     python benchmarks/busy.py [--seconds S] [--rounds R] [--only NAME ...] [KEY=VALUE ...]
 
-Each figure is a process of its own: ``experiments/run.py`` with its defaults in float32 (and KEY=VALUE), which is
-ended S seconds after its first step, or ``encode`` of the bundled encoder over the Python documentation. The
-rounds take turns; the table has medians, and ratios to one process with a thread for each core on quiet cores.
+Each figure comes from a process of its own: ``experiments/run.py`` with its defaults in float32 (and KEY=VALUE),
+stopped S seconds after its first step, or ``encode`` of the bundled encoder over the Python documentation. The
+rounds alternate. Prints a table of medians for each way of using the cores, and ratios to one process with a
+thread for each core on an idle CPU.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ FOREVER = ["budget.steps=100000", "evaluation=none", "log_every=1", "dev_every=1
 
 
 def training(seconds: float, overrides: list[str], environment: dict[str, str]) -> float:
-    """Tokens a second of a run between its first step and ``seconds`` later."""
+    """Returns the tokens a second of a run between its first step and ``seconds`` later."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         command = [sys.executable, "experiments/run.py", "precision=fp32", "device=cpu", *FOREVER, *overrides]
@@ -82,13 +83,13 @@ def wait(process: subprocess.Popen[bytes], ready: Callable[[], bool], limit: flo
 
 
 def encoding(seconds: float) -> float:
-    """Sentences a second of ``encode`` in a process of its own (``encode_here``)."""
+    """Returns the sentences a second of ``encode`` in a process of its own (``encode_here``)."""
     command = [sys.executable, __file__, "--seconds", str(seconds), "--encode-here"]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def encode_here(seconds: float) -> float:
-    """Sentences a second of ``encode`` after a first pass, for at least ``seconds``."""
+    """Returns the sentences a second of ``encode`` after a first pass, for at least ``seconds``."""
     import encoders
     from data.sentences import split_sentences
     from data.sources.pydocs import Pydocs

@@ -1,18 +1,19 @@
-"""A decoder's states against the published program's loop, and the memory of scores over a large vocabulary.
+"""Measures GenSen's decoder against the published program's loop, and the memory of its scores over a vocabulary.
 
     python benchmarks/decoder.py [--hidden 1500] [--sentences 48] [--rounds 5] [--device cpu|cuda]
 
-States: forward and backward of teacher forcing, from tokens and sentence vectors to states. The loop goes step by
-step over padded rows and multiplies the sentence vector by C at each, as the published program does; "[x_t ; h_x]"
-is the stock kernel over both, which multiplies as often, but at all steps together. Targets are once all of one
-length, where nothing is padded, and once of lengths as in news (mean 25, deviation 9). All begin with the same
-weights, and their gradients are compared before anything is timed. Rounds alternate, so that a drift of the
-machine's speed meets all, and ratios are taken round by round.
+States: forward and backward pass of teacher forcing, from tokens and sentence vectors to states. The published
+loop runs step by step over padded rows and multiplies the sentence vector by C at each step; "[x_t ; h_x]" is
+the stock kernel over both, which multiplies as often, but at all steps together. Targets are measured with one
+length for all, where nothing is padded, and with lengths as in news (mean 25, deviation 9). All variants begin
+with the same weights, and their gradients are compared before anything is timed.
 
-Memory: loss and gradient from ready states to scores over 30,000 words, at once and in chunks. Each is a process
-of its own, and what is printed is the growth of its peak resident memory (on a GPU, of what is allocated) beyond
-weights, states and the gradients that are to stay. A fresh copy of the weights' gradient is always in it: 0.17 GiB
-at width 1500.
+Memory: loss and gradient from given states to scores over 30,000 words, at once and in chunks, each in a process
+of its own. The growth is that of the peak resident memory (on a GPU, of the allocated memory) beyond weights,
+states and the gradients that are kept. It includes one copy of the weights' gradient: 0.17 GiB at width 1500.
+
+Prints seconds and ratios for the states (rounds alternate, ratios are taken round by round), then GiB and
+seconds for the scores.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def drawn(rng: np.random.Generator, sentences: int, equal: bool, device: str) ->
 
 
 def seconds(way: States, decoder: Decoder, vectors: Tensor, targets: Tokens) -> float:
-    """Of forward and backward."""
+    """Returns the seconds of a forward and backward pass."""
     wait = torch.cuda.synchronize if vectors.is_cuda else lambda: None
     decoder.zero_grad()
     wait()
@@ -131,7 +132,7 @@ def measure_states(options: argparse.Namespace) -> None:
 
 
 def growth(hidden: int, positions: int, chunk: int, device: str) -> tuple[float, float]:
-    """GiB that loss and gradient over the vocabulary add to the peak, and seconds; ``chunk`` 0: at once."""
+    """Returns the GiB that loss and gradient add to the peak, and their seconds; ``chunk`` 0: all at once."""
     torch.manual_seed(0)
     decoder = Decoder(vocabulary=VOCABULARY, condition=hidden).to(device)
     weight, bias = decoder.output.weight, decoder.output.bias

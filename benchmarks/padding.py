@@ -1,10 +1,10 @@
-"""A step on sentences in sub-batches of similar length against the same step in one block, on a transformer.
+"""Measures a training step on sentences in sub-batches of similar length against the same step in one block.
 
     python benchmarks/padding.py [--sentences 64] [--rounds 5] [--precision bf16] [--device cpu|cuda]
 
-A step is forward, loss and backward of one objective over sentences of the bundled texts, with the bundled
-checkpoint. Rounds alternate, so that a drift of the machine's speed meets both, and ratios are taken round by
-round.
+A step is forward pass, loss and backward pass of one objective over sentences of the bundled texts, with the
+bundled checkpoint. Prints tokens a second of both and their ratio for each objective. Rounds alternate, so that
+a drift of the machine's speed affects both sides, and ratios are taken round by round.
 """
 
 from __future__ import annotations

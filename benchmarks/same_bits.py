@@ -1,14 +1,15 @@
-"""Equality of two checkouts: every objective with three encoders, 20 steps, stopped after 10 and resumed.
+"""Compares the training of two checkouts bit for bit: 20 steps, stopped after 10 and resumed.
 
     python benchmarks/same_bits.py --against FOLDER [--objectives NAME ...] [--encoders NAME ...] [--keep FOLDER]
 
-Guards a rebuild: each checkout trains the same configurations on the same text with its own ``run.py``, one
-thread each, and ``metrics.jsonl`` and the vectors of the exported encoders must agree bit for bit. Without
+Guards a refactoring. Each checkout trains every objective with three encoders on the same text with its own
+``run.py``, one thread each; ``metrics.jsonl`` and the vectors of the exported encoders must be equal. Without
 ``--against`` this checkout is compared with itself. A pair that both checkouts refuse counts as equal. Prints a
-table; the exit status is 1 if anything differs. Takes about five minutes on two cores.
+line for each pair; the exit status is 1 if anything differs. Takes about five minutes on two cores.
 
 Each run is stopped by a SIGTERM that it receives while the checkpoint of step 9 is put in place, so that it ends
-with a checkpoint after step 10. A process of each checkout imports the libraries once and forks for each command.
+with a checkpoint after step 10. A process of each checkout imports the libraries once and forks for each
+command.
 """
 
 from __future__ import annotations

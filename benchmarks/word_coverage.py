@@ -1,8 +1,9 @@
-"""How many of a corpus' words have a vector, by three ways to part text into words.
+"""Measures how many of a corpus' words have a vector, for three ways to split text into words.
 
     python benchmarks/word_coverage.py glove.txt.gz books.jsonl.gz news.txt.gz [--lines 60000]
 
-For each text: the share of its running words (lower-cased) that are among the file's, and how many of these occur.
+Prints for each text the share of its running words (lower-cased) that are among the words of the first file, and
+how many of these occur.
 """
 
 from __future__ import annotations

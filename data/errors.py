@@ -36,7 +36,7 @@ def _shown(line: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Returns why, in one line without a full stop: the system's words, else the first line, else the class."""
+    """Returns the reason in one line without a full stop: the system's, the error's first line, or its class."""
     said = (isinstance(error, OSError) and error.strerror) or str(error).strip()
     return said.splitlines()[0].rstrip(".") if said else type(error).__name__
 

@@ -21,17 +21,17 @@ from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from data.token_format import TokenFormat
 
 POOL = 100  # batches that are sorted by length together
-COUNTED_STEPS = 1000  # of which the shares of the tasks are known well enough
+COUNTED_STEPS = 1000  # from which the shares of the tasks are estimated
 
 
 class Units(Protocol):
-    """Units by number, as a store or a list has them: mostly content token ids of shape (n,)."""
+    """Units by number, in a store or a list: mostly content token ids of shape (n,)."""
 
     def __getitem__(self, i: int, /) -> Any: ...
 
 
 class ExampleSampler(Protocol):
-    """Makes examples of units and joins them to batches, as objectives do (``objectives.base.Objective``)."""
+    """Samples examples from units and joins them to batches, as objectives do (``objectives.base.Objective``)."""
 
     def sample(self, unit: Any, format: TokenFormat, rng: np.random.Generator) -> Any: ...
 
@@ -52,7 +52,7 @@ class Batches(Dataset[Batch], ABC):
 
     @abstractmethod
     def fixed(self, n_batches: int) -> list[Batch]:
-        """Returns the first ``n_batches`` (of each task) of an order and examples that are always the same."""
+        """Returns ``n_batches`` (of each task) that are the same for every seed and step, for measurements."""
 
     def mean_tokens(self, n_batches: int) -> float:
         """Estimates the tokens of a micro-batch: the mean over ``fixed``, whose documents are of all lengths."""
@@ -82,14 +82,13 @@ class Batches(Dataset[Batch], ABC):
 
 
 class MultiTaskLoader(Batches):
-    """Loaders of several tasks, one of which gives each micro-batch, each with its own documents and order.
+    """Micro-batches of several tasks, one task each, from a loader for each task.
 
-    An epoch has as many micro-batches as one epoch of every loader together. A task with a larger or smaller share
-    of them than that goes through its documents more or less often than once; each loader's epochs follow each
-    other without a gap. Where gradients are accumulated, a step joins the next few micro-batches.
+    An epoch has as many micro-batches as one epoch of all loaders together. A task with another share of them goes
+    through its documents more or less often than once. Gradient accumulation joins successive micro-batches.
 
     Args:
-        loaders: by the name of their task, each with a ``stream`` of its own.
+        loaders: by the name of their task, each with another ``stream``.
         task_at: returns the task of micro-batch ``step``, a pure function.
     """
 
@@ -127,10 +126,9 @@ class MultiTaskLoader(Batches):
 class Loader(Batches):
     """Micro-batches of examples sampled from documents.
 
-    Each epoch goes through all documents in an order of its own, keyed by (seed, epoch, stream); what does not
-    fill a batch at its end is left out, so that no batch holds a document twice. The example of a document at a
-    step is sampled with a generator keyed by (seed, step, document, stream): the same on any rank, in any worker,
-    after any restart.
+    Each epoch goes through all documents in an order keyed by (seed, epoch, stream). An incomplete batch at its
+    end is left out, so that no batch holds a document twice. The example of a document at a step is sampled with a
+    generator keyed by (seed, step, document, stream): the same on any rank, in any worker, after any restart.
 
     Args:
         store: the documents' token ids by number.
@@ -140,17 +138,15 @@ class Loader(Batches):
         batch_size: documents of a micro-batch over all processes.
         seed: of order and examples.
         rank, world: this process and their number; each takes a contiguous share of a batch's rows.
-        stream: distinguishes tasks with the same documents, which would have the same order and random numbers
-            otherwise.
-        lengths: of the documents, of shape (n,), as ``indices`` has them; then those of a batch are about as long
-            as each other. Documents are shuffled, the next ``POOL`` batches of them are sorted by length and cut
-            into batches, and these are shuffled: what stands together is still random among its likes, and short
-            and long batches follow each other at random.
-        contiguous: whether the documents of a batch are neighbours, in the order of ``indices``, and only the
-            batches are shuffled. Where the first one begins is random too, so that their borders move; after the
-            last document comes the first, once in an epoch at most.
+        stream: number of the task, so that tasks with the same documents have other orders and random numbers.
+        lengths: of the documents, of shape (n,), in the order of ``indices``; then the documents of a batch have
+            similar lengths. Documents are shuffled, each run of ``POOL`` batches is sorted by length and cut into
+            batches, and these are shuffled.
+        contiguous: whether the documents of a batch are neighbours in ``indices``, and only the batches are
+            shuffled. Each epoch begins at a random one of the first documents, so that the borders between batches
+            move, and ends with those before it.
         units: name of the documents in messages.
-        advice: in messages, how to get documents enough for a batch; None: by more text, or more held-out text.
+        advice: in messages, how to get enough documents for a batch; None: by more text, or more held-out text.
 
     Raises:
         ValueError: if ``batch_size`` is not a positive multiple of ``world``.
@@ -184,7 +180,7 @@ class Loader(Batches):
         self.batch_size = batch_size
         self.seed = seed
         self.rank, self.world = rank, world
-        # Left out where it is 0: of up to four numbers in a key trailing zeros say nothing, but a fifth one does.
+        # Nothing for stream 0: a zero at the end of a key of up to four numbers changes nothing, a fifth one does.
         self.stream = (stream,) if stream else ()
         self.lengths = lengths
         self.contiguous = contiguous
@@ -215,12 +211,12 @@ class Loader(Batches):
         return self._batch(self._order, position, self.batch_size, (EXAMPLE, self.seed, step))
 
     def fixed(self, n_batches: int) -> list[Batch]:
-        """Returns the first ``n_batches`` of an order and examples that are the same for every seed and step.
+        """Returns ``n_batches`` that are the same for every seed and step; fewer if there are not as many.
 
-        Where the documents do not fill one batch, it is a smaller one.
+        If the documents do not fill a batch, one smaller batch is returned.
 
         Raises:
-            UserError: if there are not two documents, and one for each process.
+            UserError: if there are fewer than two documents, or than processes.
         """
         size = min(self.batch_size, len(self.indices) // self.world * self.world)
         if size < min(2, self.batch_size):
@@ -235,7 +231,7 @@ class Loader(Batches):
         return [self._batch(order, position, size, (FIXED, position + 1)) for position in range(count)]
 
     def _shuffled(self, rng: np.random.Generator) -> np.ndarray:
-        """Returns an epoch's documents in their order; those beyond the last whole batch may be left out."""
+        """Returns an epoch's documents in order; those after the last whole batch may be left out."""
         if self.contiguous:
             return self._runs(rng, self.batch_size, int(rng.integers(self.batch_size)))
         if self.lengths is None:
@@ -266,7 +262,7 @@ class Loader(Batches):
 
 @contextmanager
 def _no_tokenizer_threads() -> Iterator[None]:
-    """Keeps the tokenizers library from printing a warning in every process that is forked meanwhile."""
+    """Keeps the tokenizers library from printing a warning in every process that is forked within."""
     before = os.environ.get("TOKENIZERS_PARALLELISM")
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     try:

@@ -1,45 +1,49 @@
-"""Columns of token ids in memory-mapped files, made once under a name: the base of token and pair stores.
+"""Memory-mapped columns of token ids: the base of token and pair stores.
 
-A folder has an index, with an entry for each unit (where its tokens end in each column, and what decides its
-part), and a file for each column. It is whole or not there, however many processes ask for it at the same time.
+A folder has an index, with an entry for each unit (where its tokens end in each column, and its part or the hash
+that decides it), and a file for each column. It gets its name when it is complete, however many processes need it
+at the same time. Until then it grows in shards: the shards that a killed process has finished are kept.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from filelock import FileLock
 
 from data.errors import UserError, reason
-from data.files import read_json
+from data.files import atomic_write, read_json
 from data.sources.base import Part, threshold
 
 META, INDEX = "meta.json", "index.bin"  # files that every folder has
+JOURNAL = "shards.json"  # and one that is not finished
+SHARD_WRITES = 64  # of about a million characters each, which take a core about a quarter of a minute
 PARTS: tuple[Part | None, ...] = (None, "train", "dev")  # codes of an entry's ``part``
 Progress = Callable[[int, int | None], None]  # called with (units done, units in all or None)
 
 
 class MappedStore(ABC):
-    """n units of token ids in C columns, read from disk as they are asked for.
+    """n units of token ids in C columns, read from disk on access.
 
     Args:
-        folder: what ``cached`` and ``write_columns`` made.
+        folder: filled by ``ColumnWriter`` within ``cached``.
         dev_fraction: share of the units that is held out; not part of the files.
         options: further arguments of the subclass.
 
     Attributes:
-        fingerprint: name of the text, the tokenizers and the normalisation together.
+        fingerprint: hexadecimal name of the text, the tokenizers and the normalisation together.
 
     Raises:
-        UserError: if files are missing or not as long as they must be.
+        UserError: if files are missing or of another length than the index says.
     """
 
     def __init__(self, folder: Path, *, dev_fraction: float, **options: Any) -> None:
@@ -76,7 +80,7 @@ class MappedStore(ABC):
         return [column[end - length : end] for column, end, length in spans]
 
     def in_part(self, part: Part) -> np.ndarray:
-        """Returns which units belong to ``part``, of shape (n,), bool: their own, else by their hash."""
+        """Returns which units are in ``part``, of shape (n,), bool: as the source says, else by their hash."""
         own, low = self._index["part"], self._index["split"] < threshold(self.dev_fraction)
         return (own == PARTS.index(part)) | ((own == 0) & (low if part == "dev" else ~low))
 
@@ -86,38 +90,79 @@ def entry(columns: int, *fields: tuple[Any, ...]) -> np.dtype:
     return np.dtype([("ends", "<i8", (columns,)), ("split", "<u8"), *fields])
 
 
-def write_columns(
-    folder: Path, names: list[str], chunks: Iterable[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]
-) -> tuple[int, list[int]]:
-    """Writes the index and the columns ``names`` into ``folder``.
+class ColumnWriter:
+    """Appends units to the index and the columns of a folder; goes on after the last shard of a killed process.
+
+    A shard is what ``SHARD_WRITES`` calls of ``write`` append. At its end the files are synced, and their sizes
+    are written to a journal; the next writer cuts off what the files have beyond them.
 
     Args:
-        chunks: for some units their entries, of shape (m,), whose ``ends`` are filled in here, and of each column
-            the ids in one row and the number of them in each unit, of shape (m,).
+        folder: where the files are.
+        names: of the columns' files.
 
-    Returns:
-        Number of units, and of the ids in each column.
+    Attributes:
+        count: units written.
+        ends: ids written in each column.
+        state: passed to the last ``write`` of the last shard; None: there is no shard.
     """
-    count, ends = 0, np.zeros(len(names), np.int64)
-    with ExitStack() as stack:
-        index, *files = [stack.enter_context((folder / name).open("wb")) for name in (INDEX, *names)]
-        for entries, columns in chunks:
-            for i, (ids, lengths) in enumerate(columns):
-                entries["ends"][:, i] = ends[i] + np.cumsum(lengths)
-                files[i].write(ids.tobytes())
-                ends[i] += len(ids)
-            index.write(entries.tobytes())
-            count += len(entries)
-        for file in (index, *files):
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        self._journal = folder / JOURNAL
+        paths = [folder / name for name in (INDEX, *names)]
+        shard = _last_shard(self._journal, paths)
+        self.count: int = shard["count"]
+        self.ends: list[int] = shard["ends"]
+        self.state: Any = shard["state"]
+        self._files = [path.open("ab") for path in paths]
+        for file, size in zip(self._files, shard["sizes"], strict=True):
+            file.truncate(size)
+        self._writes = 0
+
+    def write(
+        self, entries: np.ndarray, columns: Sequence[tuple[np.ndarray, np.ndarray]], state: Any = None
+    ) -> None:
+        """Appends m units.
+
+        Args:
+            entries: of the index, of shape (m,); their ``ends`` are filled in here.
+            columns: of each the ids in one row, and the number of them in each unit, of shape (m,).
+            state: what else the next writer needs to go on after these units, for JSON.
+        """
+        index, *files = self._files
+        for i, (file, (ids, lengths)) in enumerate(zip(files, columns, strict=True)):
+            entries["ends"][:, i] = self.ends[i] + np.cumsum(lengths)
+            file.write(ids.tobytes())
+            self.ends[i] += len(ids)
+        index.write(entries.tobytes())
+        self.count += len(entries)
+        self._writes += 1
+        if self._writes % SHARD_WRITES == 0:
+            self._sync()
+            sizes = [os.fstat(file.fileno()).st_size for file in self._files]
+            shard = {"sizes": sizes, "count": self.count, "ends": self.ends, "state": state}
+            with atomic_write(self._journal) as journal:
+                json.dump(shard, journal)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if kind is None:
+            self._sync()
+        for file in self._files:
+            file.close()
+
+    def _sync(self) -> None:
+        for file in self._files:
             file.flush()
             os.fsync(file.fileno())
-    return count, ends.tolist()
 
 
 def cached(cache: Path, key: str, make: Callable[[Path], None]) -> Path:
-    """Returns the folder ``key`` in ``cache``, after ``make`` filled a new one where there was none.
+    """Returns the folder ``key`` in ``cache``; if there is none, ``make`` fills it first.
 
-    A second process that asks for the same folder waits for the first. What ``make`` leaves unfinished is removed.
+    A second process that asks for the same folder waits for the first. If ``make`` fails, its folder is removed;
+    if it is killed or interrupted, the next call of ``make`` gets the same folder.
 
     Raises:
         UserError: if it cannot be written.
@@ -135,21 +180,34 @@ def cached(cache: Path, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def damaged(folder: Path) -> UserError:
-    """Returns the error for a folder whose files are not what they must be."""
+    """Returns the error for a folder with damaged files."""
     return UserError(f"The token store in {folder} is damaged: delete the folder, it will be made anew.")
 
 
 def _fill(folder: Path, make: Callable[[Path], None]) -> None:
-    beside = folder.with_suffix(".part")
-    for rest in (beside, folder):  # of a process that was killed: whoever holds the lock writes alone
-        shutil.rmtree(rest, ignore_errors=True)
-    beside.mkdir()
+    shutil.rmtree(folder, ignore_errors=True)  # it has no ``META``
+    unfinished = folder.with_suffix(".part")
+    unfinished.mkdir(exist_ok=True)  # a killed process may have left it; only the holder of the lock writes
     try:
-        make(beside)
-        beside.rename(folder)
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
+        make(unfinished)
+        (unfinished / JOURNAL).unlink(missing_ok=True)
+        unfinished.rename(folder)
+    except BaseException as error:
+        interrupted = not isinstance(error, Exception)  # by Ctrl-C, say
+        if not (interrupted and (unfinished / JOURNAL).exists()):
+            shutil.rmtree(unfinished, ignore_errors=True)
         raise
+
+
+def _last_shard(journal: Path, paths: Sequence[Path]) -> dict[str, Any]:
+    """Returns the contents of ``journal``; an empty shard if it is missing, damaged, or longer than the files."""
+    try:
+        shard: dict[str, Any] = json.loads(journal.read_text(encoding="utf-8"))
+        if all(path.stat().st_size >= size for path, size in zip(paths, shard["sizes"], strict=True)):
+            return shard
+    except (OSError, ValueError):
+        pass
+    return {"sizes": [0] * len(paths), "count": 0, "ends": [0] * (len(paths) - 1), "state": None}
 
 
 def _mapped(path: Path, dtype: np.dtype) -> np.ndarray:

@@ -19,7 +19,7 @@ from data.errors import reason
 CONNECT_SECONDS = 2.0
 ASK_SECONDS = 5.0
 ANSWERS = (errors.RepositoryNotFoundError, errors.EntryNotFoundError, errors.HFValidationError)
-PASSING = (408, 429)  # of the statuses below 500, those of a hub that is busy
+BUSY = (408, 429)  # HTTP statuses below 500 of a hub that may answer later
 LOGIN = "run `hf auth login`, or set HF_TOKEN"
 
 
@@ -31,7 +31,9 @@ def hub() -> str:
 def unreachable(question: Callable[[float], Any] = lambda seconds: None) -> str | None:
     """Returns why the hub cannot be used now, or None if it can.
 
-    ``question`` is called with the seconds that it may take, after a plain connection to the hub or its proxy.
+    Args:
+        question: a request to the hub, called with its time limit in seconds once a plain connection to the hub or
+            its proxy is made.
 
     Raises:
         Exception: of ``question``, if it is the hub's answer: no such model, no login.
@@ -41,13 +43,13 @@ def unreachable(question: Callable[[float], Any] = lambda seconds: None) -> str 
     address = urlsplit(constants.ENDPOINT)
     host = address.hostname or ""
     proxy = None if proxy_bypass(host) else getproxies().get(address.scheme)
-    door = urlsplit(proxy) if proxy else address
-    port = door.port or (443 if door.scheme == "https" else 80)
+    gateway = urlsplit(proxy) if proxy else address
+    port = gateway.port or (443 if gateway.scheme == "https" else 80)
     outcomes: list[Exception | None] = []
 
     def ask() -> None:
         try:
-            socket.create_connection((door.hostname or host, port), timeout=CONNECT_SECONDS).close()
+            socket.create_connection((gateway.hostname or host, port), timeout=CONNECT_SECONDS).close()
             question(ASK_SECONDS - CONNECT_SECONDS)
             outcomes.append(None)
         except Exception as error:
@@ -67,11 +69,7 @@ def unreachable(question: Callable[[float], Any] = lambda seconds: None) -> str 
     if response is None:
         return f"the hub ({hub()}) is not reachable"
     # Proxies and filters do not send this header.
-    if (
-        "X-Error-Message" in response.headers
-        and response.status_code < 500
-        and response.status_code not in PASSING
-    ):
+    if "X-Error-Message" in response.headers and response.status_code < 500 and response.status_code not in BUSY:
         raise error
     return f"the hub ({hub()}) answers with HTTP status {response.status_code}"
 
@@ -79,7 +77,7 @@ def unreachable(question: Callable[[float], Any] = lambda seconds: None) -> str 
 def refusal(error: Exception, what: str, revision: str = "main") -> str:
     """Explains in one line why the hub refuses ``what``, a model or data set, and what the user can do.
 
-    Of an ``error`` that is not the hub's answer, it is the first line.
+    The explanation of an ``error`` that is not the hub's answer is its first line.
     """
     page = f"{constants.ENDPOINT}/{what}"
     if isinstance(error, errors.GatedRepoError):

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from data.errors import UserError, readable
 from data.files import write_json
-from data.mapped import META, PARTS, MappedStore, Progress, cached, entry, write_columns
+from data.mapped import META, PARTS, ColumnWriter, MappedStore, Progress, cached, entry
 from data.ranges import Below1
 from data.schema import validated
 from data.selection import Selection
@@ -57,10 +58,10 @@ class PairSource(ABC):
 
     Attributes:
         name: of the kind of source, and of its settings in messages.
-        synthetic: whether a program made the text up.
+        synthetic: whether a program generated the text.
         n_sources: texts that are encoded.
         classes: names of the classes; none where the target is a text.
-        symbols: whether target texts are symbols parted by blanks ("(NP XX )NP"), not prose.
+        symbols: whether target texts are symbols separated by blanks ("(NP XX )NP"), not prose.
         skipped: how many pairs the last reading left out for which reason.
 
     Raises:
@@ -163,22 +164,22 @@ class PairUnit(NamedTuple):
 
 
 class PairStore(MappedStore):
-    """The token ids of n pairs, read from disk as they are asked for.
+    """The token ids of n pairs, read from disk on access.
 
     Args:
-        folder: what ``prepare_pairs`` wrote.
-        dev_fraction: as the source has it; not part of the files.
+        folder: made by ``prepare_pairs``.
+        dev_fraction: attribute of the source; not stored in the files.
 
     Attributes:
         fingerprint: name of pairs, tokenizers and normalisation together.
         classes: names of the classes; none where the target is a text.
-        synthetic: whether a program made the text up.
+        synthetic: whether a program generated the text.
         skipped: how many pairs were left out for which reason when the files were made.
         source_lengths: content tokens of each source of each pair, of shape (n, S), int64.
         target_lengths: of each target, of shape (n,), int64.
 
     Raises:
-        UserError: if files are missing or not as long as they must be.
+        UserError: if files are missing or of another length than the index says.
     """
 
     def __init__(self, folder: Path, *, dev_fraction: float = 0.05) -> None:
@@ -248,15 +249,15 @@ def prepare_pairs(
     cache: Path,
     progress: Progress | None = None,
 ) -> PairStore:
-    """Opens the store of ``source`` under the tokenizers, after making it where ``cache`` has none.
+    """Returns the store of ``source`` under the tokenizers; makes its files if ``cache`` lacks them.
 
-    Texts are normalised, a byte-level BPE gets one leading blank a text, and no special token is added. Memory
-    does not grow with the text; the tokenizers' own threads are the parallelism. A second process that asks for
-    the same store waits for the first.
+    White space is normalised, texts for a byte-level BPE get one leading blank, and no special token is added.
+    Memory does not grow with the text; the tokenizers' own threads are the parallelism. A second process that
+    needs the same store waits for the first. After a kill the next process goes on from the last finished shard.
 
     Args:
         source: the pairs.
-        tokenizer: of the source texts; it stays as it is.
+        tokenizer: of the source texts; it is not changed.
         target_tokenizer: of the target texts; None where targets are classes.
         cache: folder of all stores.
         progress: called with (pairs done, pairs in all or None).
@@ -266,7 +267,7 @@ def prepare_pairs(
         UserError: if there is no pair, the folder cannot be written, or the store in it is damaged.
     """
     if (target_tokenizer is None) != bool(source.classes):
-        raise ValueError(f"{source.name}: a target tokenizer is needed where targets are texts, and there alone.")
+        raise ValueError(f"{source.name}: a target tokenizer is needed for texts as targets only.")
     tokenise, _ = plain_tokenise(tokenizer)
     target = None if target_tokenizer is None else plain_tokenise(target_tokenizer)[0]
     ways = [f"{way.blank} {way.tokenizer}" if way else "classes" for way in (tokenise, target)]
@@ -280,33 +281,27 @@ def _make(
     folder: Path, key: str, source: PairSource, columns: list[Tokenise | None], progress: Progress | None
 ) -> None:
     backends = [None if column is None else column.open() for column in columns]
-    pairs = 0
-
-    def rows_of_chunks() -> Iterator[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
-        nonlocal pairs
-        for chunk in _chunks(source):
+    with ColumnWriter(folder, _names(len(columns))) as writer:
+        for chunk in _chunks(islice(source.read(), writer.count, None)):
             entries = np.zeros(len(chunk), _entry(len(columns)))
             entries["split"] = [pair_hash(pair) for pair in chunk]
             entries["part"] = [PARTS.index(pair.part) for pair in chunk]
             texts = zip(*[(*pair.sources, pair.target) for pair in chunk], strict=True)
-            yield entries, [_ids(*column) for column in zip(texts, columns, backends, strict=True)]
-            pairs += len(chunk)
+            writer.write(entries, [_ids(*column) for column in zip(texts, columns, backends, strict=True)])
             if progress:
-                progress(pairs + source.skipped.total(), source.total)
-
-    write_columns(folder, _names(len(columns)), rows_of_chunks())
-    if not pairs:
+                progress(writer.count + source.skipped.total(), source.total)
+    if not writer.count:
         raise UserError(f"{source.name} has no pairs: {_counted(source.skipped)}.")
-    meta = {"fingerprint": key, "name": source.name, "pairs": pairs, "skipped": dict(source.skipped)}
+    meta = {"fingerprint": key, "name": source.name, "pairs": writer.count, "skipped": dict(source.skipped)}
     meta |= {"classes": list(source.classes), "synthetic": source.synthetic}
     dtypes = [(CLASS if column is None else column.dtype).str for column in columns]
     write_json(folder / META, {**meta, "dtypes": dtypes})
 
 
-def _chunks(source: PairSource) -> Iterator[list[Pair]]:
+def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
     chunk: list[Pair] = []
     size = 0
-    for pair in source.read():
+    for pair in pairs:
         chunk.append(pair)
         size += sum(map(len, pair.sources))
         if size >= CHUNK_CHARACTERS:

@@ -49,9 +49,9 @@ def varied(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def repeated(texts: np.ndarray, order: np.ndarray, usable: np.ndarray, besides: np.ndarray | None) -> np.ndarray:
-    """Returns which usable units repeat the text of one that is taken in their place, of shape (n,), bool.
+    """Returns which usable units repeat the text of another unit, which is kept, of shape (n,), bool.
 
-    Taken is a unit of ``besides`` if there is one, else the one of lowest ``order``, then the first.
+    Of equal texts a unit of ``besides`` is kept if there is one, else that of lowest ``order``, then the first.
 
     Args:
         texts: hashes of the texts, of shape (n,).

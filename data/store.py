@@ -1,7 +1,11 @@
-"""A corpus tokenised once, in documents or in sentences: token ids in a memory-mapped file.
+"""Token stores: a corpus tokenised once, in documents or in sentences, as token ids in a memory-mapped file.
 
-The index has the hashes of each unit's document, which decide its part, so that documents and sentences of the
-same corpus are held out alike.
+    store = prepare(source, tokenizer, cache=Path(".cache/stores"))    makes the files, or finds them
+    train = store.select("train", min_tokens=64)                       numbers of the usable documents
+    ids = store[train.indices[0]]                                      token ids of one of them
+
+Whether a unit is held out depends only on its document's hash, which the index keeps. So the documents of a corpus
+and their sentences are divided in the same way.
 """
 
 from __future__ import annotations
@@ -9,8 +13,9 @@ from __future__ import annotations
 import heapq
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +23,11 @@ import numpy as np
 
 from data.errors import UserError
 from data.files import write_json
-from data.mapped import META, PARTS, MappedStore, Progress, cached, damaged, entry, write_columns
+from data.mapped import META, PARTS, ColumnWriter, MappedStore, cached, damaged, entry
 from data.selection import Selection, repeated, varied
 from data.sentences import Sentences, splitter, splitter_kind
 from data.sources.base import (
+    Document,
     Part,
     Source,
     fingerprint,
@@ -31,35 +37,45 @@ from data.sources.base import (
     split_hash,
     threshold,
 )
-from data.tokenising import CHUNK_CHARACTERS, PARAGRAPHS, SENTENCE, Chunk, Tokenise, plain_tokenise, tokenised
+from data.tokenising import (
+    CHUNK_CHARACTERS,
+    PARAGRAPHS,
+    SENTENCE,
+    Chunk,
+    Rate,
+    Tokenise,
+    plain_tokenise,
+    tokenised,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-FORMAT = "2"  # of the files below and of the normalisation; part of every fingerprint
-SENTENCE_FORMAT = "1"  # the same of what stores of sentences have besides
+SpeedProgress = Callable[[int, int | None, str], None]  # called with (documents done, in all or None, speed)
+FORMAT = "2"  # version of the files below and of the normalisation; part of every fingerprint
+SENTENCE_FORMAT = "1"  # version of what only stores of sentences have
 HELD_OUT = 2000  # documents whose text is kept for evaluation
-HELD_OUT_CHARACTERS = 1 << 26  # of all of them: books are cut, to the beginnings that an evaluation needs
-MOST_WORDS, ENOUGH = 1000, 300  # of a document, and documents, where a message advises to cut files
+HELD_OUT_CHARACTERS = 1 << 26  # of their texts together; longer texts are cut to their beginnings
+ADVISED_DOCUMENTS, ADVISED_WORDS = 300, 1000  # documents wanted, and most words of each, in advice to cut files
 _FIELDS = (("order", "<u8"), ("part", "u1"))
 ENTRY, SENTENCE_ENTRY = entry(1, *_FIELDS), entry(1, *_FIELDS, *SENTENCE.descr)
 
 
 class TokenStore(MappedStore):
-    """The token ids of n units, documents or sentences, read from disk as they are asked for.
+    """The token ids of n units (documents or sentences), read from disk on access.
 
     Args:
-        folder: what ``prepare`` wrote.
-        fraction, dev_fraction, cut: as the source has them; none of them is part of the files.
-        sentences: which sentences are selected; None: the units are documents.
+        folder: made by ``prepare``.
+        fraction, dev_fraction, cut: attributes of the source; none of them is stored in the files.
+        sentences: rules by which ``select`` chooses sentences; None: the units are documents.
 
     Attributes:
-        fingerprint: name of text, tokenizer, normalisation and unit together.
+        fingerprint: hexadecimal name of text, tokenizer, normalisation and unit together.
         vocab_size: number of ids of the tokenizer.
         lengths: content tokens of each unit, of shape (n,), int64.
 
     Raises:
-        UserError: if files are missing or not as long as they must be.
+        UserError: if files are missing or of another length than the index says.
     """
 
     def __init__(
@@ -90,7 +106,7 @@ class TokenStore(MappedStore):
 
     @property
     def documents(self) -> np.ndarray:
-        """Number of each unit's document, of shape (n,), ascending: a document's sentences stand side by side."""
+        """Number of each unit's document, of shape (n,), ascending: the sentences of a document are adjacent."""
         return np.arange(len(self)) if self.sentences is None else self._index["document"]
 
     def select(
@@ -102,21 +118,20 @@ class TokenStore(MappedStore):
         different_tokens: bool = False,
         shorter: Callable[[int], str] | None = None,
     ) -> Selection:
-        """Returns the units of ``part`` with at least ``min_tokens`` tokens, and sentences that fit ``sentences``.
+        """Selects the usable units of a part.
 
-        ``fraction`` (the source's by default) thins only the training part, by documents. Of a sentence that
-        repeats, the one is taken that the smallest fraction has, so that smaller selections lie within larger
-        ones, and dev is the same at every fraction.
+        Smaller fractions are subsets of larger ones: of a repeated sentence the copy is kept whose document has
+        the lowest hash, so that it is in every fraction that has a copy.
 
         Args:
             part: "train" or "dev".
-            fraction: share of the training documents.
-            min_tokens: tokens that a unit needs.
-            different_tokens: whether at least two of them must differ.
-            shorter: the settings with which units of a number of tokens are usable, for the error.
+            fraction: share of the documents, in the training part only; None: the source's.
+            min_tokens: least number of tokens of a unit.
+            different_tokens: whether a unit must have two different tokens.
+            shorter: returns settings under which units of a given number of tokens would be usable, for the error.
 
         Raises:
-            UserError: if none is left.
+            UserError: if no unit is usable.
         """
         share = self.fraction if fraction is None else fraction
         inside = self.in_part(part)
@@ -129,7 +144,7 @@ class TokenStore(MappedStore):
             which = which & usable
             if count := int(which.sum()):
                 left_out[why] = left_out.get(why, 0) + count
-            np.logical_and(usable, ~which, out=usable)
+                usable[which] = False
 
         rules = self.sentences
         leave_out("too short", self.lengths < min_tokens)
@@ -144,12 +159,12 @@ class TokenStore(MappedStore):
         indices = np.flatnonzero(usable)
         if len(indices):
             return Selection(indices, total - len(indices), total, left_out)
-        raise self._nothing(part, share, inside, min_tokens, left_out, shorter)
+        raise self._none_usable(part, share, inside, min_tokens, left_out, shorter)
 
     def held_out_texts(self) -> list[str]:
-        """Returns texts of up to 2,000 different dev documents, white space normalised, in random order.
+        """Returns the normalised texts of up to 2,000 different dev documents, in random order.
 
-        Where these are more than 64 million characters, the longest are cut to their beginnings.
+        If they have more than 64 million characters together, the longest are cut to their beginnings.
         """
         texts = []
         with (self.folder / "held_out.jsonl").open(encoding="utf-8") as lines:
@@ -159,7 +174,7 @@ class TokenStore(MappedStore):
                     texts.append(document["text"])
         return texts
 
-    def _nothing(
+    def _none_usable(
         self,
         part: Part,
         share: float,
@@ -170,7 +185,7 @@ class TokenStore(MappedStore):
     ) -> UserError:
         total, unit = int(inside.sum()), "document" if self.sentences is None else "sentence"
         if not total:
-            return self._empty(part, share)
+            return self._empty_part(part, share)
         longest = int(self.lengths[inside].max())
         if longest < min_tokens:
             read, ways = "", []
@@ -191,7 +206,7 @@ class TokenStore(MappedStore):
             )
         return UserError(f"None of the {total:,} {part} {unit}s can be used ({reasons}): {hint}.")
 
-    def _empty(self, part: Part, share: float) -> UserError:
+    def _empty_part(self, part: Part, share: float) -> UserError:
         count: int = self._meta["documents"]
         if part == "dev":
             at = f"corpus.dev_fraction={self.dev_fraction}"
@@ -202,7 +217,7 @@ class TokenStore(MappedStore):
         read = ""
         if self._cut:
             read = f"read as {self._cut}; "
-            words = max(1, min(MOST_WORDS, self._meta["tokens"] // ENOUGH))
+            words = max(1, min(ADVISED_WORDS, self._meta["tokens"] // ADVISED_DOCUMENTS))
             if "words" not in self._cut:
                 ways.insert(0, f"cut files every {words:,} words (corpus.document={words})")
         way = " or ".join(ways)
@@ -219,24 +234,25 @@ def prepare(
     cache: Path,
     sentences: Sentences | None = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: SpeedProgress | None = None,
 ) -> TokenStore:
-    """Opens the token store of ``source`` under ``tokenizer``, after making it where ``cache`` has none.
+    """Returns the token store of ``source`` under ``tokenizer``; makes its files if ``cache`` lacks them.
 
-    Texts are normalised, a byte-level BPE gets one leading blank a unit, and no special token is added. Memory
-    does not grow with the text. A second process that asks for the same store waits for the first.
+    White space is normalised, units of a byte-level BPE get one leading blank, and no special token is added.
+    Memory does not grow with the text. A second process that needs the same store waits for the first. After a
+    kill the next process goes on from the last finished shard, and the files are the same to the byte.
 
-    A document is split into sentences in the case that it has, and no sentence reaches over a blank line. One
-    store serves all rules of selection (``Sentences`` but for ``split``).
+    Documents are split into sentences before they are lower-cased, and no sentence crosses a blank line. One store
+    serves all rules of ``Sentences`` except ``split``.
 
     Args:
         source: the corpus.
-        tokenizer: a Hugging Face fast tokenizer; it stays as it is.
+        tokenizer: a Hugging Face fast tokenizer; it is not changed.
         cache: folder of all stores.
-        sentences: rules for the sentences that are the units; None: the units are documents.
-        workers: processes that split and tokenise; 0: none but this one; None: as many as there are cores if the
-            corpus is large enough for starting them to pay.
-        progress: called with (documents done, documents in all or None).
+        sentences: rules for sentences as units; None: the units are documents.
+        workers: processes that split and tokenise; 0: this process; None: one a core (at most 16), or 0 if the
+            corpus is small.
+        progress: called with (documents done, documents in all or None, speed and time left as text).
 
     Raises:
         UserError: if the corpus is empty, the folder cannot be written, or the store in it is damaged.
@@ -249,12 +265,12 @@ def prepare(
     rules = f"{tokenise.blank} {source.lowercase}"
     key = fingerprint(FORMAT, source.fingerprint, tokenise.tokenizer, rules, *unit)
 
-    def make(beside: Path) -> None:
+    def make(unfinished: Path) -> None:
         split = None
         if sentences is not None and sentences.split:
             texts = (normalise(document.text) for document in source.read())
             split = splitter(lambda: texts)
-        _make(beside, key, source, replace(tokenise, split=split), vocab_size, workers, progress)
+        _make(unfinished, key, source, replace(tokenise, split=split), vocab_size, workers, progress)
 
     folder = cached(cache, key, make)
     return TokenStore(
@@ -266,45 +282,6 @@ def prepare(
     )
 
 
-class _HeldOut:
-    """Keeps the ``HELD_OUT`` texts that any ``dev_fraction`` holds out first: those of the lowest split hashes.
-
-    Where they are too long together, all are cut to one length, which halves until they fit.
-    """
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, int, str]] = []
-        self._seen: set[int] = set()
-        self._longest = self._left = HELD_OUT_CHARACTERS
-
-    def add(self, split: int, order: int, part: int, text: str) -> None:
-        item = (0 if part == PARTS.index("dev") else -split, -order, part, text[: self._longest])
-        if part == PARTS.index("train") or order in self._seen or (self._full and item < self._heap[0]):
-            return
-        self._seen.add(order)
-        self._left -= len(item[-1])
-        if self._full:
-            _, order, _, text = heapq.heappushpop(self._heap, item)
-            self._seen.remove(-order)
-            self._left += len(text)
-        else:
-            heapq.heappush(self._heap, item)
-        while self._left < 0:
-            self._longest //= 2
-            self._heap = [(*item[:3], item[3][: self._longest]) for item in self._heap]
-            self._left = HELD_OUT_CHARACTERS - sum(len(text) for *_, text in self._heap)
-
-    @property
-    def _full(self) -> bool:
-        return len(self._heap) == HELD_OUT
-
-    def write(self, path: Path) -> None:
-        with path.open("w", encoding="utf-8") as file:
-            for split, _, part, text in sorted(self._heap, key=lambda item: -item[1]):
-                entry = {"split": -split, "part": PARTS[part], "text": text}
-                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-
-
 def _make(
     folder: Path,
     key: str,
@@ -312,14 +289,15 @@ def _make(
     tokenise: Tokenise,
     vocab_size: int,
     workers: int | None,
-    progress: Progress | None,
+    progress: SpeedProgress | None,
 ) -> None:
-    documents = empty = 0
-    held_out = _HeldOut()
-
-    def rows_of_chunks() -> Iterator[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
-        nonlocal documents, empty
-        for chunk, rows in tokenised(_chunks(source, tokenise.split is not None), tokenise, workers):
+    """Fills ``folder`` with the files of a store, or completes those that a killed process has left."""
+    with ColumnWriter(folder, ["ids.bin"]) as writer:
+        done = writer.state or {"documents": 0, "empty": 0, "held_out": {}}
+        documents, empty, held_out = done["documents"], done["empty"], _HeldOut(**done["held_out"])
+        rate = Rate(documents + empty, writer.ends[0])
+        unread = islice(source.read(), documents + empty, None)
+        for chunk, rows in tokenised(_chunks(unread, tokenise.split is not None), tokenise, workers):
             entries = np.zeros(len(rows.lengths), ENTRY if rows.sentences is None else SENTENCE_ENTRY)
             owners = np.arange(len(entries)) if rows.sentences is None else rows.sentences["document"]
             for column, name in enumerate(("split", "order", "part")):
@@ -328,25 +306,28 @@ def _make(
                 for name in SENTENCE.names or ():
                     entries[name] = rows.sentences[name]
                 entries["document"] += documents
-            yield entries, [(rows.ids, rows.lengths)]
             for hashes, text in zip(chunk.entries, chunk.texts, strict=True):
                 text = text.replace(PARAGRAPHS, " ")
                 held_out.add(*hashes, text.lower() if source.lowercase else text)
             documents, empty = documents + len(chunk.texts), empty + chunk.empty
+            state = {"documents": documents, "empty": empty, "held_out": held_out.state()}
+            writer.write(entries, [(rows.ids, rows.lengths)], state)
             if progress:
-                progress(documents + empty, source.total)
-
-    units, [tokens] = write_columns(folder, ["ids.bin"], rows_of_chunks())
+                read = documents + empty
+                share = read / source.total if source.total else source.share_read
+                progress(read, source.total, rate(read, writer.ends[0], share))
+    [tokens] = writer.ends
     if not tokens:
         raise UserError(f"Corpus {source.name} has no text: {empty:,} documents, all of them empty.")
     held_out.write(folder / "held_out.jsonl")
-    meta = {"fingerprint": key, "documents": documents, "units": units, "tokens": tokens}
+    meta = {"fingerprint": key, "documents": documents, "units": writer.count, "tokens": tokens}
     write_json(folder / META, {**meta, "vocab_size": vocab_size, "dtype": tokenise.dtype.str})
 
 
-def _chunks(source: Source, paragraphs: bool) -> Iterator[Chunk]:
+def _chunks(documents: Iterable[Document], paragraphs: bool) -> Iterator[Chunk]:
+    """Normalises ``documents`` and joins them to chunks; ``paragraphs`` are kept apart for the splitter."""
     chunk, size = Chunk(), 0
-    for document in source.read():
+    for document in documents:
         text = normalise(document.text)
         if not text:
             chunk.empty += 1
@@ -363,3 +344,54 @@ def _chunks(source: Source, paragraphs: bool) -> Iterator[Chunk]:
             yield chunk
             chunk, size = Chunk(), 0
     yield chunk
+
+
+class _HeldOut:
+    """Keeps the ``HELD_OUT`` texts that are held out at the smallest ``dev_fraction``: the lowest split hashes.
+
+    If they are too long together, all are cut to one length, which is halved until they fit.
+
+    Args:
+        longest, heap: as ``state`` returned them.
+    """
+
+    def __init__(self, longest: int | None = None, heap: Sequence[tuple[int, int, int, str]] = ()) -> None:
+        self._longest = HELD_OUT_CHARACTERS if longest is None else longest
+        self._heap = [(split, order, part, text) for split, order, part, text in heap]
+        self._seen = {-order for _, order, _, _ in self._heap}
+        self._left = self._room()
+
+    def state(self) -> dict[str, Any]:
+        """Returns the arguments of an equal object."""
+        return {"longest": self._longest, "heap": self._heap}
+
+    def add(self, split: int, order: int, part: int, text: str) -> None:
+        # The least item of the heap is replaced first: the highest split hash, after all of the source's own dev.
+        item = (0 if part == PARTS.index("dev") else -split, -order, part, text[: self._longest])
+        if part == PARTS.index("train") or order in self._seen or (self._full and item < self._heap[0]):
+            return
+        self._seen.add(order)
+        self._left -= len(item[-1])
+        if self._full:
+            _, order, _, text = heapq.heappushpop(self._heap, item)
+            self._seen.remove(-order)
+            self._left += len(text)
+        else:
+            heapq.heappush(self._heap, item)
+        while self._left < 0:
+            self._longest //= 2
+            self._heap = [(*item[:3], item[3][: self._longest]) for item in self._heap]
+            self._left = self._room()
+
+    def _room(self) -> int:
+        return HELD_OUT_CHARACTERS - sum(len(text) for *_, text in self._heap)
+
+    @property
+    def _full(self) -> bool:
+        return len(self._heap) == HELD_OUT
+
+    def write(self, path: Path) -> None:
+        with path.open("w", encoding="utf-8") as file:
+            for split, _, part, text in sorted(self._heap, key=lambda item: -item[1]):
+                entry = {"split": -split, "part": PARTS[part], "text": text}
+                file.write(json.dumps(entry, ensure_ascii=False) + "\n")

@@ -6,6 +6,7 @@ import hashlib
 import multiprocessing
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,16 +17,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
+from data.display import Clock
 from data.tokenizer import is_byte_level, plain_backend
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 CHUNK_CHARACTERS = 1 << 20
-SMALL_CHUNKS = 32  # a corpus of so few chunks is done before processes have started
-SMALL_CHUNKS_SPLIT = 8  # the same where sentences are split, which is slower
-MOST_PROCESSES = 16  # more are not fed fast enough by the one that reads
-PARAGRAPHS = "\n"  # stands between the paragraphs of a text that is to be split
+SMALL_CHUNKS = 32  # a corpus of fewer chunks is tokenised before processes have started
+SMALL_CHUNKS_SPLIT = 8  # the same if sentences are split, which is slower
+MOST_PROCESSES = 16  # one process reads the text, and cannot feed more
+PARAGRAPHS = "\n"  # separates the paragraphs of a text that is to be split
 # Of a sentence: number of its text, white-space words, hash of its words.
 SENTENCE = np.dtype([("document", "<u4"), ("words", "<u4"), ("text", "<u8")])
 
@@ -94,7 +96,7 @@ class Tokenise:
 
 
 def plain_tokenise(tokenizer: PreTrainedTokenizerFast) -> tuple[Tokenise, int]:
-    """Returns how ``tokenizer`` makes ids of whole texts, without special tokens, and the number of its ids."""
+    """Returns a picklable ``Tokenise`` of ``tokenizer``, and the number of its ids."""
     backend = plain_backend(tokenizer)
     vocab_size = max(backend.get_vocab().values()) + 1
     dtype = np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
@@ -102,6 +104,36 @@ def plain_tokenise(tokenizer: PreTrainedTokenizerFast) -> tuple[Tokenise, int]:
 
 
 Tokenised = tuple[Chunk, Rows]
+
+
+class Rate:
+    """Speed of tokenising and the time left, as text for a display.
+
+    Args:
+        documents, tokens: that an earlier process has done.
+    """
+
+    def __init__(self, documents: int = 0, tokens: int = 0) -> None:
+        self._began, self._documents, self._tokens = time.monotonic(), documents, tokens
+        self._clock: Clock | None = None
+
+    def __call__(self, documents: int, tokens: int, share: float | None) -> str:
+        """Returns "8,099 documents and 812,749 tokens a second, about 0:20:00 left in all".
+
+        Args:
+            documents, tokens: that are done now.
+            share: of the whole text that is done, 0 to 1; None: it is not known.
+        """
+        seconds = max(time.monotonic() - self._began, 1e-3)
+        speeds = ((documents - self._documents) / seconds, (tokens - self._tokens) / seconds)
+        text = "{:,.0f} documents and {:,.0f} tokens a second".format(*speeds)
+        if share is None:
+            return text
+        if self._clock is None:
+            self._clock = Clock()
+            self._clock.restart(share)
+        self._clock.share = share
+        return ", ".join(filter(None, [text, self._clock.left()]))
 
 
 def cores() -> int:

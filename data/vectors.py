@@ -134,7 +134,7 @@ def _numbers(text: bytes, where: str) -> np.ndarray:
         row = np.array([np.nan], dtype=np.float32)
     if not np.isfinite(row).all():
         raise UserError(
-            f"{where} holds something else than a word and finite numbers, parted by blanks{_hint(text)}."
+            f"{where} holds something else than a word and finite numbers, separated by blanks{_hint(text)}."
         )
     return row
 

@@ -142,7 +142,7 @@ def build(
             encoder.tokenizer,
             cache=cache / "stores",
             sentences=settings.sentences if objective.requirements.unit == "sentence" else None,
-            progress=lambda done, total: update(done, total, ""),
+            progress=update,
         )
     with display.bar("reading", None) as update:
         corpus = Corpus(

@@ -80,12 +80,17 @@ class Source(ABC):
 
     @property
     def cut(self) -> str:
-        """Says how files become documents ("one document a line"); "" where that cannot be chosen."""
+        """Describes how files are divided into documents ("one document a line"); "" if that cannot be chosen."""
         return ""
 
     @property
     def total(self) -> int | None:
         """Number of documents where it is known beforehand, for a progress display."""
+        return None
+
+    @property
+    def share_read(self) -> float | None:
+        """Share of the text that the current ``documents()`` has read; None if it is not known."""
         return None
 
     @cached_property
@@ -128,7 +133,7 @@ def order_hash(text: str) -> int:
 
 
 def weight_hash(text: str) -> int:
-    """Returns the 64 bits that decide how often a document of a mixture is repeated; independent of the others."""
+    """Returns the 64 bits that decide how often a mixture repeats a document; independent of the others."""
     return _hash64(text, b"weight")
 
 

@@ -36,7 +36,7 @@ def paragraphs(docstring: str) -> Iterator[str]:
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    """Yields runs of lines between blank lines or entries of parameter lists, but no code, tables or headings."""
+    """Yields runs of lines between blank lines or parameter entries, without code, tables and headings."""
     block: list[str] = []
     inside: int | None = None  # indentation of what opened a literal block or a directive: all that is deeper goes
     fenced = doctest = False

@@ -9,7 +9,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,30 +66,35 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(stream, "blake2b").hexdigest()
 
 
-def lines(path: Path, most: int = MOST_BYTES, key: str = "") -> Iterator[tuple[int, str]]:
+def lines(
+    path: Path, most: int = MOST_BYTES, key: str = "", done: Callable[[int], object] | None = None
+) -> Iterator[tuple[int, str]]:
     r"""Yields numbered lines of a UTF-8 file, gzipped or not, with their ends; only \n ends one, a BOM is dropped.
 
     Args:
         path: the file.
-        most, key: see ``raw_lines``.
+        most, key, done: see ``raw_lines``.
 
     Raises:
         UserError: if it is binary, not UTF-8, has too long a line, or cannot be read to its end.
     """
-    for number, line in raw_lines(path, most, key):
+    for number, line in raw_lines(path, most, key, done):
         try:
             yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise UserError(f"{path}:{number}: not UTF-8 text ({error.reason}).") from error
 
 
-def raw_lines(path: Path, most: int = MOST_BYTES, key: str = "") -> Iterator[tuple[int, bytes]]:
+def raw_lines(
+    path: Path, most: int = MOST_BYTES, key: str = "", done: Callable[[int], object] | None = None
+) -> Iterator[tuple[int, bytes]]:
     """Yields numbered lines of a file, gzipped or not, as bytes; at most ``most`` bytes are in memory.
 
     Args:
         path: the file.
         most: bytes of a line.
         key: of the setting that raises ``most``, for messages; "": there is none.
+        done: called before each line with the bytes of the file on disk that are read.
 
     Raises:
         UserError: if it is binary, has too long a line, or cannot be read to its end.
@@ -97,11 +102,14 @@ def raw_lines(path: Path, most: int = MOST_BYTES, key: str = "") -> Iterator[tup
     number = 0
     try:
         with _open(path) as stream:
+            on_disk: Any = getattr(stream, "fileobj", stream)
             for number, line in enumerate(iter(partial(stream.readline, most + 1), b""), 1):
                 if b"\0" in line:
                     raise UserError(f"{path}:{number}: a NUL byte; this is a binary file, not text.")
                 if len(line) > most:
                     raise too_long(f"{path}:{number}", "line", most, key)
+                if done is not None:
+                    done(on_disk.tell())
                 yield number, line
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read after line {number} ({reason(error)}).") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -86,11 +87,16 @@ class Text(Source):
         self._files: list[tuple[_File, Part | None]] = [(file, part) for file in files]
         self._files += [(file, "dev") for file in held_out]
         self._pydocs = Pydocs() if pydocs else None
+        self._size = sum(file.path.stat().st_size for file, _ in self._files)
+        self._bytes_before = self._bytes_of_file = 0  # read, of earlier files and of the one at hand
 
     def documents(self) -> Iterator[Document]:
+        self._bytes_before = self._bytes_of_file = 0
         for file, part in self._files:
             for text, group in self._read(file):
                 yield Document(text, group, part)
+            self._bytes_before += file.path.stat().st_size
+            self._bytes_of_file = 0
         if self._pydocs is not None:
             yield from self._pydocs.documents()
 
@@ -113,10 +119,16 @@ class Text(Source):
         found = [f"every {unit:,} words" if isinstance(unit, int) else f"a {unit}" for unit in units]
         return "" if self._pydocs is not None or RECORD in units else f"one document {' or '.join(found)}"
 
+    @property
+    def share_read(self) -> float | None:
+        if self._pydocs is not None:
+            return None
+        return (self._bytes_before + self._bytes_of_file) / max(1, self._size)
+
     def _read(self, file: _File) -> Iterator[tuple[str, str | None]]:
         if file.kind == ".parquet":
             return self._rows(file.path)
-        numbered = lines(file.path, self.max_bytes, BOUND)
+        numbered = lines(file.path, self.max_bytes, BOUND, partial(setattr, self, "_bytes_of_file"))
         if file.kind.startswith(".jsonl"):
             return self._records(file.path, numbered)
         if file.kind in TABLES:

@@ -1,4 +1,4 @@
-"""The neighbours of a sentence in its document, which skip-thought predicts (Kiros et al. 2015).
+"""Neighbours of a sentence in its document, which skip-thought predicts (Kiros et al. 2015).
 
 s_(i-1) <- s_i -> s_(i+1)        offsets -1 and +1
 """
@@ -19,7 +19,7 @@ from data.store import TokenStore
 
 
 class NeighbourUnit(NamedTuple):
-    """A sentence and those beside it, as content token ids.
+    """A sentence and its neighbours, as content token ids.
 
     Attributes:
         sentence: of shape (n,).
@@ -31,7 +31,7 @@ class NeighbourUnit(NamedTuple):
 
 
 class Neighbours:
-    """Units of a sentence with those beside it.
+    """Units of a sentence with its neighbours.
 
     Args:
         sentences: of a corpus, in their order.
@@ -45,7 +45,7 @@ class Neighbours:
         self.offsets = tuple(offsets)
 
     def __getitem__(self, i: int) -> NeighbourUnit:
-        """Returns sentence ``i`` and those beside it, which must be there: see ``select``."""
+        """Returns sentence ``i`` and its neighbours, all of which must exist (``select``)."""
         return NeighbourUnit(self.sentences[i], tuple(self.targets[i + offset] for offset in self.offsets))
 
 
@@ -70,10 +70,9 @@ def beside(documents: np.ndarray, usable: np.ndarray, offsets: Sequence[int]) ->
 
 
 def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
-    """Returns the sentences of ``part`` that have neighbours at all ``offsets``.
+    """Selects the sentences of ``part`` that have neighbours at all ``offsets``.
 
-    Sentences are those that ``store`` selects, neighbours all that are neither too short nor too long: a sentence
-    that comes again may stand beside several, yet itself is taken once.
+    A repeated sentence is selected once (as ``store`` has it), but may be the neighbour of several sentences.
 
     Args:
         store: of sentences.

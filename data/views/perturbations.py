@@ -1,11 +1,11 @@
-"""ConsSent's views of a sentence S = w_1 .. w_n: four ways to perturb it, two ways to part it.
+"""ConsSent's views of a sentence S = w_1 .. w_n: four ways to perturb it, two ways to split it.
 
     D  k tokens deleted            P  k tokens permuted, another sequence than S
     I  k tokens not in S inserted  R  k tokens replaced by tokens not in S
     C  w_1 .. w_i-1 | w_i .. w_n   N  each token in either part with probability 1/2
 
 Brahma 2018 (arXiv 1808.04217), sections 3 and 4. "k random tokens" of S are those of k different positions, drawn
-uniformly; where "tokens not in S" come from the paper does not say (see ``Noise``).
+uniformly. The paper does not say where "tokens not in S" come from (see ``Noise``).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 from data.errors import UserError
 from data.loader import Units
 
-STUDIED = 400_000  # sentences: some ten million tokens, whose counts no longer change what is drawn
+STUDIED = 400_000  # some ten million tokens; counts of more change the distribution little
 CHUNK = 10_000  # sentences counted at once
 
 
 class Noise:
-    """Tokens that a sentence does not have, drawn by their weights.
+    """Distribution of the tokens that are not in a sentence.
 
     Args:
         weights: of each token id, of shape (V,), whole numbers: the corpus' counts (its unigram distribution), or
-            ones (uniform over the vocabulary: rare words then give a perturbed sentence away).
-        special_ids: ids that are never drawn. "<unk>" is one of them, however frequent: it stands for many words,
-            so that an "<unk>" is no "token not in S".
+            ones (uniform over the vocabulary; rare words then give a perturbed sentence away).
+        special_ids: ids that are never drawn. "<unk>" is one of them: it stands for many words, so it may be one
+            of the sentence's.
     """
 
     def __init__(self, weights: np.ndarray, special_ids: Collection[int] = ()) -> None:
@@ -37,15 +37,15 @@ class Noise:
         self.ends = np.cumsum(self.weights)  # token t owns the numbers ends[t] - weights[t] .. ends[t] - 1
 
     def draw(self, tokens: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-        """``count`` token ids, of shape (count,), int64, drawn independently from those not in ``tokens``.
+        """Draws ``count`` token ids, of shape (count,), int64, independently from those not in ``tokens``.
 
-        The numbers that the sentence's own tokens own are left out beforehand, so that nothing is drawn in vain.
+        The numbers of the sentence's own tokens are removed first, so that no draw is rejected.
 
         Args:
             tokens: token ids of shape (n,), each below V.
 
         Raises:
-            UserError: if ``tokens`` has all that could be drawn.
+            UserError: if ``tokens`` has every token with a weight.
         """
         own = np.unique(tokens)
         taken = self.weights[own]
@@ -62,9 +62,9 @@ class Noise:
 
 
 def count_tokens(units: Units, indices: np.ndarray) -> tuple[np.ndarray, float]:
-    """How often each token occurs, and the mean length, in ``units[i]`` for i in ``indices``.
+    """Counts each token in ``units[i]`` for i in ``indices``, and returns the mean length, too.
 
-    Of more than ``STUDIED`` sentences as many are taken, evenly spaced.
+    Of more than ``STUDIED`` sentences that many are counted, evenly spaced.
 
     Returns:
         Counts of shape (largest id + 1,), int64, and tokens a sentence.
@@ -81,7 +81,7 @@ def count_tokens(units: Units, indices: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def delete(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """``tokens`` (of shape (n,)) without those of ``k`` random positions, of shape (n - k,).
+    """Deletes ``k`` random positions of ``tokens`` (of shape (n,)); returns shape (n - k,).
 
     Raises:
         ValueError: if no token would be left.
@@ -91,7 +91,7 @@ def delete(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def permute(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """``tokens`` (of shape (n,)) with those of ``k`` random positions in another order; never the same sequence.
+    """Permutes ``k`` random positions of ``tokens`` (of shape (n,)); the result is never the same sequence.
 
     Positions are uniform over those that hold two different tokens, and their new order is uniform over all
     *sequences* but the old one: a permutation is drawn until the sequence differs, and each sequence of the drawn
@@ -119,9 +119,9 @@ def permute(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def insert(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -> np.ndarray:
-    """``tokens`` (of shape (n,)) and ``k`` tokens of ``noise`` among them, of shape (n + k,), int64.
+    """Inserts ``k`` tokens of ``noise`` into ``tokens`` (of shape (n,)); returns shape (n + k,), int64.
 
-    The j-th of them comes into one of the n + j gaps that there are by then, the two ends included.
+    The j-th of them goes into one of the n + j gaps at that time, both ends included.
 
     Raises:
         ValueError: if there is no token.
@@ -135,7 +135,7 @@ def insert(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -
 
 
 def replace(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -> np.ndarray:
-    """``tokens`` (of shape (n,)) with those of ``k`` random positions replaced by tokens of ``noise``, int64.
+    """Replaces ``k`` random positions of ``tokens`` (of shape (n,)) by tokens of ``noise``; returns int64.
 
     Raises:
         ValueError: if there are fewer than ``k`` tokens.
@@ -161,9 +161,9 @@ def split_in_two(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarr
 
 
 def part_at_random(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """``tokens`` (of shape (n,)) dealt to two parts, each to either with probability 1/2, in their order.
+    """Assigns each of ``tokens`` (of shape (n,)) to one of two parts with probability 1/2, in order.
 
-    Dealt again until neither part is empty.
+    Assigns again until neither part is empty.
 
     Raises:
         ValueError: if there are fewer than 2 tokens.
@@ -176,7 +176,7 @@ def part_at_random(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.nda
 
 
 def _positions(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """``k`` different positions, every set of them equally likely; their order means nothing."""
+    """Draws ``k`` different positions, every set of them equally likely, in an arbitrary order."""
     return rng.choice(len(tokens), k, replace=False, shuffle=False)
 
 

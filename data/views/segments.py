@@ -84,7 +84,7 @@ class RunningText:
             if self.documents[i] != document or (length >= tokens and len(found) >= least):
                 break
             sentence = self.sentences[i]
-            if len(sentence):  # one of unknown words alone may have no token
+            if len(sentence):  # one of only unknown words may have no token
                 found.append(sentence)
                 length += len(sentence)
         return found
@@ -213,10 +213,9 @@ def select(
     others: bool = False,
     shorter: str = "max_length",
 ) -> Selection:
-    """Returns the sentences of ``part`` that can be a pair's ``Place``.
+    """Selects the sentences of ``part`` that can be a pair's ``Place``.
 
-    Text runs on whatever its sentences are like: of how many words they are, and whether they come again, which
-    decides elsewhere on sentences by themselves, is not asked here.
+    The rules on words and on repeated sentences (``Sentences``) do not count here, as a pair is of running text.
 
     Args:
         store: of sentences.
@@ -267,6 +266,6 @@ def _target(room: int, rng: np.random.Generator, short: float) -> int:
 
 
 def _has(numbers: np.ndarray, number: int) -> bool:
-    """Returns whether ``number`` is among ``numbers``, which ascend."""
+    """Returns whether ``number`` is in the ascending ``numbers``."""
     position = int(np.searchsorted(numbers, number))
     return position < len(numbers) and numbers[position] == number

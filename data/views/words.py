@@ -28,9 +28,8 @@ SPLIT_MARKS = ("“", "»")
 def beginnings(tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
     """Returns which tokens of the vocabulary begin a word, of shape (V,), bool.
 
-    A word stands between blanks, and a punctuation mark in or after it begins another, whichever letters
-    then follow; in a vocabulary of whole words every token is one. (The Treebank's words, which the published
-    program deletes, cannot be told from token ids.)
+    Words are separated by blanks, and each punctuation mark begins another word. In a vocabulary of whole words
+    every token begins one. (The published program deletes the Treebank's words, which token ids do not show.)
     """
     backend = tokenizer.backend_tokenizer
     tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class SkipThought(SequenceTask):
             self.tokenizer,
             cache=corpus.cache / "stores",
             sentences=corpus.store.sentences,
-            progress=partial(corpus.progress, "sentences to predict"),
+            progress=lambda done, total, _: corpus.progress("sentences to predict", done, total),
         )
         assert len(targets) == len(corpus.store), "the same splitter makes the same sentences"
         train, dev = (neighbours.select(corpus.store, part, self.offsets) for part in ("train", "dev"))

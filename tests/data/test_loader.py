@@ -1,20 +1,21 @@
-"""Batches as a function of the step: epochs, ranks, workers, held-out batches, and what is refused."""
+"""Batches as a function of the step: epochs, ranks, workers, held-out batches, neighbours, lengths, refusals."""
 
 from __future__ import annotations
 
 import sys
-from itertools import chain, combinations
+from itertools import chain, combinations, pairwise
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data.batch import Batch
 from data.errors import UserError
 from data.loader import Loader, MultiTaskLoader
 from data.randomness import EXAMPLE, FIXED, ORDER, generator
+from data.token_format import TokenFormat
 from tests.data.samples import FORMAT, Cut
 
 UNITS = [np.arange(100 * i, 100 * i + 50) for i in range(23)]
@@ -229,3 +230,123 @@ def test_mean_tokens_weighs_tasks_by_their_share_of_steps() -> None:
     a, b = (loader.mean_tokens(3) for loader in both.loaders.values())
     assert a == sum(batch.n_tokens for batch in both.loaders["a"].fixed(3)) / 3
     assert both.mean_tokens(3) == pytest.approx((334 * a + 666 * b) / 1000)  # a's turns come first
+
+
+OTHERS = [i for i in range(23) if i not in (5, 11)]
+
+
+def contiguous(
+    batch_size: int, seed: int = 3, rank: int = 0, world: int = 1, indices: list[int] = OTHERS
+) -> Loader:
+    return Loader(
+        UNITS, indices, Cut(), FORMAT, batch_size=batch_size, seed=seed, rank=rank, world=world, contiguous=True
+    )
+
+
+def places(loader: Loader, step: int) -> list[int]:
+    """Returns the places of a batch's documents in ``OTHERS``."""
+    return [OTHERS.index(row[0] // 100) for row in loader.batch(step).tokens["cut"].ids.tolist()]
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 21), st.integers(0, 60), st.integers(0, 5))
+def test_a_contiguous_batch_is_a_run_of_neighbours(size: int, step: int, seed: int) -> None:
+    found = places(contiguous(size, seed), step)
+    assert found == [(found[0] + i) % 21 for i in range(size)]
+
+
+@pytest.mark.parametrize("size", [4, 7])
+def test_contiguous_epochs_take_each_document_once_and_move_the_borders(size: int) -> None:
+    whole, count = contiguous(size), 21 // size
+    orders = set()
+    for epoch in range(60):
+        taken = [place for step in range(count) for place in places(whole, epoch * count + step)]
+        assert len({*taken}) == len(taken) == count * size
+        orders.add(tuple(taken[::size]))
+    starts = {(first + place) % 21 for first in range(size) for place in range(0, count * size, size)}
+    assert {first for order in orders for first in order} == starts and len(orders) > 20
+
+
+def test_processes_share_a_contiguous_batch_in_order() -> None:
+    one = contiguous(6)
+    for step in range(5):
+        parts = [places(contiguous(6, rank=rank, world=3), step) for rank in range(3)]
+        assert [place for part in parts for place in part] == places(one, step)
+
+
+def test_contiguous_held_out_batches_are_runs() -> None:
+    for seed in (1, 2):
+        rows = [batch.tokens["cut"].ids[:, 0] // 100 for batch in contiguous(3, seed).fixed(9)]
+        found = [[OTHERS.index(int(place)) for place in row] for row in rows]
+        assert len(found) == 7 and sorted(found) != found
+        assert all(row == list(range(row[0], row[0] + 3)) for row in found)
+    [small] = contiguous(8, indices=OTHERS[:3]).fixed(2)
+    assert (small.tokens["cut"].ids[:, 0] // 100).tolist() == [0, 1, 2]
+
+
+LENGTHS = np.random.default_rng(0).permutation(np.repeat([3, 5, 9, 20, 40], 200))  # of a thousand units
+
+
+def by_length(seed: int = 3, rank: int = 0, world: int = 1, batch_size: int = 8, count: int = 1000) -> Loader:
+    units = [np.full(50, 100 * i) for i in range(count)]
+    lengths = LENGTHS[:count]
+    return Loader(
+        units,
+        range(count),
+        Cut(),
+        FORMAT,
+        batch_size=batch_size,
+        seed=seed,
+        rank=rank,
+        world=world,
+        lengths=lengths,
+    )
+
+
+def test_batches_by_length_hold_every_unit_once_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("data.loader.POOL", 20)
+    one = by_length()
+    for epoch in range(2):
+        taken = [documents(one.batch(step)) for step in range(125 * epoch, 125 * (epoch + 1))]
+        assert sorted(chain(*taken)) == list(range(1000))
+    again = [documents(by_length().batch(step)) for step in (249, 0, 130)]
+    assert again == [documents(one.batch(step)) for step in (249, 0, 130)]
+
+
+def test_batches_by_length_save_padding_and_stay_random(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("data.loader.POOL", 40)
+    taken = [documents(by_length().batch(step)) for step in range(125)]
+    real = int(LENGTHS.sum())
+    padded = sum(8 * int(LENGTHS[batch].max()) for batch in taken)
+    assert padded < 1.1 * real < 1.8 * real < 8 * sum(LENGTHS[i : i + 8].max() for i in range(0, 1000, 8))
+    longest = [int(LENGTHS[batch].max()) for batch in taken]
+    rises = sum(a < b for a, b in pairwise(longest))
+    assert 30 < rises < 70  # neither sorted nor the same
+    other = [documents(by_length(seed=4).batch(step)) for step in range(125)]
+    company = {frozenset(batch) for batch in taken}
+    assert not company & {frozenset(batch) for batch in other}
+
+
+def test_shares_and_held_out_batches_by_length() -> None:
+    for step in (0, 7, 124):
+        parts = [documents(by_length(rank=rank, world=2).batch(step)) for rank in range(2)]
+        assert [*parts[0], *parts[1]] == documents(by_length().batch(step))
+    assert by_length(batch_size=7, count=20).batches_per_epoch == 2
+    taken = [documents(by_length(batch_size=7, count=20).batch(step)) for step in range(2)]
+    assert len({*chain(*taken)}) == 14
+    assert len(by_length().fixed(2)) == 2
+
+
+def test_mean_tokens_is_over_all_lengths() -> None:
+    """The first few batches of an epoch may all be short, or all be long."""
+
+    class Whole(Cut):
+        def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
+            return unit[: LENGTHS[unit[0] // 100]]
+
+    units = [np.full(50, 100 * i) for i in range(1000)]
+    one = Loader(units, range(1000), Whole(), FORMAT, batch_size=50, seed=3, lengths=LENGTHS)
+    right = 50 * LENGTHS.mean()
+    assert one.mean_tokens(4) == pytest.approx(right, rel=0.15)
+    four = [sum(one.batch(step).n_tokens for step in range(first, first + 4)) / 4 for first in range(0, 20, 4)]
+    assert max(abs(found / right - 1) for found in four) > 0.2

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from data import mapped
 from data.errors import UserError
 from data.files import write_json
-from data.mapped import META, MappedStore, cached, entry, write_columns
+from data.mapped import META, ColumnWriter, MappedStore, cached, entry
 from data.sources.base import Part, part_of
 
 ENTRY = entry(2, ("part", "u1"))
@@ -33,20 +34,19 @@ class TwoColumns(MappedStore):
 
 
 def write(folder: Path, units: list[tuple[list[int], list[int]]], chunk: int = 3) -> None:
-    def chunks() -> Any:
-        for first in range(0, len(units), chunk):
+    def column(cells: list[list[int]], dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([*chain.from_iterable(cells)], dtype), np.array(list(map(len, cells)))
+
+    with ColumnWriter(folder, [*NAMES]) as writer:
+        for first in range(writer.count, len(units), chunk):
             some = units[first : first + chunk]
             entries = np.zeros(len(some), ENTRY)
             entries["split"] = [(first + i) * 2**60 for i in range(len(some))]
             entries["part"] = [(first + i) % 3 for i in range(len(some))]
-            yield entries, [column([unit[i] for unit in some], dtype) for i, dtype in enumerate(NAMES.values())]
-
-    def column(cells: list[list[int]], dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-        return np.array([*chain.from_iterable(cells)], dtype), np.array(list(map(len, cells)))
-
-    count, ends = write_columns(folder, [*NAMES], chunks())
-    assert (count, ends) == (len(units), [sum(len(unit[i]) for unit in units) for i in range(2)])
-    write_json(folder / META, {"fingerprint": folder.name, "units": count})
+            cells = [column([unit[i] for unit in some], dtype) for i, dtype in enumerate(NAMES.values())]
+            writer.write(entries, cells)
+    assert writer.count == len(units) and writer.ends == [sum(len(unit[i]) for unit in units) for i in range(2)]
+    write_json(folder / META, {"fingerprint": folder.name, "units": writer.count})
 
 
 UNITS = [([i, i + 1][: i % 3], [7] * (i % 4)) for i in range(16)]
@@ -67,6 +67,51 @@ def test_columns_are_read_as_they_were_written(
     assert len(store) == len(units) and store.fingerprint == folder.name
     assert [tuple(cell.tolist() for cell in store.cells(i)) for i in range(len(store))] == units
     assert not store.cells(0)[0].flags.writeable
+
+
+@pytest.mark.parametrize("written", [0, 1, 2, 3, 5])
+def test_an_interrupted_writer_is_continued_after_its_last_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    monkeypatch.setattr(mapped, "SHARD_WRITES", 2)
+    calls: list[int] = []
+
+    def make(folder: Path, stop: int | None) -> None:
+        with ColumnWriter(folder, ["one.bin"]) as writer:
+            assert writer.state == (None if writer.count == 0 else {"after": writer.count})
+            for i in range(writer.count, 6):
+                if i == stop:
+                    raise KeyboardInterrupt
+                calls.append(i)
+                ids = np.arange(i, dtype="<u2")
+                writer.write(np.zeros(1, entry(1)), [(ids, np.array([i]))], {"after": i + 1})
+        write_json(folder / META, {})
+
+    whole = cached(tmp_path / "whole", "key", lambda folder: make(folder, None))
+    calls.clear()
+    with pytest.raises(KeyboardInterrupt):
+        cached(tmp_path, "key", lambda folder: make(folder, written))
+    assert (tmp_path / "key.part").exists() == (written >= 2)
+    again = cached(tmp_path, "key", lambda folder: make(folder, None))
+    assert calls == [*range(written), *range(written // 2 * 2, 6)]
+    assert not again.with_suffix(".part").exists()
+    names = {path.name for path in whole.iterdir()}
+    assert names == {path.name for path in again.iterdir()} == {META, "index.bin", "one.bin"}
+    assert all((whole / name).read_bytes() == (again / name).read_bytes() for name in names)
+
+
+@pytest.mark.parametrize("damage", ["short", "journal"])
+def test_a_shard_that_is_not_whole_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.setattr(mapped, "SHARD_WRITES", 1)
+    write(tmp_path, UNITS)
+    content = (tmp_path / "one.bin").read_bytes()
+    (tmp_path / "one.bin").write_bytes(content[:-1] if damage == "short" else content)
+    if damage == "journal":
+        (tmp_path / "shards.json").write_text("{")
+    write(tmp_path, UNITS)
+    assert (tmp_path / "one.bin").read_bytes() == content and len(TwoColumns(tmp_path)) == len(UNITS)
 
 
 @pytest.mark.parametrize("dev_fraction", [0.0, 0.3])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data import mapped
 from data import pairs as module
 from data.errors import UserError
 from data.pairs import EMPTY, Pair, PairSource, PairStore, pair_hash, prepare_pairs
@@ -67,6 +68,29 @@ def test_columns_are_the_texts_in_their_order(tmp_path: Path, monkeypatch: pytes
         assert store.target_lengths[i] == len(store[i].target)
 
 
+def test_an_interrupted_store_is_continued_and_equal_to_the_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK_CHARACTERS", 500)
+    monkeypatch.setattr(mapped, "SHARD_WRITES", 2)
+    source = Listed([PAIRS[0], Pair(("",), "nothing"), *PAIRS[1:]])
+    whole = prepare_pairs(source, ENGLISH, TARGET, cache=tmp_path / "whole").folder
+    seen: list[int] = []
+
+    def interrupt(done: int, total: int | None) -> None:
+        if done >= 100:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare_pairs(source, ENGLISH, TARGET, cache=tmp_path / "again", progress=interrupt)
+    again = prepare_pairs(
+        source, ENGLISH, TARGET, cache=tmp_path / "again", progress=lambda done, total: seen.append(done)
+    )
+    assert 80 < seen[0] < 130 and seen[-1] == 201 and again.skipped == {"without text": 1}
+    for path in whole.iterdir():
+        assert (again.folder / path.name).read_bytes() == path.read_bytes()
+
+
 def test_classes(tmp_path: Path) -> None:
     pairs = [Pair((text, f"{text} again"), i % 2) for i, text in enumerate(TEXTS)]
     store = prepare_pairs(Classed(pairs), ENGLISH, None, cache=tmp_path)
@@ -77,9 +101,7 @@ def test_classes(tmp_path: Path) -> None:
         assert store[i].target.tolist() == [i % 2]
     assert len(store.select("train", min_tokens=3).indices) > 0  # a class has one number, and is no text
     for classes, target in ((Classed(pairs), TARGET), (Listed(PAIRS), None)):
-        with pytest.raises(
-            ValueError, match="a target tokenizer is needed where targets are texts, and there alone"
-        ):
+        with pytest.raises(ValueError, match="a target tokenizer is needed for texts as targets"):
             prepare_pairs(classes, ENGLISH, target, cache=tmp_path)
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import gzip
 import multiprocessing
+import os
 import pickle
+import signal
+from contextlib import suppress
 from itertools import islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +17,10 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from data import mapped
 from data import store as module
 from data.errors import UserError
+from data.sentences import Sentences
 from data.sources.base import Document, normalise, part_of, split_hash
 from data.sources.text import Text
 from data.store import TokenStore, prepare
@@ -26,6 +32,8 @@ TOKENIZER = tokenizer()
 DOCUMENTS = [
     Document(document(i, words=5 + i % 60), group=f"book {i // 3}" if i % 2 else None) for i in range(200)
 ]
+
+FILES = ("ids.bin", "index.bin", "held_out.jsonl", "meta.json")
 
 
 @pytest.fixture(scope="module")
@@ -61,16 +69,57 @@ def test_pretrained_word_pieces(tmp_path: Path) -> None:
     assert not set(store[0].tolist()) & set(bert.all_special_ids)
 
 
-def test_processes_make_the_same_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: TokenStore) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_make_the_same_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: TokenStore, workers: int
+) -> None:
     monkeypatch.setattr(module, "CHUNK_CHARACTERS", 1000)
-    seen: list[tuple[int, int | None]] = []
+    seen: list[tuple[int, int | None, str]] = []
     other = prepare(
-        Listed(DOCUMENTS), TOKENIZER, cache=tmp_path, workers=2, progress=lambda *state: seen.append(state)
+        Listed(DOCUMENTS), TOKENIZER, cache=tmp_path, workers=workers, progress=lambda *state: seen.append(state)
     )
     assert other.fingerprint == store.fingerprint
-    for name in ("ids.bin", "index.bin", "held_out.jsonl", "meta.json"):
+    for name in FILES:
         assert (other.folder / name).read_bytes() == (store.folder / name).read_bytes()
-    assert len(seen) > 10 and seen[-1] == (200, None)
+    assert len(seen) > 10 and seen[-1][:2] == (200, None)
+
+
+@pytest.mark.parametrize("sentences", [None, Sentences(min_words=1)])
+def test_a_killed_store_is_continued_and_equal_to_the_byte(tmp_path: Path, sentences: Sentences | None) -> None:
+    context = multiprocessing.get_context("spawn")
+    caches = tmp_path / "whole", tmp_path / "killed"
+    codes, done = [], []
+    for cache, kill_at in ((caches[0], None), (caches[1], 100), (caches[1], None)):
+        receive, send = context.Pipe(duplex=False)
+        process = context.Process(target=_prepare_in_shards, args=(cache, sentences, kill_at, send))
+        process.start()
+        send.close()
+        done.append([])
+        with suppress(EOFError):
+            while True:
+                done[-1].append(receive.recv())
+        process.join()
+        codes.append(process.exitcode)
+    assert codes == [0, -signal.SIGKILL, 0]
+    (whole,), (continued,) = ([path for path in cache.iterdir() if path.is_dir()] for cache in caches)
+    assert {path.name for path in continued.iterdir()} == {path.name for path in whole.iterdir()} == {*FILES}
+    for name in FILES:
+        assert (continued / name).read_bytes() == (whole / name).read_bytes()
+    assert done[0][0] < 20 and done[0][-1] == 200
+    assert 80 < done[2][0] <= 100 + 20 and done[2][-1] == 200  # the finished shards are not made again
+
+
+def _prepare_in_shards(cache: Path, sentences: Sentences | None, kill_at: int | None, send: Connection) -> None:
+    module.CHUNK_CHARACTERS, mapped.SHARD_WRITES = 500, 3
+    module.HELD_OUT, module.HELD_OUT_CHARACTERS = 20, 3000
+
+    def progress(done: int, total: int | None, speed: str) -> None:
+        send.send(done)
+        if kill_at is not None and done >= kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    source = Listed([Document(""), *DOCUMENTS[:199]])
+    prepare(source, TOKENIZER, cache=cache, sentences=sentences, workers=0, progress=progress)
 
 
 def test_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from data import tokenising
-from data.tokenising import PARAGRAPHS, Tokenise, plain_tokenise
+from data.tokenising import PARAGRAPHS, Rate, Tokenise, plain_tokenise
 from tests.data.samples import tokenizer
 
 TOKENIZER = tokenizer()
@@ -51,3 +51,35 @@ def test_processes_are_only_started_for_large_corpora(monkeypatch: pytest.Monkey
     assert len(list(tokenising.tokenised(small, tokenise, None))) == len(small) and not taken
     list(tokenising.tokenised([*small, *small], tokenise, None))
     assert taken == [2 * len(small)]
+
+
+def test_as_many_processes_are_started_as_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Pool(tokenising.ProcessPoolExecutor):
+        def __init__(self, workers: int, *args: Any, **options: Any) -> None:
+            asked.append(workers)
+            super().__init__(workers, *args, **options)
+
+    monkeypatch.setattr(tokenising, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(tokenising, "SMALL_CHUNKS", 2)
+    monkeypatch.setattr(tokenising, "cores", lambda: 2)
+    tokenise, _ = plain_tokenise(TOKENIZER)
+    chunks = [tokenising.Chunk([f"the model {i}", "learns"]) for i in range(9)]
+    found = [
+        [rows.ids.tolist() for _, rows in tokenising.tokenised(chunks, tokenise, workers)]
+        for workers in (0, 1, 2, None)
+    ]
+    assert asked == [1, 2, 2] and found[1:] == [found[0]] * 3
+
+
+def test_speed_and_time_left_count_what_this_process_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(tokenising.time, "monotonic", lambda: now[0])
+    rate = Rate(1000, 100_000)  # done by an earlier process
+    texts = []
+    for seconds, documents, share in ((1.0, 1500, 0.3), (2.0, 2000, 0.4), (2.0, 2000, None)):
+        now[0] = seconds
+        texts.append(rate(documents, 100 * documents, share))
+    speed = "500 documents and 50,000 tokens a second"
+    assert texts == [speed, f"{speed}, about 0:00:06 left in all", speed]

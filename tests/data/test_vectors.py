@@ -124,7 +124,7 @@ def test_progress_ends_at_one(tmp_path: Path) -> None:
             "a\t1\t2\nb\t3\t4\n",
             r"a\.txt:1 has 0 numbers after its word; .* right; it has tabs, where blanks are right\.",
         ),
-        ("a 1 2\nb 3\t4\tx\n", r"parted by blanks; it has tabs, where blanks are right\."),
+        ("a 1 2\nb 3\t4\tx\n", r"separated by blanks; it has tabs, where blanks are right\."),
         (
             b"2 3\n</s> \x80\x3f\xcd\xcc\x8c\x3f\x01\x02\xff\x3e\n",
             r":2 .*; if the file is binary, save its words and",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -298,3 +299,17 @@ def test_no_book_is_in_both_parts() -> None:
         books[part_of(document.part, split_hash(document.group, document.text), 0.1)].add(document.group)
     assert len(books["dev"]) > 3 and len(books["train"]) > 30
     assert not books["dev"] & books["train"]
+
+
+@pytest.mark.parametrize("ending", [".txt", ".txt.gz", ".csv"])
+def test_the_share_that_is_read_grows_to_1(tmp_path: Path, ending: str) -> None:
+    for name in ("a", "b"):
+        text = "text\n" + "".join(f"{name} {random.Random(i).random()}\n" for i in range(50_000))
+        content = gzip.compress(text.encode()) if ending.endswith(".gz") else text.encode()
+        (tmp_path / f"{name}{ending}").write_bytes(content)
+    source = Text(path=str(tmp_path / f"*{ending}"))
+    shares = [source.share_read for _ in source.documents()]
+    assert shares == sorted(shares) and 0 < (shares[0] or 0) < 0.3 and source.share_read == 1.0
+    middle = shares[len(shares) // 2]
+    assert middle is not None and abs(middle - 0.5) < 0.1
+    assert Text(path=str(tmp_path / f"a{ending}"), pydocs=True).share_read is None
