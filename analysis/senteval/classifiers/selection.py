@@ -1,10 +1,11 @@
-"""Choice of L2 and the reported scores: nested k-fold, k-fold, or a dev set (``senteval/tools/validation.py``)."""
+"""Choice of L2, or of width and dropout too, and the reported scores (``senteval/tools/validation.py``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
-from typing import Protocol as Interface
 
 import numpy as np
 import torch
@@ -12,9 +13,9 @@ from scipy.special import softmax
 from sklearn.model_selection import StratifiedKFold
 
 from analysis.senteval import scores
-from analysis.senteval.classifiers import hidden, linear
-from analysis.senteval.classifiers.fit_groups import Fit
-from analysis.senteval.protocols import L2, SEED, Classifier, Protocol
+from analysis.senteval.classifiers.fit_groups import Fit, Fitted
+from analysis.senteval.classifiers.fitting import fit_many
+from analysis.senteval.protocols import L2, SEED, Protocol
 from data.errors import UserError
 
 Progress = Callable[[float], None]
@@ -31,6 +32,7 @@ class Outcome(NamedTuple):
             nested folds: each from the model that was not trained on it.
         n_dev, n_test: numbers of examples of ``dev`` and ``test``.
         folds: nested folds: each example's outer fold, int64 of shape (n_test,); otherwise None.
+        hidden, dropout: chosen width and dropout, if they are tuned.
     """
 
     dev: float
@@ -40,15 +42,8 @@ class Outcome(NamedTuple):
     n_dev: int
     n_test: int
     folds: np.ndarray | None = None
-
-
-class Trained(Interface):
-    """A trained classifier."""
-
-    @property
-    def dev_accuracy(self) -> float: ...
-
-    def logits(self, rows: np.ndarray) -> np.ndarray: ...
+    hidden: int | None = None
+    dropout: float | None = None
 
 
 def nested(
@@ -79,7 +74,6 @@ def nested(
         for train, _ in outer
         for inner_train, inner_dev in stratified(labels[train], protocol.folds)
     ]
-    fit_many = _trainer(protocol.classifier)
     share = len(inner) * len(L2) / (len(inner) * len(L2) + len(outer))
     found = fit_many(
         features, labels, _with_l2(inner), classes, protocol.classifier,
@@ -117,7 +111,6 @@ def kfold(
     progress: Progress | None = None,
 ) -> Outcome:
     """Chooses L2 by k-fold on ``train`` and tests a fit on all of it. Arguments as in ``nested``."""
-    fit_many = _trainer(protocol.classifier)
     fits = _with_l2(stratified(train_labels, protocol.folds))
     share = len(fits) / (len(fits) + 1)
     found = fit_many(
@@ -148,7 +141,7 @@ def split(
 ) -> Outcome:
     """Chooses L2 on a dev set and tests that same fit. Arguments as in ``nested``."""
     parts = np.arange(len(train)), np.arange(len(train), len(train) + len(dev))
-    found = _trainer(protocol.classifier)(
+    found = fit_many(
         np.concatenate([train, dev]),
         np.concatenate([train_labels, dev_labels]),
         _with_l2([parts]),
@@ -161,8 +154,40 @@ def split(
     return _outcome(score, l2, found[L2.index(l2)], test, test_labels, len(dev))
 
 
-def _trainer(classifier: Classifier) -> Callable[..., Sequence[Trained]]:
-    return hidden.fit_many if classifier.hidden else linear.fit_many
+def tuned(
+    train: np.ndarray,
+    train_labels: np.ndarray,
+    dev: np.ndarray,
+    dev_labels: np.ndarray,
+    test: np.ndarray,
+    test_labels: np.ndarray,
+    classes: int,
+    protocol: Protocol,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> Outcome:
+    """Chooses width, dropout and L2 of a hidden layer on a dev set; ties go to the first in the grid.
+
+    ``protocol`` gives ``probing_hidden`` and ``probing_dropout``; other arguments as in ``nested``.
+    """
+    parts = np.arange(len(train)), np.arange(len(train), len(train) + len(dev))
+    features, labels = np.concatenate([train, dev]), np.concatenate([train_labels, dev_labels])
+    grid = [Fit(*parts, l2, dropout) for dropout, l2 in product(protocol.probing_dropout, L2)]
+    best: tuple[float, int, Fit, Fitted] | None = None
+    for done, hidden in enumerate(protocol.probing_hidden):
+        count = len(protocol.probing_hidden)
+        found = fit_many(
+            features, labels, grid, classes, replace(protocol.classifier, hidden=hidden),
+            device=device, progress=_part(progress, done / count, (done + 1) / count),
+        )  # fmt: skip
+        for fit, one in zip(grid, found, strict=True):
+            score = round(100 * one.dev_accuracy, 2)
+            if best is None or score > best[0]:
+                best = score, hidden, fit, one
+    assert best is not None
+    score, hidden, fit, one = best
+    return _outcome(score, fit.l2, one, test, test_labels, len(dev))._replace(hidden=hidden, dropout=fit.dropout)
 
 
 def stratified(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -189,7 +214,7 @@ def _best(accuracies: np.ndarray) -> tuple[float, float]:
 
 
 def _outcome(
-    dev: float, l2: float, trained: Trained, test: np.ndarray, test_labels: np.ndarray, n_dev: int
+    dev: float, l2: float, trained: Fitted, test: np.ndarray, test_labels: np.ndarray, n_dev: int
 ) -> Outcome:
     logits = trained.logits(test)
     reached = scores.accuracy(test_labels, logits)
