@@ -138,8 +138,8 @@ def read(folder: Path) -> dict[str, Any]:
         it is broken), and if known ``objective``, ``encoder``, ``corpus``, ``budget`` (names), ``seed``,
         ``weights``, ``vectors`` (file of word vectors to begin with), ``steps``, ``tokens``, ``loss``, ``start``,
         ``trained`` and ``chance`` (scores of quick.json), ``version`` (of its probes), ``facts`` (what scores
-        depend on), ``senteval`` (averages of senteval.json), ``over`` (their tasks), ``special`` (its overrides, as ``special`` returns
-        them) and ``config``.
+        depend on), ``senteval`` (averages of senteval.json), ``over`` (their tasks), ``special`` (its overrides,
+        as ``special`` returns them) and ``config``.
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
     try:

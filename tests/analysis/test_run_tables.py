@@ -157,5 +157,5 @@ def test_runs_with_earlier_probes_are_marked(tmp_path: Path) -> None:
     assert run_tables.table(rows).caption == line
     means = run_tables.mean_table(rows)
     assert [*means.columns[1].cells] == ["2", "1"]
-    assert "(earlier probes)" in str([*means.columns[0].cells][0])
+    assert "(earlier probes)" in str(next(iter(means.columns[0].cells)))
     assert run_tables.table(rows[:2]).caption is None and len([*run_tables.mean_table(rows[:2]).rows]) == 1
