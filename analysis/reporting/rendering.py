@@ -174,6 +174,8 @@ def rich_table(grid: Grid, width: int) -> RenderableType:
             table.add_column(escape("\n".join(_lines(key))), justify="right", vertical="bottom")
         for block in _blocks(grid):
             for row in block:
+                if row.source != "ours" and not any(key in row.cells for key in columns):
+                    continue  # a paper prints none of these columns
                 cells = [row.cells[key].text if key in row.cells else "–" for key in columns]
                 styles = ["bold" if grid.is_best(row, key) else "" for key in columns]
                 texts = [Text(text, style) for text, style in zip(cells, styles, strict=True)]
