@@ -19,7 +19,7 @@ from analysis.senteval.averages import RULES
 from analysis.senteval.tasks import TASKS
 from data.display import csv_cell, printable
 
-_METRICS = {
+METRICS = {  # names of metrics for readers
     "test": "",
     "dev": "",
     "accuracy": "accuracy",
@@ -30,6 +30,7 @@ _METRICS = {
     "dev_spearman": "Spearman",
     "pearson.mean": "mean Pearson",
     "spearman.mean": "mean Spearman",
+    "pearson.all": "Pearson of all pairs",
     "spearman.all": "Spearman of all pairs",
 }
 _HEADING = 16  # characters of a line of a heading, unless a word is longer
@@ -89,7 +90,7 @@ def heading(key: Key) -> str:
         name, space, marks = metric.partition(" (")
         return f"mean of {RULES[name].title}{space}{marks}" if name in RULES else printable(metric)
     name = (
-        metric.removeprefix("recalls.").replace("_r", " R@") if metric.startswith("recalls.") else _METRICS[metric]
+        metric.removeprefix("recalls.").replace("_r", " R@") if metric.startswith("recalls.") else METRICS[metric]
     )
     return f"{TASKS[task].short or task} {name}".strip()
 

@@ -176,12 +176,12 @@ def _classes(task: Task, parts: Parts, matrix: np.ndarray, job: Job, progress: P
     else:
         gold = parts["test"].targets
         if task.kind == "kfold":
-            outcome = kfold(*found["train"], *found["test"], classes, protocol, **options)
+            outcome = kfold(found["train"], found["test"], classes, protocol, **options)
         elif task.group == "probing" and protocol.probing_hidden:
-            outcome = tuned(*found["train"], *found["dev"], *found["test"], classes, protocol, **options)
+            outcome = tuned(found["train"], found["dev"], found["test"], classes, protocol, **options)
             extra = {"hidden": outcome.hidden, "dropout": outcome.dropout}
         else:
-            outcome = split(*found["train"], *found["dev"], *found["test"], classes, protocol, **options)
+            outcome = split(found["train"], found["dev"], found["test"], classes, protocol, **options)
     reached = scores.classification(task.name, gold, outcome.probabilities, arrays.get("fold"))
     record = {"dev": outcome.dev, **reached, "l2": outcome.l2, **extra}
     record |= {"n_train": len(gold if task.kind == "nested" else parts["train"].targets)}

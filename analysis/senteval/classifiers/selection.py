@@ -19,6 +19,7 @@ from analysis.senteval.protocols import L2, SEED, Protocol
 from data.errors import UserError
 
 Progress = Callable[[float], None]
+Labelled = tuple[np.ndarray, np.ndarray]  # features, float32 of shape (n, D), and classes, int64 of shape (n,)
 
 
 class Outcome(NamedTuple):
@@ -100,10 +101,8 @@ def nested(
 
 
 def kfold(
-    train: np.ndarray,
-    train_labels: np.ndarray,
-    test: np.ndarray,
-    test_labels: np.ndarray,
+    train: Labelled,
+    test: Labelled,
     classes: int,
     protocol: Protocol,
     *,
@@ -111,28 +110,25 @@ def kfold(
     progress: Progress | None = None,
 ) -> Outcome:
     """Chooses L2 by k-fold on ``train`` and tests a fit on all of it. Arguments as in ``nested``."""
-    fits = _with_l2(stratified(train_labels, protocol.folds))
+    fits = _with_l2(stratified(train[1], protocol.folds))
     share = len(fits) / (len(fits) + 1)
     found = fit_many(
-        train, train_labels, fits, classes, protocol.classifier,
+        *train, fits, classes, protocol.classifier,
         device=device, progress=_part(progress, 0, share),
     )  # fmt: skip
     l2, dev = _best(np.reshape([one.dev_accuracy for one in found], (protocol.folds, len(L2))))
-    everything = [Fit(np.arange(len(train)), None, l2)]
+    everything = [Fit(np.arange(len(train[1])), None, l2)]
     [last] = fit_many(
-        train, train_labels, everything, classes, protocol.classifier,
+        *train, everything, classes, protocol.classifier,
         device=device, progress=_part(progress, share, 1),
     )  # fmt: skip
-    return _outcome(dev, l2, last, test, test_labels, len(train))
+    return _outcome(dev, l2, last, test, len(train[1]))
 
 
 def split(
-    train: np.ndarray,
-    train_labels: np.ndarray,
-    dev: np.ndarray,
-    dev_labels: np.ndarray,
-    test: np.ndarray,
-    test_labels: np.ndarray,
+    train: Labelled,
+    dev: Labelled,
+    test: Labelled,
     classes: int,
     protocol: Protocol,
     *,
@@ -140,27 +136,18 @@ def split(
     progress: Progress | None = None,
 ) -> Outcome:
     """Chooses L2 on a dev set and tests that same fit. Arguments as in ``nested``."""
-    parts = np.arange(len(train)), np.arange(len(train), len(train) + len(dev))
+    features, labels, parts = _joined(train, dev)
     found = fit_many(
-        np.concatenate([train, dev]),
-        np.concatenate([train_labels, dev_labels]),
-        _with_l2([parts]),
-        classes,
-        protocol.classifier,
-        device=device,
-        progress=progress,
+        features, labels, _with_l2([parts]), classes, protocol.classifier, device=device, progress=progress
     )
     l2, score = _best(np.array([[one.dev_accuracy for one in found]]))
-    return _outcome(score, l2, found[L2.index(l2)], test, test_labels, len(dev))
+    return _outcome(score, l2, found[L2.index(l2)], test, len(dev[1]))
 
 
 def tuned(
-    train: np.ndarray,
-    train_labels: np.ndarray,
-    dev: np.ndarray,
-    dev_labels: np.ndarray,
-    test: np.ndarray,
-    test_labels: np.ndarray,
+    train: Labelled,
+    dev: Labelled,
+    test: Labelled,
     classes: int,
     protocol: Protocol,
     *,
@@ -171,8 +158,7 @@ def tuned(
 
     ``protocol`` gives ``probing_hidden`` and ``probing_dropout``; other arguments as in ``nested``.
     """
-    parts = np.arange(len(train)), np.arange(len(train), len(train) + len(dev))
-    features, labels = np.concatenate([train, dev]), np.concatenate([train_labels, dev_labels])
+    features, labels, parts = _joined(train, dev)
     grid = [Fit(*parts, l2, dropout) for dropout, l2 in product(protocol.probing_dropout, L2)]
     best: tuple[float, int, Fit, Fitted] | None = None
     for done, hidden in enumerate(protocol.probing_hidden):
@@ -187,7 +173,14 @@ def tuned(
                 best = score, hidden, fit, one
     assert best is not None
     score, hidden, fit, one = best
-    return _outcome(score, fit.l2, one, test, test_labels, len(dev))._replace(hidden=hidden, dropout=fit.dropout)
+    return _outcome(score, fit.l2, one, test, len(dev[1]))._replace(hidden=hidden, dropout=fit.dropout)
+
+
+def _joined(train: Labelled, dev: Labelled) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Returns features and labels of both parts, and the rows of each."""
+    features, labels = (np.concatenate(both) for both in zip(train, dev, strict=True))
+    count = len(train[1])
+    return features, labels, (np.arange(count), np.arange(count, len(labels)))
 
 
 def stratified(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -213,12 +206,10 @@ def _best(accuracies: np.ndarray) -> tuple[float, float]:
     return L2[int(np.argmax(means))], max(means)
 
 
-def _outcome(
-    dev: float, l2: float, trained: Fitted, test: np.ndarray, test_labels: np.ndarray, n_dev: int
-) -> Outcome:
-    logits = trained.logits(test)
-    reached = scores.accuracy(test_labels, logits)
-    return Outcome(dev, reached, l2, softmax(logits, axis=1), n_dev, len(test_labels))
+def _outcome(dev: float, l2: float, trained: Fitted, test: Labelled, n_dev: int) -> Outcome:
+    logits = trained.logits(test[0])
+    reached = scores.accuracy(test[1], logits)
+    return Outcome(dev, reached, l2, softmax(logits, axis=1), n_dev, len(logits))
 
 
 def _part(progress: Progress | None, start: float, stop: float) -> Progress | None:

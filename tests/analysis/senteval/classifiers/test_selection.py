@@ -75,7 +75,7 @@ def test_kfold_is_the_plain_programs(classes: int) -> None:
     train, train_labels, test, test_labels = features[:150], labels[:150], features[150:], labels[150:]
     l2, dev = plain_choice(train, train_labels, folds(train_labels), classes)
     last = plain_fit(train, train_labels, np.arange(150), None, l2, classes, SHORT.classifier)
-    outcome = kfold(train, train_labels, test, test_labels, classes, SHORT)
+    outcome = kfold((train, train_labels), (test, test_labels), classes, SHORT)
     assert (outcome.dev, outcome.l2) == (dev, l2)
     assert outcome.test == percent(last.logits(test).argmax(1) == test_labels)
     assert (outcome.n_dev, outcome.n_test) == (150, 50)
@@ -87,8 +87,10 @@ def test_split_is_the_plain_programs() -> None:
     features, labels = task(3, n=250)
     l2, dev = plain_choice(features, labels, [(np.arange(150), np.arange(150, 190))], 3)
     best = plain_fit(features, labels, np.arange(150), np.arange(150, 190), l2, 3, SHORT.classifier)
-    parts = [array[low:high] for low, high in ((0, 150), (150, 190), (190, 250)) for array in (features, labels)]
-    outcome = split(*parts, 3, SHORT)  # type: ignore[call-arg, arg-type]
+    train, dev_part, test = (
+        (features[low:high], labels[low:high]) for low, high in ((0, 150), (150, 190), (190, 250))
+    )
+    outcome = split(train, dev_part, test, 3, SHORT)
     assert (outcome.dev, outcome.l2) == (dev, l2)
     assert outcome.test == percent(best.logits(features[190:]).argmax(1) == labels[190:])
     assert (outcome.n_dev, outcome.n_test) == (40, 60)
@@ -107,7 +109,7 @@ def grid(widths: tuple[int, ...] = (2, 5), dropouts: tuple[float, ...] = (0.0, 0
 def test_the_choice_is_the_first_best_of_all_plain_programs() -> None:
     (train, train_y), (dev, dev_y), (test, test_y) = (examples(90, seed=seed) for seed in (1, 1, 2))
     dev, dev_y, train, train_y = dev[60:], dev_y[60:], train[:60], train_y[:60]
-    found = tuned(train, train_y, dev, dev_y, test, test_y, 3, grid())
+    found = tuned((train, train_y), (dev, dev_y), (test, test_y), 3, grid())
     best: tuple[float, int, float, float, Plain] | None = None
     for hidden in (2, 5):
         for dropout in (0.0, 0.2):
@@ -134,7 +136,7 @@ def test_the_papers_grid_is_searched() -> None:
     labels = (xor[:, 0] * xor[:, 1] > 0).astype(np.int64)
     quick = replace(protocol, classifier=replace(protocol.classifier, max_epoch=60, epoch_size=20))
     train, dev, test = np.split(np.arange(400), [250, 320])
-    found = tuned(xor[train], labels[train], xor[dev], labels[dev], xor[test], labels[test], 2, quick)
+    found = tuned((xor[train], labels[train]), (xor[dev], labels[dev]), (xor[test], labels[test]), 2, quick)
     assert found.hidden in protocol.probing_hidden
     assert found.dropout in protocol.probing_dropout
 
@@ -158,7 +160,7 @@ def test_too_few_examples_for_the_last_fit(hidden: int) -> None:
     with pytest.raises(UserError, match=line.format(18)):
         nested(features, labels, 2, short)
     with pytest.raises(UserError, match=line.format(19)):
-        kfold(features[:19], labels[:19], features, labels, 2, short)
+        kfold((features[:19], labels[:19]), (features, labels), 2, short)
 
 
 @pytest.mark.slow
