@@ -237,7 +237,7 @@ def run(settings: ProjectionMapSettings) -> None:
         records.append({"model": model.facts(), **scores._asdict(), "k": NEIGHBOURS, "files": paths})
         print("\n".join(paths))
         print(
-            f"{model.name}: labels predicted by {NEIGHBOURS} nearest neighbours are correct for {scores.vectors:.1f} % "
+            f"{model.name}: labels predicted by {NEIGHBOURS} neighbours are right for {scores.vectors:.1f} % "
             f"in the vectors, {scores.map:.1f} % in the map, {scores.guess:.1f} % by guessing."
         )
     facts = {"perplexity": settings.perplexity, "seed": seed, "sentences": len(data.texts), "data": settings.data}
