@@ -17,7 +17,7 @@ from rich.table import Table
 from analysis.quick import chance
 from analysis.reporting.matching import CONFIG, config_label, expanded, named
 from analysis.reporting.rendering import escape_markdown
-from analysis.runs import comparable, read
+from analysis.runs import comparable, mixed_probes, read
 from analysis.settings import HeldOutSettings
 from analysis.tables import in_order, in_percent, label, show
 from data.display import printable
@@ -78,7 +78,9 @@ def table(given: Sequence[Named]) -> list[Row]:
 def _difference(one: Named, other: Named) -> str:
     """Describes the first setting, other than the seed, in which two runs differ; "" if there is none."""
     first, second = (
-        dict(_settings(comparable(run.config))) | {"weights": run.run.get("weights")} for run in (one, other)
+        dict(_settings(comparable(run.config)))
+        | {"weights": run.run.get("weights"), "the probes' version": run.run.get("version")}
+        for run in (one, other)
     )
     for key in sorted(first.keys() | second.keys()):
         if first.get(key) != second.get(key):
@@ -142,8 +144,12 @@ def _named(given: str, by: Sequence[str]) -> Named:
 
 def run(settings: HeldOutSettings) -> None:
     """Prints the table of the runs' scores."""
-    rows = table([_named(one, settings.by) for one in expanded(settings.runs)])
+    runs = [_named(one, settings.by) for one in expanded(settings.runs)]
+    rows, notes = table(runs), mixed_probes([one.run for one in runs])
     if settings.format == "text":
-        Console(width=max(Console().width, 100)).print(as_text(rows))
+        console = Console(width=max(Console().width, 100))
+        console.print(as_text(rows))
+        for note in notes:
+            console.print(escape(printable(note)))
     else:
-        print(as_markdown(rows))
+        print("\n".join([as_markdown(rows), *(f"\n{escape_markdown(note)}" for note in notes)]))

@@ -195,7 +195,7 @@ def run(settings: MaskedLMSettings) -> None:
     corpora = {name: passages(corpus, settings.passages) for name, corpus in _corpora(settings.corpora)}
     rows: list[list[str]] = []
     records: list[Mapping[str, Any]] = []
-    for model in command.open_models(settings):
+    for model in command.open_models(settings.opened):
         encoder = model.encoder
         if not isinstance(encoder, Encoder) or not encoder.has_mlm_head:
             raise UserError(f"{model.name} has no head for masked language modelling.")

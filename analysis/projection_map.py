@@ -237,8 +237,8 @@ def run(settings: ProjectionMapSettings) -> None:
         records.append({"model": model.facts(), **scores._asdict(), "k": NEIGHBOURS, "files": paths})
         print("\n".join(paths))
         print(
-            f"Label named by {NEIGHBOURS} nearest neighbours: {scores.vectors:.1f} % in the vectors, "
-            f"{scores.map:.1f} % in the map, {scores.guess:.1f} % by guessing."
+            f"{model.name}: labels predicted by {NEIGHBOURS} neighbours are right for {scores.vectors:.1f} % "
+            f"in the vectors, {scores.map:.1f} % in the map, {scores.guess:.1f} % by guessing."
         )
     facts = {"perplexity": settings.perplexity, "seed": seed, "sentences": len(data.texts), "data": settings.data}
     command.write(settings.out, {"projection_map": records, **facts})

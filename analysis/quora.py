@@ -158,7 +158,7 @@ def table(results: Sequence[Mapping[str, Any]], missing: Sequence[str], facts: s
             rows.append(Row(f"{one['model']['name']} ({classifier})", cells, protocol=classifier))
     majority = results[0]["majority"]
     guess = {("", f"{size} acc"): Cell(majority, f"{majority:.2f}") for size in names}
-    notes = [f"Test accuracy and F1 of duplicates in percent; {facts}."]
+    notes = [f"Test accuracy and F1 of duplicates in percent, by number of training pairs; {facts}."]
     if missing:
         notes.append(f"Sizes that the training file does not reach: {', '.join(missing)}.")
     below = [Row("majority class", guess, "these pairs")]

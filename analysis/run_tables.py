@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.quick import PERCENTAGES, Scores
-from analysis.runs import NAMED, is_number
+from analysis.runs import NAMED, is_number, mixed_probes
 from data.display import printable
 from data.errors import UserError
 
@@ -134,13 +134,14 @@ def shared(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def mean_table(rows: list[dict[str, Any]]) -> Table:
     """Builds a table of means and sample standard deviations over finished runs that differ only in their seed."""
-    everywhere = shared(rows)
+    everywhere, mixed = shared(rows), mixed_probes(rows)
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["state"] == "finished":
             names = [str(row.get(name)) for name in NAMED if name != "seed"]
             changed = [text for text in row.get("special", ()) if text not in everywhere]
-            groups.setdefault(" ".join([*names, *changed]), []).append(row)
+            earlier = ["(earlier probes)"] if mixed and row["version"] == 1 else []
+            groups.setdefault(" ".join([*names, *changed, *earlier]), []).append(row)
     columns = ("loss", *QUICK, "senteval")
     several = any(len(group) > 1 for group in groups.values())
     title = "mean ± standard deviation over seeds" if several else "scores of one run each"
@@ -176,6 +177,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
         result.add_column(_shown(f"SentEval {label}"), justify="right")
     everywhere = shared(rows)
     notes += [f"overrides of all runs: {' '.join(everywhere)}"] if everywhere else []
+    notes += mixed_probes(rows)
     result.caption, result.caption_justify = "\n".join(escape(printable(note)) for note in notes) or None, "left"
     result.add_column("state")
     result.add_column("overrides")

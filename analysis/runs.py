@@ -74,6 +74,7 @@ class Quick:
     trained: Scores | None = None
     chance: Scores | None = None
     weights: str | None = None
+    version: int = 1
     facts: dict[str, Any] | None = None
 
 
@@ -136,9 +137,9 @@ def read(folder: Path) -> dict[str, Any]:
         ``run`` (its name), ``path``, ``state`` ("finished", "unfinished", "broken"), ``problem`` (a line if
         it is broken), and if known ``objective``, ``encoder``, ``corpus``, ``budget`` (names), ``seed``,
         ``weights``, ``vectors`` (file of word vectors to begin with), ``steps``, ``tokens``, ``loss``, ``start``,
-        ``trained`` and ``chance`` (scores of quick.json), ``facts`` (what scores depend on), ``senteval``
-        (averages of senteval.json), ``over`` (their tasks), ``special`` (its overrides, as ``special`` returns
-        them) and ``config``.
+        ``trained`` and ``chance`` (scores of quick.json), ``version`` (of its probes), ``facts`` (what scores
+        depend on), ``senteval`` (averages of senteval.json), ``over`` (their tasks), ``special`` (its overrides,
+        as ``special`` returns them) and ``config``.
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
     try:
@@ -161,6 +162,7 @@ def read(folder: Path) -> dict[str, Any]:
             for kind, name in ((Quick, "quick.json"), (SentEval, "senteval.json"))
         )
         row |= {column: quick.get(column) or {} for column in ("start", "trained", "chance", "facts")}
+        row["version"] = quick.get("version", 1) if quick else None
         row |= {"senteval": senteval.get("averages") or {}, "over": senteval.get("averages_over") or {}}
         row["weights"] = quick.get("weights", config.get("weights"))  # "auto" resolved
         if (folder / "encoder").is_dir():
@@ -181,6 +183,17 @@ def _checked(kind: type[Any], value: Any, name: str) -> dict[str, Any]:
     if found := mismatch(kind, value):
         raise ValueError(f"{name}: {' '.join(found)}")
     return value
+
+
+def mixed_probes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns a line if probes of ``rows`` are by different classifiers, so that they cannot be compared."""
+    probed = [row for row in rows if any(key.startswith("probe_") for key in row.get("trained") or ())]
+    versions = {row["run"]: row["version"] for row in probed}
+    old = [run for run, version in versions.items() if version < max(versions.values())]
+    if not old:
+        return []
+    names = ", ".join(old[:3]) + (f" and {len(old) - 3} more runs" if len(old) > 3 else "")
+    return [f"not comparable: the probes of {names} are by an earlier classifier than the others'"]
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

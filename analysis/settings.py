@@ -22,6 +22,8 @@ BUNDLED = ROOT / "encoders" / "checkpoints"  # starts.CHECKPOINTS, without torch
 FOLDS = 1000  # of cross-validation: each trains a classifier
 TREEBANK = "treebank"  # NLTK's sample of the Penn Treebank, in place of a folder of trees
 
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Precision = Literal["fp32", "tf32", "bf16"]
 Pooling = Literal["mean", "cls", "max", "last", "pooler"]
 WordVectors = Literal["table", "sentence"]
 Probe = Literal["length", "content", "order", "passive", "tense", "tss"]
@@ -73,8 +75,8 @@ class ModelOptions(CheckedSettings):
     pooling: Pooling | None = None
     layers: SizeOrZero | None = None
     encoder: WordVectorSettings = field(default_factory=WordVectorSettings)
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    device: Device = "auto"
+    precision: Precision = "fp32"
     cache: str | None = ".cache"
 
     @classmethod
@@ -301,16 +303,29 @@ class ProjectionMapSettings(ModelsSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedLMSettings(PrintedSettings):
+class MaskedLMSettings(CheckedSettings):
     """Settings of the held-out loss of masked language models."""
 
     module: ClassVar[str] = "analysis.masked_lm"
+    models: Names
     corpora: dict[str, dict[str, Any]]
     probability: Factor = 0.15
     passages: Count = 1000
+    device: Device = "auto"
+    precision: Precision = "fp32"
+    format: Literal["text", "md", "csv"] = "text"
+    out: str | None = None
+
+    @property
+    def opened(self) -> ModelsSettings:
+        """Models with the options that they are opened with."""
+        return ModelsSettings(models=self.models, device=self.device, precision=self.precision, cache=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if headless := [model for model in self.models if model in WITHOUT_POOLING]:
+            raise ValueError(f"{headless[0]} has no head for masked language modelling.")
+        _ = self.opened  # checks the models
         if not self.corpora:
             raise ValueError("corpora must name one or more: 'corpora={books: {path: books.jsonl.gz}}'.")
 

@@ -171,7 +171,7 @@ def table(models: Sequence[ModelScores], *, apart: bool = False) -> Grid:
         "sentence": "the vector of the sentence of that one word",
     }
     notes = [
-        f"{kind}: a word's vector is {origin[kind]} ({', '.join(one.name for one in models if one.kind == kind)})."
+        f"{', '.join(one.name for one in models if one.kind == kind)}: a word's vector is {origin[kind]}."
         for kind in KINDS
         if any(one.kind == kind for one in models)
     ]

@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run directly, from anywhere
 
@@ -38,8 +38,8 @@ import torch
 
 import encoders
 from analysis.senteval.classifiers.fit_groups import Fit
-from analysis.senteval.classifiers.linear import fit_many
-from analysis.senteval.classifiers.selection import Trained, nested, stratified
+from analysis.senteval.classifiers.fitting import fit_many
+from analysis.senteval.classifiers.selection import nested, stratified
 from analysis.senteval.features import embed
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
 from analysis.senteval.tasks import find
@@ -56,6 +56,17 @@ ON_CPU_TIME = (
     "runpy.run_path(sys.argv[0], run_name='__main__')"
 )
 Clock = Callable[[], float]
+
+
+class Trained(Protocol):
+    """A trained classifier."""
+
+    @property
+    def dev_accuracy(self) -> float: ...
+
+    def logits(self, rows: np.ndarray) -> np.ndarray: ...
+
+
 FitMany = Callable[[np.ndarray, np.ndarray, Sequence[Fit], int, Classifier], Sequence[Trained]]
 
 

@@ -14,6 +14,7 @@ import torch
 from accelerate import Accelerator
 
 from analysis.figures import training
+from analysis.quick import VERSION
 from analysis.runs import read_lines, special
 from analysis.tables import card_scores, quick_table
 from data.display import duration
@@ -127,7 +128,7 @@ def _run(
 
     # Train
     scorer = Scorer(evaluation, parts, settings.seed, display, world)
-    scores: dict[str, Any] = {"weights": parts.encoder.weights}
+    scores: dict[str, Any] = {"weights": parts.encoder.weights, "version": VERSION}
     if accelerator.is_main_process:
         scores |= {"start": _start_scores(path, trainer, scorer)}
     accelerator.wait_for_everyone()
@@ -171,7 +172,7 @@ def _start_scores(path: Path, trainer: Trainer, scorer: Scorer) -> dict[str, flo
         found: dict[str, float | None] = json.loads(quick.read_text())["start"]
         return found
     found = scorer("the start")
-    write_json(quick, {"weights": trainer.encoder.weights, "start": found})
+    write_json(quick, {"weights": trainer.encoder.weights, "version": VERSION, "start": found})
     return found
 
 

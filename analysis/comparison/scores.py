@@ -15,6 +15,7 @@ from analysis.reporting.printed import Cell, Key
 from analysis.reporting.rendering import Grid, Row, heading, score_cell
 from analysis.reporting.seed_means import merged
 from analysis.reporting.tables import comparison
+from analysis.runs import mixed_probes
 from analysis.senteval.records import headlines
 
 UNRANKED = frozenset(("", score.label) for score in SCORES.values() if not score.percent)
@@ -70,6 +71,7 @@ def quick_grid(runs: Sequence[Run]) -> Grid | None:
     by_chance = ", ".join(f"{label} {value:.3g}" for label, value in levels if value)
     printed = [row for row in before.values() if row.cells]
     notes = [f"Chance level, %: {by_chance}."] if by_chance else []
+    notes += [f"{line[0].upper()}{line[1:]}." for line in mixed_probes([run.row for run in done])]
     others = " and ".join(name for _, name in known if ("", name) in UNRANKED)
     title = f"Quick evaluation on held-out text, % ({others} are no percentages)"
     return merged(Grid(title, columns, rows, printed, notes))

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from analysis.reporting.rendering import METRICS as NAMES
 from analysis.senteval.averages import RULES, Average
 from analysis.senteval.records import PUBLISHED, incomparable
 from analysis.senteval.results import FILE, read_results
@@ -340,7 +341,8 @@ def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: 
         title=escape(printable(f"{a} − {b}")),
         title_justify="left",
         header_style="bold",
-        caption=f"points, {LEVEL:.0%} interval of {RESAMPLES:,} paired resamples of the test examples",
+        caption=f"Differences in points, with their {LEVEL:.0%} intervals, from {RESAMPLES:,} paired resamples of "
+        "the test examples; last column: share of the resamples in which the first model has the higher score",
         caption_justify="left",
     )
     for name in ("task", "metric"):
@@ -350,7 +352,7 @@ def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: 
     for (task, metric), found in differences.items():
         colour = "green" if found.low > 0 else "red" if found.high < 0 else ""
         numbers = [f"{value:+.2f}" for value in found[:3]]
-        table.add_row(task, metric, *numbers, f"{found.share_above_zero:.1%}", style=colour)
+        table.add_row(task, NAMES.get(metric, metric), *numbers, f"{found.share_above_zero:.1%}", style=colour)
     return table
 
 

@@ -19,7 +19,7 @@ from analysis.senteval.averages import RULES
 from analysis.senteval.tasks import TASKS
 from data.display import csv_cell, printable
 
-_METRICS = {
+METRICS = {  # names of metrics for readers
     "test": "",
     "dev": "",
     "accuracy": "accuracy",
@@ -30,6 +30,7 @@ _METRICS = {
     "dev_spearman": "Spearman",
     "pearson.mean": "mean Pearson",
     "spearman.mean": "mean Spearman",
+    "pearson.all": "Pearson of all pairs",
     "spearman.all": "Spearman of all pairs",
 }
 _HEADING = 16  # characters of a line of a heading, unless a word is longer
@@ -89,7 +90,7 @@ def heading(key: Key) -> str:
         name, space, marks = metric.partition(" (")
         return f"mean of {RULES[name].title}{space}{marks}" if name in RULES else printable(metric)
     name = (
-        metric.removeprefix("recalls.").replace("_r", " R@") if metric.startswith("recalls.") else _METRICS[metric]
+        metric.removeprefix("recalls.").replace("_r", " R@") if metric.startswith("recalls.") else METRICS[metric]
     )
     return f"{TASKS[task].short or task} {name}".strip()
 
@@ -174,6 +175,8 @@ def rich_table(grid: Grid, width: int) -> RenderableType:
             table.add_column(escape("\n".join(_lines(key))), justify="right", vertical="bottom")
         for block in _blocks(grid):
             for row in block:
+                if row.source != "ours" and not any(key in row.cells for key in columns):
+                    continue  # a paper prints none of these columns
                 cells = [row.cells[key].text if key in row.cells else "–" for key in columns]
                 styles = ["bold" if grid.is_best(row, key) else "" for key in columns]
                 texts = [Text(text, style) for text, style in zip(cells, styles, strict=True)]

@@ -77,7 +77,11 @@ def task_table(
     lines = [f"{one.title}: {one.value:.2f}" for one in shown]
     if any(record["l2"] for record in records.values()):
         lines.append("L2: weight of the penalty, chosen on dev; after ~ the most frequent one of several folds.")
-    table.caption = "\n".join(map(escape, lines))
+    reasons = {task: reason for task, record in records.items() if (reason := incomparable(task, record))}
+    if reasons:
+        listed = "; ".join(f"{task}: {reason}" for task, reason in reasons.items())
+        lines.append(f"Not comparable with published scores: {listed}.")
+    table.caption = "\n".join(map(escape, map(printable, lines)))
     table.caption_justify = "left"
     return table
 

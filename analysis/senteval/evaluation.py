@@ -55,7 +55,7 @@ def evaluate(
         from analysis import senteval
 
         model = SentenceTransformer("all-MiniLM-L6-v2")
-        print(senteval.evaluate(model, data="senteval", tasks=["STSBenchmark", "MR", "TREC"]))
+        print(senteval.evaluate(model, name="MiniLM", data="senteval", tasks=["STSBenchmark", "MR", "TREC"]))
 
     Args:
         encode: a function that maps a list of n sentences to an array or tensor of shape (n, D), or an object with

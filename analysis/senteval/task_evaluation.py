@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from analysis.senteval import scores
-from analysis.senteval.classifiers.hidden import Choice, choose_hidden
 from analysis.senteval.classifiers.relatedness import Scored, relatedness
 from analysis.senteval.classifiers.retrieval import Captioned, retrieval
-from analysis.senteval.classifiers.selection import Outcome, kfold, nested, split
+from analysis.senteval.classifiers.selection import kfold, nested, split, tuned
 from analysis.senteval.classifiers.snli import Pairs, snli
 from analysis.senteval.files.reading import Captions, Examples
-from analysis.senteval.protocols import L2, Protocol
+from analysis.senteval.protocols import Protocol
 from analysis.senteval.tasks import TASKS, Task
 from data.errors import UserError, about
 
@@ -28,8 +27,6 @@ Progress = Callable[[float], None]
 
 # Approximate maximum number of passes over the training examples, by kind; per fold with k-fold (see ``work``).
 _PASSES = {"nested": 60, "kfold": 60, "split": 60, "snli": 100, "relatedness": 1000, "retrieval": 4000}
-# Linear classifiers that have fewer weights in all are trained on the CPU: a GPU would only start small kernels.
-_SMALL = 1 << 15
 
 
 class Indexed(NamedTuple):
@@ -168,15 +165,9 @@ def _classes(task: Task, parts: Parts, matrix: np.ndarray, job: Job, progress: P
     protocol = job.protocol
     if task.name == "WordContent":  # the toolkit uses no hidden layer here
         protocol = replace(protocol, classifier=replace(protocol.classifier, hidden=0), probing_hidden=())
-    tuned = task.group == "probing" and bool(protocol.probing_hidden)
-    device = job.device
-    if not (tuned or protocol.classifier.hidden):
-        width = next(iter(found.values()))[0].shape[1]
-        device = linear_device(device, task.kind, protocol, classes * width)
-    options: dict[str, Any] = {"device": device, "progress": progress}
+    options: dict[str, Any] = {"device": job.device, "progress": progress}
     arrays: dict[str, np.ndarray] = {}
     extra: dict[str, Any] = {}
-    outcome: Outcome | Choice
     if task.kind == "nested":
         outcome = nested(*found["all"], classes, protocol, **options)
         gold = parts["all"].targets
@@ -185,23 +176,17 @@ def _classes(task: Task, parts: Parts, matrix: np.ndarray, job: Job, progress: P
     else:
         gold = parts["test"].targets
         if task.kind == "kfold":
-            outcome = kfold(*found["train"], *found["test"], classes, protocol, **options)
-        elif tuned:
-            outcome = choose_hidden(*found["train"], *found["dev"], *found["test"], classes, protocol, **options)
+            outcome = kfold(found["train"], found["test"], classes, protocol, **options)
+        elif task.group == "probing" and protocol.probing_hidden:
+            outcome = tuned(found["train"], found["dev"], found["test"], classes, protocol, **options)
             extra = {"hidden": outcome.hidden, "dropout": outcome.dropout}
         else:
-            outcome = split(*found["train"], *found["dev"], *found["test"], classes, protocol, **options)
+            outcome = split(found["train"], found["dev"], found["test"], classes, protocol, **options)
     reached = scores.classification(task.name, gold, outcome.probabilities, arrays.get("fold"))
     record = {"dev": outcome.dev, **reached, "l2": outcome.l2, **extra}
     record |= {"n_train": len(gold if task.kind == "nested" else parts["train"].targets)}
     record |= {"n_dev": outcome.n_dev, "n_test": outcome.n_test}
     return record, arrays | {"gold": gold, "predicted": outcome.probabilities}
-
-
-def linear_device(device: str, kind: str, protocol: Protocol, weights: int) -> str:
-    """Returns where linear classifiers of ``weights`` numbers each are trained, all of a task at once."""
-    fits = len(L2) * {"nested": protocol.folds**2, "kfold": protocol.folds}.get(kind, 1)
-    return "cpu" if fits * weights < _SMALL else device
 
 
 def _check_classes(train: Indexed) -> None:

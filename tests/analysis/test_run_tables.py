@@ -144,3 +144,18 @@ def text(rows: list[dict[str, object]]) -> str:
     with console.capture() as capture:
         console.print(run_tables.table(rows))
     return capture.get()
+
+
+def test_runs_with_earlier_probes_are_marked(tmp_path: Path) -> None:
+    """Of three runs of one configuration one has probes of version 2: a line below, and no mean over both."""
+    for name in ("a", "b", "c"):
+        folder = write(tmp_path / name)
+        quick = json.loads((folder / "quick.json").read_text())
+        (folder / "quick.json").write_text(json.dumps(quick | ({"version": 2} if name == "c" else {})))
+    rows = runs.scan(tmp_path)
+    line = "not comparable: the probes of a, b are by an earlier classifier than the others'"
+    assert run_tables.table(rows).caption == line
+    means = run_tables.mean_table(rows)
+    assert [*means.columns[1].cells] == ["2", "1"]
+    assert "(earlier probes)" in str(next(iter(means.columns[0].cells)))
+    assert run_tables.table(rows[:2]).caption is None and len([*run_tables.mean_table(rows[:2]).rows]) == 1

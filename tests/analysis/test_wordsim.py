@@ -159,7 +159,7 @@ def test_the_papers_rows_stand_below_and_qvec_is_named_as_missing() -> None:
     assert {name: cell.text for (_, name), cell in glove.cells.items()} == {"RG-65": "0.77", "QVEC": "0.47"}
     assert len(grid.printed) == 8  # two have nothing on RG-65
     assert any(note.startswith("QVEC is missing") for note in grid.notes)
-    assert grid.notes[0] == "table: a word's vector is the row in its table of word vectors (a)."
+    assert grid.notes[0] == "a: a word's vector is the row in its table of word vectors."
 
 
 def test_command_writes_table_and_record(

@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import nn
 
 from analysis.senteval.protocols import SEED
 from data.errors import UserError
 
+ACTIVATIONS: dict[str, nn.Module] = {"sigmoid": nn.Sigmoid(), "relu": nn.ReLU()}
+_ROWS = 4096  # rows at a time in evaluation
 VALIDATION_SPLIT = 0.05  # share of the training rows used as dev if a fit has no dev set
 
 
@@ -22,29 +26,38 @@ class Fit(NamedTuple):
         dev: dev rows for early stopping, int64. None uses the toolkit's 5 % of ``train``: the first
             ``int(0.05 * len(train))`` of the stream's first permutation.
         l2: weight decay.
+        dropout: dropout probability of the hidden layers; None: the classifier's.
     """
 
     train: np.ndarray
     dev: np.ndarray | None
     l2: float
+    dropout: float | None = None
 
 
 class Fitted(NamedTuple):
-    """A trained linear classifier: its weights at the first best dev evaluation.
+    """A trained classifier: its weights at the first best dev evaluation.
 
     Attributes:
-        weight: float32 of shape (C, D).
-        bias: float32 of shape (C,).
+        layers: weight (outputs, inputs) and bias (outputs,) of each layer from D to C, float32.
         dev_accuracy: accuracy on dev, 0 .. 1.
+        activation: non-linearity between the layers.
     """
 
-    weight: np.ndarray
-    bias: np.ndarray
+    layers: list[tuple[np.ndarray, np.ndarray]]
     dev_accuracy: float
+    activation: str = "sigmoid"
 
     def logits(self, rows: np.ndarray) -> np.ndarray:
         """Computes scores of shape (m, C), float32, for features of shape (m, D)."""
-        return rows @ self.weight.T + self.bias
+        (first, first_bias), *others = self.layers
+        parts = []
+        for begin in range(0, len(rows), _ROWS):
+            states = rows[begin : begin + _ROWS] @ first.T + first_bias
+            for weight, bias in others:
+                states = ACTIVATIONS[self.activation](torch.from_numpy(states)).numpy() @ weight.T + bias
+            parts.append(states)
+        return np.concatenate(parts)
 
 
 class Stream:

@@ -1,4 +1,4 @@
-"""Probes of frozen vectors with SentEval's two trainers: logistic regression and a multilayer perceptron.
+"""Probes of frozen vectors with SentEval's classifiers: logistic regression and a multilayer perceptron.
 
     linear    Linear                                                       L2 chosen by dev accuracy
     hidden    [Linear -> ReLU -> dropout] x layers -> Linear               no L2
@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from analysis.senteval.classifiers import hidden, linear
-from analysis.senteval.classifiers.fit_groups import Fit
+from analysis.senteval.classifiers.fit_groups import Fit, Fitted
+from analysis.senteval.classifiers.fitting import fit_many
 from analysis.senteval.protocols import SEED, Classifier
 from data.errors import UserError
 
@@ -104,7 +104,7 @@ def fit_linear(
         epochs, dev = _epochs(updates, examples, classifier.batch), examples.train
         classifier = replace(classifier, epoch_size=epochs, max_epoch=epochs - 1)
     fits = [Fit(examples.train, dev, value) for value in l2]
-    found = linear.fit_many(examples.features, examples.labels, fits, examples.classes, classifier, device=device)
+    found = fit_many(examples.features, examples.labels, fits, examples.classes, classifier, device=device)
     best = max(range(len(fits)), key=lambda number: found[number].dev_accuracy)
     return _tested(examples, found[best], l2[best])
 
@@ -142,7 +142,7 @@ def fit_hidden(
         max_epoch=DEV_EVALUATIONS * epoch_size - 1,
         seed=seed,
     )
-    [found] = hidden.fit_many(
+    [found] = fit_many(
         examples.features,
         examples.labels,
         [Fit(examples.train, _dev(examples), 0.0)],
@@ -165,7 +165,7 @@ def _dev(examples: ProbeData) -> np.ndarray:
     return examples.dev
 
 
-def _tested(examples: ProbeData, fitted: linear.Fitted | hidden.Fitted, l2: float) -> Probe:
+def _tested(examples: ProbeData, fitted: Fitted, l2: float) -> Probe:
     test = slice(examples.test[0], None)
     predictions = fitted.logits(examples.features[test]).argmax(axis=1)
     dev, reached = 100.0 * float(fitted.dev_accuracy), accuracy(predictions, examples.labels[test])

@@ -1,10 +1,11 @@
-"""Choice of L2 and the reported scores: nested k-fold, k-fold, or a dev set (``senteval/tools/validation.py``)."""
+"""Choice of L2, or of width and dropout too, and the reported scores (``senteval/tools/validation.py``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
-from typing import Protocol as Interface
 
 import numpy as np
 import torch
@@ -12,12 +13,13 @@ from scipy.special import softmax
 from sklearn.model_selection import StratifiedKFold
 
 from analysis.senteval import scores
-from analysis.senteval.classifiers import hidden, linear
-from analysis.senteval.classifiers.fit_groups import Fit
-from analysis.senteval.protocols import L2, SEED, Classifier, Protocol
+from analysis.senteval.classifiers.fit_groups import Fit, Fitted
+from analysis.senteval.classifiers.fitting import fit_many
+from analysis.senteval.protocols import L2, SEED, Protocol
 from data.errors import UserError
 
 Progress = Callable[[float], None]
+Labelled = tuple[np.ndarray, np.ndarray]  # features, float32 of shape (n, D), and classes, int64 of shape (n,)
 
 
 class Outcome(NamedTuple):
@@ -31,6 +33,7 @@ class Outcome(NamedTuple):
             nested folds: each from the model that was not trained on it.
         n_dev, n_test: numbers of examples of ``dev`` and ``test``.
         folds: nested folds: each example's outer fold, int64 of shape (n_test,); otherwise None.
+        hidden, dropout: chosen width and dropout, if they are tuned.
     """
 
     dev: float
@@ -40,15 +43,8 @@ class Outcome(NamedTuple):
     n_dev: int
     n_test: int
     folds: np.ndarray | None = None
-
-
-class Trained(Interface):
-    """A trained classifier."""
-
-    @property
-    def dev_accuracy(self) -> float: ...
-
-    def logits(self, rows: np.ndarray) -> np.ndarray: ...
+    hidden: int | None = None
+    dropout: float | None = None
 
 
 def nested(
@@ -79,7 +75,6 @@ def nested(
         for train, _ in outer
         for inner_train, inner_dev in stratified(labels[train], protocol.folds)
     ]
-    fit_many = _trainer(protocol.classifier)
     share = len(inner) * len(L2) / (len(inner) * len(L2) + len(outer))
     found = fit_many(
         features, labels, _with_l2(inner), classes, protocol.classifier,
@@ -106,10 +101,8 @@ def nested(
 
 
 def kfold(
-    train: np.ndarray,
-    train_labels: np.ndarray,
-    test: np.ndarray,
-    test_labels: np.ndarray,
+    train: Labelled,
+    test: Labelled,
     classes: int,
     protocol: Protocol,
     *,
@@ -117,29 +110,25 @@ def kfold(
     progress: Progress | None = None,
 ) -> Outcome:
     """Chooses L2 by k-fold on ``train`` and tests a fit on all of it. Arguments as in ``nested``."""
-    fit_many = _trainer(protocol.classifier)
-    fits = _with_l2(stratified(train_labels, protocol.folds))
+    fits = _with_l2(stratified(train[1], protocol.folds))
     share = len(fits) / (len(fits) + 1)
     found = fit_many(
-        train, train_labels, fits, classes, protocol.classifier,
+        *train, fits, classes, protocol.classifier,
         device=device, progress=_part(progress, 0, share),
     )  # fmt: skip
     l2, dev = _best(np.reshape([one.dev_accuracy for one in found], (protocol.folds, len(L2))))
-    everything = [Fit(np.arange(len(train)), None, l2)]
+    everything = [Fit(np.arange(len(train[1])), None, l2)]
     [last] = fit_many(
-        train, train_labels, everything, classes, protocol.classifier,
+        *train, everything, classes, protocol.classifier,
         device=device, progress=_part(progress, share, 1),
     )  # fmt: skip
-    return _outcome(dev, l2, last, test, test_labels, len(train))
+    return _outcome(dev, l2, last, test, len(train[1]))
 
 
 def split(
-    train: np.ndarray,
-    train_labels: np.ndarray,
-    dev: np.ndarray,
-    dev_labels: np.ndarray,
-    test: np.ndarray,
-    test_labels: np.ndarray,
+    train: Labelled,
+    dev: Labelled,
+    test: Labelled,
     classes: int,
     protocol: Protocol,
     *,
@@ -147,22 +136,51 @@ def split(
     progress: Progress | None = None,
 ) -> Outcome:
     """Chooses L2 on a dev set and tests that same fit. Arguments as in ``nested``."""
-    parts = np.arange(len(train)), np.arange(len(train), len(train) + len(dev))
-    found = _trainer(protocol.classifier)(
-        np.concatenate([train, dev]),
-        np.concatenate([train_labels, dev_labels]),
-        _with_l2([parts]),
-        classes,
-        protocol.classifier,
-        device=device,
-        progress=progress,
+    features, labels, parts = _joined(train, dev)
+    found = fit_many(
+        features, labels, _with_l2([parts]), classes, protocol.classifier, device=device, progress=progress
     )
     l2, score = _best(np.array([[one.dev_accuracy for one in found]]))
-    return _outcome(score, l2, found[L2.index(l2)], test, test_labels, len(dev))
+    return _outcome(score, l2, found[L2.index(l2)], test, len(dev[1]))
 
 
-def _trainer(classifier: Classifier) -> Callable[..., Sequence[Trained]]:
-    return hidden.fit_many if classifier.hidden else linear.fit_many
+def tuned(
+    train: Labelled,
+    dev: Labelled,
+    test: Labelled,
+    classes: int,
+    protocol: Protocol,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> Outcome:
+    """Chooses width, dropout and L2 of a hidden layer on a dev set; ties go to the first in the grid.
+
+    ``protocol`` gives ``probing_hidden`` and ``probing_dropout``; other arguments as in ``nested``.
+    """
+    features, labels, parts = _joined(train, dev)
+    grid = [Fit(*parts, l2, dropout) for dropout, l2 in product(protocol.probing_dropout, L2)]
+    best: tuple[float, int, Fit, Fitted] | None = None
+    for done, hidden in enumerate(protocol.probing_hidden):
+        count = len(protocol.probing_hidden)
+        found = fit_many(
+            features, labels, grid, classes, replace(protocol.classifier, hidden=hidden),
+            device=device, progress=_part(progress, done / count, (done + 1) / count),
+        )  # fmt: skip
+        for fit, one in zip(grid, found, strict=True):
+            score = round(100 * one.dev_accuracy, 2)
+            if best is None or score > best[0]:
+                best = score, hidden, fit, one
+    assert best is not None
+    score, hidden, fit, one = best
+    return _outcome(score, fit.l2, one, test, len(dev[1]))._replace(hidden=hidden, dropout=fit.dropout)
+
+
+def _joined(train: Labelled, dev: Labelled) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Returns features and labels of both parts, and the rows of each."""
+    features, labels = (np.concatenate(both) for both in zip(train, dev, strict=True))
+    count = len(train[1])
+    return features, labels, (np.arange(count), np.arange(count, len(labels)))
 
 
 def stratified(labels: np.ndarray, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -188,12 +206,10 @@ def _best(accuracies: np.ndarray) -> tuple[float, float]:
     return L2[int(np.argmax(means))], max(means)
 
 
-def _outcome(
-    dev: float, l2: float, trained: Trained, test: np.ndarray, test_labels: np.ndarray, n_dev: int
-) -> Outcome:
-    logits = trained.logits(test)
-    reached = scores.accuracy(test_labels, logits)
-    return Outcome(dev, reached, l2, softmax(logits, axis=1), n_dev, len(test_labels))
+def _outcome(dev: float, l2: float, trained: Fitted, test: Labelled, n_dev: int) -> Outcome:
+    logits = trained.logits(test[0])
+    reached = scores.accuracy(test[1], logits)
+    return Outcome(dev, reached, l2, softmax(logits, axis=1), n_dev, len(logits))
 
 
 def _part(progress: Progress | None, start: float, stop: float) -> Progress | None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from analysis.senteval.classifiers.hidden import network
+from analysis.senteval.classifiers.networks import network
 from analysis.senteval.classifiers.training import Patience, Table, toolkit_stream
 from analysis.senteval.protocols import SEED, SNLI_EPOCH_SIZE, SNLI_L2, SNLI_MAX_EPOCH, Classifier
 

@@ -348,6 +348,17 @@ def test_text_fits_the_width() -> None:
         assert wanted in text
 
 
+def test_rows_of_a_paper_without_scores_in_a_part_are_left_out() -> None:
+    columns = [("", f"column {number}") for number in range(20)]
+    own = Row("own", {key: score_cell(1.0) for key in columns})
+    printed = [
+        Row(name, {key: score_cell(2.0)}, "gensen") for name, key in (("first", columns[0]), ("last", columns[-1]))
+    ]
+    shown = as_text(Grid("title", columns, [own], printed), width=60)
+    assert shown.count("own") > 2
+    assert shown.count("gensen: first") == shown.count("gensen: last") == 1
+
+
 def test_bold_in_the_terminal() -> None:
     console = Console(force_terminal=True, width=100, color_system="standard", file=io.StringIO())
     with console.capture() as capture:

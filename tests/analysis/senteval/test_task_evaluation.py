@@ -1,4 +1,4 @@
-"""Places where linear classifiers are trained, and sentences as rows of vectors."""
+"""Sentences of a task as rows of vectors."""
 
 from __future__ import annotations
 
@@ -6,17 +6,9 @@ import numpy as np
 
 from analysis.senteval.files.reading import Captions, Examples
 from analysis.senteval.protocols import PROTOCOLS
-from analysis.senteval.task_evaluation import indexed, linear_device
+from analysis.senteval.task_evaluation import indexed
 
 DEFAULT = PROTOCOLS["default"]
-
-
-def test_small_problems_stay_on_the_cpu_beside_a_gpu() -> None:
-    on_gpu = {"nested": 2 * 768, "kfold": 6 * 768, "split": 1000 * 768}  # CR, TREC, WordContent
-    assert {linear_device("cuda", kind, DEFAULT, weights) for kind, weights in on_gpu.items()} == {"cuda"}
-    on_cpu = {"SST2": 2 * 768, "Length": 6 * 768, "SICKEntailment": 3 * 2 * 768}
-    assert {linear_device("cuda", "split", DEFAULT, weights) for weights in on_cpu.values()} == {"cpu"}
-    assert linear_device("cpu", "nested", DEFAULT, 2 * 4096) == "cpu"
 
 
 def test_sentences_become_rows() -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.senteval.classifiers import linear, probe
+from analysis.senteval.classifiers import probe
 from analysis.senteval.classifiers.fit_groups import Fit
+from analysis.senteval.classifiers.fitting import fit_many
 from analysis.senteval.classifiers.probe import L2, ProbeData, fit_hidden, fit_linear
 from analysis.senteval.protocols import Classifier
 from data.errors import UserError
@@ -94,7 +95,7 @@ def test_dev_chooses_and_ties_go_to_the_first() -> None:
 
 def test_it_is_the_trainer_of_senteval() -> None:
     examples = blobs(1.0)
-    [fitted] = linear.fit_many(
+    [fitted] = fit_many(
         examples.features, examples.labels, [Fit(examples.train, examples.dev, 0.1)], 3, Classifier()
     )
     found = fit_linear(examples, l2=[0.1])
@@ -126,7 +127,7 @@ def test_dev_is_seen_after_so_many_updates_and_so_often(monkeypatch: pytest.Monk
         seen.extend(one for one in arguments if isinstance(one, Classifier))
         raise InterruptedError
 
-    monkeypatch.setattr(probe.hidden, "fit_many", stop)
+    monkeypatch.setattr(probe, "fit_many", stop)
     for train in (20, 1000, 20_000):  # 1, 8 and 157 updates an epoch
         labels = np.arange(train + 2) % 2
         with pytest.raises(InterruptedError):

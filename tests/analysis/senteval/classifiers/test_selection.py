@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.model_selection import StratifiedKFold
 
 import encoders
-from analysis.senteval.classifiers import linear, selection
-from analysis.senteval.classifiers.fit_groups import Fitted
-from analysis.senteval.classifiers.selection import kfold, nested, split
+from analysis.senteval.classifiers import selection
+from analysis.senteval.classifiers.selection import kfold, nested, split, tuned
 from analysis.senteval.files.reading import Examples
-from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
+from analysis.senteval.protocols import L2, PROTOCOLS, Classifier, Protocol
 from analysis.senteval.tasks import find
 from data.errors import UserError
-from tests.analysis.senteval.classifiers.test_linear import task
+from tests.analysis.senteval.classifiers.test_fitting import task
+from tests.analysis.senteval.classifiers.test_networks import QUICK, examples
 from tests.analysis.senteval.plain import plain_fit
+from tests.analysis.senteval.plain_network import Plain, plain_network
 from tests.support import suite_data
 
 SHORT = replace(
@@ -74,7 +75,7 @@ def test_kfold_is_the_plain_programs(classes: int) -> None:
     train, train_labels, test, test_labels = features[:150], labels[:150], features[150:], labels[150:]
     l2, dev = plain_choice(train, train_labels, folds(train_labels), classes)
     last = plain_fit(train, train_labels, np.arange(150), None, l2, classes, SHORT.classifier)
-    outcome = kfold(train, train_labels, test, test_labels, classes, SHORT)
+    outcome = kfold((train, train_labels), (test, test_labels), classes, SHORT)
     assert (outcome.dev, outcome.l2) == (dev, l2)
     assert outcome.test == percent(last.logits(test).argmax(1) == test_labels)
     assert (outcome.n_dev, outcome.n_test) == (150, 50)
@@ -86,8 +87,10 @@ def test_split_is_the_plain_programs() -> None:
     features, labels = task(3, n=250)
     l2, dev = plain_choice(features, labels, [(np.arange(150), np.arange(150, 190))], 3)
     best = plain_fit(features, labels, np.arange(150), np.arange(150, 190), l2, 3, SHORT.classifier)
-    parts = [array[low:high] for low, high in ((0, 150), (150, 190), (190, 250)) for array in (features, labels)]
-    outcome = split(*parts, 3, SHORT)  # type: ignore[call-arg, arg-type]
+    train, dev_part, test = (
+        (features[low:high], labels[low:high]) for low, high in ((0, 150), (150, 190), (190, 250))
+    )
+    outcome = split(train, dev_part, test, 3, SHORT)
     assert (outcome.dev, outcome.l2) == (dev, l2)
     assert outcome.test == percent(best.logits(features[190:]).argmax(1) == labels[190:])
     assert (outcome.n_dev, outcome.n_test) == (40, 60)
@@ -98,19 +101,44 @@ def test_of_equal_scores_the_smallest_l2_wins() -> None:
     assert selection._best(accuracies) == (1e-4, 70.0)
 
 
-def test_a_hidden_layer_is_trained_by_its_own_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    features, labels = task(2, n=60)
-    calls: list[int] = []
+def grid(widths: tuple[int, ...] = (2, 5), dropouts: tuple[float, ...] = (0.0, 0.2)) -> Protocol:
+    classifier = replace(QUICK, hidden=0, dropout_last=True)
+    return Protocol("test", "", classifier=classifier, probing_hidden=widths, probing_dropout=dropouts)
 
-    def recorded(*arguments: Any, **options: Any) -> list[Fitted]:
-        calls.append(arguments[4].hidden)
-        return linear.fit_many(*arguments, **options)
 
-    monkeypatch.setattr(selection.hidden, "fit_many", recorded)
-    kfold(features, labels, features, labels, 2, SHORT)
-    assert calls == []
-    kfold(features, labels, features, labels, 2, replace(SHORT, classifier=replace(SHORT.classifier, hidden=3)))
-    assert calls == [3, 3]
+def test_the_choice_is_the_first_best_of_all_plain_programs() -> None:
+    (train, train_y), (dev, dev_y), (test, test_y) = (examples(90, seed=seed) for seed in (1, 1, 2))
+    dev, dev_y, train, train_y = dev[60:], dev_y[60:], train[:60], train_y[:60]
+    found = tuned((train, train_y), (dev, dev_y), (test, test_y), 3, grid())
+    best: tuple[float, int, float, float, Plain] | None = None
+    for hidden in (2, 5):
+        for dropout in (0.0, 0.2):
+            for l2 in (1e-5, 1e-4, 1e-3, 1e-2):
+                classifier = replace(QUICK, hidden=hidden, dropout=dropout, dropout_last=True)
+                fit = plain_network((train, train_y), (dev, dev_y), l2, 3, classifier)
+                score = round(100 * fit.dev_accuracy, 2)
+                if best is None or score > best[0]:
+                    best = score, hidden, dropout, l2, fit
+    assert best is not None
+    assert (found.dev, found.hidden, found.dropout, found.l2) == best[:4]
+    expected = softmax(best[4].logits(test), axis=1)
+    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+    assert found.test == round(100 * float((expected.argmax(1) == test_y).mean()), 2)
+    assert (found.n_dev, found.n_test) == (30, 90)
+
+
+def test_the_papers_grid_is_searched() -> None:
+    protocol = PROTOCOLS["conssent"]
+    assert protocol.probing_hidden == (50, 100, 200)
+    assert protocol.probing_dropout == (0.0, 0.1, 0.2)
+    assert protocol.classifier.dropout_last
+    xor = np.random.default_rng(0).standard_normal((400, 2)).astype(np.float32)
+    labels = (xor[:, 0] * xor[:, 1] > 0).astype(np.int64)
+    quick = replace(protocol, classifier=replace(protocol.classifier, max_epoch=60, epoch_size=20))
+    train, dev, test = np.split(np.arange(400), [250, 320])
+    found = tuned((xor[train], labels[train]), (xor[dev], labels[dev]), (xor[test], labels[test]), 2, quick)
+    assert found.hidden in protocol.probing_hidden
+    assert found.dropout in protocol.probing_dropout
 
 
 def test_too_few_examples_for_the_folds() -> None:
@@ -132,7 +160,7 @@ def test_too_few_examples_for_the_last_fit(hidden: int) -> None:
     with pytest.raises(UserError, match=line.format(18)):
         nested(features, labels, 2, short)
     with pytest.raises(UserError, match=line.format(19)):
-        kfold(features[:19], labels[:19], features, labels, 2, short)
+        kfold((features[:19], labels[:19]), (features, labels), 2, short)
 
 
 @pytest.mark.slow

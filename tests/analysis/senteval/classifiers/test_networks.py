@@ -1,19 +1,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy.special import softmax
 from torch import nn
 
-from analysis.senteval.classifiers.fit_groups import Fit
-from analysis.senteval.classifiers.hidden import choose_hidden, fit_many, network
-from analysis.senteval.protocols import PROTOCOLS, Classifier, Protocol
-from tests.analysis.senteval.plain_network import Plain, plain_network
+from analysis.senteval.classifiers import networks
+from analysis.senteval.classifiers.fit_groups import Fit, Fitted
+from analysis.senteval.classifiers.networks import network
+from analysis.senteval.protocols import Classifier
+from tests.analysis.senteval.plain_network import plain_network
 
 QUICK = Classifier(hidden=6, batch=16, patience=2, epoch_size=2, max_epoch=24)
+
+
+def fit_many(*arguments: Any, together: bool = False, **options: Any) -> list[Fitted]:
+    return networks.fit_many(*arguments, device=torch.device("cpu"), together=together, **options)
 
 
 def examples(n: int, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -32,17 +37,28 @@ def examples(n: int, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.nd
         {"dropout": 0.3, "dropout_last": True},
         {"dropout": 0.1, "optimizer": "rmsprop", "batch": 33},
         {"layers": 3, "dropout": 0.2, "seed": 5},
+        {"layers": 2},
+        {"hidden": 0},
+        {"hidden": 0, "optimizer": "rmsprop", "max_epoch": 9},
         {"layers": 2, "activation": "relu", "dropout": 0.3, "dropout_last": True},
     ],
 )
-def test_every_fit_is_that_of_a_plain_program(change: dict[str, object]) -> None:
-    classifier = replace(QUICK, **change)  # type: ignore[arg-type]
+@pytest.mark.parametrize("together", [False, True])
+def test_every_fit_is_that_of_a_plain_program(change: dict[str, Any], together: bool) -> None:
+    """Of groups with different numbers of rows, batches and L2 values, one after another and as on a GPU."""
+    classifier = replace(QUICK, **change)
+    if together and classifier.dropout:
+        pytest.skip("a mask of a group's padded batch takes more of the stream")
     features, labels = examples(173)
-    folds = [(np.arange(120), np.arange(120, 173)), (np.arange(50, 173), np.arange(50))]
+    folds = [
+        (np.arange(120), np.arange(120, 173)),
+        (np.arange(50, 173), np.arange(50)),
+        (np.arange(7, 122), np.arange(122, 173)),
+    ]
     fits = [Fit(*fold, l2) for l2 in (1e-5, 1e-2, 0.3) for fold in folds]
     everything = np.arange(173)
     fits += [Fit(everything, None, l2) for l2 in (1e-3, 1e-1)]
-    found = fit_many(features, labels, fits, 3, classifier)
+    found = fit_many(features, labels, fits, 3, classifier, together=together)
     for fit, one in zip(fits, found, strict=True):
         dev = None if fit.dev is None else (features[fit.dev], labels[fit.dev])
         expected = plain_network((features[fit.train], labels[fit.train]), dev, fit.l2, 3, classifier)
@@ -90,41 +106,32 @@ def test_progress_rises_to_one() -> None:
     assert shares[-1] == 1.0
 
 
-def tuned(widths: tuple[int, ...] = (2, 5), dropouts: tuple[float, ...] = (0.0, 0.2)) -> Protocol:
-    classifier = replace(QUICK, hidden=0, dropout_last=True)
-    return Protocol("test", "", classifier=classifier, probing_hidden=widths, probing_dropout=dropouts)
+def test_groups_that_need_too_much_memory_are_trained_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, labels = examples(130)
+    folds = [(np.arange(start, start + 90), np.arange(start)) for start in (20, 30, 40)]
+    fits = [Fit(*fold, l2) for fold in folds for l2 in (1e-4, 1e-2)]
+    sizes: list[int] = []
+    stack = networks._Stack
+
+    def recorded(groups: list[Any], *arguments: Any) -> networks._Stack:
+        sizes.append(len(groups))
+        return stack(groups, *arguments)
+
+    monkeypatch.setattr(networks, "_Stack", recorded)
+    expected = fit_many(features, labels, fits, 3, QUICK, together=True)
+    monkeypatch.setattr(networks, "MEMORY", 20_000)  # a group takes 8,656 bytes
+    found = fit_many(features, labels, fits, 3, QUICK, together=True)
+    assert sizes == [3, 2, 1]
+    for one, two in zip(expected, found, strict=True):
+        assert one.dev_accuracy == two.dev_accuracy
+        np.testing.assert_allclose(one.logits(features), two.logits(features), atol=1e-5)
 
 
-def test_the_choice_is_the_first_best_of_all_plain_programs() -> None:
-    (train, train_y), (dev, dev_y), (test, test_y) = (examples(90, seed=seed) for seed in (1, 1, 2))
-    dev, dev_y, train, train_y = dev[60:], dev_y[60:], train[:60], train_y[:60]
-    found = choose_hidden(train, train_y, dev, dev_y, test, test_y, 3, tuned())
-    best: tuple[float, int, float, float, Plain] | None = None
-    for hidden in (2, 5):
-        for dropout in (0.0, 0.2):
-            for l2 in (1e-5, 1e-4, 1e-3, 1e-2):
-                classifier = replace(QUICK, hidden=hidden, dropout=dropout, dropout_last=True)
-                fit = plain_network((train, train_y), (dev, dev_y), l2, 3, classifier)
-                score = round(100 * fit.dev_accuracy, 2)
-                if best is None or score > best[0]:
-                    best = score, hidden, dropout, l2, fit
-    assert best is not None
-    assert (found.dev, found.hidden, found.dropout, found.l2) == best[:4]
-    expected = softmax(best[4].logits(test), axis=1)
-    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
-    assert found.test == round(100 * float((expected.argmax(1) == test_y).mean()), 2)
-    assert (found.n_dev, found.n_test) == (30, 90)
-
-
-def test_the_papers_grid_is_searched() -> None:
-    protocol = PROTOCOLS["conssent"]
-    assert protocol.probing_hidden == (50, 100, 200)
-    assert protocol.probing_dropout == (0.0, 0.1, 0.2)
-    assert protocol.classifier.dropout_last
-    xor = np.random.default_rng(0).standard_normal((400, 2)).astype(np.float32)
-    labels = (xor[:, 0] * xor[:, 1] > 0).astype(np.int64)
-    quick = replace(protocol, classifier=replace(protocol.classifier, max_epoch=60, epoch_size=20))
-    train, dev, test = np.split(np.arange(400), [250, 320])
-    found = choose_hidden(xor[train], labels[train], xor[dev], labels[dev], xor[test], labels[test], 2, quick)
-    assert found.hidden in protocol.probing_hidden
-    assert found.dropout in protocol.probing_dropout
+def test_groups_of_one_size_have_the_masks_of_a_single_one() -> None:
+    features, labels = examples(130)
+    folds = [(np.arange(start, start + 90), np.arange(start)) for start in (20, 40)]
+    fits = [Fit(*fold, 1e-4, dropout) for fold in folds for dropout in (0.0, 0.4)]
+    together = fit_many(features, labels, fits, 3, QUICK, together=True)
+    for one, two in zip(together, fit_many(features, labels, fits, 3, QUICK), strict=True):
+        assert one.dev_accuracy == two.dev_accuracy
+        np.testing.assert_allclose(one.logits(features), two.logits(features), atol=1e-5)

@@ -1,19 +1,20 @@
-"""Many fits at once, compiled and batched, against the program that trains one after another."""
+"""Many fits at once, compiled and in torch, against the program that trains one after another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from analysis.senteval.classifiers import batched, linear
-from analysis.senteval.classifiers.fit_groups import grouped
-from analysis.senteval.classifiers.linear import Fit, Fitted, fit_many
+from analysis.senteval.classifiers import fitting, networks
+from analysis.senteval.classifiers.fit_groups import Fit, Fitted
+from analysis.senteval.classifiers.fitting import fit_many, training_device
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
 from tests.analysis.senteval.plain import Plain, plain_fit
 
@@ -47,21 +48,12 @@ def plain_fits(classes: int, classifier: Classifier) -> list[Plain]:
     return [plain_fit(*task(classes), fit.train, fit.dev, fit.l2, classes, classifier) for fit in uneven_fits()]
 
 
-def fit_batched(
-    features: np.ndarray, labels: np.ndarray, fits: Sequence[Fit], classes: int, classifier: Classifier
-) -> list[Fitted]:
-    """What ``fit_many`` does for a GPU, here on the CPU."""
-    found: dict[int, Fitted] = {}
-
-    def finish(position: int, rows: np.ndarray, accuracy: float) -> None:
-        found[position] = Fitted(rows[:, :-1], rows[:, -1], accuracy)
-
-    start, decay = linear._initial(features.shape[1], classes), [fit.l2 for fit in fits]
-    batched.train(grouped(fits), features, labels, start, decay, classes, classifier, "cpu", finish)
-    return [found[position] for position in range(len(fits))]
+def fit_together(*arguments: Any) -> list[Fitted]:
+    """Does what ``fit_many`` does on a GPU, here on the CPU."""
+    return networks.fit_many(*arguments, device=torch.device("cpu"), together=True)
 
 
-@pytest.mark.parametrize("train", [fit_many, fit_batched])
+@pytest.mark.parametrize("train", [fit_many, fit_together])
 @pytest.mark.parametrize("classifier", [ADAM, RMSPROP, SMALL])
 @pytest.mark.parametrize("classes", [2, 3, 7])
 def test_every_fit_is_the_plain_programs(
@@ -72,8 +64,9 @@ def test_every_fit_is_the_plain_programs(
     found = train(features, labels, fits, classes, classifier)
     for fitted, plain in zip(found, plain_fits(classes, classifier), strict=True):
         assert fitted.dev_accuracy == plain.dev_accuracy
-        np.testing.assert_allclose(fitted.weight, plain.weight, atol=1e-4)
-        np.testing.assert_allclose(fitted.bias, plain.bias, atol=1e-4)
+        [(weight, bias)] = fitted.layers
+        np.testing.assert_allclose(weight, plain.weight, atol=1e-4)
+        np.testing.assert_allclose(bias, plain.bias, atol=1e-4)
         np.testing.assert_allclose(fitted.logits(features), plain.logits(features), atol=1e-3)
 
 
@@ -90,7 +83,7 @@ def test_a_fit_is_the_same_alone_and_beside_others_and_with_any_threads(classes:
         torch.set_num_threads(threads)
     for one, two, three in zip(together, alone, spread, strict=True):
         assert one.dev_accuracy == two.dev_accuracy == three.dev_accuracy
-        for a, b, c in zip(one[:2], two[:2], three[:2], strict=True):
+        for a, b, c in zip(one.layers[0], two.layers[0], three.layers[0], strict=True):
             np.testing.assert_array_equal(a, b)
             np.testing.assert_array_equal(a, c)
 
@@ -108,7 +101,7 @@ def test_patience_counts_all_failures() -> None:
     assert stopped.epochs == 50 * 5  # patience 5 would allow 7 looks, 200 epochs allow 5
     assert plain_fit(features, labels, *rows, 2, replace(classifier, patience=1)).epochs == 50 * 3
     [patient] = fit_many(features, labels, [fit], 2, replace(classifier, patience=1))
-    np.testing.assert_array_equal(fitted.weight, patient.weight)  # the first best is kept
+    np.testing.assert_array_equal(fitted.layers[0][0], patient.layers[0][0])  # the first best is kept
     assert fitted.dev_accuracy == 1
     assert shares == [1]
 
@@ -130,7 +123,7 @@ def test_features_may_be_mapped_read_only_or_of_another_type(tmp_path: Path) -> 
     [expected] = fit_many(features, labels, [fit], 2, SMALL)
     for other in (mapped, features.astype(np.float64), np.asfortranarray(features)):
         [found] = fit_many(other, labels.astype(np.int32), [fit], 2, SMALL)
-        np.testing.assert_array_equal(found.weight, expected.weight)
+        np.testing.assert_array_equal(found.layers[0][0], expected.layers[0][0])
     assert features.flags.writeable
 
 
@@ -145,10 +138,33 @@ def test_no_global_seed_is_touched() -> None:
     assert after == (np.random.rand(), torch.rand(1).item())  # noqa: NPY002
 
 
-def test_groups_that_do_not_fit_at_once_are_trained_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_fits_stay_on_the_cpu_beside_a_gpu() -> None:
+    """Of roberta-base: CR's folds, TREC's, WordContent's 1,000 classes; SST2, Length, SICK-E's pairs."""
+    default, hidden = Classifier(), Classifier(hidden=50)
+    large = [(400, 768, 2), (40, 768, 6), (4, 768, 1000)]
+    assert {str(training_device("cuda", *sizes, default)) for sizes in large} == {"cuda"}
+    small = [(4, 768, 2), (4, 768, 6), (4, 2 * 768, 3)]
+    assert {str(training_device("cuda", *sizes, default)) for sizes in small} == {"cpu"}
+    assert str(training_device("cuda", 4, 768, 2, hidden)) == "cuda"
+    assert str(training_device("cuda", 1, 20, 2, Classifier(hidden=8))) == "cpu"
+    assert {str(training_device("cpu", *sizes, default)) for sizes in large} == {"cpu"}
+
+
+def test_a_device_gets_large_fits_and_the_kernels_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = task(3)
-    expected = fit_batched(features, labels, uneven_fits(), 3, SMALL)
-    monkeypatch.setattr(batched, "GATHERED", 2 * SMALL.batch * 24 * 4)  # two groups at a time, dev in parts
-    for one, two in zip(expected, fit_batched(features, labels, uneven_fits(), 3, SMALL), strict=True):
-        assert one.dev_accuracy == two.dev_accuracy
-        np.testing.assert_allclose(one.weight, two.weight, atol=1e-6)
+    fits, devices = uneven_fits(), []
+    expected = fit_many(features, labels, fits, 3, SMALL)
+
+    def recorded(*arguments: Any, device: torch.device, together: bool, progress: Any) -> list[Fitted]:
+        devices.append((device.type, together))
+        return train(*arguments, device=torch.device("cpu"), together=together)
+
+    train = networks.fit_many
+    monkeypatch.setattr(networks, "fit_many", recorded)
+    for one, two in zip(expected, fit_many(features, labels, fits, 3, SMALL, device="meta"), strict=True):
+        np.testing.assert_array_equal(one.layers[0][0], two.layers[0][0])
+    assert devices == []
+    monkeypatch.setattr(fitting, "SMALL", len(fits) * 3 * 20)
+    fit_many(features, labels, fits, 3, SMALL, device="meta")
+    fit_many(features, labels, fits, 3, replace(SMALL, hidden=2), device="cpu")
+    assert devices == [("meta", True), ("cpu", False)]

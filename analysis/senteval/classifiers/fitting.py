@@ -1,7 +1,8 @@
-"""The toolkit's logistic regression, all folds and L2 values at once (``senteval/tools/classifier.py``).
+"""Trains many classifiers at once: all folds and L2 values of a task (``senteval/tools/classifier.py``).
 
-Every fit begins with torch's initial weights under the toolkit's seed and uses the same permutations, so all fits
-of one size share both.
+Logistic regressions on a CPU are trained by compiled kernels, everything else in torch. Every fit begins with
+torch's initial weights under the classifier's seed and uses the same permutations, so all fits of one size share
+both.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 
-from analysis.senteval.classifiers import batched
+from analysis.senteval.classifiers import networks
 from analysis.senteval.classifiers.fit_groups import Fit, Fitted, Group, grouped
 from analysis.senteval.classifiers.training import Patience, toolkit_stream
 from analysis.senteval.protocols import Classifier
 
-__all__ = ["Fit", "Fitted", "fit_many"]
+SMALL = 1 << 15  # weights of all fits; with fewer of them a GPU would only start small kernels
 
 
 def fit_many(
@@ -38,43 +39,55 @@ def fit_many(
         labels: int64 of shape (n,), 0 .. C-1.
         fits: classifiers to train.
         classes: C.
-        classifier: with ``hidden`` 0.
-        device: device to train on. The CPU has a compiled kernel; other devices use batched products.
+        classifier: its hidden layers, optimizer and early stopping.
+        device: device to train on, if the fits are not small.
         progress: called with the share done, 0 .. 1.
 
     Returns:
-        One classifier per fit, in their order. On a CPU each is the same to the last bit for any other fits and
-        any number of torch threads.
+        One classifier per fit, in their order. A logistic regression on a CPU is the same to the last bit for any
+        other fits and any number of torch threads.
     """
     features = np.ascontiguousarray(features, np.float32).view(np.ndarray)
     labels = np.ascontiguousarray(labels, np.int64)
-    start = _initial(features.shape[1], classes)
+    device = training_device(device, len(fits), features.shape[1], classes, classifier)
+    if classifier.hidden or device.type != "cpu":
+        together = device.type != "cpu"
+        return networks.fit_many(
+            features, labels, fits, classes, classifier, device=device, together=together, progress=progress
+        )
+    start = _initial(features.shape[1], classes, classifier.seed)
     results: dict[int, Fitted] = {}
     lock = threading.Lock()
 
     def finish(position: int, rows: np.ndarray, accuracy: float) -> None:
         with lock:
-            results[position] = Fitted(np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy(), accuracy)
+            results[position] = Fitted([(np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy())], accuracy)
             if progress is not None:
                 progress(len(results) / len(fits))
 
     decay = [fit.l2 for fit in fits]
-    if torch.device(device).type == "cpu":
-        features = features.view()
-        features.flags.writeable = False  # one type for the compiler, memory-mapped or not
-        groups = _split_groups(grouped(fits), torch.get_num_threads())
-        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-            arguments = (features, labels, start, decay, classes, classifier, finish)
-            for task in [pool.submit(_train, group, *arguments) for group in groups]:
-                task.result()
-    else:
-        batched.train(grouped(fits), features, labels, start, decay, classes, classifier, device, finish)
+    features = features.view()
+    features.flags.writeable = False  # one type for the compiler, memory-mapped or not
+    groups = _split_groups(grouped(fits, classifier.seed), torch.get_num_threads())
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        arguments = (features, labels, start, decay, classes, classifier, finish)
+        for task in [pool.submit(_train, group, *arguments) for group in groups]:
+            task.result()
     return [results[position] for position in range(len(fits))]
 
 
-def _initial(width: int, classes: int) -> np.ndarray:
-    """Returns torch's initial weights of a Linear under the toolkit's seed: (C, D + 1), the bias last."""
-    with toolkit_stream("cpu"):
+def training_device(
+    device: torch.device | str, fits: int, inputs: int, classes: int, classifier: Classifier
+) -> torch.device:
+    """Returns the device on which ``fits`` classifiers are trained: ``device``, or the CPU if they are small."""
+    hidden = classifier.hidden
+    weights = hidden * (inputs + (classifier.layers - 1) * hidden + classes) if hidden else inputs * classes
+    return torch.device("cpu" if fits * weights < SMALL else device)
+
+
+def _initial(width: int, classes: int, seed: int) -> np.ndarray:
+    """Returns torch's initial weights of a Linear under ``seed``, of shape (C, D + 1), the bias last."""
+    with toolkit_stream("cpu", seed):
         layer = torch.nn.Linear(width, classes)
     return np.column_stack([layer.weight.detach().numpy(), layer.bias.detach().numpy()])
 
