@@ -341,7 +341,7 @@ def test_mean_tokens_is_over_all_lengths() -> None:
     """The first few batches of an epoch may all be short, or all be long."""
 
     class Whole(Cut):
-        def draw(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
+        def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
             return unit[: LENGTHS[unit[0] // 100]]
 
     units = [np.full(50, 100 * i) for i in range(1000)]
