@@ -145,7 +145,9 @@ def main() -> None:
             store = prepare(source, encoder.tokenizer, cache=cache, workers=options.workers)
         seconds = time.perf_counter() - began
         with phase("select"):
-            chosen = {part: store.select(part, min_tokens=objective.requirements.min_tokens) for part in ("train", "dev")}
+            chosen = {
+                part: store.select(part, min_tokens=objective.requirements.min_tokens) for part in ("train", "dev")
+            }
         with phase("read held-out texts"):
             texts = store.held_out_texts()
         for lengths, name in ((None, ""), (store.lengths[chosen["train"].indices], " by length")):

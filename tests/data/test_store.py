@@ -88,7 +88,7 @@ def test_processes_make_the_same_store(
 def test_a_killed_store_is_continued_and_equal_to_the_byte(tmp_path: Path, sentences: Sentences | None) -> None:
     context = multiprocessing.get_context("spawn")
     caches = tmp_path / "whole", tmp_path / "killed"
-    codes, done = [], list[int]()
+    codes, done = [], list[list[int]]()
     for cache, kill_at in ((caches[0], None), (caches[1], 100), (caches[1], None)):
         receive, send = context.Pipe(duplex=False)
         process = context.Process(target=_prepare_in_shards, args=(cache, sentences, kill_at, send))
