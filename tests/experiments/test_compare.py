@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +24,7 @@ from experiments.comparison import command, examples
 from experiments.comparison.examples import describe
 from experiments.comparison.planning import equality, plan
 from experiments.comparison.settings import TOKENS, read
-from experiments.overrides import override
+from experiments.overrides import override, typed
 from experiments.pool import Job
 from objectives.base import Corpus
 from objectives.nsp import NSP
@@ -64,7 +63,7 @@ def test_a_comma_is_in_brackets_or_quotes() -> None:
     assert [*(read(["queries='Hello, world'"])[0].queries or [])] == ["Hello, world"]
     for given in ("queries=Hello, world", "tasks=MR, CR"):
         key, _, value = given.partition("=")
-        quoted = shlex.quote(override(key, value))
+        quoted = typed(key, value)
         with pytest.raises(UserError) as refused:
             read([given])
         assert str(refused.value) == (

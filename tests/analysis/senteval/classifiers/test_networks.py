@@ -28,27 +28,31 @@ def examples(n: int, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.nd
     return (centres[labels] + 1.5 * random.standard_normal((n, 10))).astype(np.float32), labels
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {},
-        {"optimizer": "rmsprop"},
-        {"dropout": 0.3},
-        {"dropout": 0.3, "dropout_last": True},
-        {"dropout": 0.1, "optimizer": "rmsprop", "batch": 33},
-        {"layers": 3, "dropout": 0.2, "seed": 5},
-        {"layers": 2},
-        {"hidden": 0},
-        {"hidden": 0, "optimizer": "rmsprop", "max_epoch": 9},
-        {"layers": 2, "activation": "relu", "dropout": 0.3, "dropout_last": True},
-    ],
-)
-@pytest.mark.parametrize("together", [False, True])
+CHANGES: list[dict[str, Any]] = [
+    {},
+    {"optimizer": "rmsprop"},
+    {"dropout": 0.3},
+    {"dropout": 0.3, "dropout_last": True},
+    {"dropout": 0.1, "optimizer": "rmsprop", "batch": 33},
+    {"layers": 3, "dropout": 0.2, "seed": 5},
+    {"layers": 2},
+    {"hidden": 0},
+    {"hidden": 0, "optimizer": "rmsprop", "max_epoch": 9},
+    {"layers": 2, "activation": "relu", "dropout": 0.3, "dropout_last": True},
+]
+# Side by side without dropout only: a mask of a group's padded batch takes more of the random stream.
+WAYS = [
+    (change, together)
+    for change in CHANGES
+    for together in (False, True)
+    if not (together and "dropout" in change)
+]
+
+
+@pytest.mark.parametrize(("change", "together"), WAYS)
 def test_every_fit_is_that_of_a_plain_program(change: dict[str, Any], together: bool) -> None:
     """Of groups with different numbers of rows, batches and L2 values, one after another and as on a GPU."""
     classifier = replace(QUICK, **change)
-    if together and classifier.dropout:
-        pytest.skip("a mask of a group's padded batch takes more of the stream")
     features, labels = examples(173)
     folds = [
         (np.arange(120), np.arange(120, 173)),
