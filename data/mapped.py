@@ -12,6 +12,7 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,7 @@ import numpy as np
 from filelock import FileLock
 
 from data.errors import UserError, reason
-from data.files import atomic_write, read_json
+from data.files import JOURNAL_BYTES, atomic_write, read_json, read_text
 from data.sources.base import Part, threshold
 
 META, INDEX = "meta.json", "index.bin"  # files that every folder has
@@ -161,11 +162,12 @@ class ColumnWriter:
 def cached(cache: Path, key: str, make: Callable[[Path], None]) -> Path:
     """Returns the folder ``key`` in ``cache``; if there is none, ``make`` fills it first.
 
-    A second process that asks for the same folder waits for the first. If ``make`` fails, its folder is removed;
-    if it is killed or interrupted, the next call of ``make`` gets the same folder.
+    A second process that asks for the same folder waits for the first. If ``make`` is killed or interrupted,
+    the next call gets the folder with its finished shards; if it fails with an error of the text or of the disk,
+    the folder is removed.
 
     Raises:
-        UserError: if it cannot be written.
+        UserError: if it cannot be written, or a process of ``make`` is killed.
     """
     folder = cache / key
     if not (folder / META).exists():
@@ -186,26 +188,44 @@ def damaged(folder: Path) -> UserError:
 
 def _fill(folder: Path, make: Callable[[Path], None]) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # it has no ``META``
-    unfinished = folder.with_suffix(".part")
-    unfinished.mkdir(exist_ok=True)  # a killed process may have left it; only the holder of the lock writes
+    unfinished = folder.with_suffix(".part")  # only the holder of the lock writes
+    if unfinished.is_symlink() or not unfinished.is_dir():
+        unfinished.unlink(missing_ok=True)
+    elif any(path.is_symlink() or not path.is_file() for path in unfinished.iterdir()):  # nothing is followed
+        shutil.rmtree(unfinished)
+    unfinished.mkdir(exist_ok=True)
     try:
-        make(unfinished)
+        if (unfinished / JOURNAL).exists():
+            try:
+                make(unfinished)
+            except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+                shutil.rmtree(unfinished)  # its journal is damaged
+                unfinished.mkdir()
+                make(unfinished)
+        else:
+            make(unfinished)
         (unfinished / JOURNAL).unlink(missing_ok=True)
         unfinished.rename(folder)
     except BaseException as error:
-        interrupted = not isinstance(error, Exception)  # by Ctrl-C, say
-        if not (interrupted and (unfinished / JOURNAL).exists()):
+        keep = not isinstance(error, (UserError, OSError)) and (unfinished / JOURNAL).exists()
+        if not keep:
             shutil.rmtree(unfinished, ignore_errors=True)
+        if isinstance(error, BrokenProcessPool):
+            more = " The same command continues after what is stored." if keep else ""
+            raise UserError(f"A process that tokenises was killed, perhaps for lack of memory.{more}") from None
         raise
 
 
 def _last_shard(journal: Path, paths: Sequence[Path]) -> dict[str, Any]:
     """Returns the contents of ``journal``; an empty shard if it is missing, damaged, or longer than the files."""
     try:
-        shard: dict[str, Any] = json.loads(journal.read_text(encoding="utf-8"))
-        if all(path.stat().st_size >= size for path, size in zip(paths, shard["sizes"], strict=True)):
+        shard: dict[str, Any] = json.loads(read_text(journal, JOURNAL_BYTES))
+        numbers = [shard["count"], *shard["ends"], *shard["sizes"]]
+        sound = "state" in shard and len(shard["ends"]) == len(paths) - 1
+        sound = sound and all(type(number) is int and number >= 0 for number in numbers)
+        if sound and all(path.stat().st_size >= size for path, size in zip(paths, shard["sizes"], strict=True)):
             return shard
-    except (OSError, ValueError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         pass
     return {"sizes": [0] * len(paths), "count": 0, "ends": [0] * (len(paths) - 1), "state": None}
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
 import threading
 from collections.abc import Mapping
+from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -100,7 +103,14 @@ def test_an_interrupted_writer_is_continued_after_its_last_shard(
     assert all((whole / name).read_bytes() == (again / name).read_bytes() for name in names)
 
 
-@pytest.mark.parametrize("damage", ["short", "journal"])
+JOURNALS = (
+    *("{", "null", "[]", "{}", "[" * 5000, '{"sizes": [0, 0, 0]}', '{"sizes": [-1, 0, 0]}', '{"sizes": "000"}'),
+    '{"sizes": [0, 0, 0], "count": 0, "ends": [1e999, 0], "state": null}',
+    '{"sizes": [0, 0, 0], "count": 0, "ends": [0], "state": null}',
+)
+
+
+@pytest.mark.parametrize("damage", ["short", *JOURNALS])
 def test_a_shard_that_is_not_whole_is_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
@@ -108,8 +118,8 @@ def test_a_shard_that_is_not_whole_is_written_anew(
     write(tmp_path, UNITS)
     content = (tmp_path / "one.bin").read_bytes()
     (tmp_path / "one.bin").write_bytes(content[:-1] if damage == "short" else content)
-    if damage == "journal":
-        (tmp_path / "shards.json").write_text("{")
+    if damage != "short":
+        (tmp_path / "shards.json").write_text(damage)
     write(tmp_path, UNITS)
     assert (tmp_path / "one.bin").read_bytes() == content and len(TwoColumns(tmp_path)) == len(UNITS)
 
@@ -169,6 +179,51 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^line 7 is bad$"):
         cached(tmp_path, "key", fail)
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("place", ["key.part", "key.part/one.bin", "key.part/shards.json"])
+def test_no_link_in_an_unfinished_folder_is_followed(tmp_path: Path, place: str) -> None:
+    (other := tmp_path / "other").mkdir()
+    (other / "one.bin").write_text("precious")
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).symlink_to(other if place == "key.part" else other / "one.bin")
+    folder = cached(tmp_path, "key", lambda folder: write(folder, UNITS))
+    assert not folder.is_symlink() and not any(path.is_symlink() for path in folder.iterdir())
+    assert len(TwoColumns(folder)) == len(UNITS)
+    assert [(path.name, path.read_text()) for path in other.iterdir()] == [("one.bin", "precious")]
+
+
+def test_a_pipe_in_an_unfinished_folder_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "key.part").mkdir()
+    os.mkfifo(tmp_path / "key.part" / "shards.json")
+    assert len(TwoColumns(cached(tmp_path, "key", lambda folder: write(folder, UNITS)))) == len(UNITS)
+
+
+def test_a_state_that_cannot_be_used_is_dropped(tmp_path: Path) -> None:
+    (tmp_path / "key.part").mkdir()
+    empty = {"sizes": [0, 0, 0], "count": 0, "ends": [0, 0], "state": [1]}
+    (tmp_path / "key.part" / "shards.json").write_text(json.dumps(empty))
+    for name in ("index.bin", *NAMES):
+        (tmp_path / "key.part" / name).touch()
+
+    def make(folder: Path) -> None:
+        with ColumnWriter(folder, [*NAMES]) as writer:
+            assert not writer.state or writer.state["after"]
+        write(folder, UNITS)
+
+    assert len(TwoColumns(cached(tmp_path, "key", make))) == len(UNITS)
+
+
+def test_a_killed_worker_leaves_the_finished_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped, "SHARD_WRITES", 1)
+
+    def make(folder: Path) -> None:
+        write(folder, UNITS)
+        raise BrokenProcessPool
+
+    with pytest.raises(UserError, match=r"was killed, perhaps for lack of memory\. The same command continues"):
+        cached(tmp_path, "key", make)
+    assert (tmp_path / "key.part" / "shards.json").exists()
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
