@@ -361,7 +361,7 @@ def _chunks(documents: Iterable[Document], paragraphs: bool) -> Iterator[Chunk]:
 
 
 class _HeldOut:
-    """Keeps the ``HELD_OUT_DOCUMENTS`` texts with the lowest split hashes, held out at the smallest ``dev_fraction``.
+    """Keeps the ``HELD_OUT_DOCUMENTS`` texts that any ``dev_fraction`` holds out first: the lowest split hashes.
 
     If they are too long together, all are cut to one length, which is halved until they fit.
 

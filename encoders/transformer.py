@@ -271,7 +271,8 @@ class Transformer(Encoder):
         """
         if self.pooling == POOLER:
             raise UserError(
-                'pooling=pooler is for evaluation only: call pool_by("cls"), for example, before saving the encoder.'
+                'pooling=pooler is for evaluation only: call pool_by("cls"), for example, before saving the '
+                "encoder."
             )
         for name, parameter in self.named_parameters():
             folders.require_finite(parameter, name)  # in half precision, large weights overflow

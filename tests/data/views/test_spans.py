@@ -20,8 +20,8 @@ def samplers(draw: st.DrawFn) -> SpanSampler:
     low = draw(st.integers(1, 20))
     high = draw(st.integers(low, 40))
     return SpanSampler(
-        anchors=draw(st.integers(1, 4)),
-        positives=draw(st.integers(1, 3)),
+        anchors_per_document=draw(st.integers(1, 4)),
+        positives_per_anchor=draw(st.integers(1, 3)),
         min_length=low,
         max_length=high,
         gap=draw(st.none() | st.integers(max(1, high - low), 3 * high)),
