@@ -9,7 +9,7 @@ import numpy as np
 ORDER, EXAMPLE, FIXED, DROPOUT, EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, MASKED_PASSAGES, PROBE_VECTORS = range(
     1, 10
 )
-TURN = 102  # of the task of a step
+TASK = 102  # of the task of a step
 
 
 def generator(*key: int) -> np.random.Generator:

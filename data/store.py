@@ -54,9 +54,10 @@ if TYPE_CHECKING:
 SpeedProgress = Callable[[int, int | None, str], None]  # called with (documents done, in all or None, speed)
 FORMAT = "2"  # version of the files below and of the normalisation; part of every fingerprint
 SENTENCE_FORMAT = "1"  # version of what only stores of sentences have
-HELD_OUT = 2000  # documents whose text is kept for evaluation
+HELD_OUT_DOCUMENTS = 2000  # whose text is kept for evaluation
 HELD_OUT_CHARACTERS = 1 << 26  # of their texts together; longer texts are cut to their beginnings
-ADVISED_DOCUMENTS, ADVISED_WORDS = 300, 1000  # documents wanted, and most words of each, in advice to cut files
+# In advice on corpus.document: number of documents aimed at, and most words of each.
+ADVISED_DOCUMENTS, ADVISED_WORDS = 300, 1000
 _FIELDS = (("order", "<u8"), ("part", "u1"))
 ENTRY, SENTENCE_ENTRY = entry(1, *_FIELDS), entry(1, *_FIELDS, *SENTENCE.descr)
 
@@ -66,7 +67,7 @@ class TokenStore(MappedStore):
 
     Args:
         folder: made by ``prepare``.
-        fraction, dev_fraction, cut: attributes of the source; none of them is stored in the files.
+        fraction, dev_fraction, document_units: attributes of the source; none of them is stored in the files.
         sentences: rules by which ``select`` chooses sentences; None: the units are documents.
 
     Attributes:
@@ -85,14 +86,20 @@ class TokenStore(MappedStore):
         fraction: float = 1.0,
         dev_fraction: float = 0.05,
         sentences: Sentences | None = None,
-        cut: str = "",
+        document_units: tuple[str | int, ...] = (),
     ) -> None:
         self.fraction = fraction
         self.sentences = sentences
-        super().__init__(folder, dev_fraction=dev_fraction, fraction=fraction, sentences=sentences, cut=cut)
+        super().__init__(
+            folder,
+            dev_fraction=dev_fraction,
+            fraction=fraction,
+            sentences=sentences,
+            document_units=document_units,
+        )
         if not (folder / "held_out.jsonl").exists():
             raise damaged(folder)
-        self._cut = cut
+        self._document_units = document_units
         self.vocab_size: int = self._meta["vocab_size"]
         self.lengths = self._lengths[:, 0]
 
@@ -116,7 +123,7 @@ class TokenStore(MappedStore):
         fraction: float | None = None,
         min_tokens: int = 1,
         different_tokens: bool = False,
-        shorter: Callable[[int], str] | None = None,
+        settings_for: Callable[[int], str] | None = None,
     ) -> Selection:
         """Selects the usable units of a part.
 
@@ -128,7 +135,8 @@ class TokenStore(MappedStore):
             fraction: share of the documents, in the training part only; None: the source's.
             min_tokens: least number of tokens of a unit.
             different_tokens: whether a unit must have two different tokens.
-            shorter: returns settings under which units of a given number of tokens would be usable, for the error.
+            settings_for: returns settings with which units of a given number of tokens would be usable, for the
+                error.
 
         Raises:
             UserError: if no unit is usable.
@@ -159,7 +167,7 @@ class TokenStore(MappedStore):
         indices = np.flatnonzero(usable)
         if len(indices):
             return Selection(indices, total - len(indices), total, left_out)
-        raise self._none_usable(part, share, inside, min_tokens, left_out, shorter)
+        raise self._none_usable(part, share, inside, min_tokens, left_out, settings_for)
 
     def held_out_texts(self) -> list[str]:
         """Returns the normalised texts of up to 2,000 different dev documents, in random order.
@@ -181,7 +189,7 @@ class TokenStore(MappedStore):
         inside: np.ndarray,
         min_tokens: int,
         left_out: Mapping[str, int],
-        shorter: Callable[[int], str] | None,
+        settings_for: Callable[[int], str] | None,
     ) -> UserError:
         total, unit = int(inside.sum()), "document" if self.sentences is None else "sentence"
         if not total:
@@ -189,10 +197,10 @@ class TokenStore(MappedStore):
         longest = int(self.lengths[inside].max())
         if longest < min_tokens:
             read, ways = "", []
-            if self._cut and self.sentences is None:
-                read = f"read as {self._cut}, "
-                ways = [] if "file" in self._cut else [f"corpus.document={min_tokens}"]
-            ways += [settings] if shorter and (settings := shorter(longest)) else []
+            if self._document_units and self.sentences is None:
+                read = f"{self._read_as()}, "
+                ways = [] if "file" in self._document_units else [f"corpus.document={min_tokens}"]
+            ways += [settings] if settings_for and (settings := settings_for(longest)) else []
             return UserError(
                 f"None of the {total:,} {part} {unit}s has the {min_tokens:,} tokens needed ({read}longest: "
                 f"{longest:,}): {'add ' * bool(ways)}{''.join(f'{way}, or ' for way in ways)}take a corpus of "
@@ -210,21 +218,27 @@ class TokenStore(MappedStore):
         count: int = self._meta["documents"]
         if part == "dev":
             at = f"corpus.dev_fraction={self.dev_fraction}"
-            ways = ["raise it" if count > 1 else "take more documents", "name a corpus.dev_path"]
+            ways = ["raise corpus.dev_fraction" if count > 1 else "take more documents", "name a corpus.dev_path"]
         else:
             at = f"corpus.fraction={share}"
-            ways = ["raise it" if share < 1 else "lower corpus.dev_fraction"]
+            ways = ["raise corpus.fraction" if share < 1 else "lower corpus.dev_fraction"]
         read = ""
-        if self._cut:
-            read = f"read as {self._cut}; "
+        if self._document_units:
+            read = f"{self._read_as()}; "
             words = max(1, min(ADVISED_WORDS, self._meta["tokens"] // ADVISED_DOCUMENTS))
-            if "words" not in self._cut:
+            if not any(isinstance(unit, int) for unit in self._document_units):
                 ways.insert(0, f"cut files every {words:,} words (corpus.document={words})")
         way = " or ".join(ways)
         return UserError(
             f"The {part} part is empty: {at} leaves none of {count:,} documents ({read}those of equal text or "
             f"group go to the same part). {way[0].upper()}{way[1:]}."
         )
+
+    def _read_as(self) -> str:
+        units = [
+            f"every {unit:,} words" if isinstance(unit, int) else f"a {unit}" for unit in self._document_units
+        ]
+        return f"read as one document {' or '.join(units)}"
 
 
 def prepare(
@@ -239,8 +253,8 @@ def prepare(
     """Returns the token store of ``source`` under ``tokenizer``; makes its files if ``cache`` lacks them.
 
     White space is normalised, units of a byte-level BPE get one leading blank, and no special token is added.
-    Memory does not grow with the text. A second process that needs the same store waits for the first. After a
-    kill the next process goes on from the last finished shard, and the files are the same to the byte.
+    Memory does not grow with the text. A second process that needs the same store waits for the first. If a
+    process is killed, the next one continues from the last finished shard, and the files are the same to the byte.
 
     Documents are split into sentences before they are lower-cased, and no sentence crosses a blank line. One store
     serves all rules of ``Sentences`` except ``split``.
@@ -250,7 +264,7 @@ def prepare(
         tokenizer: a Hugging Face fast tokenizer; it is not changed.
         cache: folder of all stores.
         sentences: rules for sentences as units; None: the units are documents.
-        workers: processes that split and tokenise; 0: this process; None: one a core (at most 16), or 0 if the
+        workers: processes that split and tokenise; 0: this process; None: one per core (at most 16), or 0 if the
             corpus is small.
         progress: called with (documents done, documents in all or None, speed and time left as text).
 
@@ -278,7 +292,7 @@ def prepare(
         fraction=source.fraction,
         dev_fraction=source.dev_fraction,
         sentences=sentences,
-        cut=source.cut,
+        document_units=source.document_units,
     )
 
 
@@ -325,15 +339,15 @@ def _make(
 
 
 def _chunks(documents: Iterable[Document], paragraphs: bool) -> Iterator[Chunk]:
-    """Normalises ``documents`` and joins them to chunks; ``paragraphs`` are kept apart for the splitter."""
+    """Normalises ``documents`` and groups them into chunks; ``paragraphs`` are kept apart for the splitter."""
     chunk, size = Chunk(), 0
     for document in documents:
         text = normalise(document.text)
         if not text:
             chunk.empty += 1
             continue
-        entry = (split_hash(document.group, text), order_hash(text), PARTS.index(document.part))
-        chunk.entries.append(entry)
+        hashes = (split_hash(document.group, text), order_hash(text), PARTS.index(document.part))
+        chunk.entries.append(hashes)
         if paragraphs:
             parts = map(normalise, re.split(r"\n\s*\n", document.text))
             chunk.texts.append(PARAGRAPHS.join(filter(None, parts)))
@@ -347,7 +361,7 @@ def _chunks(documents: Iterable[Document], paragraphs: bool) -> Iterator[Chunk]:
 
 
 class _HeldOut:
-    """Keeps the ``HELD_OUT`` texts that are held out at the smallest ``dev_fraction``: the lowest split hashes.
+    """Keeps the ``HELD_OUT_DOCUMENTS`` texts that any ``dev_fraction`` holds out first: the lowest split hashes.
 
     If they are too long together, all are cut to one length, which is halved until they fit.
 
@@ -366,7 +380,8 @@ class _HeldOut:
         return {"longest": self._longest, "heap": self._heap}
 
     def add(self, split: int, order: int, part: int, text: str) -> None:
-        # The least item of the heap is replaced first: the highest split hash, after all of the source's own dev.
+        # A heap drops its smallest item, so hashes are negated: the highest split hash goes first, and documents
+        # that the source itself holds out (0) go last.
         item = (0 if part == PARTS.index("dev") else -split, -order, part, text[: self._longest])
         if part == PARTS.index("train") or order in self._seen or (self._full and item < self._heap[0]):
             return
@@ -388,10 +403,10 @@ class _HeldOut:
 
     @property
     def _full(self) -> bool:
-        return len(self._heap) == HELD_OUT
+        return len(self._heap) == HELD_OUT_DOCUMENTS
 
     def write(self, path: Path) -> None:
         with path.open("w", encoding="utf-8") as file:
             for split, _, part, text in sorted(self._heap, key=lambda item: -item[1]):
-                entry = {"split": -split, "part": PARTS[part], "text": text}
-                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+                record = {"split": -split, "part": PARTS[part], "text": text}
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")

@@ -54,12 +54,12 @@ class BagOfWords(Encoder):
         weights: "auto" or "pretrained", which are the same here.
         lowercase: whether words are looked up in lower case; a folder has its own setting.
         weighting: of the words in the mean, "none", "tfidf" or "sif"; a folder has its own setting.
-        counts: text file to count words in for it, one sentence a line, its words separated as those of the
-            sentences to encode are (.gz too); None: the sentences of ``texts``.
-        sif_a: a of SIF.
-        texts: returns the texts that words are counted in if ``counts`` is None.
-        texts_key, cache, tokenizer: of encoders that make their vocabulary from a corpus; not used.
-        require_mask_token: refused, as there is none.
+        counts: text file (.gz too) in which words are counted for it, one sentence per line, with words separated
+            as in the sentences to encode; None: the sentences of ``texts``.
+        sif_a: the constant a of SIF.
+        texts: returns the texts in which words are counted if ``counts`` is None.
+        texts_key, cache, tokenizer: ignored, as no vocabulary is made from a corpus.
+        require_mask_token: must be False, as there is no mask token.
         device: device of the encoder.
 
     Raises:
@@ -124,7 +124,7 @@ class BagOfWords(Encoder):
         return Encoding(states, tokens.mask, pool(states, tokens.mask, "mean"))
 
     def forward_flops(self, tokens: int, length: float) -> float:
-        """Returns one addition for each component and token."""
+        """Counts one addition per component and token."""
         return float(tokens * self.dimension)
 
     def write_files(self, folder: Path) -> dict[str, Any]:
@@ -166,9 +166,9 @@ def _sentences(
 def word_tokenizer(words: Sequence[str], lowercase: bool) -> Tokenizer:
     """Returns a tokenizer of whole words, separated at white space, that leaves out those it does not know.
 
-    It is a BPE without merges: tokenizers' own model of whole words, WordLevel, must put an unknown token in their
-    place, which others who open the folder would count in the mean. The blank before each word keeps the
-    letters of an unknown word from being taken for the words "a" or "I".
+    It is a BPE without merges: the tokenizers library's model of whole words, WordLevel, replaces unknown words by
+    an unknown token, which sentence-transformers would count in the mean. The blank before each word keeps letters
+    of an unknown word from being taken for the words "a" or "I".
     """
     vocabulary = {f" {word}": number for number, word in enumerate(words)}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))

@@ -24,7 +24,7 @@ from encoders.kernels import PRECISIONS, Precision
 from encoders.layout import atomic_folder
 
 MOST_GROUPS = 8
-WORTH = 1024  # padded tokens that a further pass over a sub-batch has to spare on a CPU: see benchmarks/padding.py
+WORTH = 1024  # padding tokens that a further sub-batch must save on a CPU: see benchmarks/padding.py
 
 
 class Encoding(NamedTuple):
@@ -52,7 +52,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         weights: where its weights first came from: "pretrained", "bundled" or "random".
         origin: one line that names the weights exactly (hub name, folder, or the random shape), and the exported
             folders through which they came.
-        untrained: whether the weights were drawn at random in this process, not read from anywhere.
+        untrained: whether the weights were randomly initialised in this process, not read from a file.
         opens_elsewhere: whether sentence-transformers opens what ``save`` writes.
         reads_order: whether the order of the tokens changes a sentence vector.
         computes_padding: whether padding takes as long to compute as tokens.
@@ -93,7 +93,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         parts = [self(tokens.rows(torch.from_numpy(rows))).sentence for rows in groups]
         return torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(groups)))]
 
-    def padded_because(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
+    def padding_reason(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
         """Returns why ``forward`` does not pack a batch into one sequence without padding, or None if it does.
 
         Args:
@@ -111,7 +111,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
             dtype = torch.get_autocast_dtype(device.type)
         else:
             dtype = next((weight.dtype for weight in self.parameters()), torch.float32)
-        return longest > 0 and self.padded_because(device, dtype, longest) is None
+        return longest > 0 and self.padding_reason(device, dtype, longest) is None
 
     @property
     def has_mlm_head(self) -> bool:
@@ -119,7 +119,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         return False
 
     def token_logits(self, states: Tensor) -> Tensor:
-        """MLM head: scores over the vocabulary, of shape (M, V), for M selected states of shape (M, H).
+        """Computes the MLM head's scores, of shape (M, V), for M selected states of shape (M, H).
 
         Raises:
             ValueError: if there is none.
@@ -135,15 +135,15 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         return 0.0
 
     @property
-    def pooled_dimension(self) -> int:
-        """Width of the vectors that ``pooled`` returns."""
+    def sequence_dimension(self) -> int:
+        """Width of ``sequence_features``."""
         return self.dimension
 
     def add_pooler(self) -> None:
         """Adds the architecture's pooler if the weights lack one."""
 
-    def pooled(self, encoding: Encoding) -> Tensor:
-        """Returns the input of a classifier of whole sequences, of shape (B, ``pooled_dimension``).
+    def sequence_features(self, encoding: Encoding) -> Tensor:
+        """Returns the input of a classifier of whole sequences, of shape (B, ``sequence_dimension``).
 
         These are the sentence vectors, unless the architecture has a pooler.
         """
@@ -169,7 +169,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
 
         Raises:
             ValueError: if it is none of those.
-            UserError: if the encoder's device does not have it.
+            UserError: if the encoder's device does not support it.
         """
         if precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}. Got {precision} instead.")
@@ -192,7 +192,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
 
         Args:
             folder: a new folder, or an encoder's folder to be replaced.
-            card: its README.md; None writes what is known of the weights.
+            card: text of its README.md; None: a model card of what is known about the weights.
 
         Raises:
             UserError: if ``folder`` exists and is not an encoder's.

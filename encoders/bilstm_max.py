@@ -25,5 +25,5 @@ class BiLSTMMax(Recurrent):
     title = "BiLSTM-Max"
     cell = nn.LSTM
     network = "1_LSTM"
-    ways = ("max", "mean")
+    supported_poolings = ("max", "mean")
     bidirectional = True

@@ -31,16 +31,16 @@ class Concatenated(Encoder):
     """Encoders side by side.
 
     If they share tokenizer and token format, they can be trained together and run on the same tokens; otherwise
-    only ``encode`` works, which goes member by member.
+    only ``encode`` works, which runs each member separately.
 
     Args:
         members: two or more encoders.
         paths: names or folders of encoders (see ``encoders.load``), instead of ``members``.
         path: a folder that ``save`` wrote, instead of both.
         weights: "auto" or "pretrained", which are the same here.
-        texts: given if the encoder is to be trained, which takes members of one tokenizer.
-        texts_key, cache, tokenizer: of encoders that make their vocabulary from a corpus; not used.
-        require_mask_token: refused, as there is no MLM head.
+        texts: given if the encoder is to be trained; the members must then share a tokenizer.
+        texts_key, cache, tokenizer: ignored, as no vocabulary is made from a corpus.
+        require_mask_token: must be False, as there is no MLM head.
         device: device of the encoder.
 
     Attributes:
@@ -78,9 +78,9 @@ class Concatenated(Encoder):
             )
         if require_mask_token:
             raise no_mask_token("concatenated")
-        said: dict[str, str] = {}
+        saved: dict[str, str] = {}
         if path is not None:
-            members, said = _opened(Path(path).expanduser())
+            members, saved = _opened(Path(path).expanduser())
         elif not members:
             if len(paths) < 2:
                 raise ValueError(f"encoder.paths must name two or more encoders. Got {list(paths)} instead.")
@@ -94,16 +94,16 @@ class Concatenated(Encoder):
         self.members = nn.ModuleList(members)  # type: ignore[assignment]
         self.tokenizer, self.format = first.tokenizer, first.format
         read = input_of(first)
-        self._same = all(one.format == first.format and input_of(one) == read for one in members)
-        if texts is not None and not self._same:
+        self._same_input = all(one.format == first.format and input_of(one) == read for one in members)
+        if texts is not None and not self._same_input:
             raise ValueError(
                 "encoder.paths must name encoders of one tokenizer and length, where they are trained."
             )
         self.reads_order = any(one.reads_order for one in members)
         self.dimension = sum(one.dimension for one in members)
         self.state_dimension = sum(one.state_dimension for one in members)
-        self.weights = said.get("weights") or min((one.weights for one in members), key=_LEAST_FIRST.index)
-        self.origin = said.get("origin") or "; ".join(
+        self.weights = saved.get("weights") or min((one.weights for one in members), key=_LEAST_FIRST.index)
+        self.origin = saved.get("origin") or "; ".join(
             f"{number} of {len(members)}: {one.origin}" for number, one in enumerate(members, start=1)
         )
         self.untrained = all(one.untrained for one in members)
@@ -118,22 +118,22 @@ class Concatenated(Encoder):
         Raises:
             ValueError: if the members have different tokenizers or formats.
         """
-        self._read_the_same()
+        self._check_same_input()
         encodings = [member(tokens) for member in self.members]
         states = torch.cat([encoding.states for encoding in encodings], dim=2)  # (B, T, H)
         sentence = torch.cat([encoding.sentence for encoding in encodings], dim=1)  # (B, D)
         return Encoding(states, tokens.mask, sentence)
 
     def vectors(self, tokens: Tokens) -> Tensor:
-        self._read_the_same()
+        self._check_same_input()
         return torch.cat([member.vectors(tokens) for member in self.members], dim=1)
 
-    def padded_because(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
-        reasons = (member.padded_because(device, dtype, longest) for member in self.members)
+    def padding_reason(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
+        reasons = (member.padding_reason(device, dtype, longest) for member in self.members)
         return next(filter(None, reasons), None)
 
-    def _read_the_same(self) -> None:
-        if not self._same:
+    def _check_same_input(self) -> None:
+        if not self._same_input:
             raise ValueError(
                 "The encoders have different tokenizers or token formats: only encode works for them."
             )
@@ -157,7 +157,7 @@ class Concatenated(Encoder):
             member.encode_in(precision)
 
     def settings(self) -> dict[str, Any]:
-        """Returns the members' classes, inputs and settings."""
+        """Returns class, input and settings of each member."""
         return {
             "members": [
                 {"class": class_name(member), "input": input_of(member), "settings": member.settings()}
@@ -172,7 +172,7 @@ class Concatenated(Encoder):
         return np.hstack([one._encode(sentences, batch_size, batch_tokens, progress) for one in self.members])
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """Writes a sub-folder for each member, which opens by itself."""
+        """Writes a sub-folder for each member, which can be opened on its own."""
         names = [f"encoder_{number}" for number in range(1, len(self.members) + 1)]
         for name, member in zip(names, self.members, strict=True):
             member.save(folder / name)

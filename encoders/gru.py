@@ -1,4 +1,4 @@
-"""A GRU over word vectors, in one direction or both, and its last states or their largest values as the vector.
+"""A GRU over word vectors, in one direction or both; its last states or their maximum are the sentence vector.
 
     h_t = [forward GRU(x_1 .. x_t) ; backward GRU(x_n .. x_t)]
     last  sentence = [backward h_1 ; forward h_n]        max  sentence = max_t h_t
@@ -23,7 +23,7 @@ class GRU(Recurrent):
     Args:
         bidirectional: whether each layer reads in both directions.
         summary: "last" (states) or "max" (over real positions); None: the folder's, or "last".
-        shared: as ``Recurrent`` has them; GenSen begins without ``vectors``.
+        shared: arguments of ``Recurrent``; GenSen uses no ``vectors``.
 
     Only this suite opens what ``save`` writes: sentence-transformers has no GRU.
     """
@@ -31,7 +31,7 @@ class GRU(Recurrent):
     title = "GRU"
     cell = nn.GRU
     network = "1_GRU"
-    ways = ("last", "max", "mean")
+    supported_poolings = ("last", "max", "mean")
     marks = (True, True)
     drops_words = False
     word_range = 0.1  # as in the published program
@@ -40,6 +40,6 @@ class GRU(Recurrent):
     def __init__(
         self, *, bidirectional: bool = True, summary: Literal["last", "max"] | None = None, **shared: Any
     ) -> None:
-        self.bidirectional = bidirectional  # which the layers are built by
+        self.bidirectional = bidirectional  # read when the layers are built
         super().__init__(**shared)
         self.pooling = summary or self.pooling

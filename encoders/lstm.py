@@ -1,4 +1,4 @@
-"""An LSTM that reads word vectors from left to right, and its last state as the vector.
+"""An LSTM over word vectors, from left to right; its last state is the sentence vector.
 
     h_t = LSTM(x_1 .. x_t)        sentence = h_n
 
@@ -22,5 +22,5 @@ class LSTM(Recurrent):
     title = "LSTM"
     cell = nn.LSTM
     network = "1_LSTM"
-    ways = ("last", "max", "mean")
+    supported_poolings = ("last", "max", "mean")
     marks = (True, False)

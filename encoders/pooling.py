@@ -75,7 +75,7 @@ POOLINGS: dict[str, Definition] = {
 
 
 def pool(states: Tensor, mask: Tensor, how: str) -> Tensor:
-    """Pools states to one vector a sequence, of shape (B, H).
+    """Pools states to one vector per sequence, of shape (B, H).
 
     Args:
         states: of shape (B, T, H).

@@ -43,7 +43,7 @@ class Shape:
 
     Attributes:
         hidden: of a state, per direction.
-        layers: one above the other.
+        layers: number of stacked layers.
         word_size: E, of a word vector.
         bidirectional: whether each layer reads in both directions.
     """
@@ -71,7 +71,7 @@ class Saved(folders.Marker):
 
 
 class Recurrent(Encoder):
-    """Base of the encoders that read word vectors one after the other.
+    """Base of the encoders that run recurrent layers over word vectors.
 
     A subclass sets the attributes below. Weights are initialised as torch does it and as in the programs of
     InferSent and of Conneau et al. (2018): layers uniform within 1 / sqrt(hidden), word vectors (which those
@@ -85,18 +85,18 @@ class Recurrent(Encoder):
         min_count: occurrences in ``texts`` that a word needs to be in it.
         lowercase: whether the vocabulary is of lower-cased words.
         vectors: file of initial word vectors (see ``data.vectors``): a word's own, else that of its lower case;
-            words without one begin at random, as long as the others.
+            words without one are initialised at random, at the same scale.
         train_vectors: whether word vectors change in training.
         dropout: of the states between layers and, with ``drops_words``, of word vectors (Zaremba et al. 2014).
         weights: "auto" (random unless ``path``), "random" or "pretrained" (``path`` must be given).
-        path: a folder that ``save`` wrote; its sizes, words and weights count.
+        path: a folder that ``save`` wrote; its sizes, words and weights are used.
         max_length: most words of an input, special tokens included; the rest is cut. None: no limit, or the
             folder's.
-        texts: returns the texts whose words a random start takes.
-        texts_key: returns a name for the texts, under which a kept vocabulary is found without reading them.
-        cache: folder that keeps such vocabularies.
-        tokenizer: folder of the tokenizer that a random start takes, instead of making a vocabulary.
-        require_mask_token: gives a random start an MLM head, tied to the word vectors.
+        texts: returns the texts whose words become the vocabulary of a randomly initialised encoder.
+        texts_key: returns a name for the texts, under which a cached vocabulary is found without reading them.
+        cache: folder of cached vocabularies.
+        tokenizer: folder of the tokenizer of a randomly initialised encoder, instead of making a vocabulary.
+        require_mask_token: whether a randomly initialised encoder gets an MLM head, tied to the word vectors.
         device: device of the encoder.
 
     The published sizes are in the YAML of each encoder. It begins in eval mode.
@@ -105,11 +105,12 @@ class Recurrent(Encoder):
         title: the encoder's name in messages.
         cell: class of its layers.
         network: folder of the layers' weights in an encoder's folder.
-        ways: possible poolings, the encoder's own first; others are for a trained one, by ``encoders.load``.
-        marks: whether "<s>" stands before a sentence, and "</s>" after it.
+        supported_poolings: the encoder's own pooling first; the others are for evaluating a trained encoder
+            (``encoders.load``).
+        marks: whether "<s>" is put before a sentence, and "</s>" after it.
         bidirectional: whether each layer reads in both directions.
-        drops_words: whether dropout is of word vectors, too.
-        word_range: word vectors begin uniform within it; None: standard normal.
+        drops_words: whether dropout is applied to word vectors, too.
+        word_range: initial word vectors are uniform within +- this; None: standard normal.
         coverage: how many words ``vectors`` has, else None. (Running words are not counted.)
 
     Raises:
@@ -120,7 +121,7 @@ class Recurrent(Encoder):
     title: ClassVar[str]
     cell: ClassVar[type[nn.LSTM] | type[nn.GRU]]
     network: ClassVar[str]
-    ways: ClassVar[tuple[str, ...]]
+    supported_poolings: ClassVar[tuple[str, ...]]
     marks: ClassVar[tuple[bool, bool]] = (False, False)
     bidirectional: bool = False
     drops_words: ClassVar[bool] = True
@@ -156,7 +157,7 @@ class Recurrent(Encoder):
         if max_length is not None and max_length < least:
             raise ValueError(f"encoder.max_length must be at least {least}. Got {max_length} instead.")
         self.coverage: str | None = None
-        self.pooling = self.ways[0]
+        self.pooling = self.supported_poolings[0]
         self.head: WordHead | None = None
         self.dropout = nn.Dropout(dropout)
         if path is not None:
@@ -188,7 +189,7 @@ class Recurrent(Encoder):
             self.to(device)
 
     def forward(self, tokens: Tokens) -> Encoding:
-        """States and vectors; padded positions are never computed, and an empty sequence is all zeros."""
+        """Computes states and vectors; padding is never computed, and an empty sequence is all zeros."""
         rows, width = tokens.ids.shape
         places, running = packing(tokens.lengths, width)
         if len(places) == 0:
@@ -197,8 +198,8 @@ class Recurrent(Encoder):
         places = to_device(places, tokens.ids.device)
         data = self.embedding(tokens.ids.flatten()[places])  # (N, E)
         for number, layer in enumerate(self.layers):
-            # Dropout is here and not in the layers, as cuDNN's has a random state of its own: what is computed
-            # again (gradient caching, a resumed run) would meet another mask.
+            # Not the layers' own dropout: cuDNN keeps a random state of its own, so that a recomputed pass
+            # (gradient caching, a resumed run) would use another mask.
             data = self.dropout(data) if number or self.drops_words else data
             assert isinstance(layer, nn.RNNBase), "by _build"
             with in_own_type(data):
@@ -224,7 +225,7 @@ class Recurrent(Encoder):
 
     @property
     def poolings(self) -> tuple[str, ...]:
-        return self.ways
+        return self.supported_poolings
 
     def pool_by(self, pooling: str) -> None:
         super().pool_by(pooling)
@@ -238,13 +239,13 @@ class Recurrent(Encoder):
         return self.head is not None
 
     def token_logits(self, states: Tensor) -> Tensor:
-        """Scores over the vocabulary, of shape (M, V), for M states of shape (M, H).
+        """Computes scores over the vocabulary, of shape (M, V), for M states of shape (M, H).
 
         Raises:
             ValueError: if there is no MLM head (see ``add_mlm_head``).
         """
         if self.head is None:
-            raise ValueError(f"{self.origin} has no MLM head; add_mlm_head() makes one.")
+            raise ValueError(f"{self.origin} has no MLM head; add_mlm_head() adds one.")
         return self.head(states, self.embedding.weight)
 
     def add_mlm_head(self) -> None:
@@ -254,11 +255,11 @@ class Recurrent(Encoder):
             self.head = WordHead(self.shape.state, table.detach()).to(table.device).train(self.training)
 
     def forward_flops(self, tokens: int, length: float) -> float:
-        """2 a weight of the layers and token; the rest is below a hundredth of it."""
+        """Counts 2 per weight of the layers and token; the rest is below one per cent of it."""
         return 2.0 * tokens * sum(weight.numel() for weight in self.layers.parameters() if weight.ndim == 2)
 
     def head_flops(self, tokens: int) -> float:
-        """2 a weight of the head, the word vectors among them, and token; 0 without a head."""
+        """Counts 2 per weight of the head (with the word vectors) and token; 0 without a head."""
         if self.head is None:
             return 0.0
         return 2.0 * tokens * (self.head.dense.weight.numel() + self.embedding.weight.numel())
@@ -281,7 +282,7 @@ class Recurrent(Encoder):
         return {"shape": asdict(self.shape), **self.settings()}
 
     def _mark(self) -> None:
-        """Makes the tokenizer put the ``marks`` around a sentence."""
+        """Sets the tokenizer to put the ``marks`` around a sentence."""
         tokens = (self.tokenizer.bos_token, self.tokenizer.eos_token)
         before, after = (token if wanted else "" for token, wanted in zip(tokens, self.marks, strict=True))
         marks = [(mark, self.tokenizer.convert_tokens_to_ids(mark)) for mark in (before, after) if mark]
@@ -291,7 +292,7 @@ class Recurrent(Encoder):
             )
 
     def _draw(self, shape: Shape, vectors: str | None) -> None:
-        """Draws all weights but the head's; words that ``vectors`` has get theirs from there."""
+        """Initialises all weights but the head's; words that ``vectors`` has get their vectors from it."""
         read = None if vectors is None else WordVectors(Path(vectors).expanduser())
         shape = shape if read is None else replace(shape, word_size=read.dim)
         self.embedding = nn.Embedding(len(self.tokenizer), shape.word_size)
@@ -333,7 +334,7 @@ class Recurrent(Encoder):
                 self.add_mlm_head()
                 assert self.head is not None
                 folders.fill(self.head, folders.read_weights(folder / HEAD), folder / HEAD)
-            self.pool_by(marker.get("pooling", self.ways[0]))
+            self.pool_by(marker.get("pooling", self.supported_poolings[0]))
             self.weights = marker["weights"]
             self.origin = f"continued from {folder}; before that: {marker['origin']}"
 
@@ -352,8 +353,8 @@ class WordHead(nn.Module):
 
     Args:
         state_dimension: H.
-        table: the word vectors, of shape (V, E). LayerNorm's gain begins at one over their usual length, so that
-            first scores are of order 1, whatever file the vectors come from.
+        table: the word vectors, of shape (V, E). LayerNorm's gain is initialised to one over their root mean
+            square length, so that initial scores are of order 1 for any file of vectors.
     """
 
     def __init__(self, state_dimension: int, table: Tensor) -> None:
@@ -368,10 +369,10 @@ class WordHead(nn.Module):
 
 
 def _copy_known(read: WordVectors, tokenizer: Any, table: Tensor) -> tuple[int, int]:
-    """Puts the vectors of known words into ``table`` (V, E); returns how many they are, of how many.
+    """Puts the vectors of known words into ``table`` (V, E); returns the numbers of known and of all words.
 
-    A word's own form counts first, then its lower case. The others, special tokens among them, keep their random
-    directions and get the file's scale.
+    A word is looked up in its own form, then in lower case. All others, special tokens included, keep their random
+    vectors, scaled to those of the file.
     """
     words = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     special = set(tokenizer.all_special_ids)
@@ -388,7 +389,7 @@ def _copy_known(read: WordVectors, tokenizer: Any, table: Tensor) -> tuple[int, 
 def _apart(layer: nn.Module, state: dict[str, Tensor], prefix: str, metadata: object) -> None:
     """Copies each of a layer's weights in ``state`` into memory of its own.
 
-    cuDNN keeps them all in one buffer, and safetensors refuses to write parts of a buffer.
+    cuDNN keeps all weights in one buffer, and safetensors refuses to write views of a shared buffer.
     """
     for name, weight in state.items():
         if name.startswith(prefix) and weight.untyped_storage().nbytes() > weight.nbytes:

@@ -35,8 +35,8 @@ from encoders.pooling import (
     takes_pooler,
 )
 
-# Settings in a configuration that no vector depends on.
-_ABOUT = ("_name_or_path", "architectures", "dtype", "transformers_version")
+# Keys of the model's configuration that do not affect vectors.
+_IGNORED_KEYS = ("_name_or_path", "architectures", "dtype", "transformers_version")
 
 
 class Transformer(Encoder):
@@ -44,22 +44,23 @@ class Transformer(Encoder):
 
     Args:
         name: a model of the Hugging Face hub, or a checkpoint in ``encoders/checkpoints``.
-        path: a local folder instead: ours, one of sentence-transformers, or a plain one of transformers.
+        path: a local folder instead: one of this suite, of sentence-transformers or of transformers.
         pooling: "mean", "cls", "max" or "last"; None takes the folder's own, else "mean".
         weights: "pretrained" (never falls back), "auto" (falls back to bundled weights, else to a small
             random model, see ``fallback``), or "random" (of ``shape``).
         max_length: longest input in tokens, special ones included; None takes the model's limit.
-        shape: "model_type" and sizes by the names of the family's configuration class, for a random start.
-        heads: initial attention of a random start's first layer, to "random" positions or "neighbours".
-        words: its initial word embeddings, "random" or from "cooccurrence" in ``texts``.
-        vocab_size: of the byte-level BPE that a random start trains on ``texts``.
+        shape: "model_type" and sizes by the names of the family's configuration class, for random
+            initialisation.
+        heads: what the first layer's attention heads initially attend to: "random" positions or "neighbours".
+        words: initial word embeddings, "random" or from "cooccurrence" in ``texts``.
+        vocab_size: of the byte-level BPE that random initialisation trains on ``texts``.
         dropout: probability everywhere in the model; None leaves the model's own.
         attention: implementation of attention by transformers' name ("sdpa", "eager", ...).
-        texts: returns the texts to train the tokenizer of a random start on.
-        texts_key: returns a name for the texts, under which a kept tokenizer is found without reading them.
-        cache: folder that keeps such tokenizers.
-        tokenizer: folder of the tokenizer that a random start takes, instead of training one.
-        require_mask_token: refuses a model without mask token, before its weights are downloaded.
+        texts: returns the texts that the tokenizer of a randomly initialised model is trained on.
+        texts_key: returns a name for the texts, under which a cached tokenizer is found without reading them.
+        cache: folder of cached tokenizers.
+        tokenizer: folder of the tokenizer of a randomly initialised model, instead of training one.
+        require_mask_token: whether a model without a mask token is refused, before its weights are downloaded.
         normalize: whether vectors are scaled to length 1; None: as the folder has it.
         device: device of the model.
 
@@ -74,12 +75,13 @@ class Transformer(Encoder):
 
     Raises:
         ValueError: if an argument is out of range.
-        UserError: if the weights cannot be had, or have no mask token where one is required.
+        UserError: if the weights are not available, or the tokenizer lacks a required mask token.
 
     References: Reimers and Gurevych (2019), "Sentence-BERT"; Giorgi et al. (2021), "DeCLUTR", section 3.1.
     """
 
-    computes_padding, force_packing = True, False
+    computes_padding = True
+    force_packing = False
 
     def __init__(
         self,
@@ -138,7 +140,7 @@ class Transformer(Encoder):
         types = inspect.signature(self.backbone.forward).parameters.keys() & {"token_type_ids"}
         self._takes_type_ids = bool(types) and getattr(self.model.config, "type_vocab_size", 0) > 1
         self.eval()  # the outer module too, as transformers' loading does
-        if start.source.folder is not None and attention is None:  # another one may want a GPU
+        if start.source.folder is not None and attention is None:  # another implementation may need a GPU
             folders.try_out(self, start.source.folder)
         if device is not None:
             self.to(device)
@@ -161,23 +163,23 @@ class Transformer(Encoder):
             with kernels.without_cudnn_attention(tokens.ids.device):
                 states = self.backbone(input_ids=tokens.ids, attention_mask=mask, **types).last_hidden_state
         by_pooler = self.pooling == POOLER
-        pooled = pooler_output(self.backbone, states) if by_pooler else pool(states, tokens.mask, self.pooling)
-        sentence = self.dense(pooled)  # (B, D)
+        vector = pooler_output(self.backbone, states) if by_pooler else pool(states, tokens.mask, self.pooling)
+        sentence = self.dense(vector)  # (B, D)
         return Encoding(states, tokens.mask, F.normalize(sentence, dim=-1) if self.normalize else sentence)
 
-    def padded_because(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
+    def padding_reason(self, device: torch.device, dtype: torch.dtype, longest: int) -> str | None:
         config = self.model.config
         missing = None if self.force_packing else varlen.no_kernel(config, device, dtype)
         return varlen.unsupported(config, longest) or missing
 
     def token_logits(self, states: Tensor) -> Tensor:
-        """Scores over the vocabulary, of shape (M, V), for M states of shape (M, H).
+        """Computes scores over the vocabulary, of shape (M, V), for M states of shape (M, H).
 
         Raises:
             ValueError: if there is no MLM head (see ``add_mlm_head``).
         """
         if self._head is None:
-            raise ValueError(f"{self.origin} has no MLM head; add_mlm_head() makes one.")
+            raise ValueError(f"{self.origin} has no MLM head; add_mlm_head() adds one.")
         for part in self._head:
             states = getattr(self.model, part)(states)
         return states
@@ -202,15 +204,18 @@ class Transformer(Encoder):
         self._head = head
 
     @property
-    def pooled_dimension(self) -> int:
+    def sequence_dimension(self) -> int:
         return self.state_dimension
 
     def add_pooler(self) -> None:
         """Adds the family's pooler, if it has one: that of the first weights, else a random one."""
         add_pooler(self.backbone, self._folder)
 
-    def pooled(self, encoding: Encoding) -> Tensor:
-        """Returns the first token's states, of shape (B, H), through the pooler if there is one."""
+    def sequence_features(self, encoding: Encoding) -> Tensor:
+        """Returns the input of a classifier of whole sequences, of shape (B, H).
+
+        This is the first token's state, through the pooler if there is one.
+        """
         return pooler_output(self.backbone, encoding.states)
 
     @property
@@ -223,8 +228,8 @@ class Transformer(Encoder):
         if pooling not in self.poolings:
             if pooling == POOLER:
                 raise UserError(
-                    f"pooling=pooler: {self.origin} has no trained pooler, as BERT, ALBERT and encoders trained "
-                    "on pairs of segments have: take cls or mean."
+                    f"pooling=pooler: {self.origin} has no trained pooler (BERT, ALBERT and encoders trained on "
+                    "segment pairs have one): choose cls or mean."
                 )
             raise ValueError(f"pooling must be one of {', '.join(self.poolings)}. Got {pooling} instead.")
         if pooling == POOLER:
@@ -232,7 +237,10 @@ class Transformer(Encoder):
         self.pooling = pooling
 
     def forward_flops(self, tokens: int, length: float) -> float:
-        """2 a weight and token, 4 * layers * H a token and position (Kaplan et al. 2020, section 2.1)."""
+        """Counts 2 per weight and token, and 4 * layers * H per token and position.
+
+        Reference: Kaplan et al. (2020), "Scaling Laws for Neural Language Models", section 2.1.
+        """
         config = self.model.config
         weights = _linear_weights(self.backbone)
         if config.model_type == "albert":  # the same weights in every layer
@@ -241,12 +249,12 @@ class Transformer(Encoder):
         return tokens * (2.0 * weights + 4.0 * config.num_hidden_layers * length * config.hidden_size)
 
     def head_flops(self, tokens: int) -> float:
-        """2 a weight of the head and token; 0 without a head."""
+        """Counts 2 per weight of the head and token; 0 without a head."""
         parts = [getattr(self.model, part) for part in self._head or ()]
         return 2.0 * tokens * sum(_linear_weights(part) for part in parts if isinstance(part, nn.Module))
 
     def settings(self) -> dict[str, Any]:
-        config = {key: value for key, value in self.model.config.to_dict().items() if key not in _ABOUT}
+        config = {key: value for key, value in self.model.config.to_dict().items() if key not in _IGNORED_KEYS}
         return {
             "pooling": self.pooling,
             "normalize": self.normalize,
@@ -258,17 +266,19 @@ class Transformer(Encoder):
         """Writes files that sentence-transformers opens, and transformers without the MLM head.
 
         Raises:
-            UserError: if a weight is not finite, or the pooling is "pooler", which others lack.
+            UserError: if a weight is not finite, or the pooling is "pooler", which sentence-transformers does not
+                support.
         """
         if self.pooling == POOLER:
             raise UserError(
-                "pooling=pooler is for evaluation only: pool_by cls, for example, before the encoder is saved."
+                'pooling=pooler is for evaluation only: call pool_by("cls"), for example, before saving the '
+                "encoder."
             )
         for name, parameter in self.named_parameters():
-            folders.require_finite(parameter, name)  # in half precision, large ones are not
+            folders.require_finite(parameter, name)  # in half precision, large weights overflow
         models.save_model(self.model, folder)
         self.tokenizer.save_pretrained(folder)
-        # A pooler that the weights do not have would only be drawn at random when others open the folder.
+        # Without this, transformers would add a randomly initialised pooler when it opens the folder.
         lacks_pooler = takes_pooler(self.backbone) and not has_pooler(self.backbone)
         layout = Layout(
             Path(),
@@ -293,10 +303,15 @@ class Transformer(Encoder):
         if bool((tokens.lengths == tokens.ids.shape[1]).all()):  # no padding; lengths are on the host
             return None
         config = self.model.config
-        whole = config.model_type in models.SEE_ALL and config._attn_implementation in ("sdpa", varlen.NAME)
-        if tokens.mask.device.type == "cpu" or not whole:
+        bidirectional = config.model_type in models.SEE_ALL and config._attn_implementation in (
+            "sdpa",
+            varlen.NAME,
+        )
+        if tokens.mask.device.type == "cpu" or not bidirectional:
             return tokens.mask
-        return models.full_mask(tokens.mask)  # transformers would look into the mask: the host waits for the GPU
+        return models.full_mask(
+            tokens.mask
+        )  # else transformers reads the mask's values: the host waits for the GPU
 
 
 def _linear_weights(module: nn.Module) -> int:

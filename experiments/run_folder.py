@@ -173,7 +173,7 @@ def overrides() -> list[str]:
 def packing(encoder: Encoder, device: torch.device, precision: str) -> dict[str, Any]:
     """Returns whether the encoder packs every batch into one sequence without padding, and why not."""
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
-    reason = encoder.padded_because(device, dtype, encoder.format.max_length)
+    reason = encoder.padding_reason(device, dtype, encoder.format.max_length)
     return {"packing": reason is None, "padded_because": reason}
 
 

@@ -1,9 +1,9 @@
 """Base class of all objectives.
 
-An author writes a subclass of ``Objective`` with at most six members: a constructor that sets ``batch_size``,
-``part_names``, ``requirements``, ``sample``, ``collate`` and ``loss``. All other members have defaults, and are
-overridden only where an objective needs more: weights of its own (``build``), data of its own (``task_data``),
-several tasks (``tasks``). docs/add-an-objective.md builds one step by step.
+A subclass of ``Objective`` has six required members: a constructor (which sets ``batch_size``), ``part_names``,
+``requirements``, ``sample``, ``collate`` and ``loss``. All other members have defaults, and are overridden only
+where an objective needs more: weights of its own (``build``), data of its own (``task_data``), several tasks
+(``tasks``). docs/add-an-objective.md builds one step by step.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Requirements:
         encoders: number of encoders of the configured kind to train side by side; they are passed as one, which
             concatenates their vectors (``encoders.concatenated``).
         word_order: whether the classes to predict differ only in the order of the tokens.
-        shorter: returns the settings, as "key=value", with which units of a given number of tokens would be
+        settings_for: returns the settings, as "key=value", with which units of a given number of tokens would be
             usable; "" if there are none.
     """
 
@@ -83,7 +83,7 @@ class Requirements:
     mask_token: bool = False
     encoders: int = 1
     word_order: bool = False
-    shorter: Callable[[int], str] | None = field(default=None, compare=False)
+    settings_for: Callable[[int], str] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ class Objective(nn.Module, ABC):
                     part,
                     min_tokens=required.min_tokens,
                     different_tokens=required.different_tokens,
-                    shorter=required.shorter,
+                    settings_for=required.settings_for,
                 )
                 for part in PARTS
             )

@@ -135,16 +135,16 @@ class ConsSent(Objective):
             min_tokens=fewest,
             different_tokens=permutes,
             word_order=permutes,
-            shorter=self._shorter,
+            settings_for=self._settings_for,
         )
 
-    def _shorter(self, tokens: int) -> str:
+    def _settings_for(self, tokens: int) -> str:
         """Returns the setting with which a sentence of ``tokens`` tokens is usable, as "key=value"; "" if none."""
         k = tokens - 1 if self.task == "D" else tokens
         return f"objective.k={k}" if self.task in ("D", "P", "R") and k >= 1 + (self.task == "P") else ""
 
     def check_encoder(self, encoder: Encoder) -> None:
-        """Refuses an encoder that is too short for any sentence that ``k`` allows.
+        """Refuses an encoder whose inputs are too short for any sentence that ``k`` allows.
 
         Raises:
             UserError: if so; UnfitError: see ``Objective``.
@@ -152,7 +152,7 @@ class ConsSent(Objective):
         super().check_encoder(encoder)
         if self._max_tokens(encoder.format) < self.requirements.min_tokens:
             raise UserError(
-                f"objective.k={self.k} is too many for an encoder of {encoder.format.max_length} positions."
+                f"objective.k={self.k} is too large for an encoder of {encoder.format.max_length} positions."
             )
 
     def build(self, encoder: Encoder) -> None:

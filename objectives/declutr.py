@@ -3,8 +3,8 @@
     L = contrastive_weight * L_contrastive + mlm_weight * L_MLM
 
 Sections 3.1 and 3.2 of the paper. Anchors and positives are spans of the same document (``data.views.spans``).
-NT-Xent pairs each anchor with the mean of its positives, against all other spans of the batch, including those of
-the same document (``objectives.functional``). Where the paper leaves a choice open:
+NT-Xent contrasts each anchor and the mean of its positives with all other anchors and mean positives of the batch,
+including those of the same document (``objectives.functional``). Where the paper leaves a choice open:
 
 - anchors are masked for MLM, and the same pass gives their embeddings (as in the published program);
 - positives are averaged after the projection head (our choice; the paper's formula has no head);
@@ -95,7 +95,7 @@ class Declutr(Objective):
             published program.
 
     With gradient accumulation each micro-batch is a batch of its own: negatives and the number of masked tokens
-    are counted within it. The memory bank receives all of them after the optimiser's step.
+    are counted within it. The embeddings of all micro-batches enter the memory bank after the optimiser's step.
 
     Raises:
         ValueError: if an argument is out of range, or two of them contradict each other.
@@ -130,8 +130,8 @@ class Declutr(Objective):
     ) -> None:
         super().__init__()
         self.sampler = SpanSampler(
-            anchors=anchors_per_document,
-            positives=positives_per_anchor,
+            anchors_per_document=anchors_per_document,
+            positives_per_anchor=positives_per_anchor,
             min_length=min_length,
             max_length=max_length,
             anchor_beta=(anchor_beta[0], anchor_beta[1]),
@@ -170,7 +170,7 @@ class Declutr(Objective):
             unit="document",
             min_tokens=max(self.sampler.min_tokens, self.min_tokens or 0),
             mask_token=self.mlm_weight > 0,
-            shorter=self._shorter,
+            settings_for=self._settings_for,
         )
 
     def build(self, encoder: Encoder) -> None:
@@ -188,6 +188,7 @@ class Declutr(Objective):
 
     def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
         anchors, positives = self.sampler.draw(len(unit), rng)
+        # Cut before masking; ``wrap`` cuts the positives.
         contents = [unit[start:end][: format.max_content] for start, end in anchors]
         labels = None
         if self.mlm_weight:
@@ -220,6 +221,7 @@ class Declutr(Objective):
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         anchors, positives = batch.tokens["anchor"], batch.tokens.get("positive")
+        # ``cat`` gives positives IGNORE labels.
         spans = anchors if positives is None else Tokens.cat([anchors, positives], encoder.format.pad_id)
         vectors, mlm_sum = self._embed(encoder, spans)
         parts: dict[str, Tensor] = {}
@@ -246,6 +248,7 @@ class Declutr(Objective):
             Vectors of shape (B, D), in the order of ``spans`` and projected if there is a head, and a scalar.
         """
 
+        # Single tensors: checkpoint keeps the random state of the devices of its tensor arguments.
         def run(
             ids: Tensor, mask: Tensor, lengths: Tensor, labels: Tensor | None, type_ids: Tensor | None
         ) -> tuple[Tensor, Tensor]:
@@ -264,7 +267,6 @@ class Declutr(Objective):
         vectors, sums = [], []
         for rows in groups:
             part = spans.rows(torch.from_numpy(rows))
-            # Single tensors: checkpoint keeps the random state of the devices of its tensor arguments.
             inputs = part.ids, part.mask, part.lengths, part.labels, part.type_ids
             if self.cache_chunk is not None and torch.is_grad_enabled():
                 vector, mlm_sum = checkpoint(run, *inputs, use_reentrant=False)
@@ -285,7 +287,7 @@ class Declutr(Objective):
         positives = at_least_float32(positives).unflatten(0, (len(anchors), -1)).mean(dim=1)  # (AN, D)
         anchors = gather_rows(at_least_float32(anchors), legacy_scale=self.legacy_scale)
         positives = gather_rows(positives, legacy_scale=self.legacy_scale)
-        # Held-out losses do without the bank, which holds training text, and more of it from step to step.
+        # Held-out losses do not use the bank: it holds embeddings of training text, and changes with every step.
         bank = self.bank if self.training else None
         loss = nt_xent(
             anchors,
@@ -331,19 +333,19 @@ class Declutr(Objective):
             )
         if self.contrastive_weight == self.mlm_weight == 0:
             raise ValueError("objective.contrastive_weight and objective.mlm_weight must not both be 0.")
-        if self.contrastive_weight and self.batch_size * spans.anchors < 2:
+        if self.contrastive_weight and self.batch_size * spans.anchors_per_document < 2:
             raise ValueError(
                 "objective.batch_size * objective.anchors_per_document must be at least 2: "
                 "a single pair has no negatives."
             )
 
-    def _shorter(self, tokens: int) -> str:
+    def _settings_for(self, tokens: int) -> str:
         """Returns settings with which a document of ``tokens`` tokens is usable, as "key=value"; "" if none."""
         sampler, settings = self.sampler, []
         if sampler.min_tokens > tokens:
-            span = tokens // (2 * sampler.anchors)
+            span = tokens // (2 * sampler.anchors_per_document)
             if sampler.gap is not None:
-                span = min(span, tokens - sampler.gap * (sampler.anchors - 1))
+                span = min(span, tokens - sampler.gap * (sampler.anchors_per_document - 1))
             if span < 1:
                 return ""
             settings = [f"objective.max_length={span}"]
@@ -354,13 +356,13 @@ class Declutr(Objective):
         return " ".join(settings)
 
     def facts(self) -> dict[str, Any]:
-        pairs = self.batch_size * self.sampler.anchors
+        pairs = self.batch_size * self.sampler.anchors_per_document
         return {"negatives per anchor": (2 * pairs - 2 + self.memory_bank) if self.contrastive_weight else 0}
 
     def step_flops(self, encoder: Encoder) -> float:
         anchor, positive = self.sampler.mean_lengths()
-        anchors = self.batch_size * self.sampler.anchors
-        positives = anchors * self.sampler.positives if self.contrastive_weight else 0
+        anchors = self.batch_size * self.sampler.anchors_per_document
+        positives = anchors * self.sampler.positives_per_anchor if self.contrastive_weight else 0
         flops = sum(forward_flops(encoder, *spans) for spans in ((anchors, anchor), (positives, positive)))
         if self.mlm_weight:
             flops += encoder.head_flops(round(anchors * anchor * self.mlm_probability))

@@ -1,12 +1,12 @@
 """Base of NSP and SOP: classification of a pair of segments, with masked language modelling.
 
-    L = -log softmax(W pooled(A, B) + b)[does B follow A?] + mlm_weight * L_MLM
+    L = -log softmax(W f(A, B) + b)[does B follow A?] + mlm_weight * L_MLM        f: ``sequence_features``
 
 Devlin et al. (2019), section 3.1; Lan et al. (2020), section 3.1. For transformers whose architecture has BERT's
-pooler, ``pooled`` is tanh(W' h_1 + b') of the first token's state, with the pooler of the checkpoint or else a new
-one. The pooler belongs to the encoder and is exported with it, so that it can be evaluated (pooling=pooler). For
-other transformers ``pooled`` is the first state itself, and for encoders without [CLS] the sentence vector of the
-sequence A, separator, B.
+pooler, f is tanh(W' h_1 + b') of the first token's state, with the pooler of the checkpoint or else a new one. The
+pooler belongs to the encoder and is exported with it, so that it can be evaluated (pooling=pooler). For other
+transformers f is the first state itself, and for encoders without [CLS] the sentence vector of the sequence A,
+separator, B.
 
 MLM masks tokens of both segments, but never special tokens. Its loss is divided by the number of masked tokens in
 the global batch (the published programs mask a fixed share of the positions, at most 20).
@@ -127,7 +127,7 @@ class SegmentPairs(Objective):
     def build(self, encoder: Encoder) -> None:
         """Adds the classifier, and the encoder's pooler if it lacks one."""
         encoder.add_pooler()
-        self.head = nn.Linear(encoder.pooled_dimension, 2)
+        self.head = nn.Linear(encoder.sequence_dimension, 2)
 
     def _room(self, format: TokenFormat) -> int:
         """Returns the most content tokens of a pair."""
@@ -164,7 +164,7 @@ class SegmentPairs(Objective):
         assert self.head is not None, "build comes first"
         pairs, classes = batch.tokens["pair"], batch.numbers["follows"]
         encoding = encoder(pairs)
-        total, mean, accuracy = classification_loss(self.head(encoder.pooled(encoding)), classes)
+        total, mean, accuracy = classification_loss(self.head(encoder.sequence_features(encoding)), classes)
         parts: dict[str, Tensor] = {self.name: mean, f"{self.name}_accuracy": accuracy}
         if pairs.labels is None:
             return Loss(total, parts)

@@ -27,7 +27,7 @@ from data.errors import UnfitError
 from data.loader import Units
 from data.ranges import AtLeast2, AtLeast3, Positive
 from data.token_format import TokenFormat
-from data.views.perturbations import STUDIED
+from data.views.perturbations import MOST_COUNTED
 from encoders.base import Encoder
 from objectives.base import Loss, Objective, Requirements
 from objectives.functional import at_least_float32, choose_first, in_batch_scores
@@ -91,8 +91,8 @@ class SimCSE(Objective):
         self.lengths = np.zeros(1, np.int64)  # of a sample of sentences, in content tokens
 
     def fit_to_corpus(self, units: Units, indices: np.ndarray) -> None:
-        """Measures the lengths of at most ``STUDIED`` sentences, evenly spaced."""
-        some = indices[:: -(-len(indices) // STUDIED)]
+        """Measures the lengths of at most ``MOST_COUNTED`` sentences, evenly spaced."""
+        some = indices[:: -(-len(indices) // MOST_COUNTED)]
         self.lengths = np.array([len(units[int(i)]) for i in some])
 
     def check_encoder(self, encoder: Encoder) -> None:

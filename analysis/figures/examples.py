@@ -38,8 +38,8 @@ def spans(config: Mapping[str, Any], source: Source) -> str:
         raise UserError("objective must be one that samples spans, such as declutr.")
     rng = generator(EVALUATED_SPLIT, SEED)
     sampler = SpanSampler(
-        anchors=2,
-        positives=1,
+        anchors_per_document=2,
+        positives_per_anchor=1,
         **{key: objective[key] for key in ("min_length", "max_length", "anchor_beta", "positive_beta", "gap")},
     )
     documents = [text.split() for text in islice(source.texts(), READ)]

@@ -79,9 +79,9 @@ class Source(ABC):
         return {}
 
     @property
-    def cut(self) -> str:
-        """Describes how files are divided into documents ("one document a line"); "" if that cannot be chosen."""
-        return ""
+    def document_units(self) -> tuple[str | int, ...]:
+        """Units of a file that are documents ("line", or a number of words); empty if they cannot be chosen."""
+        return ()
 
     @property
     def total(self) -> int | None:

@@ -114,10 +114,9 @@ class Text(Source):
         return {"name": self.name, "where": ", ".join(where), "licence": None}
 
     @property
-    def cut(self) -> str:
-        units = dict.fromkeys(file.unit for file, _ in self._files)
-        found = [f"every {unit:,} words" if isinstance(unit, int) else f"a {unit}" for unit in units]
-        return "" if self._pydocs is not None or RECORD in units else f"one document {' or '.join(found)}"
+    def document_units(self) -> tuple[str | int, ...]:
+        units = tuple(dict.fromkeys(file.unit for file, _ in self._files))
+        return () if self._pydocs is not None or RECORD in units else units
 
     @property
     def share_read(self) -> float | None:

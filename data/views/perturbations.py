@@ -17,7 +17,7 @@ import numpy as np
 from data.errors import UserError
 from data.loader import Units
 
-STUDIED = 400_000  # some ten million tokens; counts of more change the distribution little
+MOST_COUNTED = 400_000  # some ten million tokens; counts of more change the distribution little
 CHUNK = 10_000  # sentences counted at once
 
 
@@ -64,13 +64,13 @@ class Noise:
 def count_tokens(units: Units, indices: np.ndarray) -> tuple[np.ndarray, float]:
     """Counts each token in ``units[i]`` for i in ``indices``, and returns the mean length, too.
 
-    Of more than ``STUDIED`` sentences that many are counted, evenly spaced.
+    Of more than ``MOST_COUNTED`` sentences that many are counted, evenly spaced.
 
     Returns:
         Counts of shape (largest id + 1,), int64, and tokens a sentence.
     """
-    if len(indices) > STUDIED:
-        indices = indices[np.linspace(0, len(indices) - 1, STUDIED).astype(np.int64)]
+    if len(indices) > MOST_COUNTED:
+        indices = indices[np.linspace(0, len(indices) - 1, MOST_COUNTED).astype(np.int64)]
     counts = np.zeros(0, np.int64)
     for first in range(0, len(indices), CHUNK):
         tokens = np.concatenate([units[int(i)] for i in indices[first : first + CHUNK]])

@@ -211,7 +211,7 @@ def select(
     behind: int = 0,
     tokens: int = 0,
     others: bool = False,
-    shorter: str = "max_length",
+    setting: str = "max_length",
 ) -> Selection:
     """Selects the sentences of ``part`` that can be a pair's ``Place``.
 
@@ -224,7 +224,7 @@ def select(
         behind: tokens that the document must have behind the sentence.
         tokens: that the document must have from the sentence on.
         others: whether places must be of two documents at least.
-        shorter: the setting behind ``tokens``, for messages.
+        setting: key of the setting that gives ``tokens``, for messages.
 
     Raises:
         UserError: if there are none.
@@ -244,7 +244,7 @@ def select(
         asked, mend = "another one behind it in its document", "take documents of several sentences"
         if tokens:
             asked = f"a document of {tokens:,} tokens from it on" + " and text before it" * before
-            mend = f"lower {shorter}, or take longer documents"
+            mend = f"lower {setting}, or take longer documents"
         raise UserError(f"None of the {unusable:,} {part} sentences has {asked}: {mend} ({rules.advice}).")
     if others and documents[indices[0]] == documents[indices[-1]]:
         mend = (

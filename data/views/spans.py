@@ -27,10 +27,10 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SpanSampler:
-    """Draws A anchors a document and P positives an anchor.
+    """Samples A anchors per document and P positives per anchor.
 
     Attributes:
-        anchors, positives: A and P.
+        anchors_per_document, positives_per_anchor: A and P.
         min_length, max_length: of a span, in tokens.
         anchor_beta, positive_beta: (alpha, beta) of the length distributions.
         gap: least distance in tokens between the starts of two anchors (placement "uniform").
@@ -40,8 +40,8 @@ class SpanSampler:
             or "subsuming" (the anchor contains them).
     """
 
-    anchors: int = 2
-    positives: int = 2
+    anchors_per_document: int = 2
+    positives_per_anchor: int = 2
     min_length: int = 32
     max_length: int = 512
     anchor_beta: tuple[float, float] = (4.0, 2.0)
@@ -58,7 +58,10 @@ class SpanSampler:
     @property
     def min_tokens(self) -> int:
         """Tokens that a document must have: max(2 * A * max_length, gap * (A - 1) + max_length)."""
-        return max(2 * self.anchors * self.max_length, self.least_gap * (self.anchors - 1) + self.max_length)
+        return max(
+            2 * self.anchors_per_document * self.max_length,
+            self.least_gap * (self.anchors_per_document - 1) + self.max_length,
+        )
 
     def mean_lengths(self) -> tuple[float, float]:
         """Returns the expected length of an anchor and of a positive (the floor takes half a token)."""
@@ -76,13 +79,15 @@ class SpanSampler:
         """
         if n < self.min_tokens:
             raise ValueError(f"A document must have at least {self.min_tokens} tokens. Got {n} instead.")
-        lengths = [self._length(self.anchor_beta, self.max_length, rng) for _ in range(self.anchors)]
+        lengths = [self._length(self.anchor_beta, self.max_length, rng) for _ in range(self.anchors_per_document)]
         if self.placement == "uniform":
             starts = uniform_starts(n, lengths, self.least_gap, rng)
         else:
             starts = grid_starts(n, lengths, self.max_length, rng)
         anchors = [Span(start, start + length) for start, length in zip(starts, lengths, strict=True)]
-        return anchors, [[self._positive(anchor, n, rng) for _ in range(self.positives)] for anchor in anchors]
+        return anchors, [
+            [self._positive(anchor, n, rng) for _ in range(self.positives_per_anchor)] for anchor in anchors
+        ]
 
     def _length(self, beta: tuple[float, float], longest: int, rng: np.random.Generator) -> int:
         return int(rng.beta(*beta) * (longest - self.min_length) + self.min_length)

@@ -21,7 +21,7 @@ from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
 from data.schema import require
 from data.selection import Selection
 from data.sources.samples import Samples
-from data.views.perturbations import STUDIED, count_tokens
+from data.views.perturbations import MOST_COUNTED, count_tokens
 from encoders.base import Encoder
 from objectives.base import Corpus, Objective, Requirements, TaskData
 from objectives.gather import global_mean
@@ -193,7 +193,7 @@ def surprisals(
     counts, _ = count_tokens(_Fetched(fetch), indices)
     counts = np.pad(counts, (0, size - len(counts))) + 1
     if end is not None:
-        counts[end] += min(len(indices), STUDIED)
+        counts[end] += min(len(indices), MOST_COUNTED)
     return torch.from_numpy(-np.log(counts / counts.sum())).float()
 
 
@@ -223,6 +223,7 @@ def errors_of(task: str) -> Iterator[None]:
         yield
     except (ValueError, UserError) as error:
         kind = UserError if isinstance(error, UserError) else ValueError
+        # Sources name their own keys; here these become keys of the task.
         text = SETTINGS.sub(f"{key}.", str(error)).replace("encoder.min_count", "objective.min_count")
         text = text.replace("samples.pairs", "objective.synthetic_pairs")
         raise kind(text if text.startswith(f"{key}.") else f"{key}: {text}") from error

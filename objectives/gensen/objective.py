@@ -26,7 +26,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import numpy as np
 
 from data.batch import Batch
-from data.randomness import TURN, generator
+from data.randomness import TASK, generator
 from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
 from data.sources.inference import Inference
 from data.sources.parallel import Parallel
@@ -81,7 +81,7 @@ class GenSen(Multitask[GenSenTask]):
 
     citation = CITATION
     requirements = Requirements(unit="sentence")
-    inference: ClassVar[type[NLI]] = NLI
+    inference: ClassVar[type[NLI]] = NLI  # class of the NLI task
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class GenSen(Multitask[GenSenTask]):
     def task_at(self, step: int, seed: int) -> str:
         if "nli" in self._tasks and (not self.alpha or step % (self.nli_every + 1) == self.nli_every):
             return "nli"
-        number = generator(TURN, seed, step).random()
+        number = generator(TASK, seed, step).random()
         *ends, _ = np.cumsum(list(self.alpha.values())).tolist()
         return self.sequences[int(np.searchsorted(ends, number, side="right"))]
 
@@ -223,7 +223,7 @@ class GenSen(Multitask[GenSenTask]):
         }
 
     def example_predictions(self, encoder: Encoder) -> str:
-        blocks = ["# Held-out examples, as they come"]
+        blocks = ["# Held-out examples, not selected by hand"]
         with evaluating(encoder, self):
             for name, task in self._tasks.items():
                 blocks.append(f"## {name}{' (synthetic: generated pairs)' if task.synthetic else ''}")

@@ -1,4 +1,4 @@
-"""Translation and parsing: from the first text of a pair the second (Subramanian et al. 2018, section 4).
+"""Translation and parsing: predict the second text of a pair from the first (Subramanian et al. 2018, section 4).
 
 Translation predicts a sentence in French or German from an English one, parsing the sentence's constituency tree
 as a sequence of brackets (``data.sources.trees``). Words of all languages are split by ``data.vocabulary.WORDS``,

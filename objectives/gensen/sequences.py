@@ -71,7 +71,7 @@ class SequenceTask(GenSenTask):
         *,
         symbols: bool = False,
     ) -> None:
-        """Makes ``tokenizer``, the vocabulary of the decoders, of the words of the targets; kept in the cache.
+        """Builds ``tokenizer``, the decoders' vocabulary, from the words of the targets; cached.
 
         Args:
             corpus: the run's corpus, for its cache.

@@ -1,4 +1,4 @@
-"""Skip-thought (Kiros et al. 2015): from a sentence of the corpus the next (STN) and the previous one (STP)."""
+"""Skip-thought (Kiros et al. 2015): predicts the next sentence (STN) and the previous one (STP)."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_a_killed_store_is_continued_and_equal_to_the_byte(tmp_path: Path, sente
 
 def _prepare_in_shards(cache: Path, sentences: Sentences | None, kill_at: int | None, send: Connection) -> None:
     module.CHUNK_CHARACTERS, mapped.SHARD_WRITES = 500, 3
-    module.HELD_OUT, module.HELD_OUT_CHARACTERS = 20, 3000
+    module.HELD_OUT_DOCUMENTS, module.HELD_OUT_CHARACTERS = 20, 3000
 
     def progress(done: int, total: int | None, speed: str) -> None:
         send.send(done)
@@ -178,7 +178,7 @@ def test_too_short_documents_are_counted(store: TokenStore) -> None:
         match=rf"None of the {part.total} train documents has the 5,000 tokens needed "
         rf"\(longest: (\d+)\): add a=\1, or take a corpus of longer documents\.$",
     ):
-        store.select("train", min_tokens=5000, shorter=lambda tokens: f"a={tokens}")
+        store.select("train", min_tokens=5000, settings_for=lambda tokens: f"a={tokens}")
     with pytest.raises(UserError, match=r"\): take a corpus of longer documents\.$"):
         store.select("train", min_tokens=5000)
 
@@ -189,7 +189,10 @@ def test_empty_parts(tmp_path: Path) -> None:
         UserError, match=r"dev part is empty: corpus\.dev_fraction=0\.0 leaves none of 1 documents"
     ):
         store.select("dev")
-    with pytest.raises(UserError, match=r"train part is empty: corpus\.fraction=1e-09 leaves none of 1 documents"):
+    with pytest.raises(
+        UserError,
+        match=r"train part is empty: corpus\.fraction=1e-09 leaves none of 1 documents .*\. Raise corpus\.fraction\.$",
+    ):
         store.select("train")
     with pytest.raises(UserError, match=r"Corpus listed has no text: 2 documents, all of them empty\."):
         prepare(Listed([Document(""), Document(" ")]), TOKENIZER, cache=tmp_path)
@@ -199,7 +202,7 @@ def test_held_out_texts(store: TokenStore, tmp_path: Path, monkeypatch: pytest.M
     expected = {normalise(DOCUMENTS[i].text) for i in store.select("dev").indices}
     assert set(store.held_out_texts()) == expected
     own = [Document(f"held  out {i % 40}", part="dev") for i in range(80)]
-    monkeypatch.setattr(module, "HELD_OUT", 30)
+    monkeypatch.setattr(module, "HELD_OUT_DOCUMENTS", 30)
     with_own = prepare(Listed([*DOCUMENTS, *own]), TOKENIZER, cache=tmp_path).held_out_texts()
     assert len(with_own) == len(set(with_own)) == 30
     assert all(text.startswith("held out") for text in with_own)
@@ -208,7 +211,7 @@ def test_held_out_texts(store: TokenStore, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_held_out_books_are_cut_until_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HELD_OUT", 6)
+    monkeypatch.setattr(module, "HELD_OUT_DOCUMENTS", 6)
     monkeypatch.setattr(module, "HELD_OUT_CHARACTERS", 6400)
     lengths = [0, 400, 400, *[3000] * 9]
     documents = [Document(document(i, words), part="dev") for i, words in enumerate(lengths) if words]

@@ -110,7 +110,7 @@ def test_a_new_pooler_is_exported_and_used_by_evaluation(family: str, tmp_path: 
     encoding = encoder(tokens)
     dense = pooler if family == "albert" else pooler.dense
     expected = torch.tanh(encoding.states[:, 0] @ dense.weight.T + dense.bias)
-    torch.testing.assert_close(encoder.pooled(encoding), expected)
+    torch.testing.assert_close(encoder.sequence_features(encoding), expected)
 
     encoder.save(tmp_path / "encoder")
     again = encoders.load(tmp_path / "encoder", pooling="pooler")
@@ -137,8 +137,8 @@ def test_a_family_without_one_gives_the_first_state(tmp_path: Path) -> None:
     encoder.add_pooler()
     tokens = Tokens.pad([encoder.format.wrap(np.arange(7, 12))], encoder.format.pad_id)
     encoding = encoder(tokens)
-    assert torch.equal(encoder.pooled(encoding), encoding.states[:, 0])
-    assert "pooler" not in encoder.poolings and encoder.pooled_dimension == 32
+    assert torch.equal(encoder.sequence_features(encoding), encoding.states[:, 0])
+    assert "pooler" not in encoder.poolings and encoder.sequence_dimension == 32
 
 
 @pytest.mark.parametrize("family", ["roberta", "distilbert"])

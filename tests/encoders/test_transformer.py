@@ -94,9 +94,9 @@ def test_a_head_is_added_tied_and_leaves_the_vectors(tmp_path: Path) -> None:
     assert np.array_equal(encoder.encode(SENTENCES), before)
     with_pooler = Transformer(path=str(tmp_path))
     with_pooler.add_pooler()
-    pooled = with_pooler.pooled(with_pooler(tokens_of(with_pooler))).detach()
+    pooled = with_pooler.sequence_features(with_pooler(tokens_of(with_pooler))).detach()
     with_pooler.add_mlm_head()
-    torch.testing.assert_close(with_pooler.pooled(with_pooler(tokens_of(with_pooler))), pooled)
+    torch.testing.assert_close(with_pooler.sequence_features(with_pooler(tokens_of(with_pooler))), pooled)
     embeddings = encoder.backbone.get_input_embeddings().weight
     assert encoder.model.get_output_embeddings().weight is embeddings
     encoder.token_logits(torch.randn(3, 32)).sum().backward()

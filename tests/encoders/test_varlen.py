@@ -255,7 +255,7 @@ def test_autocast_computes_what_padded_rows_give() -> None:
 
 
 def reason(encoder: Transformer, longest: int = 20) -> str | None:
-    return encoder.padded_because(CPU, torch.float32, longest)
+    return encoder.padding_reason(CPU, torch.float32, longest)
 
 
 @pytest.mark.parametrize(
@@ -292,15 +292,15 @@ def test_the_kernel_decides_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: found["capability"])
     encoder = tiny()
-    assert encoder.padded_because(GPU, torch.bfloat16, 20) is None
-    assert encoder.padded_because(GPU, torch.float16, 20) is None
-    assert encoder.padded_because(CPU, torch.bfloat16, 20) == "rows are packed on CUDA devices only, not on cpu"
-    exact = encoder.padded_because(GPU, torch.float32, 20)
+    assert encoder.padding_reason(GPU, torch.bfloat16, 20) is None
+    assert encoder.padding_reason(GPU, torch.float16, 20) is None
+    assert encoder.padding_reason(CPU, torch.bfloat16, 20) == "rows are packed on CUDA devices only, not on cpu"
+    exact = encoder.padding_reason(GPU, torch.float32, 20)
     assert exact == "flash attention takes float16 and bfloat16, not float32"
     found["capability"] = (7, 5)
-    old = encoder.padded_because(GPU, torch.bfloat16, 20)
+    old = encoder.padding_reason(GPU, torch.bfloat16, 20)
     assert old == "this GPU or this build of torch has no flash attention"
-    odd = tiny(shape=shape(num_attention_heads=8)).padded_because(GPU, torch.bfloat16, 20)
+    odd = tiny(shape=shape(num_attention_heads=8)).padding_reason(GPU, torch.bfloat16, 20)
     assert odd == "flash attention takes heads of a multiple of 8 and at most 192 components, not of 4"
 
 
@@ -309,7 +309,7 @@ def test_concatenated_encoders_pack_if_all_members_do() -> None:
     both = Concatenated([one, copy.deepcopy(one)])
     assert both.packs(tokens_of(one))
     padded = Concatenated([one, padding(one)])
-    assert padded.padded_because(CPU, torch.float32, 9) == "rows are packed on CUDA devices only, not on cpu"
+    assert padded.padding_reason(CPU, torch.float32, 9) == "rows are packed on CUDA devices only, not on cpu"
 
 
 def test_exports_open_elsewhere_and_know_nothing_of_packing(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_a_copy_and_a_model_with_a_new_head_pack_too(tmp_path: Path) -> None:
     for one in (encoder, copy.deepcopy(encoder)):
         assert one.packs(tokens)
         assert_close(one(tokens).states, expected)
-    pooled, right = (one.pooled(one(tokens)) for one in (encoder, padding(encoder)))
+    pooled, right = (one.sequence_features(one(tokens)) for one in (encoder, padding(encoder)))
     assert_close(pooled, right)
 
 

@@ -152,7 +152,7 @@ def test_one_and_two_anchors_see_equal_spans_in_equal_effective_batches(size: An
                 step_tokens=1.0,
                 steps_per_epoch=960 / objective.batch_size,  # of a corpus of 960 documents
             )
-            batches.append(objective.batch_size * objective.sampler.anchors)
+            batches.append(objective.batch_size * objective.sampler.anchors_per_document)
             spans.append(length.steps * batches[-1])
         assert batches == [2 * documents] * 2  # anchors, and as many mean positives: 4N embeddings
         assert spans[0] == spans[1]

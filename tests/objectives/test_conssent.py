@@ -319,8 +319,8 @@ def test_facts_name_the_task_and_its_negatives() -> None:
 def test_advice_for_short_sentences_works() -> None:
     for task in TASKS:
         objective = ConsSent(task=task, k=5)
-        assert objective.requirements.shorter is not None
-        advice = objective.requirements.shorter(3)
+        assert objective.requirements.settings_for is not None
+        advice = objective.requirements.settings_for(3)
         assert bool(advice) == (task in ("D", "P", "R"))
         if advice:
             assert ConsSent(task=task, k=int(advice.removeprefix("objective.k="))).requirements.min_tokens <= 3
@@ -363,5 +363,5 @@ def test_an_encoder_without_room_is_refused() -> None:
     encoder = TinyEncoder(format=replace(FORMAT, max_length=8))
     ConsSent(task="D", k=5).check_encoder(encoder)
     for task, k in (("D", 6), ("I", 6), ("R", 7)):
-        with pytest.raises(UserError, match=rf"^objective.k={k} is too many for an encoder of 8 positions\.$"):
+        with pytest.raises(UserError, match=rf"^objective.k={k} is too large for an encoder of 8 positions\.$"):
             ConsSent(task=task, k=k).check_encoder(encoder)  # type: ignore[arg-type]

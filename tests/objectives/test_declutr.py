@@ -194,8 +194,8 @@ def test_held_out_losses_neither_read_nor_fill_the_bank() -> None:
     ],
 )
 def test_advice_for_short_documents_works(settings: dict[str, Any], tokens: int, advice: str) -> None:
-    shorter = Declutr(**settings).requirements.shorter
-    assert shorter is not None and shorter(tokens) == advice
+    settings_for = Declutr(**settings).requirements.settings_for
+    assert settings_for is not None and settings_for(tokens) == advice
     if advice:
         followed = {
             key.removeprefix("objective."): int(value) for key, value in (p.split("=") for p in advice.split())

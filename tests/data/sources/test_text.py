@@ -38,20 +38,22 @@ def test_txt_is_a_document_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "found", "cut"),
+    ("document", "found", "unit"),
     [
-        ("file", ["one  two\nthree\n\n\n four \nfive\n"], "one document a file"),
-        ("paragraph", ["one  two\nthree\n\n", "\n four \nfive\n"], "one document a paragraph"),
-        ("line", ["one  two\n", "three\n", "\n", "\n", " four \n", "five\n"], "one document a line"),
-        (2, ["one  two\n", "three\n\n\n four \n", "five\n"], "one document every 2 words"),
-        (1000, ["one  two\nthree\n\n\n four \nfive\n"], "one document every 1,000 words"),
+        ("file", ["one  two\nthree\n\n\n four \nfive\n"], "file"),
+        ("paragraph", ["one  two\nthree\n\n", "\n four \nfive\n"], "paragraph"),
+        ("line", ["one  two\n", "three\n", "\n", "\n", " four \n", "five\n"], "line"),
+        (2, ["one  two\n", "three\n\n\n four \n", "five\n"], 2),
+        (1000, ["one  two\nthree\n\n\n four \nfive\n"], 1000),
     ],
 )
-def test_a_document_is_what_the_setting_says(tmp_path: Path, document: Any, found: list[str], cut: str) -> None:
+def test_a_document_is_what_the_setting_says(
+    tmp_path: Path, document: Any, found: list[str], unit: str | int
+) -> None:
     (tmp_path / "a.txt").write_text("".join(found))
     for path in (tmp_path, tmp_path / "a.txt"):
         source = Text(path=str(path), document=document)
-        assert texts(source) == found and source.cut == cut
+        assert texts(source) == found and source.document_units == (unit,)
 
 
 def test_by_default_a_folder_has_a_document_a_file_and_a_file_a_document_a_line(tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ def test_short_documents_are_refused_with_how_they_were_read(tmp_path: Path) -> 
         match=r"^None of the \d+ train documents has the 200 tokens needed \(read as one document a line, "
         r"longest: \d+\): add corpus\.document=200, or a=1, or take a corpus of longer documents\.$",
     ):
-        store.select("train", min_tokens=200, shorter=lambda tokens: "a=1")
+        store.select("train", min_tokens=200, settings_for=lambda tokens: "a=1")
     longer = prepare(Text(path=path, document=200, dev_fraction=0.2), tokenizer(), cache=tmp_path)
     assert len(longer.select("train", min_tokens=200).indices) > 2
     store = prepare(Text(path=str(tmp_path / "folder"), dev_fraction=0.0), tokenizer(), cache=tmp_path)
@@ -119,7 +121,7 @@ def test_columns_of_tables(tmp_path: Path, ending: str) -> None:
     first = '"one", two\nthree' if ending.startswith("csv") else '"one" two'
     source = Text(path=str(path), field="body", group_field="id")
     assert list(source.documents()) == [Document(first, "book"), Document("", "x")]
-    assert source.cut == ""
+    assert source.document_units == ()
     with pytest.raises(
         UserError, match=rf"{path.name}:2: there is no field 'text'; corpus\.field must be one of: id"
     ):

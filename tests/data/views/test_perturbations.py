@@ -293,7 +293,7 @@ def test_tokens_are_counted_chunk_by_chunk(units: list[np.ndarray], data: st.Dat
 
 
 def test_of_very_many_sentences_as_many_evenly_spaced_ones_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perturbations, "STUDIED", 5)
+    monkeypatch.setattr(perturbations, "MOST_COUNTED", 5)
     counts, _ = count_tokens([np.array([i]) for i in range(101)], np.arange(101))
     assert np.flatnonzero(counts).tolist() == [0, 25, 50, 75, 100]
 

@@ -20,8 +20,8 @@ def samplers(draw: st.DrawFn) -> SpanSampler:
     low = draw(st.integers(1, 20))
     high = draw(st.integers(low, 40))
     return SpanSampler(
-        anchors=draw(st.integers(1, 4)),
-        positives=draw(st.integers(1, 3)),
+        anchors_per_document=draw(st.integers(1, 4)),
+        positives_per_anchor=draw(st.integers(1, 3)),
         min_length=low,
         max_length=high,
         gap=draw(st.none() | st.integers(max(1, high - low), 3 * high)),
@@ -35,8 +35,8 @@ def samplers(draw: st.DrawFn) -> SpanSampler:
 def test_spans_keep_to_their_definition(sampler: SpanSampler, room: int, seed: int) -> None:
     n = sampler.min_tokens + room  # room 0: a document of exactly the least length
     anchors, positives = sampler.draw(n, generator(seed))
-    assert len(anchors) == sampler.anchors
-    assert [len(group) for group in positives] == [sampler.positives] * sampler.anchors
+    assert len(anchors) == sampler.anchors_per_document
+    assert [len(group) for group in positives] == [sampler.positives_per_anchor] * sampler.anchors_per_document
     for anchor, group in zip(anchors, positives, strict=True):
         assert 0 <= anchor.start < anchor.end <= n
         assert sampler.min_length <= anchor.end - anchor.start <= sampler.max_length
@@ -63,7 +63,7 @@ def test_spans_keep_to_their_definition(sampler: SpanSampler, room: int, seed: i
 
 
 def test_mean_lengths_at_the_defaults() -> None:
-    sampler = SpanSampler(anchors=1, positives=1)
+    sampler = SpanSampler(anchors_per_document=1, positives_per_anchor=1)
     rng = generator(0)
     drawn = [sampler.draw(5000, rng) for _ in range(20_000)]
     anchor = np.mean([a.end - a.start for anchors, _ in drawn for a in anchors])
@@ -75,7 +75,9 @@ def test_mean_lengths_at_the_defaults() -> None:
 
 
 def test_mean_lengths_of_subsumed_positives() -> None:
-    sampler = SpanSampler(anchors=1, positives=1, strategy="subsuming", min_length=10, max_length=200)
+    sampler = SpanSampler(
+        anchors_per_document=1, positives_per_anchor=1, strategy="subsuming", min_length=10, max_length=200
+    )
     rng = generator(1)
     drawn = [sampler.draw(1000, rng)[1][0][0] for _ in range(20_000)]
     assert np.mean([p.end - p.start for p in drawn]) == pytest.approx(sampler.mean_lengths()[1], abs=1)
@@ -100,7 +102,7 @@ def test_starts_of_three_anchors_are_uniform_over_all_placements(gap: int) -> No
 
 def test_document_of_exactly_the_least_length_has_one_uniform_placement() -> None:
     # gap * (A - 1) + max_length is the larger term here, so no room is left.
-    sampler = SpanSampler(anchors=3, positives=1, min_length=8, max_length=8, gap=40)
+    sampler = SpanSampler(anchors_per_document=3, positives_per_anchor=1, min_length=8, max_length=8, gap=40)
     assert sampler.min_tokens == 88
     assert {a.start for a in sampler.draw(88, generator(4))[0]} == {0, 40, 80}
     with pytest.raises(ValueError, match=r"at least 88 tokens\. Got 87"):
@@ -108,7 +110,7 @@ def test_document_of_exactly_the_least_length_has_one_uniform_placement() -> Non
 
 
 def test_positive_starts_of_strategy_all_are_uniform() -> None:
-    sampler = SpanSampler(anchors=1, positives=1, min_length=5, max_length=5, gap=10)
+    sampler = SpanSampler(anchors_per_document=1, positives_per_anchor=1, min_length=5, max_length=5, gap=10)
     rng = generator(5)
     offsets: Counter[int] = Counter()
     for _ in range(20_000):
