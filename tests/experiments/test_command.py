@@ -79,7 +79,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         (
             "checkpoint.metric=accuracy corpus.path={texts}/empty.txt",
-            ["checkpoint.metric=accuracy: this run has the metrics dev_", "corpus.path: {texts}/empty.txt is empty."],
+            ["checkpoint.metric=accuracy: this run has the ", "corpus.path: {texts}/empty.txt is empty."],
         ),
         late("corpus.path={texts}/binary.txt", "{texts}/binary.txt"),
         late("budget.max_span=900", "None of the "),

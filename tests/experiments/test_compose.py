@@ -67,7 +67,10 @@ def test_guesses_look_at_a_key_s_own_part() -> None:
         ("precision=float16", "precision must be 'auto', 'fp32', 'bf16' or 'fp16'. Got 'float16' instead."),
         ("trackers=[mlflow]", "trackers must be 'tensorboard' or 'wandb'. Got ['mlflow'] instead."),
         ("budget.steps=0", "budget.steps must be at least 1. Got 0 instead."),
-        ("checkpoint.metric=dev_acc", "checkpoint.metric=dev_acc: this run has the metrics dev_contrastive, dev_mlm."),
+        (
+            "checkpoint.metric=dev_acc",
+            "checkpoint.metric=dev_acc: this run has the metrics dev_contrastive, dev_mlm.",
+        ),
         ("corpus=nltk", "corpus.corpus is not set: its name in nltk.corpus."),
         ("~optimizer", "optimizer is not set."),
         ("objective._target_=objectives.declutr.Declut", "objective: _target_ must name a class or function of"),

@@ -217,7 +217,8 @@ def test_a_finished_run_keeps_no_optimizer_state_and_says_so_when_resumed(
     assert experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"])) == run
     assert capsys.readouterr().out.splitlines() == [
         f"run         {run}",
-        f"The run is finished. To train further, start a new run from its encoder: python experiments/run.py warm_start={run} encoder=bundled",
+        f"The run is finished. To train further, start a new run from its encoder: "
+        f"python experiments/run.py warm_start={run} encoder=bundled",
     ]
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     vectors = encoders.load(run / "encoder").encode(["bad bif"])
