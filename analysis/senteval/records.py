@@ -40,7 +40,7 @@ class Record(TypedDict):
         l2: chosen L2 weight; nested k-fold: one per outer fold; None if none is chosen.
         seconds: time of everything after embedding the sentences.
         hidden, dropout, pooling: the choices on dev, if the protocol makes them.
-        accuracy, f1: only MRPC.
+        accuracy, f1: only MRPC. Other metrics of ``scores.METRICS`` may stand beside a test score in the same way.
         pearson, spearman: relatedness: a number; similarity: {"mean", "wmean", "all"} over its subsets.
         dev_pearson, mse: only relatedness; mse is None if nothing is trained.
         subsets: only similarity, by name.
