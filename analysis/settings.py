@@ -158,7 +158,7 @@ class EvaluationSettings(ModelOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.protocol not in PROTOCOLS:
-            raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
+            raise ValueError(f"protocol={self.protocol}: no such protocol. Available: {', '.join(PROTOCOLS)}.")
         if self.dropout and not (self.hidden or PROTOCOLS[self.protocol].classifier.hidden):
             raise ValueError("dropout needs a hidden layer: hidden=<units>.")
         if PROTOCOLS[self.protocol].poolings and (self.model in WITHOUT_POOLING or self.pooling is not None):

@@ -40,7 +40,9 @@ class SentEval:
         every: int | None = None,
     ) -> None:
         if protocol not in PROTOCOLS:
-            raise UserError(f"evaluation.protocol={protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
+            raise UserError(
+                f"evaluation.protocol={protocol}: no such protocol. Available: {', '.join(PROTOCOLS)}."
+            )
         self.data = Path(data).expanduser()
         if not self.data.is_dir():
             raise UserError(f"evaluation.data={data}: there is no such folder.")

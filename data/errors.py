@@ -1,4 +1,4 @@
-"""The exception for errors that the user can mend, shown as a line without a traceback."""
+"""The exception for errors that the user can fix, shown as a line without a traceback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST = 2000  # characters of a line; a longer one quotes a damaged file
 
 
 class UserError(Exception):
-    """An error that the user can mend: a line for each fault, and exit status 2.
+    """An error that the user can fix: a line for each fault, and exit status 2.
 
     The lines are fit for a terminal, whatever they quote from a file.
     """

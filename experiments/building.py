@@ -109,7 +109,7 @@ def build(
         tokenizer: folder of the tokenizer of a resumed run.
 
     Raises:
-        UserError: for what the user can mend.
+        UserError: for errors that the user can fix.
     """
     cache = ROOT / settings.cache
     source: Source = compose.build(config["corpus"], "corpus")

@@ -25,8 +25,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from data.errors import UserError
 from experiments.command_line import HELP, INFORMING, Ended, one_line_errors, split
-from experiments.compose import COMPONENTS, Schema, check, check_all, checked, kinds
-from experiments.overrides import NO_FORM, composed, file_of, guess, key_of, override, readable, unreadable
+from experiments.compose import COMPONENTS, Schema, check, check_all, check_composed, kinds
+from experiments.overrides import NO_FORM, compose_accepted, file_of, guess, key_of, override, requoted, unreadable
 from experiments.settings import Settings
 
 OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"}  # keys that go to runs
@@ -44,7 +44,7 @@ def command(
 ) -> Callable[[Callable[[Any], Any]], Callable[[], None]]:
     """Makes a Hydra command of a function, which gets what ``compose.check`` returns.
 
-    In a sweep, an error that the user can mend ends one job only: the others still run, and the status is 2 at the
+    In a sweep, an error that the user can fix ends one job only: the others still run, and the status is 2 at the
     end.
 
     Args:
@@ -60,7 +60,7 @@ def command(
         def job(config: DictConfig) -> Any:
             try:
                 with one_line_errors():
-                    value = task(checked(config, HydraConfig.get(), schema, {}))
+                    value = task(check_composed(config, HydraConfig.get(), schema, {}))
             except Ended as end:
                 if end.code != UserError.status:
                     raise
@@ -74,7 +74,7 @@ def command(
                 if HELP & {*flags}:
                     print(_help(overrides, name))
                     return
-                overrides = [*map(readable, overrides)]
+                overrides = [*map(requoted, overrides)]
                 multirun = bool({"--multirun", "-m"} & {*flags}) or any(
                     key_of(text) == "hydra.mode" and text.endswith("=MULTIRUN") for text in overrides
                 )
@@ -83,8 +83,8 @@ def command(
                     own = "run_dir" if name in ("run", "evaluate") else "out"  # evaluate.py makes a folder of out=
                     check_all(jobs_of(overrides, own), name, schema)
                 elif not {*flags} & INFORMING:
-                    config, found = composed(overrides, name)
-                    values = checked(config, config.hydra, schema, found)
+                    config, found = compose_accepted(overrides, name)
+                    values = check_composed(config, config.hydra, schema, found)
                     # The user's own YAML may say so, too.
                     multirun = config.hydra.mode == RunMode.MULTIRUN and not {"--cfg", "-c"} & {*flags}
             if multirun:
@@ -131,7 +131,7 @@ def command_of_runs(
         @functools.wraps(task)
         def main() -> None:
             with one_line_errors():
-                switches = [key for key, value in composed([], name)[0].items() if isinstance(value, bool)]
+                switches = [key for key, value in compose_accepted([], name)[0].items() if isinstance(value, bool)]
                 flags, given = split(sys.argv[1:], HELP, [str(key) for key in switches])
                 if flags:
                     print(_help([], name))
@@ -160,7 +160,7 @@ def settings_and_overrides(
     hints = get_type_hints(schema, include_extras=True)
     mappings = [key for key, hint in hints.items() if Mapping in kinds(hint)]
     own, passed, found = list[str](), list[str](), dict[str, str]()
-    for text in map(readable, given):
+    for text in map(requoted, given):
         key, value = key_of(text), text.partition("=")[2]
         first = key.partition(".")[0]
         if "=" not in text:

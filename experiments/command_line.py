@@ -1,4 +1,4 @@
-"""The two ends of every command: flags and overrides in any order, and errors of one line with an exit status."""
+"""Parses a command line into flags and overrides, and reports errors in one line with an exit status."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM
 def split(
     arguments: Sequence[str], flags_taken: Collection[str] = FLAGS | VALUED, switches: Collection[str] = ()
 ) -> tuple[list[str], list[str]]:
-    """Parts a command line, in any order, into flags with their values and overrides.
+    """Splits a command line, in any order, into flags with their values and overrides.
 
     Args:
         arguments: of the command line.
@@ -54,8 +54,8 @@ def split(
             if pieces > 1:
                 whole = " ".join([text, *(rest.popleft() for _ in range(pieces - 1))])
                 joined = re.sub(r"\s*,\s*", ",", whole)
-                cure = f"{joined} without blanks" if " " not in joined else in_shell(joined)
-                found.append(f"{whole}: the shell splits at blanks: write {cure}.")
+                cure = f"{joined} without spaces" if " " not in joined else in_shell(joined)
+                found.append(f"{whole}: the shell splits arguments at spaces; write {cure}")
             else:
                 overrides.append(text)
         elif flag in FLAGS | VALUED and flag not in flags_taken:
@@ -113,7 +113,7 @@ def _searching(folder: str, arguments: Sequence[str]) -> str:
 
 
 class Ended(SystemExit):
-    """The end of a command that has told its ``line``."""
+    """Ends a command that has printed its error ``line``."""
 
     def __init__(self, status: int, line: str = "") -> None:
         super().__init__(status)
@@ -122,7 +122,7 @@ class Ended(SystemExit):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turns errors that a user can mend into a line and exit status 2, an interrupt into 130; no traceback."""
+    """Turns errors that a user can fix into a line and exit status 2, an interrupt into 130; no traceback."""
     first = os.environ.get("RANK", "0") == "0"
     try:
         with terminations():
@@ -137,14 +137,14 @@ def one_line_errors() -> Iterator[None]:
             raise
         status = 2
         message = (
-            "Out of memory. In training objective.cache_chunk=<tokens embedded at a time, 8192 say> bounds it and "
-            "gives the same gradient; budget.documents= and budget.max_span= make smaller batches. device=cpu "
-            "needs no GPU."
+            "Out of memory. In training, objective.cache_chunk=8192 (tokens embedded at a time) bounds memory "
+            "without changing the gradient; lower budget.documents or budget.max_span make smaller batches; "
+            "device=cpu uses no GPU memory."
         )
     except BrokenPipeError:
         try:
             print(flush=True)
-        except BrokenPipeError:  # who read the output, as head does, has read enough
+        except BrokenPipeError:  # the reader (head, say) has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise Ended(128 + signal.SIGPIPE) from None
         raise  # the pipe of another process

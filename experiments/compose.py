@@ -21,7 +21,7 @@ from data.schema import fault, require_path
 from experiments import continuation
 from experiments.continuation import NAMED
 from experiments.help import meaning
-from experiments.overrides import NOT_GLOBAL, composed, first_line, guess, key_of, keys_of_own, ours
+from experiments.overrides import NOT_GLOBAL, compose_accepted, first_line, guess, key_of, keys_of_own, ours
 from experiments.settings import Settings
 
 # Each component of a configuration names a subclass of its base class: from the base's module, or from any in its
@@ -60,13 +60,13 @@ def check(
     Args:
         overrides: as on the command line.
         name, schema: as ``command`` in ``experiments.command`` has them.
-        found: faults that are known, by their override; what may only follow from them is not reported.
+        found: faults already known, by override; faults that merely follow from them are not reported.
 
     Raises:
         UserError: with one line for each fault.
     """
-    config, more = composed(overrides, name)
-    return checked(config, config.hydra, schema, {**(found or {}), **more})
+    config, more = compose_accepted(overrides, name)
+    return check_composed(config, config.hydra, schema, {**(found or {}), **more})
 
 
 def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | None = None) -> None:
@@ -81,7 +81,7 @@ def check_all(jobs: Iterable[list[str]], name: str = "run", schema: Schema | Non
         raise UserError(*found)
 
 
-def checked(config: DictConfig, hydra: Any, schema: Schema | None, found: Mapping[str, str]) -> Any:
+def check_composed(config: DictConfig, hydra: Any, schema: Schema | None, found: Mapping[str, str]) -> Any:
     """Returns ``config`` resolved and checked against all constructors; to resume a run, what it was started with.
 
     Args:
@@ -163,9 +163,8 @@ def _absent(config: Mapping[str, Any]) -> Iterator[str]:
     for name, kind in PATHS.items():
         group, _, key = name.rpartition(".")
         value = _text(config.get(group) if group else config, key)
-        if (
-            value and value != MISSING and not (group == "encoder" and _text(config, "warm_start"))
-        ):  # which takes its place
+        # (With warm_start that folder's encoder takes its place.)
+        if value and value != MISSING and not (group == "encoder" and _text(config, "warm_start")):
             try:
                 require_path(name, value, kind)
             except ValueError as error:
@@ -175,8 +174,8 @@ def _absent(config: Mapping[str, Any]) -> Iterator[str]:
 def _faults(config: dict[str, Any], given: Iterable[str], *, faulty: bool) -> Iterator[str]:
     """Yields one line for each key, type and value in ``config`` that its constructor would not take.
 
-    Components whose constructors take seconds to import come last. Once there is a fault (``faulty``: there is one
-    already), only those of them are checked that an override sets a value of: the values in YAMLs are tested.
+    Components that take seconds to import come last. Once a fault is known (``faulty``), only those with an
+    overridden value are checked.
     """
     known = {*Settings.__dataclass_fields__, *COMPONENTS, "evaluation", "names"}
     found = {"": [f"{key}: no such key.{guess(key, known)}" for key in config if key not in known]}
@@ -213,7 +212,7 @@ def _component(config: dict[str, Any], name: str) -> list[str]:
         return [first_line(error)]
     metric = _text(config.get("checkpoint"), "metric") if name == "objective" else ""
     if metric and metric not in (measured := [f"dev_{part}" for part in made.part_names]):
-        return [f"checkpoint.metric={metric}: this run measures {', '.join(measured)}."]
+        return [f"checkpoint.metric={metric}: this run has the metrics {', '.join(measured)}."]
     return []
 
 
@@ -228,7 +227,7 @@ def locate(target: Any, component: str) -> Any:
     """
     target, base = RENAMED.get(str(target), target), BASES.get(component)
     module, _, name = str(target).rpartition(".")
-    why = f"{component} takes {base or ' or '.join(EVALUATIONS)}"
+    why = f"{component} must be " + (f"a subclass of {base}" if base else " or ".join(EVALUATIONS))
     try:
         if base is None and target in EVALUATIONS:
             return resolve_name(target)

@@ -12,12 +12,12 @@ from data.errors import UserError
 from data.files import read_json, read_yaml, refuse_links_out
 from experiments.overrides import CONFIGS, choices, guess, override, typed
 
-# May differ when a run goes on; the cache is never that of its folder, which may come from a stranger.
+# May differ when a run is resumed. The cache never comes from the folder, which may be a stranger's.
 RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "trackers")
 STEPS = "budget.steps"  # may differ, too, if the schedule is extendable
 NOT_EXTENDABLE = (
-    f"{STEPS}: the learning rate of this run depends on its length. Only runs with schedule=wsd or "
-    "schedule=constant can be resumed with another one."
+    f"{STEPS}: the learning rate of this run depends on its length. Only a run whose schedule does not depend "
+    "on its length (schedule=wsd or constant, say) can be resumed with another one."
 )
 NAMED = ("objective", "encoder", "corpus", "budget")  # the choices that a run's name and tables carry
 # The keys that have no default where a run reads them.
@@ -36,17 +36,19 @@ def resumed(folder: Path, values: Mapping[str, Any], given: Collection[str]) -> 
         given: keys of its overrides.
 
     Raises:
-        UserError: if there is no run that can go on, or an override would change it.
+        UserError: if there is no run that can be resumed, or an override would change it.
     """
     if not (folder / "config.yaml").is_file():
         raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).")
     if refused := sorted({*given} - {*RESUME_KEYS, STEPS}):
         raise UserError(
             f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "
-            f"{', '.join(RESUME_KEYS[1:])} may be given. {typed('warm_start', folder)} begins a changed one."
-            f"{guess(refused[0], RESUME_KEYS)}"
+            f"{', '.join(RESUME_KEYS[1:])} may be given.{guess(refused[0], RESUME_KEYS)} To change others, "
+            f"start a new run: {typed('warm_start', folder)}"
         )
-    broken = UserError(f"resume={folder}: its config.yaml is broken. Only a folder that run.py wrote can go on.")
+    broken = UserError(
+        f"resume={folder}: its config.yaml is broken. Only a folder that run.py wrote can be resumed."
+    )
     try:
         stored = read_yaml(folder / "config.yaml")
     except (OSError, ValueError) as error:
@@ -84,7 +86,10 @@ def started_from(folder: Path, encoder: Mapping[str, Any], name: str, given: Map
             name another one or other sizes.
     """
     if not (folder / "encoder").is_dir():
-        hint = f": it is not finished, {typed('resume', folder)} first" * (folder / "config.yaml").exists()
+        hint = (
+            f" (the run is not finished: finish it with {typed('resume', folder)})"
+            * (folder / "config.yaml").exists()
+        )
         raise UserError(f"warm_start={folder}: there is no trained encoder in it{hint}.")
     from analysis import runs  # late, as above
 

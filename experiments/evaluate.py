@@ -47,7 +47,7 @@ def main() -> None:
     if name is None:
         with one_line_errors():
             if sys.argv[1:] and re.fullmatch(r"\w+", wrong := sys.argv[1]):
-                hint = guess(wrong, EVALUATIONS) or f" There are {', '.join(EVALUATIONS)}."
+                hint = guess(wrong, EVALUATIONS) or f" Available: {', '.join(EVALUATIONS)}."
                 raise UserError(f"{wrong}: no such evaluation, and not of the form key=value.{hint}")
         senteval()
         return

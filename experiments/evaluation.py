@@ -54,7 +54,7 @@ def evaluate_model(
         watch: gets the progress; None: ``display`` shows it.
 
     Raises:
-        UserError: for what the user can mend.
+        UserError: for errors that the user can fix.
     """
     protocol = PROTOCOLS[settings.protocol]
     protocol = protocol.changed(hidden=settings.hidden, dropout=settings.dropout, folds=settings.folds)
@@ -83,9 +83,9 @@ def evaluate_model(
         f"encoder.{key}" for key, value in vars(settings.encoder).items() if value not in (None, False, "none")
     ]
     if given and settings.model != "bag_of_words":
-        display.warn(f"not used    {', '.join(given)}: only model=bag_of_words has it")
+        display.warn(f"ignored     {', '.join(given)}: for model=bag_of_words only")
     elif settings.encoder.counts and settings.encoder.weighting == "none":
-        display.warn("not used    encoder.counts: encoder.weighting=none counts no words")
+        display.warn("ignored     encoder.counts: unused with encoder.weighting=none")
     _evaluate(
         named.open,
         {"name": name, "path": settings.model, "pooling": settings.pooling, "vectors": settings.encoder.vectors},
@@ -103,7 +103,7 @@ def evaluate_model(
     return out
 
 
-class Evaluated(NamedTuple):
+class EvaluationJob(NamedTuple):
     """A run to evaluate.
 
     Attributes:
@@ -117,7 +117,7 @@ class Evaluated(NamedTuple):
     settings: Callable[[], EvaluationSettings | None]
 
 
-def evaluate_runs(evaluated: Sequence[Evaluated], failed: dict[str, str], display: Display) -> None:
+def evaluate_runs(evaluated: Sequence[EvaluationJob], failed: dict[str, str], display: Display) -> None:
     """Evaluates runs one after another, shows the progress, and leaves the number of threads as it was.
 
     Args:
@@ -201,7 +201,7 @@ def _evaluate(
             open_encoder, model, protocol, fingerprint=fingerprint, out=out, watch=shown, **options
         )
     for task, path in results.missing.items():
-        display.say(f"left out    {task}: {path} is not there", style="dim")
+        display.say(f"skipped     {task}: {path} is missing", style="dim")
     _show(results, display)
 
 
@@ -209,7 +209,7 @@ def combine(settings: EvaluationSettings) -> Path:
     """Evaluates the ensemble of the results ``settings.ensemble``; returns the folder of its results.
 
     Raises:
-        UserError: for what the user can mend.
+        UserError: for errors that the user can fix.
     """
     out, members = Path(str(settings.out)).expanduser(), settings.ensemble or []
     display = Display()

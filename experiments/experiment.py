@@ -35,7 +35,7 @@ from experiments.settings import Settings
 from experiments.trainer import Trainer
 from objectives.base import TaskData
 
-PROBED_BATCHES = 4  # of each task, sampled to estimate the tokens of a batch
+SAMPLED_BATCHES = 4  # of each task, sampled to estimate the tokens of a batch
 DEV_BATCHES, PLATEAU_BATCHES = 8, 64  # evaluated on; the latter where the learning rate depends on the result
 LONGEST_NAME = 60  # characters of a run folder's name, without the time
 ON_CARD = ("objective", "encoder", "optimizer", "schedule", "budget", "accumulation", "gradient_norm", "seed")
@@ -48,13 +48,16 @@ def run(config: dict[str, Any]) -> Path:
         config: checked configuration, as ``compose.check`` returns it.
 
     Raises:
-        UserError: for what the user can mend.
+        UserError: for errors that the user can fix.
         KeyboardInterrupt: if the run was interrupted and can be resumed.
     """
     settings = Settings.of(config)
     accelerator = start_processes(settings)
     if settings.processes not in (None, accelerator.num_processes):  # run.py starts them
-        raise UserError(f"processes={settings.processes}: here is {accelerator.num_processes}.")
+        raise UserError(
+            f"processes={settings.processes}: {accelerator.num_processes} are running; start the run with "
+            "python experiments/run.py."
+        )
     path = Path(settings.run_dir) if settings.run_dir else None
     folder = None
     if accelerator.is_main_process:  # only the first process writes
@@ -76,14 +79,16 @@ def _run(
     display.fact("run", str(path))
     schedule: Schedule = compose.build(config["schedule"], "schedule")
     stored = read_yaml(path / "config.yaml")["budget"] if settings.resume else config["budget"]
-    lengthened = config["budget"].get("steps") != stored.get("steps")
+    steps_changed = config["budget"].get("steps") != stored.get("steps")
     if settings.resume and checkpoint.is_finished(path / "checkpoints") and (path / "encoder").is_dir():
-        if lengthened:
+        if steps_changed:
             raise UserError(
-                f"resume={path}: the run is finished, and its optimizer state is gone: it cannot be lengthened. "
-                f"A new one goes on from its encoder: {_warm_start(config, path)}"
+                f"resume={path}: the run is finished and its optimizer state was deleted, so budget.steps cannot "
+                f"be changed. To train further, start a new run from its encoder: {_warm_start(config, path)}"
             )
-        display.say(f"The run is finished. A new one goes on from its encoder: {_warm_start(config, path)}")
+        display.say(
+            f"The run is finished. To train further, start a new run from its encoder: {_warm_start(config, path)}"
+        )
         return
 
     # Build
@@ -93,7 +98,8 @@ def _run(
     _require_a_step(schedule, *map(optimizer.rate, STARTS))
     parts = building.build(config, settings, accelerator, display, path / "tokenizer" if settings.resume else None)
     if accelerator.device.type == "mps" and getattr(parts.objective, "cache_chunk", None):
-        # torch's checkpointing keeps no random state of that device: the second pass would have another dropout.
+        # torch's checkpointing keeps no random state of that device: the second pass would use another dropout
+        # mask.
         raise UserError("objective.cache_chunk is exact on cpu and cuda only: leave it out on device=mps.")
 
     # Plan
@@ -105,7 +111,7 @@ def _run(
         settings=settings,
         encoder=parts.encoder,
         objective=parts.objective,
-        optimizer=optimizer,
+        optimizer_settings=optimizer,
         schedule=schedule,
         train=parts.batches("train", settings.seed, rank, world),
         dev=parts.batches("dev", settings.seed, rank, world).fixed(dev_batches),
@@ -113,10 +119,10 @@ def _run(
         folder=path,
         display=display,
         start=parts.start,
-        probe=None if dev_scores is None else all_threads(world)(dev_scores),
-        probe_every=getattr(evaluation, "every", None),
+        extra_scores=None if dev_scores is None else all_threads(world)(dev_scores),
+        extra_scores_every=getattr(evaluation, "every", None),
     )
-    _require_a_step(schedule, (trainer.rate, trainer.rate_key))
+    _require_a_step(schedule, (trainer.peak_lr, trainer.peak_lr_key))
     _show_plan(display, parts, plan, trainer)
     if folder is not None and settings.resume is None:
         _describe(folder, config, parts, trainer)
@@ -124,7 +130,7 @@ def _run(
         trainer.resume()
         if folder is not None:
             folder.set_steps(config["budget"].get("steps"))
-        display.say(f"Going on after step {trainer.state.step:,} of {plan.steps:,}.")
+        display.say(f"Resuming after step {trainer.state.step:,} of {plan.steps:,}.")
 
     # Train
     scorer = Scorer(evaluation, parts, settings.seed, display, world)
@@ -148,7 +154,7 @@ def _run(
 
 
 class Scorer:
-    """Scores the encoder on held-out text by the run's ``evaluation``, {} without one."""
+    """Scores the encoder on held-out text with the run's ``evaluation``; {} if there is none."""
 
     def __init__(self, evaluation: Any, parts: Parts, seed: int, display: Display, processes: int) -> None:
         self._evaluation, self._parts, self._seed = evaluation, parts, seed
@@ -171,7 +177,7 @@ def _start_scores(path: Path, trainer: Trainer, scorer: Scorer) -> dict[str, flo
     if trainer.state.step and quick.exists():
         found: dict[str, float | None] = json.loads(quick.read_text())["start"]
         return found
-    found = scorer("the start")
+    found = scorer("the initial encoder")
     write_json(quick, {"weights": trainer.encoder.weights, "version": VERSION, "start": found})
     return found
 
@@ -182,8 +188,8 @@ def _finish(
     """Evaluates and exports the trained encoder, on the first process."""
     path, display, settings = trainer.folder, trainer.display, trainer.settings
     step = _load_exported_weights(trainer)
-    scores["start"] |= _dev_scores(path, 0)
-    scores["trained"] = scorer("the trained encoder") | _dev_scores(path, step)
+    scores["start"] |= _logged_dev_metrics(path, 0)
+    scores["trained"] = scorer("the trained encoder") | _logged_dev_metrics(path, step)
     scores["chance"] = {f"dev_{part}": value for part, value in parts.objective.chance_levels().items()}
     scores["facts"] = _facts(parts, path, step)
     write_json(path / "quick.json", scores)
@@ -229,10 +235,10 @@ def _name(config: dict[str, Any], accelerator: Accelerator) -> str:
 def _plan(config: dict[str, Any], settings: Settings, parts: Parts) -> budget.Plan:
     """Computes the run's length from the size of a few batches of all processes together."""
     batches = parts.batches("train", settings.seed)
-    epoch = batches.batches_per_epoch  # refuses too few examples
+    epoch = batches.batches_per_epoch  # raises a UserError if there are too few examples
     found: budget.Plan = compose.build(config["budget"], "budget").plan(
         step_flops=parts.objective.step_flops(parts.encoder) * settings.accumulation,
-        step_tokens=batches.mean_tokens(PROBED_BATCHES) * settings.accumulation,
+        step_tokens=batches.mean_tokens(SAMPLED_BATCHES) * settings.accumulation,
         steps_per_epoch=epoch / settings.accumulation,
     )
     return found
@@ -253,12 +259,15 @@ def _require_a_step(schedule: Schedule, *rates: tuple[float, str]) -> None:
 
 
 def _describe(folder: RunFolder, config: dict[str, Any], parts: Parts, trainer: Trainer) -> None:
-    """Writes the resolved configuration, the environment and the tokenizer of a new run."""
+    """Fills in the learning rate and the corpus' pinned settings; describes a new run in its folder.
+
+    That is configuration, environment and tokenizer.
+    """
     accelerator = trainer.accelerator
     precision = precision_of(accelerator)
     about = environment(accelerator.device, precision, accelerator.num_processes)
     about |= packing(parts.encoder, accelerator.device, precision)
-    config["optimizer"]["lr"] = trainer.rate
+    config["optimizer"]["lr"] = trainer.peak_lr
     config["corpus"] |= parts.source.pinned()
     parts.encoder.tokenizer.save_pretrained(folder.path / "tokenizer")
     folder.describe(config | {"names": config["names"] | parts.identity()}, about)
@@ -282,7 +291,7 @@ def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Train
         return
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(accelerator.mixed_precision, torch.float32)
     count = accelerator.num_processes
-    with all_threads(count):  # on a CPU they share its cores
+    with all_threads(count):  # on a CPU all processes share its cores
         speed = budget.EFFICIENCY * budget.flops_per_second(accelerator.device, dtype)
     if accelerator.device.type != "cpu":
         speed *= count
@@ -291,9 +300,9 @@ def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Train
         f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs, "
         f"{plan.flops:.1e} floating-point operations, about {duration(plan.flops / speed)} here",
     )
-    why = f": {parts.start_reason}" if trainer.rate_key != "optimizer.lr" else ""
-    rate = f"peak learning rate {trainer.rate:g} ({trainer.rate_key}{why})"
-    display.fact("optimizer", f"{type(trainer.optimizer).__name__}, {rate}")
+    why = f": {parts.start_reason}" if trainer.peak_lr_key != "optimizer.lr" else ""
+    rate = f"peak learning rate {trainer.peak_lr:g} ({trainer.peak_lr_key}{why})"
+    display.fact("optimizer", f"{type(trainer.optimizer_settings).__name__}, {rate}")
 
 
 def _left_out(data: TaskData) -> str:
@@ -316,8 +325,8 @@ def _load_exported_weights(trainer: Trainer) -> int:
     return int(best["step"])
 
 
-def _dev_scores(folder: Path, step: int) -> dict[str, float]:
-    """The held-out losses that the journal has for ``step``."""
+def _logged_dev_metrics(folder: Path, step: int) -> dict[str, float]:
+    """Returns the dev metrics that metrics.jsonl has for ``step``."""
     for entry in read_lines(folder / "metrics.jsonl"):
         if entry["step"] == step and any(key.startswith("dev_") for key in entry):
             return {key: value for key, value in entry.items() if key.startswith("dev_")}
@@ -343,21 +352,21 @@ def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precis
     # A folder's own sizes replace those of the configuration.
     settings["encoder"] = {key: value for key, value in config["encoder"].items() if key != "shape"}
     if config.get("warm_start") or config["encoder"].get("path"):
-        settings["encoder"] = "that of the folder it continues from"
+        settings["encoder"] = "the encoder of the folder that training started from"
     task_data = parts.task_data
     own = {
         name: {**facts, "training pairs": len(task_data[name].train.indices)}
         for name, facts in parts.objective.own_data().items()
     }
-    drawn_from = [len(one.train.indices) for name, one in task_data.items() if name not in own]
-    of_corpus = corpus | {f"{parts.objective.requirements.unit}s": max(drawn_from)} if drawn_from else {}
+    sizes = [len(one.train.indices) for name, one in task_data.items() if name not in own]
+    of_corpus = corpus | {f"{parts.objective.requirements.unit}s": max(sizes)} if sizes else {}
     card = model_card(
         title="-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")),
         encoder=parts.encoder,
         corpus=of_corpus | dict(own),
         settings=settings,
         scores=card_scores(scores),
-        licence=None if own else corpus["licence"],  # several data sets: each has its own, said with it
+        licence=None if own else corpus["licence"],  # of several data sets, each entry names its own licence
         citation=parts.objective.citation or None,
     )
     parts.encoder.save(folder / "encoder", card=card)
@@ -375,10 +384,12 @@ def _show_scores(
     figures = training.draw(folder)
     display.fact("figure", str(next((path for path in figures if path.suffix == ".png"), figures[0])))
     display.fact("encoder", f'encoders.load({str(folder / "encoder")!r}).encode(["A sentence."])')
-    display.fact("next", f"python experiments/runs.py   (all runs)   {_warm_start(config, folder)}   (train on)")
+    display.fact(
+        "next", f"python experiments/runs.py   (all runs)   {_warm_start(config, folder)}   (train further)"
+    )
 
 
 def _warm_start(config: dict[str, Any], folder: Path) -> str:
-    """Overrides that begin a new run with the encoder of the run in ``folder``."""
+    """Returns the command that starts a new run with the encoder of the run in ``folder``."""
     choice = choice_of(config["encoder"]["_target_"], str(config["names"]["encoder"]))
-    return f"{typed('warm_start', folder)} encoder={choice}"
+    return f"python experiments/run.py {typed('warm_start', folder)} encoder={choice}"

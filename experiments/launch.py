@@ -38,7 +38,7 @@ def run(config: dict[str, Any]) -> Path:
     """Runs a checked ``config`` in as many processes as it asks for; returns the run's folder.
 
     Raises:
-        UserError: for what the user can mend.
+        UserError: for errors that the user can fix.
         KeyboardInterrupt: if the run was interrupted and can be resumed.
     """
     settings = Settings.of(config)

@@ -34,8 +34,8 @@ NO_CHOICES = ("hydra", "commands")  # folders of CONFIGS whose YAMLs are no choi
 def file_of(name: str) -> Path:
     """Returns the YAML of a command.
 
-    Those of all commands but run.py have a folder of their own: keys that are called like a group of a run's
-    (budget) would be taken for a choice beside it.
+    Commands other than run.py have their own folder: in a run's, Hydra would take a key named like a group
+    (budget) for a choice of it.
     """
     return (CONFIGS if name == "run" else CONFIGS / "commands") / f"{name}.yaml"
 
@@ -106,7 +106,7 @@ def places_of(hydra: DictConfig) -> list[Path]:
     return [Path(one.path) for one in hydra.runtime.config_sources if one.schema == "file"]
 
 
-def readable(text: str) -> str:
+def requoted(text: str) -> str:
     """Returns the override ``text``, quoted where YAML reads its list or mapping and Hydra's grammar does not."""
     key, _, value = text.partition("=")
     if value[:1] in ("[", "{") and unreadable([text]):
@@ -122,14 +122,14 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
         if split:
             whole = " ".join((text, *split))
             cure = in_shell(whole) if not unreadable([whole]) else typed(*whole.split("=", 1))
-            found |= dict.fromkeys((text, *split), f"{whole}: the shell splits at blanks: write {cure}")
+            found |= dict.fromkeys((text, *split), f"{whole}: the shell splits arguments at spaces; write {cure}")
         try:
             parser.parse_override(text)
         except HydraException:
             key, equals, value = text.partition("=")
             if "," in value and re.fullmatch(r"[\w.,/+-]*", value):
                 kept = ",".join(filter(None, value.split(",")))
-                found[text] = f"{text}: a value beside a comma is missing: write {key}={kept}."
+                found[text] = f"{text}: a value beside a comma is missing: write {key}={kept}"
             elif value.startswith("~"):  # between quotes the shell would not replace it
                 found[text] = f"{text}: write the folder out: {typed(key, Path(value).expanduser())}"
             else:
@@ -148,7 +148,7 @@ def _joined(overrides: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     return iter(found)
 
 
-def composed(overrides: list[str], name: str) -> tuple[DictConfig, dict[str, str]]:
+def compose_accepted(overrides: list[str], name: str) -> tuple[DictConfig, dict[str, str]]:
     """Returns the configuration of those overrides that Hydra accepts, and a line on each other one, by its text.
 
     The config is ``name``.yaml. Groups come first, as they bring keys along.
@@ -156,7 +156,7 @@ def composed(overrides: list[str], name: str) -> tuple[DictConfig, dict[str, str
     Raises:
         UserError: if a YAML of the user's own cannot be read.
     """
-    found = unreadable(overrides := [*map(readable, overrides)])
+    found = unreadable(overrides := [*map(requoted, overrides)])
     good = [text for text in overrides if text not in found]
     with suppress(HydraException, OmegaConfBaseException):
         return compose(good, name), found
@@ -213,25 +213,25 @@ def _explain(
 
             if key == "experiment" and value in catalogue.names():
                 return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
-            return f"{text}: no such {key}.{guess(value, names)} There are {', '.join(names)}."
+            return f"{text}: no such {key}.{guess(value, names)} Available: {', '.join(names)}."
         if key == "experiment" and not text.startswith("+"):
-            return f"{text}: an experiment is added; write +{text}."
-        return f"{text}: {'several values to run one by one need -m.' if ',' in value else first_line(error)}"
+            return f"{text}: an experiment is added; write +{text}"
+        return f"{text}: {'several values need -m (a sweep).' if ',' in value else first_line(error)}"
     if key == "hydra/launcher":
         return (
             f"{text}: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and submitit, and "
-            "docs/at-scale.md says where Ray's is from."
+            "docs/at-scale.md explains how to install Ray's."
         )
     known = {*_dotted(OmegaConf.to_container(ours(config)))} | {"+" * (one in ADDED) + one for one in groups}
     if key not in known:
         group, _, name = key.partition(".")
         if name and (having := _having(group, name, groups)):
-            return f"{key}: this {group} has no such key; it is one of {', '.join(having)}."
+            return f"{key}: this {group} has no such key; it exists with {' or '.join(having)}."
         return f"{key}: no such key.{guess(key, known)}"
     if "," in value and "Ambiguous value" in str(error):
         default = OmegaConf.select(config, key)
-        hints = [f"a list has brackets, {key}=[{value}]"] * (default is None or OmegaConf.is_list(default))
-        hints += ["several values to run one by one need -m"] * sweeps
+        hints = [f"write a list in brackets: {key}=[{value}]"] * (default is None or OmegaConf.is_list(default))
+        hints += ["several values need -m (a sweep)"] * sweeps
         if (isinstance(default, str | None) and re.search(r"[^\d.,e+-]", value)) or not hints:
             hints.append(f"one text {_cured(text)}")
         return f"{text}: {'; '.join(hints)}."

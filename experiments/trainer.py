@@ -1,8 +1,8 @@
-"""The training loop: resumable, to the bit on a CPU or with ``deterministic=true``, on any number of processes.
+"""The training loop, on any number of processes; resumed bit for bit on a CPU or with ``deterministic=true``.
 
 Every random number of a step is a function of (seed, step, micro-batch, process), so a checkpoint holds no
 random state. Gradients are averaged over processes once a step, after the last backward pass: objectives
-promise that this mean is the gradient of the global batch (``objectives.base.Loss``).
+guarantee that this mean is the gradient of the global batch (``objectives.base.Loss``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from experiments.schedules import Schedule
 from experiments.settings import Settings
 from objectives.base import Objective
 
-PROJECT = "sentence-objectives"  # what trackers file the run under
+PROJECT = "sentence-objectives"  # project name in trackers
 
 
 @dataclass
@@ -70,14 +70,15 @@ class Trainer:
         train: micro-batches by number.
         dev: this process' share of the held-out batches.
         start: kind of the initial weights, which chooses the peak learning rate; None: the encoder's.
-        probe: computes further scores of the encoder, before the first step and every ``probe_every`` steps.
+        extra_scores: computes further scores of the encoder, before the first step and every
+            ``extra_scores_every`` steps.
     """
 
     accelerator: Accelerator
     settings: Settings
     encoder: Encoder
     objective: Objective
-    optimizer: Optimizer
+    optimizer_settings: Optimizer
     schedule: Schedule
     train: Batches
     dev: list[Batch]
@@ -85,8 +86,8 @@ class Trainer:
     folder: Path
     display: Display
     start: Start | None = None
-    probe: Callable[[Encoder], dict[str, float]] | None = None
-    probe_every: int | None = None
+    extra_scores: Callable[[Encoder], dict[str, float]] | None = None
+    extra_scores_every: int | None = None
     state: State = field(default_factory=State)
 
     def __post_init__(self) -> None:
@@ -99,10 +100,10 @@ class Trainer:
         # (A state_dict may hold copies, as that of layers in one buffer does.)
         buffers = [*self.encoder.buffers(), *self.objective.buffers()]
         self.processes.broadcast([tensor.detach() for tensor in (*self.parameters, *buffers)])
-        self.updates = self.accelerator.prepare_optimizer(
-            self.optimizer.build(self.parameters, tables_of([self.encoder, self.objective]))
+        self.torch_optimizer = self.accelerator.prepare_optimizer(
+            self.optimizer_settings.build(self.parameters, tables_of([self.encoder, self.objective]))
         )
-        self.rate, self.rate_key = self.optimizer.rate(self.start or start_of(self.encoder))
+        self.peak_lr, self.peak_lr_key = self.optimizer_settings.rate(self.start or start_of(self.encoder))
         self.checkpoints = self.folder / "checkpoints"
         tenth = max(1, round(self.steps / 10))
         self.dev_every = self.settings.dev_every or tenth
@@ -114,7 +115,7 @@ class Trainer:
         """Learning rate of the next step."""
         examples = self.objective.batch_size * self.settings.accumulation
         epoch = self.state.step // self.epoch_steps
-        return self.rate * self.schedule.factor(
+        return self.peak_lr * self.schedule.factor(
             self.state.step, self.steps, examples, epoch=epoch, drops=self.state.drops
         )
 
@@ -129,24 +130,24 @@ class Trainer:
         if not checkpoint.found(self.checkpoints):
             return ""
         cache = f" {typed('cache', self.settings.cache)}" if self.settings.cache != Settings.cache else ""
-        return f"Go on with: python experiments/run.py {typed('resume', self.folder)}{cache}"
+        return f"Resume with: python experiments/run.py {typed('resume', self.folder)}{cache}"
 
     def resume(self) -> None:
         """Loads the newest checkpoint in the run folder, if there is one.
 
         Raises:
-            UserError: if it is damaged, or has no optimizer state to go on with.
+            UserError: if it is damaged, or has no optimizer state to resume with.
         """
         found = checkpoint.found(self.checkpoints)
         if not found:
             return
         saved = checkpoint.load(
-            found[-1], encoder=self.encoder, objective=self.objective, optimizer=self.updates.optimizer
+            found[-1], encoder=self.encoder, objective=self.objective, optimizer=self.torch_optimizer.optimizer
         )
         if saved["step"] > self.steps:
             raise UserError(
                 f"Checkpoint {found[-1]} is beyond the run's {self.steps:,} steps: budget.steps must be at least "
-                f"{saved['step']:,}, or the checkpoint must go."
+                f"{saved['step']:,}, or delete the checkpoint."
             )
         self.state = State(**{name: saved[name] for name in State.__dataclass_fields__ if name in saved})
         if checkpoint.OPTIMIZER not in saved["files"] and not self.done:
@@ -164,12 +165,12 @@ class Trainer:
         lines = read_lines(self.folder / "metrics.jsonl")
         used = next((line["lr"] for line in lines if line["step"] == step and "lr" in line), None)
         examples = self.objective.batch_size * self.settings.accumulation
-        rate = self.rate * self.schedule.factor(step - 1, self.steps, examples)
+        rate = self.peak_lr * self.schedule.factor(step - 1, self.steps, examples)
         if used is not None and not math.isclose(rate, used, rel_tol=1e-6):
             raise UserError(
                 f"budget.steps={self.steps}: step {step:,} was trained at a learning rate of {used:.3g}, and in a "
-                f"run of that length it would be {rate:.3g}. The length can be changed on the plateau only, and "
-                "its decay must lie ahead."
+                f"run of that length it would be {rate:.3g}. The length can be changed only while the learning "
+                "rate is on the plateau, and the decay of the new length must not have begun."
             )
 
     def fit(self) -> None:
@@ -180,31 +181,34 @@ class Trainer:
             UserError: if the loss, a held-out loss or the weights are not finite; nothing of that step is kept.
         """
         state, settings, accelerator = self.state, self.settings, self.accelerator
-        self._open_journals()
-        micro_batches = (settings.accumulation * step for step in (state.step, self.steps))
-        batches = self.train.iterate(*micro_batches, workers=settings.workers_for(accelerator.device.type))
+        self._start_logging()
+        first, last = settings.accumulation * state.step, settings.accumulation * self.steps
+        batches = self.train.iterate(first, last, workers=settings.workers_for(accelerator.device.type))
         self.encoder.train()
         self.objective.train()
         with self.display.bar("training", self.steps, state.step) as self._show, noted_interrupts() as interrupted:
             if state.step == 0:
                 self._evaluate()
-                self._probe()
+                self._log_extra_scores()
             while not self.done:
                 lr = self.lr
-                self.optimizer.prepare(self.updates, lr, None if accelerator.scaler else state.step)
+                # With an fp16 scaler, which may skip steps, the count is read from the optimizer.
+                count = None if accelerator.scaler else state.step
+                self.optimizer_settings.prepare(self.torch_optimizer, lr, count)
                 losses = [self._micro_step(micro, next(batches)) for micro in range(settings.accumulation)]
                 used = [parameter.grad is not None for parameter in self.parameters]
+                # One call agrees on whether to stop, and on which parameters have a gradient on any process.
                 stop, *used = self.processes.any([interrupted.is_set(), *used])
                 self.processes.average_gradients(list(compress(self.parameters, used)))
                 norm = accelerator.clip_grad_norm_(self.parameters, settings.gradient_norm)
-                self.updates.step()
-                self.updates.zero_grad()
+                self.torch_optimizer.step()
+                self.torch_optimizer.zero_grad()
                 self.objective.after_step()
                 state.step += 1
 
                 self._log(losses, lr, norm)
                 improved = self._evaluate_if_due()
-                self._probe_if_due()
+                self._log_extra_scores_if_due()
                 self._checkpoint_if_due(now=improved or stop)
                 if stop and not self.done:
                     raise KeyboardInterrupt(
@@ -221,13 +225,13 @@ class Trainer:
         return {"loss": loss.total.detach(), **loss.parts}
 
     def _due(self, every: int) -> bool:
-        """Returns whether something that happens ``every`` so many steps, and after the last, happens now."""
+        """Returns whether something due every ``every`` steps, and after the last, is due now."""
         return self.done or self.state.step % every == 0
 
     # Logs
 
-    def _open_journals(self) -> None:
-        until = self.state.step if self.state.step else None
+    def _start_logging(self) -> None:
+        until = self.state.step or None
         self._rows: list[tuple[dict[str, Any], Tensor, int]] = []
         self._tokens = 0
         self._parts: dict[str, float] = {}
@@ -246,11 +250,13 @@ class Trainer:
 
     def _log(self, losses: list[dict[str, Tensor]], lr: float, norm: Tensor) -> None:
         """Adds the step to the log, whose numbers stay on the device until ``_write_log``."""
-        names = list(dict.fromkeys(name for parts in losses for name in parts))  # tasks take turns
+        # Micro-batches of different tasks have different parts.
+        names = list(dict.fromkeys(name for parts in losses for name in parts))
         means = [torch.stack([parts[name].float() for parts in losses if name in parts]).mean() for name in names]
-        figures = torch.stack([*means, norm.detach().float().to(means[0].device)])
+        values = torch.stack([*means, norm.detach().float().to(means[0].device)])
+        # None: filled in by _write_log.
         row = {"step": self.state.step, **dict.fromkeys(names), "lr": lr, "gradient_norm": None, "tokens": None}
-        self._rows.append((row, figures, self._tokens))
+        self._rows.append((row, values, self._tokens))
         self._tokens = 0
         if self._due(self.settings.log_every_for(self.accelerator.device.type)):
             self._write_log()
@@ -262,15 +268,16 @@ class Trainer:
         """Writes the steps logged since the last call; waits for the device once."""
         if not self._rows:
             return
-        sizes = [len(figures) for _, figures, _ in self._rows]
-        figures = torch.cat([figures for _, figures, _ in self._rows])
-        tokens = torch.tensor([tokens for *_, tokens in self._rows], device=figures.device)
+        sizes = [len(values) for _, values, _ in self._rows]
+        all_values = torch.cat([values for _, values, _ in self._rows])
+        tokens = torch.tensor([tokens for *_, tokens in self._rows], device=all_values.device)
         processes = self.accelerator.num_processes
         if processes > 1:
             torch.distributed.all_reduce(tokens)
-            torch.distributed.all_reduce(figures)  # only the loss differs, its mean is the global batch's
-            figures /= processes
-        values_of_rows = figures.cpu().split(sizes)
+            # Parts are global already; the mean of the loss over processes is that of the global batch.
+            torch.distributed.all_reduce(all_values)
+            all_values /= processes
+        values_of_rows = all_values.cpu().split(sizes)
         memory.release()
         for (row, *_), values, seen in zip(self._rows, values_of_rows, tokens.tolist(), strict=True):
             self.state.tokens += seen
@@ -302,7 +309,8 @@ class Trainer:
         self._metrics.flush()
         self._timings.flush()
         # With several tasks a step has the parts of one of them; the latest value of each part is shown.
-        self._parts |= {name: row[name] for row in rows for name in list(row)[1:-3]}
+        others = ("step", "lr", "gradient_norm", "tokens")
+        self._parts |= {name: row[name] for row in rows for name in row if name not in others}
         if self.accelerator.trackers:
             self.accelerator.log({**self._parts, **rows[-1], "tokens_per_second": speed}, step=self.state.step)
         left = elapsed / len(rows) * (self.steps - self.state.step)
@@ -321,8 +329,8 @@ class Trainer:
         found = checkpoint.found(self.checkpoints)
         kept = f" The last good checkpoint is {found[-1]}." if found else ""
         return UserError(
-            f"{what} at step {step}: a learning rate below {self.rate_key}={self.rate:g} or precision=fp32 may "
-            f"help.{kept}"
+            f"{what} at step {step}: a learning rate below {self.peak_lr_key}={self.peak_lr:g} or precision=fp32 "
+            f"may help.{kept}"
         )
 
     # Evaluation and checkpoints
@@ -341,7 +349,7 @@ class Trainer:
         return improved
 
     def _evaluate(self) -> bool:
-        """Logs the held-out losses; returns whether they are the best of this training so far."""
+        """Logs the dev metrics; returns whether ``checkpoint.metric`` is the best so far."""
         self._write_log()
         self._require_finite_weights()
         with self.accelerator.autocast():
@@ -354,7 +362,7 @@ class Trainer:
         value = self.dev_metrics[wanted.metric or f"dev_{self.objective.part_names[0]}"]
         best = self.state.best
         improved = best is None or (value < best["value"] if wanted.mode == "min" else value > best["value"])
-        if improved and self.state.step:
+        if improved and self.state.step:  # step 0 has no checkpoint
             self.state.best = {"step": self.state.step, "value": value}
         self._clock = time.perf_counter()  # evaluation is not training time
         return improved
@@ -369,17 +377,17 @@ class Trainer:
         else:
             self.state.drops += 1
 
-    def _probe_if_due(self) -> None:
-        if self.probe_every and self._due(self.probe_every):
-            self._probe()
+    def _log_extra_scores_if_due(self) -> None:
+        if self.extra_scores_every and self._due(self.extra_scores_every):
+            self._log_extra_scores()
 
-    def _probe(self) -> None:
-        """Logs the scores of ``probe``."""
-        if self.probe is None or not self.probe_every:
+    def _log_extra_scores(self) -> None:
+        """Logs the scores of ``extra_scores``."""
+        if self.extra_scores is None or not self.extra_scores_every:
             return
         self._write_log()
         if self.accelerator.is_main_process:
-            self._log_scores(self.probe(self.encoder))
+            self._log_scores(self.extra_scores(self.encoder))
         self.accelerator.wait_for_everyone()
         self._clock = time.perf_counter()
 
@@ -404,7 +412,7 @@ class Trainer:
                 self.state.step,
                 encoder=self.encoder,
                 objective=self.objective,
-                optimizer=self.updates.optimizer,
+                optimizer=self.torch_optimizer.optimizer,
                 state=vars(self.state),
             )
             best = self.state.best["step"] if self.state.best else None

@@ -14,11 +14,11 @@ import pytest
 
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
-from experiments import compose, experiment, side_by_side
+from experiments import compose, experiment, planned_runs
 from experiments.comparison.planning import plan
 from experiments.comparison.settings import read
+from experiments.jobs import Job
 from experiments.overrides import override
-from experiments.pool import Job
 from experiments.reproduction import planning, settings
 from tests.experiments import tiny
 from tests.experiments.test_compare import in_this_process
@@ -76,7 +76,7 @@ EVALUATE = {
     "hidden=10000000000": "hidden must be at most 65536. Got 10000000000 instead.",
     "folds=1000000000": "folds must be at most 1000. Got 1000000000 instead.",
     f"layers={HUGE}": "layers must be at most 1048576.",
-    "out=a,b": "out=a,b: a list has brackets, ",
+    "out=a,b": "out=a,b: write a list in brackets: ",
     "data=x (1)": "data=x (1): such text must be quoted",
 }
 REPRODUCE = {
@@ -214,7 +214,7 @@ def not_begun(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
 
 def finished_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the run that ``FOUND`` plans, in which it seems finished."""
-    monkeypatch.setattr(side_by_side, "run_jobs", not_begun)
+    monkeypatch.setattr(planned_runs, "run_jobs", not_begun)
     monkeypatch.chdir(place)
     [run] = plan(*read(FOUND))
     folder = place / "runs" / run.name
@@ -259,7 +259,7 @@ def test_logs_do_not_go_through_links(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "mine" / "notes").write_text("kept")
     logs = folder.parent / "logs"
     logs.symlink_to(tmp_path / "mine")
-    assert answer("experiments.compare", *FOUND, folder=tmp_path).refused("runs/logs is a link")
+    assert answer("experiments.compare", *FOUND, folder=tmp_path).refused("runs/logs is a symbolic link")
     logs.unlink()
     logs.mkdir()
     (logs / f"{folder.name}.log").symlink_to(tmp_path / "mine" / "notes")
@@ -269,7 +269,7 @@ def test_logs_do_not_go_through_links(tmp_path: Path, monkeypatch: pytest.Monkey
     folder.symlink_to(tmp_path / "mine" / "run")
     before = snapshot(tmp_path / "mine")
     found = answer("experiments.compare", *FOUND, folder=tmp_path)  # of several runs, the others go on
-    assert found.status == 1 and f"{folder.name} is a link: replace it" in found.output
+    assert found.status == 1 and f"{folder.name} is a symbolic link: replace it" in found.output
     assert snapshot(tmp_path / "mine") == before
     folder.unlink()
     shutil.rmtree(tmp_path / "mine" / "run")
@@ -296,7 +296,7 @@ def test_results_of_a_run_do_not_go_through_links(tmp_path: Path, monkeypatch: p
 def test_damaged_runs_are_missing_from_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny.figure(tmp_path, FIGURE, monkeypatch)
     tiny.corpus(tmp_path)
-    monkeypatch.setattr(side_by_side, "run_jobs", not_begun)
+    monkeypatch.setattr(planned_runs, "run_jobs", not_begun)
     passed = [text for text in tiny.overrides(tmp_path) if text.startswith(("corpus", "cache", "device"))]
     asked = ["figure=some/fig", "runs=runs", *passed]
     planned = planning.plan(FIGURE, *settings.read(asked))
@@ -314,7 +314,7 @@ def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.Mon
     folder.mkdir()
     tiny.figure(tmp_path, FIGURE, monkeypatch)
     tiny.corpus(folder, documents=160, words=300)
-    monkeypatch.setattr(side_by_side, "run_jobs", in_this_process)
+    monkeypatch.setattr(planned_runs, "run_jobs", in_this_process)
     monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
     for path in (folder / "data" / "downstream" / file for file in TASKS["TREC"].files):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -328,11 +328,11 @@ def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.Mon
     assert (folder / "out" / "some-fig.csv").is_file()
     [run] = [path for path in (folder / "runs").iterdir() if path.name != "logs"]
     assert (run / "encoder").is_dir()
-    training = side_by_side.training
+    training = planned_runs.training
     shutil.rmtree(run / "encoder")
     begun = training(run, [], ["device=cpu"])
     assert begun is not None and compose.check(begun[1:])["resume"] == str(run)
-    values = side_by_side.Evaluation(folder / "data", "default", ["TREC"], str(folder)).settings(run)
+    values = planned_runs.Evaluation(folder / "data", "default", ["TREC"], str(folder)).settings(run)
     assert values is not None
     assert (values.model, values.out, values.data) == (str(run), str(run), str(folder / "data"))
     assert (values.probing, values.tasks) == (str(folder), ["TREC"])

@@ -96,7 +96,7 @@ def tensors(name: str, change: Callable[[dict[str, torch.Tensor]], object]) -> D
 BROKEN = ("config.yaml is broken",)
 WRITER = {"_target_": "data.files.write_json", "path": "victim", "value": "gone"}
 FOREIGN = (
-    "data.files.write_json", "experiments.pool._begin", "os.system", "subprocess.Popen",
+    "data.files.write_json", "experiments.jobs._begin", "os.system", "subprocess.Popen",
     "benchmarks.decoder.main", "tests.hostile.answer", "objectives.base.nn.Module",
     "experiments.run_folder.RunFolder", "objectives..declutr.Declutr",
 )  # fmt: skip

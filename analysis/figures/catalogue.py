@@ -31,7 +31,7 @@ def find(wanted: str) -> Exhibit:
         return EXHIBITS[found]
     lowered = {name.lower(): name for name in [*names(), *ALIASES]}
     near = difflib.get_close_matches(wanted.lower(), lowered, n=1, cutoff=0.6)
-    hint = f"Did you mean {lowered[near[0]]}?" if near else f"There are {', '.join(names())}."
+    hint = f"Did you mean {lowered[near[0]]}?" if near else f"Available: {', '.join(names())}."
     raise UserError(f"figure={wanted}: no such figure or table. {hint}")
 
 

@@ -22,10 +22,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.reporting.rendering import METRICS as NAMES
 from analysis.senteval.averages import RULES, Average
 from analysis.senteval.records import PUBLISHED, incomparable
 from analysis.senteval.results import FILE, read_results
+from analysis.senteval.scores import metric_name
 from analysis.settings import BootstrapSettings
 from data.display import bar, printable
 from data.errors import UserError, about, readable
@@ -352,7 +352,7 @@ def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: 
     for (task, metric), found in differences.items():
         colour = "green" if found.low > 0 else "red" if found.high < 0 else ""
         numbers = [f"{value:+.2f}" for value in found[:3]]
-        table.add_row(task, NAMES.get(metric, metric), *numbers, f"{found.share_above_zero:.1%}", style=colour)
+        table.add_row(task, metric_name(metric), *numbers, f"{found.share_above_zero:.1%}", style=colour)
     return table
 
 

@@ -16,23 +16,10 @@ from rich.text import Text
 
 from analysis.reporting.printed import Cell, Key
 from analysis.senteval.averages import RULES
+from analysis.senteval.scores import metric_name
 from analysis.senteval.tasks import TASKS
 from data.display import csv_cell, printable
 
-METRICS = {  # names of metrics for readers
-    "test": "",
-    "dev": "",
-    "accuracy": "accuracy",
-    "f1": "F1",
-    "pearson": "Pearson",
-    "spearman": "Spearman",
-    "dev_pearson": "Pearson",
-    "dev_spearman": "Spearman",
-    "pearson.mean": "mean Pearson",
-    "spearman.mean": "mean Spearman",
-    "pearson.all": "Pearson of all pairs",
-    "spearman.all": "Spearman of all pairs",
-}
 _HEADING = 16  # characters of a line of a heading, unless a word is longer
 
 
@@ -89,10 +76,7 @@ def heading(key: Key) -> str:
     if not task:
         name, space, marks = metric.partition(" (")
         return f"mean of {RULES[name].title}{space}{marks}" if name in RULES else printable(metric)
-    name = (
-        metric.removeprefix("recalls.").replace("_r", " R@") if metric.startswith("recalls.") else METRICS[metric]
-    )
-    return f"{TASKS[task].short or task} {name}".strip()
+    return f"{TASKS[task].short or task} {metric_name(metric)}".strip()
 
 
 def as_csv(grid: Grid) -> str:

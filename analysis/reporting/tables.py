@@ -74,7 +74,12 @@ def comparison(
                 row.cells[key] = source.cells[key]
 
     notes = [_protocols(results)]
-    if any(measure(one.tasks[task], metric) is None for one in results for task, metric in _keys(one, "test")):
+    if any(
+        measure(one.tasks[task], metric) is None
+        for one in results
+        for task, metric in _keys(one, "test")
+        if metric.startswith(("pearson", "spearman"))
+    ):
         notes.append("–: no correlation is defined where all predictions, or all gold scores, are equal.")
     apart = {task for one in results for task, record in one.tasks.items() if incomparable(task, record)}
     evaluated = {task for one in results for task in one.tasks}

@@ -17,6 +17,7 @@ from rich.text import Text
 from analysis.senteval.averages import averages, shown_averages
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
 from analysis.senteval.results import Results
+from analysis.senteval.scores import metric_name
 from data.display import PLAIN_SECONDS, Clock, printable
 
 EMBEDDING = "embedding"
@@ -60,7 +61,7 @@ def task_table(
             table.add_row(task, *[""] * 6, escape(printable(pending[task])), style="dim")
             continue
         record = records[task]
-        others = [f"F1 {_show(measure(record, 'f1'))}"] if "f1" in record else []
+        others = [f"{metric_name(key)} {_show(measure(record, key))}" for key in headlines(task, record)[1:]]
         others += ["not comparable"] if incomparable(task, record) else []
         table.add_row(
             task,

@@ -77,7 +77,7 @@ def evaluate(
             finite, or if ``out`` holds results of something else.
     """
     if protocol not in PROTOCOLS:
-        raise UserError(f"protocol={protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
+        raise UserError(f"protocol={protocol}: no such protocol. Available: {', '.join(PROTOCOLS)}.")
     if PROTOCOLS[protocol].poolings:
         raise UserError(
             f"protocol={protocol} chooses among poolings: evaluate.py has it, for models of the suite."

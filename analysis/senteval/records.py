@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NotRequired, TypedDict
 
 from analysis.senteval.protocols import PROTOCOLS
+from analysis.senteval.scores import METRICS
 from analysis.senteval.tasks import TASKS
 
 PUBLISHED = {task.name: task.sizes for task in TASKS.values()}
@@ -39,7 +40,7 @@ class Record(TypedDict):
         l2: chosen L2 weight; nested k-fold: one per outer fold; None if none is chosen.
         seconds: time of everything after embedding the sentences.
         hidden, dropout, pooling: the choices on dev, if the protocol makes them.
-        accuracy, f1: only MRPC.
+        accuracy, f1: only MRPC. Other metrics of ``scores.METRICS`` may stand beside a test score in the same way.
         pearson, spearman: relatedness: a number; similarity: {"mean", "wmean", "all"} over its subsets.
         dev_pearson, mse: only relatedness; mse is None if nothing is trained.
         subsets: only similarity, by name.
@@ -103,12 +104,13 @@ def measure(record: Mapping[str, Any], metric: str) -> float | None:
 
 def headlines(task: str, record: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the metrics that tables of test scores show for ``record`` (see ``measure``), ``test``'s first."""
-    if task == "MRPC":
-        return "accuracy", "f1"
+    own = "accuracy" if task == "MRPC" else "spearman" if record["kind"] == "relatedness" else "test"
     if record["kind"] == "similarity":
         protocol = PROTOCOLS.get(record["protocol"].split("+")[0])
-        return ("spearman.all",) if protocol and protocol.cosine else ("spearman.mean",)
-    return ("spearman",) if record["kind"] == "relatedness" else ("test",)
+        own = "spearman.all" if protocol and protocol.cosine else "spearman.mean"
+    # An older record lacks a metric that was added later.
+    beside = (key for key, one in METRICS.items() if task in one.beside and key.partition(".")[0] in record)
+    return own, *beside
 
 
 def incomparable(task: str, record: Mapping[str, Any]) -> str | None:

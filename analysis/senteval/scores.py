@@ -3,14 +3,55 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
-from sklearn.metrics import f1_score
 
 _ROUNDING = 1e-6  # relative rounding error of single precision: scores that differ by less count as equal
+
+
+class Metric(NamedTuple):
+    """A score of a task.
+
+    Attributes:
+        name: in headings; "" for a task's own score.
+        beside: tasks of which it is shown beside the own score, where a record has it.
+        compute: computes it in percent from gold and predicted classes of shape (n,), for the tasks of ``beside``,
+            which are then of classification; None if a task's record has it anyway.
+    """
+
+    name: str
+    beside: tuple[str, ...] = ()
+    compute: Callable[[np.ndarray, np.ndarray], float] | None = None
+
+
+def f1(gold: np.ndarray, predicted: np.ndarray) -> float:
+    """Computes the F1 of class 1 in percent, of two arrays of shape (n,)."""
+    from sklearn.metrics import f1_score  # late: tables need only the names of metrics
+
+    return 100 * float(f1_score(gold, predicted))
+
+
+METRICS = {  # by key of a record, "spearman.mean" for a part (``records.measure``)
+    "test": Metric(""),
+    "dev": Metric(""),
+    "accuracy": Metric("accuracy"),
+    "f1": Metric("F1", beside=("MRPC",), compute=f1),
+    "pearson": Metric("Pearson"),
+    "spearman": Metric("Spearman"),
+    "dev_pearson": Metric("Pearson"),
+    "dev_spearman": Metric("Spearman"),
+    "pearson.mean": Metric("mean Pearson"),
+    "spearman.mean": Metric("mean Spearman"),
+    "pearson.all": Metric("Pearson of all pairs"),
+    "spearman.all": Metric("Spearman of all pairs"),
+}
+
+
+def metric_name(key: str) -> str:
+    """Returns the name of a metric: "F1", "caption R@5"; its key if it has no entry in METRICS."""
+    return METRICS[key].name if key in METRICS else key.removeprefix("recalls.").replace("_r", " R@")
 
 
 class Correlation(NamedTuple):
@@ -42,11 +83,13 @@ def mean(scores: Sequence[float]) -> float:
 def classification(
     task: str, gold: np.ndarray, predicted: np.ndarray, folds: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """Computes ``test`` and, for MRPC, ``accuracy`` and ``f1``; arguments as in ``accuracy``."""
+    """Computes ``test``, for MRPC also ``accuracy``, and metrics ``beside`` it; arguments as in ``accuracy``."""
     found = {"test": accuracy(gold, predicted, folds)}
     if task == "MRPC":
-        f1 = round(100 * float(f1_score(gold, predicted.argmax(axis=1))), 2)
-        found |= {"accuracy": found["test"], "f1": f1}
+        found["accuracy"] = found["test"]
+    for key, metric in METRICS.items():
+        if task in metric.beside and metric.compute is not None:
+            found[key] = round(metric.compute(gold, predicted.argmax(axis=1)), 2)
     return found
 
 
@@ -54,6 +97,8 @@ def correlation(predictions: np.ndarray, gold: np.ndarray) -> Correlation:
     """Computes Pearson and Spearman of two arrays of shape (n,), n >= 2."""
     if any(np.ptp(scores) <= _ROUNDING * np.abs(scores).max() for scores in (predictions, gold)):
         return Correlation(math.nan, math.nan)
+    from scipy import stats  # late, as above
+
     return Correlation(float(stats.pearsonr(predictions, gold)[0]), float(stats.spearmanr(predictions, gold)[0]))
 
 

@@ -22,14 +22,14 @@ from analysis.models import EXPORT
 from data.errors import UnfitError, UserError, reason
 from data.files import atomic_write
 from data.tokenising import cores
-from experiments import building, side_by_side
+from experiments import building, planned_runs
 from experiments.comparison.examples import Document, examples
 from experiments.comparison.planning import Planned, equality, folder_of, plan
 from experiments.comparison.settings import ComparisonSettings
-from experiments.evaluation import Evaluated
-from experiments.pool import Job
+from experiments.evaluation import EvaluationJob
+from experiments.jobs import Job
+from experiments.planned_runs import Evaluation, results_folder, state
 from experiments.progress import Display
-from experiments.side_by_side import Evaluation, results_folder, state
 
 
 def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
@@ -40,11 +40,11 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
         KeyboardInterrupt: if interrupted, after all runs have stopped; the same command continues them.
     """
     display = Display()
-    senteval = side_by_side.senteval_folder(wanted.data, wanted.tasks)
+    senteval = planned_runs.senteval_folder(wanted.data, wanted.tasks)
     planned = plan(wanted, passed)
     folders = [folder_of(wanted, run) for run in planned]
     states = [state(folder) for folder in folders]
-    display.fact("runs", side_by_side.how_far(states, wanted.runs, wanted.jobs))
+    display.fact("runs", planned_runs.count_states(states, wanted.runs, wanted.jobs))
     display.fact("budget", equality(wanted))
     impossible = _impossible(
         [run for run, kind in zip(planned, states, strict=True) if kind == "missing"], display
@@ -63,7 +63,7 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
             display.say(f"failed      {one.name}: {one.problem}", style="red")
         elif one.not_evaluated:
             display.say(f"not evaluated  {one.name}, seed {one.seed}: {one.not_evaluated}", style="red")
-    for line in side_by_side.differences(folders):
+    for line in planned_runs.differences(folders):
         display.warn(line)
     if not reading.finished(runs):
         raise UserError(f"None of the {len(runs)} runs is finished, so there is nothing to compare.")
@@ -113,14 +113,14 @@ def _train(
     evaluation = None
     if senteval is not None:
         evaluation = Evaluation(senteval, wanted.protocol, wanted.tasks, None, threads, wanted.jobs, passed)
-    jobs, evaluated = list[Job](), list[Evaluated]()
+    jobs, evaluated = list[Job](), list[EvaluationJob]()
     for run in planned:
         folder = folder_of(wanted, run)
-        log = side_by_side.log_of(folder)
-        jobs.append(Job(run.name, partial(side_by_side.training, folder, run.overrides, passed), log, folder))
+        log = planned_runs.log_of(folder)
+        jobs.append(Job(run.name, partial(planned_runs.training, folder, run.overrides, passed), log, folder))
         if evaluation is not None:
-            evaluated.append(Evaluated(run.name, log, partial(evaluation.settings, folder)))
-    return side_by_side.bring_to_end(jobs, evaluated, at_once=wanted.jobs, threads=threads, display=display)
+            evaluated.append(EvaluationJob(run.name, log, partial(evaluation.settings, folder)))
+    return planned_runs.train_and_evaluate(jobs, evaluated, at_once=wanted.jobs, threads=threads, display=display)
 
 
 def _result(wanted: ComparisonSettings, run: Planned, problem: str, impossible: str | None) -> Run:

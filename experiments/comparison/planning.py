@@ -11,7 +11,7 @@ from typing import Any
 from data.errors import UserError
 from experiments import compose
 from experiments.comparison.settings import ComparisonSettings
-from experiments.side_by_side import name_of
+from experiments.planned_runs import name_of
 
 
 @dataclass(frozen=True)

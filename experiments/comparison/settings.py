@@ -56,13 +56,13 @@ class ComparisonSettings:
             if not values or len({*values}) < len(values):
                 raise ValueError(f"{name} must be one or more, each once. Got {[*values]} instead.")
         if self.budget not in (budgets := choices()["budget"]):
-            raise ValueError(f"budget={self.budget}: no such budget. There are {', '.join(budgets)}.")
+            raise ValueError(f"budget={self.budget}: no such budget. Available: {', '.join(budgets)}.")
         if self.equal == "compute" and self.tokens is not None:
             raise ValueError("tokens= requires equal=tokens: if compute is equal, tokens are not.")
         if self.equal == "tokens" and self.tokens is None and self.budget not in TOKENS:
             raise ValueError(f"budget={self.budget} sets no number of tokens: tokens=<number>, or equal=compute.")
         if self.protocol not in PROTOCOLS:
-            raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
+            raise ValueError(f"protocol={self.protocol}: no such protocol. Available: {', '.join(PROTOCOLS)}.")
         if self.tasks is not None:
             find(list(self.tasks))
         require_path("data", self.data, "folder")
@@ -78,7 +78,7 @@ class ComparisonSettings:
         for name, overrides in self.settings.items():
             if name not in compared and overrides != usual.get(name):
                 near = nearest(name, compared)
-                hint = f"Did you mean settings.{near}?" if near else f"There are {', '.join(compared)}."
+                hint = f"Did you mean settings.{near}?" if near else f"Available: {', '.join(compared)}."
                 raise ValueError(f"settings.{name}: {name} is not compared here. {hint}")
 
     @property

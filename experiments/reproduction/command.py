@@ -26,17 +26,17 @@ from analysis.settings import TREEBANK
 from data.display import duration, wide_console
 from data.errors import UserError
 from data.tokenising import cores
-from experiments import budget, side_by_side
-from experiments.evaluation import Evaluated
-from experiments.pool import Job
+from experiments import budget, planned_runs
+from experiments.evaluation import EvaluationJob
+from experiments.jobs import Job
+from experiments.planned_runs import Evaluation, results_folder
 from experiments.progress import Display
 from experiments.reproduction import joining, planning, results, tables
 from experiments.reproduction.planning import Run
 from experiments.reproduction.results import Found
 from experiments.reproduction.settings import Reproduction, Size
-from experiments.side_by_side import Evaluation, results_folder
 
-State = side_by_side.State | Literal["not evaluated"]
+State = planned_runs.State | Literal["not evaluated"]
 STYLES = {"finished": "green", "not evaluated": "yellow", "begun": "yellow", "broken": "red", "missing": "dim"}
 
 
@@ -83,7 +83,7 @@ class Work:
     def state(self, run: Run) -> State:
         """Returns how far a run is."""
         folder = self.runs / run.name
-        state = side_by_side.state(folder)
+        state = planned_runs.state(folder)
         if state != "finished" or not run.evaluated or self.senteval is None:
             return state
         out = results_folder(folder, self.senteval.protocol, run.pooling)
@@ -149,7 +149,7 @@ def _senteval(exhibit: Exhibit, wanted: Reproduction, passed: Sequence[str]) -> 
     if not exhibit.on_senteval:
         return None
     tasks = wanted.tasks if wanted.tasks is not None or wanted.budget == "paper" else exhibit.tasks
-    folder = side_by_side.senteval_folder(wanted.data, tasks, wanted.probing, ("data", "probing"))
+    folder = planned_runs.senteval_folder(wanted.data, tasks, wanted.probing, ("data", "probing"))
     if folder is None:
         return None
     protocol, at_once = wanted.protocol or exhibit.protocol, wanted.jobs or room(wanted.threads)
@@ -192,10 +192,10 @@ def _announce(work: Work) -> None:
         return
     states = {run: work.state(run) for run in work.planned}
     trained = {run.name: state for run, state in states.items() if not run.members}
-    there: list[side_by_side.State] = [
+    there: list[planned_runs.State] = [
         "finished" if state == "not evaluated" else state for state in trained.values()
     ]
-    display.fact("runs", side_by_side.how_far(there, work.runs, work.at_once))
+    display.fact("runs", planned_runs.count_states(there, work.runs, work.at_once))
     if joined := len({run.name for run in work.planned if run.members}):
         display.fact("joined", f"{joined} of two or more of these, side by side")
     left = "unknown"
@@ -242,22 +242,22 @@ def _train_and_evaluate(work: Work) -> dict[str, str]:
     """Completes all runs; returns why some failed, by the run's name."""
     if not work.planned:
         return {}
-    jobs, evaluated = dict[str, Job](), list[Evaluated]()
+    jobs, evaluated = dict[str, Job](), list[EvaluationJob]()
     for run in work.planned:
         folder, weight = work.runs / run.name, planning.core_seconds([run], work.grid)
-        log = side_by_side.log_of(folder)
+        log = planned_runs.log_of(folder)
         job = Job(run.name, partial(_training, work, run), log, folder, weight, run.members)
         jobs.setdefault(run.name, job)  # once, if it is evaluated with several poolings
         if run.evaluated and work.senteval is not None:
             settings = partial(work.senteval.settings, folder, run.pooling)
-            evaluated.append(Evaluated(run.name, log, settings))
-    failed = side_by_side.bring_to_end(
+            evaluated.append(EvaluationJob(run.name, log, settings))
+    failed = planned_runs.train_and_evaluate(
         [*jobs.values()], evaluated, at_once=work.at_once, threads=work.wanted.threads, display=work.display
     )
     for name, line in failed.items():
         work.display.say(f"failed      {name}: {line}", style="red")
     trained = dict.fromkeys(work.runs / run.name for run in work.planned if not run.members)
-    for line in side_by_side.differences([*trained]):
+    for line in planned_runs.differences([*trained]):
         work.display.warn(line)
     return failed
 
@@ -268,7 +268,7 @@ def _training(work: Work, run: Run) -> list[str] | None:
     if run.members:
         joining.join(folder, [work.runs / name for name in run.members])
         return None
-    return side_by_side.training(folder, run.overrides, work.passed)
+    return planned_runs.training(folder, run.overrides, work.passed)
 
 
 def _show(work: Work, failed: Mapping[str, str]) -> int:

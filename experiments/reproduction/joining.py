@@ -16,7 +16,7 @@ from data.errors import UserError
 from data.files import atomic_write, read_yaml
 from data.sources.reading import digest
 from encoders.concatenated import Concatenated
-from experiments import side_by_side
+from experiments import planned_runs
 
 
 def join(folder: Path, members: Sequence[Path]) -> None:
@@ -28,9 +28,9 @@ def join(folder: Path, members: Sequence[Path]) -> None:
     Raises:
         UserError: if a run is not finished, its encoder cannot be opened, or ``folder`` cannot be written.
     """
-    if unfinished := [member.name for member in members if side_by_side.state(member) != "finished"]:
+    if unfinished := [member.name for member in members if planned_runs.state(member) != "finished"]:
         raise UserError(f"It joins the encoder of {unfinished[0]}, which is not finished.")
-    lock = side_by_side.log_of(folder).with_suffix(".lock")  # two commands may join the same runs
+    lock = planned_runs.log_of(folder).with_suffix(".lock")  # two commands may join the same runs
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
@@ -42,7 +42,7 @@ def join(folder: Path, members: Sequence[Path]) -> None:
 def _join(folder: Path, members: Sequence[Path]) -> None:
     weights = {member: sorted((member / EXPORT).rglob("*.safetensors")) for member in members}
     joins = {member.name: [digest(path) for path in paths] for member, paths in weights.items()}
-    if side_by_side.state(folder) == "finished" and _config(folder).get("joins") == joins:
+    if planned_runs.state(folder) == "finished" and _config(folder).get("joins") == joins:
         return
     if folder.exists():
         shutil.rmtree(folder)  # refuses a link

@@ -13,8 +13,8 @@ from analysis.figures.exhibits import MODEL, NLI, VECTORS, Exhibit, Grid, Value
 from data.errors import UserError
 from experiments import compose
 from experiments.overrides import key_of, quoted
+from experiments.planned_runs import joined_name, name_of
 from experiments.reproduction.settings import Reproduction
-from experiments.side_by_side import joined_name, name_of
 
 # Floating-point operations per second of one core in training, for the shares of the hour: the 2.5e13 of
 # budget=teaching are about 5 minutes of 2 cores. Shown estimates are measured instead.

@@ -18,8 +18,8 @@ from analysis.senteval.averages import RULES, Scores, average
 from analysis.senteval.records import incomparable
 from analysis.senteval.records import measure as score_of
 from analysis.senteval.results import FILE, Results, read_results
+from experiments.planned_runs import results_folder
 from experiments.reproduction.planning import Run
-from experiments.side_by_side import results_folder
 
 QUICK = "on held-out text, % (quick evaluation, not SentEval)"
 

@@ -54,7 +54,7 @@ class Reproduction:
         if self.seeds is not None and not self.seeds:
             raise ValueError("seeds must be one or more. Got [] instead.")
         if self.protocol is not None and self.protocol not in PROTOCOLS:
-            raise ValueError(f"protocol={self.protocol}: no such protocol. There are {', '.join(PROTOCOLS)}.")
+            raise ValueError(f"protocol={self.protocol}: no such protocol. Available: {', '.join(PROTOCOLS)}.")
         if self.tasks is not None:
             find(self.tasks)
         data = None if self.data == TREEBANK else self.data

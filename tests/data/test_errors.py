@@ -1,4 +1,4 @@
-"""Errors that a user can mend: lines fit for a terminal, with their cause and their place."""
+"""Errors that a user can fix: lines fit for a terminal, with their cause and their place."""
 
 from __future__ import annotations
 

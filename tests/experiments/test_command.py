@@ -79,7 +79,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         (
             "checkpoint.metric=accuracy corpus.path={texts}/empty.txt",
-            ["checkpoint.metric=accuracy: this run measures dev_", "corpus.path: {texts}/empty.txt is empty."],
+            ["checkpoint.metric=accuracy: this run has the ", "corpus.path: {texts}/empty.txt is empty."],
         ),
         late("corpus.path={texts}/binary.txt", "{texts}/binary.txt"),
         late("budget.max_span=900", "None of the "),
@@ -221,7 +221,7 @@ def test_a_launcher_that_is_not_installed_is_told_so(tmp_path: Path) -> None:
     assert found.returncode == 2
     assert found.stderr == (
         "hydra/launcher=nowhere: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and "
-        "submitit, and docs/at-scale.md says where Ray's is from.\n"
+        "submitit, and docs/at-scale.md explains how to install Ray's.\n"
     )
 
 

@@ -49,9 +49,9 @@ def test_a_wrong_flag_is_one_line(arguments: list[str], line: str) -> None:
     [
         (
             "tasks=[MR, CR] seed=1",
-            "tasks=[MR, CR]: the shell splits at blanks: write tasks=[MR,CR] without blanks.",
+            "tasks=[MR, CR]: the shell splits arguments at spaces; write tasks=[MR,CR] without spaces",
         ),
-        ("a={b: [c , d]}", "a={b: [c , d]}: the shell splits at blanks: write 'a={b: [c,d]}'."),
+        ("a={b: [c , d]}", "a={b: [c , d]}: the shell splits arguments at spaces; write 'a={b: [c,d]}'"),
     ],
 )
 def test_a_list_that_the_shell_split_is_one_line(arguments: str, line: str) -> None:
@@ -85,7 +85,7 @@ def test_a_command_may_take_few_flags() -> None:
         (
             torch.OutOfMemoryError("CUDA out of memory. Tried ..."),
             2,
-            "Out of memory. In training objective.cache_",
+            "Out of memory. In training, objective.cache_",
         ),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), 2, "Out of memory."),
         (OSError(28, "No space left on device", "x"), 2, "Cannot read or write x: No space left on device."),

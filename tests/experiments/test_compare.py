@@ -19,13 +19,13 @@ from data.sources.base import Document
 from data.store import prepare
 from data.token_format import TokenFormat
 from data.vocabulary import train_word_level
-from experiments import building, compose, evaluation, experiment, side_by_side
+from experiments import building, compose, evaluation, experiment, planned_runs
 from experiments.comparison import command, examples
 from experiments.comparison.examples import describe
 from experiments.comparison.planning import equality, plan
 from experiments.comparison.settings import TOKENS, read
+from experiments.jobs import Job
 from experiments.overrides import override, typed
-from experiments.pool import Job
 from objectives.base import Corpus
 from objectives.nsp import NSP
 from objectives.sop import SOP
@@ -41,9 +41,9 @@ LINES = {
     "equal=compute tokens=5": "tokens= requires equal=tokens: if compute is equal, tokens are not.",
     "budget=paper": "budget=paper sets no number of tokens: tokens=<number>, or equal=compute.",
     "budget.steps=3": "budget.steps: the command sets it for each run; tokens=<number>, or equal=compute",
-    "budget=tiny": "budget=tiny: no such budget. There are laptop, paper, teaching.",
-    "objectives=nsp,sop": "objectives=nsp,sop: a list has brackets, objectives=[nsp,sop].",
-    "protocol=fast": "protocol=fast: no such protocol. There are ",
+    "budget=tiny": "budget=tiny: no such budget. Available: laptop, paper, teaching.",
+    "objectives=nsp,sop": "objectives=nsp,sop: write a list in brackets: objectives=[nsp,sop].",
+    "protocol=fast": "protocol=fast: no such protocol. Available: ",
     "data=/no/such": "data=/no/such: there is no such folder.",
     "settings.grru=[encoder.hiden=8]": "settings.grru: grru is not compared here. Did you mean settings.gr",
     "settings.lstm=[encoder.hidden=8]": "settings.lstm: lstm is not compared here. ",
@@ -67,7 +67,7 @@ def test_a_comma_is_in_brackets_or_quotes() -> None:
         with pytest.raises(UserError) as refused:
             read([given])
         assert str(refused.value) == (
-            f"{given}: a list has brackets, {key}=[{value}]; "
+            f"{given}: write a list in brackets: {key}=[{value}]; "
             f"one text must be quoted, once for Hydra and again for the shell: {quoted}."
         )
 
@@ -169,7 +169,7 @@ def test_a_page_of_real_runs(
             sentences = [" ".join(rng.choices(words, k=rng.randint(6, 12))).capitalize() + "." for _ in range(12)]
             file.write(json.dumps({"text": " ".join(sentences)}) + "\n")
     (folder / "vectors.txt").write_text("".join(f"{word} {i} 1 {i % 3}\n" for i, word in enumerate(words)))
-    monkeypatch.setattr(side_by_side, "run_jobs", in_this_process)
+    monkeypatch.setattr(planned_runs, "run_jobs", in_this_process)
     monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
     asked = [
         "objectives=[declutr,conssent]",
@@ -261,7 +261,7 @@ def test_an_impossible_pair_is_refused_before_the_others_are_trained(
 
     monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, check))
     monkeypatch.setattr(building, "require_fit", require_fit)
-    monkeypatch.setattr(side_by_side, "run_jobs", train)
+    monkeypatch.setattr(planned_runs, "run_jobs", train)
     given = ["objectives=[a]", "encoders=[gru,lstm]", "seeds=[1,2]", f"runs={tmp_path}"]
     assert command.compare(*read([*given, "dry_run=true"])) == 0
     dry = capsys.readouterr().out
@@ -279,7 +279,7 @@ def test_what_encoders_lack_is_refused_before_anything_is_trained(
 ) -> None:
     """All together, each once, by a dry run, too."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(side_by_side, "run_jobs", lambda *_, **__: pytest.fail("It began."))
+    monkeypatch.setattr(planned_runs, "run_jobs", lambda *_, **__: pytest.fail("It began."))
     given = [
         "objectives=[contrastive_only,simcse]",
         "encoders=[bag_of_words,concatenated]",
@@ -300,7 +300,7 @@ def test_nothing_finished_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(building, "require_fit", lambda config: None)
     monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, fake_check))
     monkeypatch.setattr(
-        side_by_side, "run_jobs", lambda jobs, **options: {job.name: "Out of luck." for job in jobs}
+        planned_runs, "run_jobs", lambda jobs, **options: {job.name: "Out of luck." for job in jobs}
     )
     wanted, passed = read(
         ["objectives=[a]", "encoders=[gru]", f"runs={tmp_path}", f"out={tmp_path / 'page.html'}"]

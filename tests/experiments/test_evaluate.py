@@ -101,10 +101,10 @@ def test_what_a_model_does_not_use_is_said(
     words = f"encoder.vectors={data / 'words.txt'}"
     asked = [words, f"data={data}", "tasks=[STS12]", f"cache={tmp_path / 'cache'}"]
     for given, said in (
-        (["model=random_vectors"], "not used    encoder.vectors: only model=bag_of_words has it"),
+        (["model=random_vectors"], "ignored     encoder.vectors: for model=bag_of_words only"),
         (
             ["model=bag_of_words", f"encoder.counts={data / 'words.txt'}"],
-            "not used    encoder.counts: encoder.wei",
+            "ignored     encoder.counts: unused with encoder.wei",
         ),
         (["model=bag_of_words"], ""),
     ):
@@ -208,7 +208,7 @@ def refusal(overrides: list[str]) -> str:
         ("model=random_vectors data={data} out={data}/words.txt", "{data}/words.txt cannot be written"),
         (
             "model=random_vectors tasks=CR,STS16",
-            "tasks=CR,STS16: a list has brackets, tasks=[CR,STS16]; several values to run one by one need -m;",
+            "tasks=CR,STS16: write a list in brackets: tasks=[CR,STS16]; several values need -m (a sweep);",
         ),
         ("ensemble=[a] model=random_vectors out=x", "model= and ensemble= exclude each other: "),
         ("ensemble=[a,b]", "ensemble needs out=<folder>"),
@@ -334,14 +334,14 @@ def test_runs_are_evaluated_in_this_process_and_one_that_fails_leaves_the_others
     )
     asked: list[str] = []
 
-    def run(name: str, found: object) -> evaluation.Evaluated:
+    def run(name: str, found: object) -> evaluation.EvaluationJob:
         def settings() -> EvaluationSettings | None:
             asked.append(name)
             if isinstance(found, Exception):
                 raise found
             return found if isinstance(found, EvaluationSettings) else None
 
-        return evaluation.Evaluated(name, logs / f"{name}.log", settings)
+        return evaluation.EvaluationJob(name, logs / f"{name}.log", settings)
 
     failed = {"untrained": "It broke."}
     given = {"untrained": good, "refused": UserError("It is wrong."), "complete": None, "good": good}
@@ -370,6 +370,6 @@ def test_an_interrupt_ends_the_evaluation_of_runs(tmp_path: Path) -> None:
     def settings() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    run = evaluation.Evaluated("a", tmp_path / "log", settings)
+    run = evaluation.EvaluationJob("a", tmp_path / "log", settings)
     with pytest.raises(KeyboardInterrupt):
         evaluation.evaluate_runs([run], {}, Display())

@@ -141,7 +141,7 @@ def test_interrupted_it_says_how_to_go_on_and_does(
 
     monkeypatch.setattr(Declutr, "after_step", interrupting)
     run = folder / "interrupted"
-    with pytest.raises(KeyboardInterrupt, match=rf"Stopped after step 5 of 24. Go on with: .* resume={run}"):
+    with pytest.raises(KeyboardInterrupt, match=rf"Stopped after step 5 of 24. Resume with: .* resume={run}"):
         tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
     assert (run / "checkpoints" / "step-00000005").is_dir()
     experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
@@ -161,7 +161,7 @@ def test_interrupted_while_it_evaluates_it_says_how_to_go_on_and_does(
     run = folder / "evaluating"
     with monkeypatch.context() as patch:
         patch.setattr(experiment.Scorer, "__call__", interrupting)
-        with pytest.raises(KeyboardInterrupt, match=r"^Interrupted. Go on with: .* resume=.*/evaluating "):
+        with pytest.raises(KeyboardInterrupt, match=r"^Interrupted. Resume with: .* resume=.*/evaluating "):
             tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
     experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
     assert json.loads((run / "quick.json").read_text()) == json.loads((whole / "quick.json").read_text())
@@ -198,9 +198,11 @@ def test_the_length_of_other_runs_cannot_be_changed(folder: Path) -> None:
         experiment.run(compose.check([f"resume={run}", "budget.steps=4"]))
 
 
-def test_a_finished_run_cannot_be_lengthened(folder: Path) -> None:
+def test_a_finished_run_cannot_get_other_steps(folder: Path) -> None:
     run = tiny.run(folder, "schedule=constant", "budget.steps=2", f"run_dir={folder / 'constant'}")
-    with pytest.raises(UserError, match=rf"^resume={run}: the run is finished, and its optimizer state is gone"):
+    with pytest.raises(
+        UserError, match=rf"^resume={run}: the run is finished and its optimizer state was deleted"
+    ):
         experiment.run(compose.check([f"resume={run}", "budget.steps=4", f"cache={folder / 'cache'}"]))
 
 
@@ -215,7 +217,8 @@ def test_a_finished_run_keeps_no_optimizer_state_and_says_so_when_resumed(
     assert experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"])) == run
     assert capsys.readouterr().out.splitlines() == [
         f"run         {run}",
-        f"The run is finished. A new one goes on from its encoder: warm_start={run} encoder=bundled",
+        f"The run is finished. To train further, start a new run from its encoder: "
+        f"python experiments/run.py warm_start={run} encoder=bundled",
     ]
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     vectors = encoders.load(run / "encoder").encode(["bad bif"])
@@ -370,7 +373,7 @@ def test_the_best_weights_can_be_exported(folder: Path) -> None:
     [
         ("objective.batch_size=100", r"52 usable documents do not fill a batch of 100"),
         ("budget.max_span=5000", r"has the 20,000 tokens needed"),
-        ("checkpoint.metric=dev_accuracy", r"dev_accuracy: this run measures dev_contrastive, dev_mlm"),
+        ("checkpoint.metric=dev_accuracy", r"dev_accuracy: this run has the metrics dev_contrastive, dev_mlm"),
         ("precision=fp16", r"precision=fp16 needs a GPU"),
         ("device=mps", r"device=mps: there is none here"),
         ("optimizer.lr=1e30", r"The weights are not finite at step 1: .* optimizer\.lr=1e\+30 or .* may help\.$"),

@@ -182,7 +182,7 @@ def test_a_process_that_is_killed_ends_the_run_in_one_line(tmp_path: Path, start
     line = "Process 2 of 2 ended (SIGKILL), possibly out of memory: processes=1 needs less."
     if every == 1:
         run, cache = (tmp_path / name for name in ("run", "cache"))
-        line += f" Go on with: python experiments/run.py resume={run} cache={cache}"
+        line += f" Resume with: python experiments/run.py resume={run} cache={cache}"
     assert errors == f"{line}\n"
 
 

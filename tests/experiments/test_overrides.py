@@ -50,7 +50,7 @@ def test_a_path_that_the_shell_split_is_shown_quoted(given: list[str], cure: str
     found = unreadable(given)
     assert {*given} - {*found} == {"seed=3"}
     (line,) = {*found.values()}
-    assert line.endswith(f" the shell splits at blanks: write {cure}")
+    assert line.endswith(f" the shell splits arguments at spaces; write {cure}")
     assert unreadable(shlex.split(cure)) == {}
 
 

@@ -279,7 +279,7 @@ def test_names_that_people_write(given: str, found: str) -> None:
         (["figure=declutr/2a", "nli={pth: x}"], "nli.pth: no such key. Did you mean nli.path?"),
         (["figure=declutr/2a", "nli={path: nowhere.jsonl}"], "inference.path"),
         (["figure=declutr/2a", "tasks=[TREK]"], "tasks: there is no task 'TREK'; did you mean TREC?"),
-        (["figure=declutr/2a", "protocol=x"], "protocol=x: no such protocol. There are default,"),
+        (["figure=declutr/2a", "protocol=x"], "protocol=x: no such protocol. Available: default,"),
         (["declutr/2a"], "declutr/2a: not of the form key=value."),
     ],
 )

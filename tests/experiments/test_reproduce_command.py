@@ -18,14 +18,14 @@ from analysis.figures.scores import Mark
 from analysis.figures.verdicts import Claim
 from analysis.senteval.tasks import TASKS
 from data.errors import UserError
-from experiments import side_by_side
-from experiments.evaluation import Evaluated
-from experiments.pool import Job
+from experiments import planned_runs
+from experiments.evaluation import EvaluationJob
+from experiments.jobs import Job
+from experiments.planned_runs import Evaluation
 from experiments.progress import Display
 from experiments.reproduction import command, planning, results, settings
 from experiments.reproduction.command import Work
 from experiments.reproduction.planning import Run
-from experiments.side_by_side import Evaluation
 from tests.experiments import tiny
 from tests.experiments.test_reproduce_scores import finished, record
 
@@ -106,7 +106,7 @@ def test_the_list_has_everything_with_its_cost(figure: Path, capsys: pytest.Capt
 def test_where_no_run_ends_there_is_one_line_and_no_picture(
     figure: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "run_jobs", lambda jobs, **_: {job.name: "it broke" for job in jobs})
+    monkeypatch.setattr(planned_runs, "run_jobs", lambda jobs, **_: {job.name: "it broke" for job in jobs})
     with pytest.raises(UserError, match="None of the 2 runs is finished and evaluated: there is nothing to draw"):
         reproduce(figure)
     assert capsys.readouterr().out.count(": it broke") == 2
@@ -117,7 +117,7 @@ def test_the_message_of_a_stop_names_the_way_to_continue(figure: Path, monkeypat
     def stopped(jobs: object, **settings: object) -> dict[str, str]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(side_by_side, "run_jobs", stopped)
+    monkeypatch.setattr(planned_runs, "run_jobs", stopped)
     with pytest.raises(KeyboardInterrupt, match="The same command goes on"):
         reproduce(figure)
 
@@ -131,14 +131,14 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     folder = Path("runs") / run.name
 
     def training() -> list[str] | None:
-        return side_by_side.training(folder, run.overrides, work.passed)
+        return planned_runs.training(folder, run.overrides, work.passed)
 
     begun = training()
     assert begun is not None
     assert begun[1:] == [*run.overrides, "evaluation=quick", f"run_dir=runs/{run.name}"]
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text("seed: 1\n")
-    assert training() == [side_by_side.TRAIN, f"resume=runs/{run.name}", "device=cpu"]
+    assert training() == [planned_runs.TRAIN, f"resume=runs/{run.name}", "device=cpu"]
     (folder / "encoder").mkdir()
     assert training() is None
     assert work.state(run) == "not evaluated"
@@ -158,7 +158,7 @@ def test_the_note_counts_the_runs_that_are_evaluated(figure: Path, monkeypatch: 
     for path in (figure / "senteval" / "downstream" / file for file in TASKS["TREC"].files):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    monkeypatch.setattr(side_by_side, "run_jobs", lambda jobs, **_: {second.name: "it broke"})
+    monkeypatch.setattr(planned_runs, "run_jobs", lambda jobs, **_: {second.name: "it broke"})
     assert reproduce(figure, "data=senteval") == 1
     text = (figure / "out" / "some-fig.md").read_text()
     assert "1 runs at teaching sizes" in text
@@ -212,17 +212,17 @@ def test_a_run_that_is_evaluated_with_several_poolings_is_one_job(
     both = [own, replace(own, pooling="cls", flops=0.0)]
     asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
     work = Work(FIGURE, asked, [], both, Evaluation(Path("senteval"), "default"), Display())
-    jobs, evaluated = list[Job](), list[Evaluated]()
+    jobs, evaluated = list[Job](), list[EvaluationJob]()
 
-    def keep(given: list[Job], more: list[Evaluated], **settings: object) -> dict[str, str]:
+    def keep(given: list[Job], more: list[EvaluationJob], **settings: object) -> dict[str, str]:
         jobs.extend(given)
         evaluated.extend(more)
         return {}
 
-    monkeypatch.setattr(side_by_side, "bring_to_end", keep)
+    monkeypatch.setattr(planned_runs, "train_and_evaluate", keep)
     assert command._train_and_evaluate(work) == {}
     [job] = jobs
-    assert (job.command() or [])[0] == side_by_side.TRAIN
+    assert (job.command() or [])[0] == planned_runs.TRAIN
     assert job.weight == planning.core_seconds([own], work.grid)
     (figure / "runs" / own.name).mkdir(parents=True)
     found = [one.settings() for one in evaluated]

@@ -15,7 +15,7 @@ from analysis.figures import catalogue
 from analysis.figures.exhibits import VECTORS, Grid, Table, Value
 from data.errors import UserError
 from encoders.concatenated import Concatenated
-from experiments import compose, side_by_side
+from experiments import compose, planned_runs
 from experiments.reproduction import command, joining, planning, results, settings
 from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction
@@ -160,7 +160,7 @@ def test_joined_encoders_are_a_folder_that_is_evaluated_as_a_runs_is(tmp_path: P
     both = encoders.load(folder / "encoder")
     assert isinstance(both, Concatenated)
     np.testing.assert_array_equal(both.encode(texts), expected)
-    assert side_by_side.state(folder) == "finished"
+    assert planned_runs.state(folder) == "finished"
     config = yaml.safe_load((folder / "config.yaml").read_text())
     assert list(config["joins"]) == ["one", "two"]
     assert (config["seed"], config["weights"]) == (1, both.weights)
@@ -172,7 +172,7 @@ def test_joined_encoders_are_a_folder_that_is_evaluated_as_a_runs_is(tmp_path: P
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
     (folder / "config.yaml").unlink()  # as a kill before its end leaves it
     joining.join(folder, members)
-    assert side_by_side.state(folder) == "finished"
+    assert planned_runs.state(folder) == "finished"
 
     (folder / "senteval.json").write_text("{}")
     shutil.rmtree(members[0])
@@ -256,7 +256,7 @@ def test_a_row_whose_encoder_failed_is_reported(
             joined.command()
         return {jobs[0].name: "it broke", joined.name: "a part is missing"}
 
-    monkeypatch.setattr(side_by_side, "run_jobs", broken)
+    monkeypatch.setattr(planned_runs, "run_jobs", broken)
     with pytest.raises(UserError, match="None of the 1 encoders is there: there is nothing to tabulate"):
         reproduce(figure, "data=sentences.txt")
     shown_text = capsys.readouterr().out

@@ -19,9 +19,9 @@ from analysis.reporting.rendering import as_markdown
 from data.errors import UserError
 from encoders import BUNDLED
 from encoders.starts import CHECKPOINTS
+from experiments.planned_runs import results_folder
 from experiments.reproduction import results, tables
 from experiments.reproduction.planning import Run
-from experiments.side_by_side import results_folder
 from tests.encoders.models import tiny
 
 

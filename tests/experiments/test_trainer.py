@@ -43,7 +43,7 @@ def test_processes_begin_with_the_same_weights_whatever_a_state_dict_holds(
         settings=Settings(),
         encoder=encoder,
         objective=objective,
-        optimizer=SGD(lr=1.0),
+        optimizer_settings=SGD(lr=1.0),
         schedule=Constant(),
         train=cast(Any, SimpleNamespace(batches_per_epoch=3)),
         dev=[],

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.figures import catalogue
 from analysis.figures.exhibits import Exhibit
-from experiments import compose, experiment, side_by_side
+from experiments import compose, experiment, planned_runs
 
 TOPICS = 8
 
@@ -96,7 +96,7 @@ def conssent(folder: Path, *more: str, objective: str = "conssent") -> list[str]
 def figure(folder: Path, exhibit: Exhibit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes ``exhibit`` the only one that can be reproduced, without SentEval's data, and works in ``folder``."""
     monkeypatch.setattr(catalogue, "EXHIBITS", {exhibit.id: exhibit})
-    monkeypatch.setattr(side_by_side, "DOWNLOADED", "no such folder")
+    monkeypatch.setattr(planned_runs, "DOWNLOADED", "no such folder")
     monkeypatch.chdir(folder)
 
 

@@ -11,9 +11,21 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import encoders
+from analysis.reporting.rendering import as_csv, heading
+from analysis.reporting.tables import comparison
 from analysis.senteval.features import embed
-from analysis.senteval.scores import accuracy, classification, correlation, cosines, relatedness, similarity
+from analysis.senteval.scores import (
+    METRICS,
+    Metric,
+    accuracy,
+    classification,
+    correlation,
+    cosines,
+    relatedness,
+    similarity,
+)
 from analysis.senteval.tasks import TASKS
+from tests.analysis.senteval.made_up import record, results
 from tests.encoders.models import minilm
 from tests.support import suite_data
 
@@ -114,6 +126,22 @@ def test_accuracy_solved_by_hand() -> None:
     found = classification("MRPC", gold, predicted)
     assert found == {"test": 66.67, "accuracy": 66.67, "f1": 66.67}
     assert {*classification("CR", gold, predicted)} == {"test"}
+
+
+def test_a_metric_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    older = results("older", {"TREC": record("TREC")})
+    share = Metric("share of class 1", ("TREC",), lambda gold, predicted: 100 * float(np.mean(predicted == 1)))
+    monkeypatch.setitem(METRICS, "share", share)
+    scored = classification("TREC", np.array([0, 1, 1]), np.eye(2)[[0, 0, 1]])
+    assert scored == {"test": 66.67, "share": 33.33}
+    newer = results("newer", {"TREC": record("TREC", **scored)})
+    assert "share of class 1 33.33" in str(newer) and newer.scores["TREC.share"] == 33.33
+    grid = comparison([older, newer])
+    assert as_csv(grid).splitlines() == [
+        "model,source,protocol,TREC,TREC.share", "older,ours,default,70.00,", "newer,ours,default,66.67,33.33",
+    ]  # fmt: skip
+    assert [heading(key) for key in grid.columns] == ["TREC", "TREC share of class 1"] and len(grid.notes) == 1
+    assert heading(("TREC", "unknown")) == "TREC unknown"
 
 
 def test_relatedness_solved_by_hand() -> None:

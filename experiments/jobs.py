@@ -1,6 +1,7 @@
-"""A pool of subprocesses: several trainings at a time, with their progress, failures and interrupts.
+"""Jobs in subprocesses: several trainings at a time, with their progress, failures and interrupts.
 
-Trainings are subprocesses, so that they run side by side and one that the system kills takes no other along.
+Each training is a subprocess, so that several run at a time and one that the system kills does not take the others
+with it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Job:
 
 
 @dataclass(eq=False)
-class Working:
+class RunningJob:
     """A running job.
 
     Attributes:
@@ -64,7 +65,7 @@ class Working:
     share: float = 0.0
 
 
-Watch = Callable[[Sequence[Working], float], None]  # running jobs, and the share of the work that is done
+Watch = Callable[[Sequence[RunningJob], float], None]  # running jobs, and the share of the work that is done
 
 
 def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -> dict[str, str]:
@@ -85,43 +86,43 @@ def run_jobs(jobs: Sequence[Job], *, at_once: int, threads: int, watch: Watch) -
         KeyboardInterrupt: when all subprocesses have ended after an interrupt.
     """
     waiting = list(jobs)
-    at_work: list[Working] = []
+    running: list[RunningJob] = []
     failed: dict[str, str] = {}
     whole = sum(job.weight for job in jobs) or 1.0
     done = 0.0
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
     with terminations():
         try:
-            while waiting or at_work:
-                while len(at_work) < at_once and (ready := _ready(waiting, at_work)) is not None:
+            while waiting or running:
+                while len(running) < at_once and (ready := _ready(waiting, running)) is not None:
                     waiting.remove(ready)
                     try:
                         if (begun := _begin(ready, environment)) is not None:
-                            at_work.append(begun)
+                            running.append(begun)
                             continue
                     except UserError as error:
                         failed[ready.name] = str(error)
                     done += ready.weight
-                for one in [*at_work]:
+                for one in [*running]:
                     if (status := one.process.poll()) is None:
                         one.share = max(one.share, trained_share(one.job.folder))
                         continue
-                    at_work.remove(one)
+                    running.remove(one)
                     done += one.job.weight
                     if status != 0:
                         failed[one.job.name] = _why(status, last_line(one.job.log, one.begin))
-                watch(at_work, (done + sum(one.job.weight * one.share for one in at_work)) / whole)
-                if at_work:
+                watch(running, (done + sum(one.job.weight * one.share for one in running)) / whole)
+                if running:
                     time.sleep(POLL_SECONDS)
         except BaseException:
-            _end([one.process for one in at_work])
+            _end([one.process for one in running])
             raise
     return failed
 
 
-def _ready(waiting: Sequence[Job], at_work: Collection[Working]) -> Job | None:
+def _ready(waiting: Sequence[Job], running: Collection[RunningJob]) -> Job | None:
     """Returns the first job that waits for no other."""
-    left = {job.name for job in waiting} | {one.job.name for one in at_work}
+    left = {job.name for job in waiting} | {one.job.name for one in running}
     return next((job for job in waiting if left.isdisjoint(job.after)), None)
 
 
@@ -134,7 +135,7 @@ def _why(status: int, line: str) -> str:
     return f"{ended}; its last line: {line}" if line else ended
 
 
-def _begin(job: Job, environment: Mapping[str, str]) -> Working | None:
+def _begin(job: Job, environment: Mapping[str, str]) -> RunningJob | None:
     """Starts a subprocess in its own process group, which no interrupt of the terminal reaches by itself."""
     if (arguments := job.command()) is None:
         return None
@@ -149,7 +150,7 @@ def _begin(job: Job, environment: Mapping[str, str]) -> Working | None:
             env=environment,
             process_group=0,
         )
-    return Working(job, process, begin)
+    return RunningJob(job, process, begin)
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -194,6 +195,6 @@ def _tail(log: Path, since: int) -> str:
 def watched(display: Display) -> Iterator[Watch]:
     """Shows the time left for all trainings, and the progress of each one that is running."""
     with display.rows("all trainings") as show:
-        yield lambda at_work, share: show(
-            [Row("all trainings", share), *(Row(one.job.name, one.share, text="") for one in at_work)]
+        yield lambda running, share: show(
+            [Row("all trainings", share), *(Row(one.job.name, one.share, text="") for one in running)]
         )

@@ -15,8 +15,8 @@ from analysis.senteval.tasks import TASKS
 from analysis.settings import EvaluationSettings
 from data.errors import UserError
 from encoders.folder import BUNDLED
-from experiments import side_by_side
-from experiments.side_by_side import Evaluation, name_of, state
+from experiments import planned_runs
+from experiments.planned_runs import Evaluation, name_of, state
 from objectives.declutr import Declutr
 from tests.analysis.senteval.made_up import record
 
@@ -55,10 +55,10 @@ def test_a_name_follows_from_the_bundled_weights(tmp_path: Path, monkeypatch: py
         {"name": None, "path": "folder", "weights": "auto"},
     ]
     before = [name(**encoder) for encoder in (*starts, *others)]
-    shutil.copytree(side_by_side.CHECKPOINTS / BUNDLED, tmp_path / BUNDLED)
+    shutil.copytree(planned_runs.CHECKPOINTS / BUNDLED, tmp_path / BUNDLED)
     with (tmp_path / BUNDLED / "model.safetensors").open("ab") as file:
         file.write(b"!")
-    monkeypatch.setattr(side_by_side, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(planned_runs, "CHECKPOINTS", tmp_path)
     after = [name(**encoder) for encoder in (*starts, *others)]
     assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True, True, True]
 
@@ -73,7 +73,7 @@ def test_the_state_of_a_run(tmp_path: Path) -> None:
     assert state(tmp_path) == "broken"
     line = rf"^{tmp_path} cannot be read \(.+\): delete it, and the same command trains it again\.$"
     with pytest.raises(UserError, match=line):
-        side_by_side.training(tmp_path, [], [])
+        planned_runs.training(tmp_path, [], [])
 
 
 def test_differences_that_names_do_not_show_are_reported(tmp_path: Path) -> None:
@@ -88,16 +88,16 @@ def test_differences_that_names_do_not_show_are_reported(tmp_path: Path) -> None
 
     made_up = "the hub's; learns fr from synthetic pairs"
     folders = [finished(1, "the hub's", "a"), finished(2, made_up, "a"), finished(1, "random", "a", "gru")]
-    assert side_by_side.differences([*folders, tmp_path / "missing"]) == []
+    assert planned_runs.differences([*folders, tmp_path / "missing"]) == []
     folders.append(finished(3, "the stand-in", "b"))
-    assert side_by_side.differences(folders) == [
-        "runs are of different code: a, b",
-        "runs of declutr with roberta-mini began from the hub's and from the stand-in",
+    assert planned_runs.differences(folders) == [
+        "the runs were made by different commits: a, b",
+        "runs of declutr with roberta-mini started from the hub's and from the stand-in",
     ]
 
 
-def test_how_far_all_are() -> None:
-    shown = side_by_side.how_far(["missing", "finished", "missing"], "runs", 2)
+def test_states_are_counted() -> None:
+    shown = planned_runs.count_states(["missing", "finished", "missing"], "runs", 2)
     assert shown == "3 in runs: 2 missing, 1 finished; 2 at a time"
 
 

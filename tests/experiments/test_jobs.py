@@ -1,4 +1,4 @@
-"""The pool of subprocesses: order, number at a time, failures, interrupts, progress."""
+"""Jobs in subprocesses: order, number at a time, failures, interrupts, progress."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from data.errors import UserError
-from experiments import pool
-from experiments.pool import Job, Working, last_line, run_jobs, trained_share
+from experiments.jobs import Job, RunningJob, last_line, run_jobs, trained_share, watched
 from experiments.progress import Display
 
 
@@ -26,7 +25,7 @@ def job(folder: Path, name: str, text: str | None) -> Job:
     return Job(name, lambda: None if text is None else script(text), folder / "logs" / f"{name}.log", folder)
 
 
-def nothing(at_work: Sequence[Working], share: float) -> None:
+def nothing(running: Sequence[RunningJob], share: float) -> None:
     pass
 
 
@@ -35,7 +34,7 @@ def test_a_job_that_fails_leaves_the_others_running(tmp_path: Path) -> None:
     bad = job(tmp_path, "bad", "print('so far'); raise SystemExit('it broke')")
     none = job(tmp_path, "none", None)
     shares: list[float] = []
-    failed = run_jobs([bad, good, none], at_once=1, threads=1, watch=lambda at_work, share: shares.append(share))
+    failed = run_jobs([bad, good, none], at_once=1, threads=1, watch=lambda running, share: shares.append(share))
     assert failed == {"bad": "it broke"}
     assert {path.name for path in tmp_path.iterdir()} == {"a", "logs"}
     assert {path.stem for path in (tmp_path / "logs").iterdir()} == {"good", "bad"}
@@ -66,8 +65,8 @@ def test_a_failure_is_explained_by_the_output_of_its_own_process(tmp_path: Path)
 def test_as_many_run_at_once_as_are_asked_for(tmp_path: Path) -> None:
     most = [0]
 
-    def watch(at_work: Sequence[Working], share: float) -> None:
-        most[0] = max(most[0], len(at_work))
+    def watch(running: Sequence[RunningJob], share: float) -> None:
+        most[0] = max(most[0], len(running))
 
     jobs = [job(tmp_path, str(number), "import time; time.sleep(0.3)") for number in range(4)]
     assert run_jobs(jobs, at_once=2, threads=1, watch=watch) == {}
@@ -83,7 +82,7 @@ def test_threads_are_limited_and_progress_is_read_from_the_run_folder(tmp_path: 
         [job(tmp_path, "one", text)],
         at_once=1,
         threads=3,
-        watch=lambda at_work, share: seen.extend(one.share for one in at_work),
+        watch=lambda running, share: seen.extend(one.share for one in running),
     )
     assert "threads 3" in (tmp_path / "logs" / "one.log").read_text()
     assert 0.25 in seen
@@ -146,11 +145,11 @@ def test_the_time_left_is_by_what_was_done_here(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(pool.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
     process = subprocess.Popen(["true"])
     process.wait()
-    work = [Working(Job("a run", lambda: None, Path("log"), Path()), process, 0, share=0.2)]
-    with pool.watched(Display()) as watch:
+    work = [RunningJob(Job("a run", lambda: None, Path("log"), Path()), process, 0, share=0.2)]
+    with watched(Display()) as watch:
         for seconds, share in ((0.0, 0.5), (30.0, 0.6), (60.0, 0.8)):  # half of it was there
             now[0] = seconds
             watch(work, share)
@@ -158,7 +157,7 @@ def test_the_time_left_is_by_what_was_done_here(
         "all trainings 60%  about 0:02:00 left in all; a run 20%",
         "all trainings 80%  about 0:00:40 left in all; a run 20%",
     ]
-    with pool.watched(Display()) as watch:
+    with watched(Display()) as watch:
         for seconds in (90.0, 120.0):  # all of it was there
             now[0] = seconds
             watch(work, 1.0)

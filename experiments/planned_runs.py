@@ -26,9 +26,9 @@ from encoders.folder import BUNDLED
 from encoders.starts import CHECKPOINTS, bundled
 from experiments import compose
 from experiments.continuation import RESUME_KEYS
-from experiments.evaluation import DOWNLOADED, Evaluated, evaluate_runs
+from experiments.evaluation import DOWNLOADED, EvaluationJob, evaluate_runs
+from experiments.jobs import Job, run_jobs, watched
 from experiments.overrides import key_of, override
-from experiments.pool import Job, run_jobs, watched
 from experiments.progress import Display
 from experiments.run_folder import LEARNS, ROOT
 
@@ -66,7 +66,7 @@ def joined_name(members: Sequence[str]) -> str:
 
 
 def _digits(value: Any) -> str:
-    """Returns ten hexadecimal digits that are another for another ``value``."""
+    """Returns the first ten hexadecimal digits of a digest of ``value``."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]
 
 
@@ -78,7 +78,7 @@ def state(folder: Path) -> State:
     return "begun" if found == "unfinished" else found
 
 
-def how_far(states: Sequence[State], folder: str | Path, at_once: int) -> str:
+def count_states(states: Sequence[State], folder: str | Path, at_once: int) -> str:
     """Counts the runs in ``folder`` by state, in a line."""
     counts = ", ".join(f"{states.count(kind)} {kind}" for kind in dict.fromkeys(states))
     return f"{len(states)} in {folder}: {counts}; {at_once} at a time"
@@ -165,7 +165,7 @@ def training(folder: Path, overrides: Sequence[str], passed: Sequence[str]) -> l
         UserError: if the files in ``folder`` cannot be read.
     """
     if folder.is_symlink():
-        raise UserError(f"{folder} is a link: replace it by what it leads to.")
+        raise UserError(f"{folder} is a symbolic link: replace it with the folder that it points to.")
     match state(folder):
         case "finished":
             return None
@@ -197,10 +197,10 @@ def differences(folders: Sequence[Path]) -> list[str]:
             pair = f"{row['objective']} with {row['encoder']}"
             origin = str(row["origin"]).split(LEARNS)[0]  # without the tasks learned from synthetic pairs
             starts.setdefault((pair, same), {})[origin] = None
-    found = [f"runs are of different code: {', '.join(commits)}"] if len(commits) > 1 else []
+    found = [f"the runs were made by different commits: {', '.join(commits)}"] if len(commits) > 1 else []
     for (pair, _), origins in starts.items():
         if len(origins) > 1:
-            found.append(f"runs of {pair} began from {' and from '.join(origins)}")
+            found.append(f"runs of {pair} started from {' and from '.join(origins)}")
     return found
 
 
@@ -209,8 +209,8 @@ def log_of(folder: Path) -> Path:
     return folder.parent / "logs" / f"{folder.name}.log"
 
 
-def bring_to_end(
-    jobs: Sequence[Job], evaluated: Sequence[Evaluated], *, at_once: int, threads: int, display: Display
+def train_and_evaluate(
+    jobs: Sequence[Job], evaluated: Sequence[EvaluationJob], *, at_once: int, threads: int, display: Display
 ) -> dict[str, str]:
     """Trains runs side by side and then evaluates them; shows the progress, and at the end the time.
 
@@ -223,7 +223,7 @@ def bring_to_end(
     """
     for logs in {job.log.parent for job in jobs}:
         if logs.is_symlink():
-            raise UserError(f"{logs} is a link: replace it by what it leads to.")
+            raise UserError(f"{logs} is a symbolic link: replace it with the folder that it points to.")
         refuse_links_out(logs)
     started = time.monotonic()
     try:
@@ -231,7 +231,7 @@ def bring_to_end(
             failed = run_jobs(jobs, at_once=at_once, threads=threads, watch=watch)
         evaluate_runs(evaluated, failed, display)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("Stopped; the runs keep what they have. The same command goes on.") from None
+        raise KeyboardInterrupt("Stopped. Finished work is kept; the same command resumes.") from None
     if (seconds := time.monotonic() - started) >= 1:  # else all runs were finished
         display.fact("took", f"{duration(seconds)}, {at_once} at a time")
     return failed
