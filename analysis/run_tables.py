@@ -103,8 +103,12 @@ def _require_key(rows: list[dict[str, Any]], key: str, option: str) -> None:
     known = {name for row in rows for name in fields(row)}
     if rows and key not in known:
         close = get_close_matches(key, known, 1)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        raise UserError(f"{option}={key}: no run has such a key.{hint}")
+        hint = (
+            f"Did you mean {close[0]}?"
+            if close
+            else f"Available, say: {', '.join(sorted(known & {*NAMED, *QUICK}))}."
+        )
+        raise UserError(f"{option}={key}: no run has such a key. {hint}")
 
 
 def _dotted(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -134,13 +138,13 @@ def shared(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def mean_table(rows: list[dict[str, Any]]) -> Table:
     """Builds a table of means and sample standard deviations over finished runs that differ only in their seed."""
-    everywhere, mixed = shared(rows), mixed_probes(rows)
+    everywhere, newest = shared(rows), max((row["version"] or 1 for row in rows), default=1)
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["state"] == "finished":
             names = [str(row.get(name)) for name in NAMED if name != "seed"]
             changed = [text for text in row.get("special", ()) if text not in everywhere]
-            earlier = ["(earlier probes)"] if mixed and row["version"] == 1 else []
+            earlier = ["(earlier probes)"] if row["version"] and row["version"] < newest else []
             groups.setdefault(" ".join([*names, *changed, *earlier]), []).append(row)
     columns = ("loss", *QUICK, "senteval")
     several = any(len(group) > 1 for group in groups.values())
@@ -162,7 +166,7 @@ def _mean(values: Sequence[float]) -> str:
 
 def table(rows: list[dict[str, Any]]) -> Table:
     """Builds the table of ``rows`` for the terminal: amounts, negatives per anchor, loss, scores."""
-    result = Table(title=f"{len(rows)} runs", title_justify="left", header_style="bold")
+    result = Table(title=f"{len(rows)} run{'s' * (len(rows) != 1)}", title_justify="left", header_style="bold")
     result.add_column("run", no_wrap=True, overflow="ignore")  # users copy it into resume= and warm_start=
     result.add_column("weights")
     for name in ("steps", "tokens", "negatives", "loss", *(f"{column}, %" for column in QUICK)):

@@ -188,8 +188,8 @@ def _checked(kind: type[Any], value: Any, name: str) -> dict[str, Any]:
 def mixed_probes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns a line if probes of ``rows`` are by different classifiers, so that they cannot be compared."""
     probed = [row for row in rows if any(key.startswith("probe_") for key in row.get("trained") or ())]
-    versions = {row["run"]: row["version"] for row in probed}
-    old = [run for run, version in versions.items() if version < max(versions.values())]
+    newest = max((row["version"] for row in probed), default=1)
+    old = [row["run"] for row in probed if row["version"] < newest]
     if not old:
         return []
     names = ", ".join(old[:3]) + (f" and {len(old) - 3} more runs" if len(old) > 3 else "")

@@ -179,7 +179,7 @@ class EvaluationSettings(ModelOptions):
         """Requires one model, or an ensemble of results, to which settings of a model do not apply."""
         if self.ensemble is None:
             if not self.model:
-                raise ValueError("model is not set.")
+                raise ValueError("model is not set: model=declutr-mini, say, or a run folder; --help has more.")
             return
         if self.model:
             raise ValueError("model= and ensemble= exclude each other: an ensemble is made of finished results.")

@@ -232,7 +232,7 @@ def _encoder(
             for _ in range(required.encoders)
         ]
     except UnfitError as error:  # it has no mask token
-        advice = "Choose another encoder, or objective.mlm_weight=0 if there is another loss."
+        advice = f"Choose another encoder{', or objective.mlm_weight=0' * (len(objective.part_names) > 1)}."
         raise UnfitError(f"{error} {advice}") from None
     except ValueError as error:
         if not str(error).startswith("encoder."):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,20 +86,23 @@ def evaluate_model(
         display.warn(f"ignored     {', '.join(given)}: for model=bag_of_words only")
     elif settings.encoder.counts and settings.encoder.weighting == "none":
         display.warn("ignored     encoder.counts: unused with encoder.weighting=none")
-    _evaluate(
-        named.open,
-        {"name": name, "path": settings.model, "pooling": settings.pooling, "vectors": settings.encoder.vectors},
-        protocol,
-        out,
-        display,
-        watch,
-        data=data,
-        probing=Path(settings.probing).expanduser() if settings.probing else None,
-        tasks=settings.tasks,
-        cache=settings.vectors_cache,
-        device=device(settings.device),
-        processes=settings.processes,
-    )
+    try:
+        _evaluate(
+            named.open,
+            {"name": name, "path": settings.model, "pooling": settings.pooling, "vectors": settings.encoder.vectors},
+            protocol,
+            out,
+            display,
+            watch,
+            data=data,
+            probing=Path(settings.probing).expanduser() if settings.probing else None,
+            tasks=settings.tasks,
+            cache=settings.vectors_cache,
+            device=device(settings.device),
+            processes=settings.processes,
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("Interrupted. Finished tasks are kept; the same command continues.") from None
     return out
 
 
@@ -140,8 +143,7 @@ def evaluate_runs(evaluated: Sequence[EvaluationJob], failed: dict[str, str], di
                 failed[run.name] = str(error)
             except Exception as error:  # the others go on
                 failed[run.name] = f"{type(error).__name__}: {reason(error)}"
-                run.log.parent.mkdir(parents=True, exist_ok=True)
-                with run.log.open("a", encoding="utf-8") as log:
+                with suppress(OSError), run.log.open("a", encoding="utf-8") as log:  # of a full disk, say
                     traceback.print_exc(file=log)
             finally:
                 torch.set_num_threads(threads)

@@ -175,8 +175,9 @@ def _start_scores(path: Path, trainer: Trainer, scorer: Scorer) -> dict[str, flo
     """Scores of the encoder before training, which a resumed run reads from ``quick.json``."""
     quick = path / "quick.json"
     if trainer.state.step and quick.exists():
-        found: dict[str, float | None] = json.loads(quick.read_text())["start"]
-        return found
+        content = json.loads(quick.read_text())
+        same = content.get("version", 1) == VERSION  # else a run begun with an earlier classifier of the probes
+        return {key: value for key, value in content["start"].items() if same or not key.startswith("probe_")}
     found = scorer("the initial encoder")
     write_json(quick, {"weights": trainer.encoder.weights, "version": VERSION, "start": found})
     return found
@@ -298,7 +299,7 @@ def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Train
     display.fact(
         "plan",
         f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs, "
-        f"{plan.flops:.1e} floating-point operations, about {duration(plan.flops / speed)} here",
+        f"{plan.flops:.1e} floating-point operations, about {duration(plan.flops / speed)} of training here",
     )
     why = f": {parts.start_reason}" if trainer.peak_lr_key != "optimizer.lr" else ""
     rate = f"peak learning rate {trainer.peak_lr:g} ({trainer.peak_lr_key}{why})"

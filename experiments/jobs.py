@@ -175,7 +175,9 @@ def trained_share(folder: Path) -> float:
     """Returns the share of its steps that the run in ``folder`` has done, as its timings.jsonl has it."""
     if not (lines := _tail(folder / "timings.jsonl", 0).splitlines()):
         return 0.0
-    with suppress(ValueError, KeyError, TypeError, ZeroDivisionError):  # half-written, or of version 0.1
+    with suppress(
+        ValueError, KeyError, TypeError, ArithmeticError, RecursionError
+    ):  # half-written, or of version 0.1
         last = json.loads(lines[-1])
         return min(1.0, last["step"] / last["steps"])
     return 0.0

@@ -120,9 +120,11 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
     parser, found = OverridesParser.create(), dict[str, str]()
     for text, split in _joined(overrides):
         if split:
-            whole = " ".join((text, *split))
+            typed_in = " ".join((text, *split))
+            whole = re.sub(r" *= *", "=", typed_in, count=1)
             cure = in_shell(whole) if not unreadable([whole]) else typed(*whole.split("=", 1))
-            found |= dict.fromkeys((text, *split), f"{whole}: the shell splits arguments at spaces; write {cure}")
+            found |= dict.fromkeys((text, *split), f"{typed_in}: the shell splits arguments at spaces; write {cure}")
+            continue
         try:
             parser.parse_override(text)
         except HydraException:
@@ -141,7 +143,8 @@ def _joined(overrides: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """Yields each override with the arguments behind it that have no key: a value that the shell has split."""
     found: list[tuple[str, list[str]]] = []
     for text in overrides:
-        if found and "=" in found[-1][0] and "=" not in text and not text.startswith("~"):
+        before = "".join([found[-1][0], *found[-1][1]]) if found else ""
+        if before and (text.startswith("=") or ("=" in before and "=" not in text and text[0] not in "~-")):
             found[-1][1].append(text)
         else:
             found.append((text, []))
