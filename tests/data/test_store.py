@@ -191,7 +191,7 @@ def test_empty_parts(tmp_path: Path) -> None:
         store.select("dev")
     with pytest.raises(
         UserError,
-        match=r"train part is empty: corpus\.fraction=1e-09 leaves none of 1 documents .*\. Raise corpus\.fraction\.$",
+        match=r"train part is empty: corpus\.fraction=1e-09 leaves none of 1 doc.*\. Raise corpus\.fraction\.$",
     ):
         store.select("train")
     with pytest.raises(UserError, match=r"Corpus listed has no text: 2 documents, all of them empty\."):
