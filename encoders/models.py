@@ -249,8 +249,8 @@ def load_model(folder: Path, config: PretrainedConfig, options: Mapping[str, Any
     The weights are opened here and passed to transformers, which opens no file itself.
 
     Raises:
-        UserError: if it cannot be opened, has a decoder, or its weights are not those of the configured model; weights
-            of other heads and of a pooler are ignored.
+        UserError: if it cannot be opened, has a decoder, or its weights are not those of the configured model;
+            weights of other heads and of a pooler are ignored.
     """
     if config.is_encoder_decoder:
         raise UserError(
