@@ -1,4 +1,4 @@
-"""Text to vectors: ``encoders.load(...)`` opens any encoder, ``.encode(["a sentence"])`` uses it."""
+"""Encoders of sentences: ``encoders.load(...)`` opens one, ``.encode(["a sentence"])`` returns vectors."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def load(
     Args:
         name: a name in ``encoders/checkpoints``, a folder (of this suite, of sentence-transformers or of
             transformers), or a model of the Hugging Face hub; looked for in this order.
-        pooling: overrides the folder's own ("mean", "cls", "max" or "last"; "pooler" if weights have BERT's).
-        layers: for a transformer, how many of its first layers are kept; 0: only its embeddings.
+        pooling: "mean", "cls", "max" or "last", or "pooler" if the weights have BERT's; None: the folder's own.
+        layers: number of a transformer's first layers to keep; 0: only its embeddings; None: all.
         device: device of the encoder; None: the CPU.
-        precision: of products in ``encode``: "fp32", "tf32" (of GPUs) or "bf16", which are faster on a GPU.
+        precision: precision of products in ``encode``: "fp32", or on a GPU the faster "tf32" or "bf16".
 
     Raises:
-        UserError: if there is no such encoder, it cannot be opened, or the device does not have the precision.
+        UserError: if there is no such encoder, it cannot be opened, or the device does not support the precision.
     """
     from encoders import starts
 

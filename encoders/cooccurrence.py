@@ -1,12 +1,12 @@
-"""Initial values of a random transformer: word embeddings from counts in the corpus, heads that see neighbours.
+"""Initial values of a random transformer: word embeddings from co-occurrence, heads that attend to neighbours.
 
 The embeddings are those of Levy, Goldberg and Dagan (2015):
 
     M(w, c) = max(0, log( #(w, c) sum_c' #(c')^a / ( #(w) #(c)^a ) ))      M ~ U S V^T      E = U S^(1/2)
 
 #(w, c) counts c within ``WINDOW`` tokens of w, on either side. Smoothed contexts (a = 0.75) and the root of the
-singular values are that paper's sections 3.2 and 3.3. A masked language model sees a seventh of its tokens only,
-and its word embeddings, input and output alike, are long in learning from them.
+singular values are that paper's sections 3.2 and 3.3. A masked language model predicts only a seventh of its
+tokens, so its word embeddings (input and output) are slow to learn.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 WINDOW = 5  # tokens on either side
 SMOOTHING = 0.75  # of contexts' counts
-CHUNK_TEXT = 1 << 22  # characters tokenised at once
-VERSION = "1"  # raise it where the same texts would give other vectors
-# Of heads that begin with neighbours: wavelengths in tokens, and the factor of their scores.
+CHUNK_TEXT = 1 << 22  # characters tokenised at a time
+VERSION = "1"  # to be raised when the same texts would give other vectors
+# Of heads that initially attend to neighbours: wavelengths in tokens, and the factor of attention scores.
 SHORTEST_WAVE, LONGEST_WAVE, SHARPNESS = 4.0, 400.0, 4.0
 
 
@@ -49,7 +49,7 @@ def begin(
     """Sets the initial values that ``Transformer``'s arguments ``heads`` and ``words`` ask for.
 
     Raises:
-        ValueError: if the family cannot have them.
+        ValueError: if the family does not support them.
         UserError: if there is no corpus, or too small a one.
     """
     if heads == "neighbours":
@@ -69,7 +69,7 @@ def kept_vectors(
     cache: Path | None,
     texts_key: Callable[[], str] | None,
 ) -> np.ndarray:
-    """Returns ``vectors`` of ``texts()``, kept under ``cache`` by the texts' name and the tokenizer."""
+    """Returns ``vectors`` of ``texts()``, cached by ``texts_key()`` and the tokenizer."""
     if cache is None or texts_key is None:
         return vectors(texts(), tokenizer, dimension)
     key = fingerprint(VERSION, str(dimension), texts_key(), tokenizer.backend_tokenizer.to_str())
@@ -85,11 +85,11 @@ def kept_vectors(
 def vectors(texts: Iterable[str], tokenizer: PreTrainedTokenizerFast, dimension: int) -> np.ndarray:
     """Computes vectors of V tokens, float32 of shape (V, dimension), of mean 0 and standard deviation 1.
 
-    A token that is in none of the texts has a vector of zeros before the mean is taken off. The same texts give
-    the same vectors. Memory grows with the different pairs of tokens.
+    A token that is in none of the texts has a vector of zeros before the mean is subtracted. The same texts give
+    the same vectors. Memory grows with the number of distinct pairs of tokens.
 
     Raises:
-        UserError: if the texts have too few different tokens.
+        UserError: if the texts have too few distinct tokens.
     """
     counts = _counts(texts, tokenizer)
     near = (counts + counts.T).tocoo()
@@ -142,15 +142,15 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
 def begin_with_neighbours(model: PreTrainedModel) -> None:
     """Makes the first layer of an untrained ``model`` attend to the neighbours of a token.
 
-    The last dimensions of its embeddings, as many as a head has, hold a token's place as waves, and no words. The
-    heads of the first layer begin as rotations of these waves: the first looks at the token before, the second
-    at the one after, the next two at those beyond, each with most of its attention. Masked words are guessed from
-    their neighbours above all, and heads that begin at random take long to find them. Everything else begins as
-    the family has it, and all of it is trained.
+    The last dimensions of its embeddings, as many as a head has, are sinusoids of a token's position and hold
+    nothing of the word. The heads of the first layer are initialised to rotations of these sinusoids: the first
+    attends mostly to the token before, the second to the one after, the next two to those beyond. Masked words are
+    predicted mainly from their neighbours, which randomly initialised heads take long to find. All other weights
+    keep the family's initialisation, and all weights are trained.
 
     Raises:
-        ValueError: if the family has no learned position embeddings or other attention than BERT's, or an odd
-            number of dimensions a head.
+        ValueError: if the family has no learned position embeddings, attention unlike BERT's, or an odd number of
+            dimensions per head.
 
     References: Vaswani et al. (2017), "Attention Is All You Need", section 3.5: sinusoids, of which a shift is a
     rotation; here of wavelengths from ``SHORTEST_WAVE`` to ``LONGEST_WAVE`` tokens.
@@ -164,7 +164,7 @@ def begin_with_neighbours(model: PreTrainedModel) -> None:
     size = head_size(model)
     deviation = model.config.initializer_range
     lengths = torch.logspace(math.log10(SHORTEST_WAVE), math.log10(LONGEST_WAVE), size // 2, dtype=torch.float64)
-    steps = 2 * math.pi / lengths  # radians a token
+    steps = 2 * math.pi / lengths  # radians per token
     angles = torch.arange(table.weight.shape[0])[:, None] * steps
     with torch.no_grad():
         for embedding in body.embeddings.children():
@@ -172,7 +172,7 @@ def begin_with_neighbours(model: PreTrainedModel) -> None:
                 embedding.weight[:, -size:] = 0.0
         table.weight[:, :-size] = 0.0
         table.weight[:, -size:] = torch.cat([angles.sin(), angles.cos()], dim=1) * 2**0.5 * deviation
-        layers[0].attention.output.dense.weight[-size:] = 0.0  # what is read does not cover the places
+        layers[0].attention.output.dense.weight[-size:] = 0.0  # attention output must not overwrite the positions
         identity = torch.eye(size // 2, dtype=torch.float64)
         for head in range(first.num_attention_heads):
             shift = (head // 2 + 1) * (1 if head % 2 else -1)
@@ -194,7 +194,8 @@ def head_size(model: PreTrainedModel) -> int:
 def begin_with_words(model: Any, vectors: np.ndarray, special_ids: Iterable[int]) -> None:
     """Sets the word embeddings of an untrained ``model`` to ``vectors``, of shape (V, D) and standard deviation 1.
 
-    They are scaled to the initialiser's; special tokens keep their random ones, and so do dimensions beyond D.
+    They are scaled to the initialiser's standard deviation; special tokens and dimensions beyond D keep their
+    random values.
     """
     table = model.get_input_embeddings().weight
     ordinary = np.setdiff1d(np.arange(len(vectors)), list(special_ids))

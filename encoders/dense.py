@@ -25,7 +25,7 @@ Size = Annotated[int, Field(ge=1, le=2**31)]
 
 @dataclass
 class Settings:
-    """Keys of its ``config.json``."""
+    """Keys of the module's ``config.json``."""
 
     in_features: Size
     out_features: Size
@@ -55,7 +55,7 @@ class Dense(nn.Module):
         """Opens a module's folder.
 
         Raises:
-            UserError: if it is damaged, does more than this class, or its weights are pickled.
+            UserError: if it is damaged, needs more than this class does, or its weights are pickled.
         """
         config: dict[str, Any] = read_as(folder / "config.json", Settings)
         activation = config.get("activation_function", Settings.activation_function)
@@ -75,7 +75,7 @@ class Dense(nn.Module):
         return cls(linear, name)
 
     def save(self, folder: Path) -> None:
-        """Writes what ``load`` and sentence-transformers open."""
+        """Writes a folder that ``load`` and sentence-transformers open."""
         folder.mkdir()
         activation = f"{type(self.activation).__module__}.{self.name}"
         size = {"in_features": self.linear.in_features, "out_features": self.linear.out_features}

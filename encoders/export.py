@@ -1,4 +1,4 @@
-"""Model card of an exported encoder: its weights, data, training and scores, how to use it, its limits.
+"""Model card of an exported encoder: weights, data, training, scores, use and limits.
 
 Mitchell et al. (2019), "Model Cards for Model Reporting"; the front matter is that of the Hugging Face hub.
 """
@@ -43,12 +43,12 @@ def model_card(
 
     Args:
         title: its first heading.
-        encoder: whose card it is; gives what its weights began from, sizes and pooling.
-        corpus: what it was trained on, by name of the fact.
-        settings: of the training; may be nested.
+        encoder: the encoder to describe (origin of its weights, sizes, pooling).
+        corpus: facts on its training data, by name.
+        settings: settings of its training; may be nested.
         scores: by name, or by column and name ({"start": {...}, "trained": {...}}).
-        licence: the hub's identifier of one ("apache-2.0", say), or in words; None where nobody stated one.
-        citation: BibTeX.
+        licence: identifier of the hub ("apache-2.0", say) or free text; None: not stated.
+        citation: BibTeX entry of the method.
     """
     tags = ["feature-extraction", "sentence-similarity"]
     if encoder.opens_elsewhere:

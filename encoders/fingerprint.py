@@ -1,4 +1,4 @@
-"""Identifies an encoder by everything that its vectors depend on, so that kept vectors are never another's."""
+"""Identifies an encoder by all that its vectors depend on, so that cached vectors are never another one's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from encoders.base import Encoder
 from encoders.folder import class_name
 from encoders.random_vectors import RandomVectors
 
-VERSION = 1  # to be raised with a change of this package after which encoders give other vectors
+VERSION = 1  # to be raised when a change of this package changes the vectors of encoders
 
 
 def fingerprint(encoder: Encoder | RandomVectors) -> str:
@@ -22,11 +22,11 @@ def fingerprint(encoder: Encoder | RandomVectors) -> str:
     It is the same in every process, on every device, and for an encoder that was saved and opened again (a lower
     precision of ``encode`` is not saved). It takes one pass over the weights.
     """
-    said: dict[str, Any] = {"version": VERSION, "class": class_name(encoder)}
+    identity: dict[str, Any] = {"version": VERSION, "class": class_name(encoder)}
     if isinstance(encoder, RandomVectors):
-        return _hash(said | {"dimension": encoder.dimension, "seed": encoder.seed}).hexdigest()
+        return _hash(identity | {"dimension": encoder.dimension, "seed": encoder.seed}).hexdigest()
     lower = {} if encoder.precision == "fp32" else {"precision": encoder.precision}
-    result = _hash(said | input_of(encoder) | {"settings": encoder.settings()} | lower)
+    result = _hash(identity | input_of(encoder) | {"settings": encoder.settings()} | lower)
     for name, weight in sorted(encoder.state_dict().items()):
         result.update(f"{name} {weight.dtype} {list(weight.shape)}\n".encode())
         result.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
@@ -34,15 +34,15 @@ def fingerprint(encoder: Encoder | RandomVectors) -> str:
 
 
 def input_of(encoder: Encoder) -> dict[str, Any]:
-    """Returns what the way from a text to ``encoder``'s input depends on, as JSON values."""
+    """Returns all that turns a text into ``encoder``'s input (tokenizer and token format), as JSON values."""
     form = encoder.format
     return {
         "prefix": form.prefix,
         "suffix": form.suffix,
         "max_length": form.max_length,
-        "tokenizer": plain_backend(encoder.tokenizer).to_str(),  # encoding leaves its limit in the original
+        "tokenizer": plain_backend(encoder.tokenizer).to_str(),  # without the truncation that ``encode`` sets
     }
 
 
-def _hash(said: dict[str, Any]) -> hashlib._Hash:
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode())
+def _hash(identity: dict[str, Any]) -> hashlib._Hash:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode())

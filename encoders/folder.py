@@ -1,4 +1,4 @@
-"""Reads an encoder's folder without trust: nothing else is opened, nothing is unpickled, sizes are bounded."""
+"""Reads an untrusted encoder's folder: no other file is opened, nothing is unpickled, and sizes are bounded."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from data.errors import UserError, reason
 from data.files import read_json
 from data.schema import mismatch
 
-BUNDLED = "roberta-mini"  # the checkpoint that training begins from without network; encoder=bundled names it
-MARKER = "encoder.json"  # what our own folders have beside sentence-transformers' files
+BUNDLED = "roberta-mini"  # the checkpoint that training starts from without network (encoder=bundled)
+MARKER = "encoder.json"  # of this suite, beside sentence-transformers' files
 WEIGHTS = "model.safetensors"
-HEAD = "mlm_head.safetensors"  # apart, so that other libraries do not meet weights that they have no place for
-NO_LIMIT = 1_000_000  # tokens of an input: as good as none
-MOST_TENSORS = 20_000  # of a random start: a model of more takes minutes to build, whatever its size
+HEAD = "mlm_head.safetensors"  # a file of its own, as other libraries would report its weights as unexpected
+NO_LIMIT = 1_000_000  # stands for unlimited tokens of an input
+MOST_TENSORS = 20_000  # of a random model: more take minutes to build, whatever their size
 MOST_COUNT = 20_000  # of layers, heads, labels
 COUNTS = re.compile(r"num_|layers?$")  # names of such settings
 
@@ -47,9 +47,9 @@ class Marker:
 
 @contextmanager
 def readable(folder: Path | str, what: str = "an encoder") -> Iterator[None]:
-    """Turns whatever is raised at the files of ``folder``, which cannot be used as ``what``, into one line.
+    """Turns any error at the files of ``folder`` into one line: it cannot be opened as ``what``.
 
-    transformers, tokenizers and torch raise anything at a damaged file, and a panic in Rust is no ``Exception``.
+    At a damaged file transformers, tokenizers and torch raise any error; a panic in Rust is no ``Exception``.
     """
     try:
         yield
@@ -59,7 +59,7 @@ def readable(folder: Path | str, what: str = "an encoder") -> Iterator[None]:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         why = reason(error)
-        if why.endswith(":"):  # what is wrong stands in the lines below
+        if why.endswith(":"):  # the cause is on the lines that follow
             why = " ".join(str(error).split())
         if isinstance(error, OSError) and error.filename and Path(folder).is_dir():
             why += f" ({Path(str(error.filename)).name})"
@@ -67,7 +67,7 @@ def readable(folder: Path | str, what: str = "an encoder") -> Iterator[None]:
 
 
 def contained(folder: Path) -> Path:
-    """Returns ``folder`` if nothing in it leads elsewhere.
+    """Returns ``folder`` if no link in it leads out of it.
 
     In a cache of the hub, models--<name>/snapshots/<commit> has links into models--<name>/blobs.
 
@@ -86,10 +86,10 @@ def contained(folder: Path) -> Path:
 
 
 def below(folder: Path, name: str, file: str) -> Path:
-    """Returns ``folder / name``, where ``name`` stands in the folder's ``file``.
+    """Returns ``folder / name``, for a ``name`` read from the folder's ``file``.
 
     Raises:
-        UserError: if it is not inside of ``folder``.
+        UserError: if it is outside ``folder``.
     """
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise UserError(f"{folder / file} must name parts of its own folder. Got {name!r:.200} instead.")
@@ -97,11 +97,11 @@ def below(folder: Path, name: str, file: str) -> Path:
 
 
 def read_as(path: Path, kind: Any) -> Any:
-    """Returns what a JSON file holds, which must fit the type ``kind``.
+    """Returns the content of a JSON file, which must be of the type ``kind``.
 
     Raises:
         OSError, ValueError: if it cannot be read.
-        UserError: if it does not fit.
+        UserError: if it is of another type.
     """
     value = read_json(path)
     if fault := mismatch(kind, value):
@@ -123,12 +123,12 @@ def read_marker(folder: Path, kind: type[Marker] = Marker) -> dict[str, Any]:
 
 
 def check_tokenizer(folder: Path) -> None:
-    """Refuses settings of a tokenizer that name something else than a tokenizer, or other files in ``folder``."""
-    import transformers  # here, as it takes seconds
+    """Refuses settings of the tokenizer in ``folder`` that name other files, or a class that is no tokenizer."""
+    import transformers  # late: it takes seconds to import
 
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
         settings = read_as(path, dict[str, Any]) if path.is_file() else {}
-        if name := settings.get("tokenizer_class"):  # transformers would call anything of this name that it has
+        if name := settings.get("tokenizer_class"):  # transformers would call any of its functions
             known = transformers.PreTrainedTokenizerBase
             kind = getattr(transformers, name, known) if re.fullmatch(_TOKENIZERS, str(name)) else None
             if not (isinstance(kind, type) and issubclass(kind, known)):
@@ -143,7 +143,7 @@ def check_tokenizer(folder: Path) -> None:
 
 @contextmanager
 def hidden_panics() -> Iterator[None]:
-    """Hides the lines that a panic in Rust writes past Python, beside its exception."""
+    """Hides the lines that a panic in Rust writes to the error stream, in addition to its exception."""
     try:
         kept = os.dup(2)
     except OSError:  # there is no error stream
@@ -199,7 +199,7 @@ def require_finite(weight: Tensor, name: str) -> None:
     """Refuses a ``weight`` with a number that is not finite.
 
     Raises:
-        UserError: naming it by ``name``.
+        UserError: with ``name``.
     """
     if not bool(weight.isfinite().all()):
         raise UserError(f"{name} must hold finite numbers.")
@@ -209,11 +209,11 @@ def read_table(folder: Path, name: str, tokenizer: Any) -> Tensor:
     """Returns the vectors of a tokenizer's words, of shape (V, E), which the folder's weights hold as ``name``.
 
     Raises:
-        UserError: if they are not there, or not as many.
+        UserError: if they are missing, or their number is not that of the words.
     """
     table = read_weights(folder / WEIGHTS).get(name)
     if table is None or table.ndim != 2:
-        raise UserError(f"{folder / WEIGHTS} must hold word vectors, a row a word, as {name}.")
+        raise UserError(f"{folder / WEIGHTS} must hold word vectors, one row per word, as {name}.")
     if len(tokenizer) != len(table):
         raise UserError(f"{folder} has {len(tokenizer)} words and {len(table)} vectors: export it again.")
     check_vocabulary(folder, tokenizer, len(table))
@@ -240,9 +240,9 @@ def fill(module: nn.Module, weights: Mapping[str, Tensor], path: Path) -> None:
 
 @contextmanager
 def bounded(tensors: float, numbers: float, message: str) -> Iterator[None]:
-    """Stops the construction of modules that come to more than ``tensors`` tensors or ``numbers`` numbers in all.
+    """Stops the construction of modules of more than ``tensors`` tensors or ``numbers`` numbers in all.
 
-    Each tensor is counted before it is filled, so that a size that was slipped in costs neither time nor memory.
+    Each tensor is counted before it is filled, so that a maliciously large size costs neither time nor memory.
 
     Raises:
         UserError: with ``message``.
@@ -252,7 +252,7 @@ def bounded(tensors: float, numbers: float, message: str) -> Iterator[None]:
 
     def count(module: nn.Module, name: str, value: Tensor | None) -> None:
         nonlocal total
-        if value is not None and (id(module), name) not in seen:  # loading and tying set it anew
+        if value is not None and (id(module), name) not in seen:  # loading and tying register it again
             seen.add((id(module), name))
             total += value.numel()
             if len(seen) > tensors or total > numbers:
@@ -269,7 +269,7 @@ def bounded(tensors: float, numbers: float, message: str) -> Iterator[None]:
         except (RuntimeError, MemoryError, OverflowError) as error:
             if isinstance(error, RuntimeError) and not re.search("(?i)alloc|overflow|too large", str(error)):
                 raise
-            raise UserError(message) from error  # torch can neither have nor address as much
+            raise UserError(message) from error  # more than torch can allocate or address
 
 
 def fitting() -> AbstractContextManager[None]:
@@ -280,7 +280,7 @@ def fitting() -> AbstractContextManager[None]:
 
 
 def by_weights(shapes: Collection[Sequence[int]], folder: Path) -> AbstractContextManager[None]:
-    """Stops the construction of a model of sizes far above the ``shapes`` of its weights.
+    """Stops the construction of a model that is far larger than its weights, of these ``shapes``.
 
     A model can have a head, or a buffer, that its folder has no weights for.
     """
@@ -290,15 +290,15 @@ def by_weights(shapes: Collection[Sequence[int]], folder: Path) -> AbstractConte
 
 
 def try_out(encoder: Any, folder: Path | str) -> None:
-    """Refuses an encoder that was opened and cannot encode.
+    """Refuses an encoder that opens but cannot encode.
 
     Raises:
-        UserError: if it gives no finite vector of its dimension.
+        UserError: if its vectors are not finite or not of its dimension.
     """
     with readable(folder), torch.no_grad():
         if encoder.format.max_content < 1:
-            raise UserError(f"{folder}: an input of {encoder.format.max_length} tokens has no place for a word.")
+            raise UserError(f"{folder}: an input of {encoder.format.max_length} tokens has no room for a word.")
         tokens = Tokens.pad([encoder.format.wrap([0])], encoder.format.pad_id)
         vector = encoder(tokens).sentence
         if vector.shape != (1, encoder.dimension) or not bool(vector.isfinite().all()):
-            raise UserError(f"{folder}: the encoder is damaged, as it gives no vector of finite numbers.")
+            raise UserError(f"{folder}: the encoder is damaged: its vectors are not finite.")

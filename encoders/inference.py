@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from encoders.base import Encoder
 
 Result = TypeVar("Result")
-CHUNK = 16_384  # sentences tokenised at once: enough for the Rust threads, little memory
-CPU_TOKENS = 1024  # of a batch on a CPU, whose cache larger ones overflow: 1024 to 2048 were fastest
-MOST_AT_ONCE = 8  # batches on a CPU: more of them would wait for Python itself
+CHUNK = 16_384  # sentences tokenised at a time: enough for the Rust threads, little memory
+CPU_TOKENS = 1024  # of a batch on a CPU: larger ones overflow its cache; 1024 to 2048 were fastest
+MOST_AT_ONCE = 8  # batches on a CPU: more would wait for Python's interpreter lock
 
 
 class SentenceEncoder(ABC):
@@ -86,8 +86,8 @@ def encode(
 ) -> np.ndarray:
     """Encodes ``sentences`` with an encoder whose input is fully described by its tokenizer and ``format``.
 
-    They are sorted by length. On a CPU several batches run at once, each in a thread of its own: small matrix
-    products gain little from being shared by threads, which wait for each other at every layer.
+    They are sorted by length. On a CPU several batches run at once, each in a thread of its own: splitting small
+    matrix products over threads gains little, as the threads wait for each other at every layer.
 
     Raises:
         UserError: if a vector is not finite.
@@ -117,7 +117,7 @@ def encode(
                 vectors[rows] = copy.numpy()
     finally:
         encoder.train(training)
-        torch.set_num_threads(threads)  # later threads begin with what the last one set
+        torch.set_num_threads(threads)  # the pool's threads changed it for later ones
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
         first = int(finite.argmin())
@@ -144,7 +144,7 @@ class _OnHost:
 
 
 def _one_late(results: Iterable[Result]) -> Iterator[Result]:
-    """Yields each of ``results`` after the next one was made, so that a GPU has work while one is copied."""
+    """Yields each of ``results`` after the next one is computed, so that a GPU works while a result is copied."""
     waiting: list[Result] = []
     for result in results:
         waiting.append(result)
@@ -173,7 +173,7 @@ def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, n
     for start in range(0, len(sentences), CHUNK):
         try:
             encodings = backend.encode_batch_fast(list(sentences[start : start + CHUNK]))
-        except Exception as error:  # tokenizers raises nothing more special
+        except Exception as error:  # tokenizers raises no class of its own
             raise UserError(f"The encoder's tokenizer cannot encode the text: {reason(error)}.") from error
         lengths.extend(len(encoding) for encoding in encodings)
         ids.append(np.concatenate([np.array(encoding.ids, dtype=np.int32) for encoding in encodings]))

@@ -26,7 +26,7 @@ from encoders.pooling import POOLINGS
 if TYPE_CHECKING:
     from encoders.recurrent import Recurrent
 
-_MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # in the order that they are applied in here
+_MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # in the order of their application
 _TOKENIZER = "sentence_transformers.models.tokenizer.TransformersTokenizerWrapper"
 _LIMITS = (
     "bert",
@@ -40,7 +40,7 @@ _LIMITS = (
 _UNSUPPORTED = ("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens")
 
 
-Empty = Annotated[dict[str, Any], Field(max_length=0)]  # further settings, which are not supported
+Empty = Annotated[dict[str, Any], Field(max_length=0)]  # settings that are not supported must be empty
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Prompts:
 
 @dataclass
 class PoolingModes:
-    """Keys of a pooling's ``config.json``."""
+    """Keys of a pooling module's ``config.json``."""
 
     pooling_mode: str | list[str] | None = None
 
@@ -105,7 +105,7 @@ def read_layout(folder: Path) -> Layout:
     """Reads a model's folder, of sentence-transformers or a plain one of transformers.
 
     Raises:
-        UserError: if it holds a module that is not opened here, or modules in another order.
+        UserError: if it holds an unsupported module, or modules in an unsupported order.
     """
     if not (folder / "modules.json").is_file():
         return Layout(folder)
@@ -136,8 +136,8 @@ def read_layout(folder: Path) -> Layout:
     paths = [path for name in _LIMITS if (path := transformer / f"sentence_{name}_config.json").is_file()]
     own = read_as(paths[0], Limits) if paths else {}
     path = folder / "config_sentence_transformers.json"
-    said = read_as(path, Prompts) if path.is_file() else {}
-    if (name := said.get("default_prompt_name")) and (said.get("prompts") or {}).get(name) != "":
+    prompts = read_as(path, Prompts) if path.is_file() else {}
+    if (name := prompts.get("default_prompt_name")) and (prompts.get("prompts") or {}).get(name) != "":
         raise UserError(f"{folder} puts a prompt before each sentence, which is not done here.")
     return Layout(
         transformer,
@@ -230,7 +230,7 @@ def write_modules(folder: Path, modules: Sequence[tuple[str, str]]) -> None:
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yields a new folder to write into, which takes the place of ``folder`` on success and is removed on failure.
+    """Yields a new folder to write into, which replaces ``folder`` on success and is removed on failure.
 
     An encoder's folder, or an empty one, is replaced.
 

@@ -47,25 +47,27 @@ _HEADS = (
     ("head", "decoder"),  # ModernBERT
     ("generator_predictions", "generator_lm_head"),  # ELECTRA
 )
-# What the families call the probabilities of dropout.
+# Names of dropout probabilities in the families' configurations.
 _DROPOUTS = (
     "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout", "embedding_dropout",
     "mlp_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop",
 )  # fmt: skip
-# Settings that choose code, files or a division of work, which a folder does not decide. The first can name a
+# Settings that choose code, files or a division of work: a folder's are ignored. "implementation" can name a
 # repository of kernels.
 _IGNORED = re.compile(
     "implementation|auto_map|name_or_path|(fusion|distributed)_config|transformers_weights|chunk_size"
 )
-INDEX = "model.safetensors.index.json"  # of weights in several files
-MLM_INDEX = "model.safetensors.index.mlm.json"  # of an export with its MLM head, by transformers' variant="mlm"
+INDEX = "model.safetensors.index.json"  # lists the files of sharded weights
+MLM_INDEX = (
+    "model.safetensors.index.mlm.json"  # of an export with its MLM head; read by transformers' variant="mlm"
+)
 # Endings of the names of buffers that older versions of transformers saved: masks and positions.
 _BUFFERS = (
     "position_ids", "token_type_ids", "attn.bias", "attention.bias", "masked_bias", "inv_freq",
     "num_batches_tracked",
 )  # fmt: skip
 _FLOATS = ("F64", "F32", "F16", "BF16")
-POSITIONS = 512  # of a random start
+POSITIONS = 512  # of a random model, by default
 Units = Annotated[int, Field(ge=0, le=WIDEST)]
 
 # Where the published models of a family differ from the defaults of its configuration class.
@@ -94,17 +96,17 @@ def family(name: str) -> str | None:
 
 
 def has_masked_lm(model_type: str) -> bool:
-    """Returns whether the family is trained with a mask token at all (GPT-2, for example, is not)."""
+    """Returns whether the family has a masked language model (GPT-2, for example, has none)."""
     return model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
 def full_mask(mask: Tensor) -> Tensor:
-    """Returns ``mask`` of shape (B, T) as a view of shape (B, 1, T, T): which token may attend to which."""
+    """Returns ``mask`` of shape (B, T) viewed as (B, 1, T, T): each token may attend to all real ones."""
     return mask[:, None, None, :].expand(-1, -1, mask.shape[1], -1)
 
 
 def with_dropout(config: PretrainedConfig, dropout: float | None) -> PretrainedConfig:
-    """Sets every probability of dropout in ``config``; None leaves them."""
+    """Sets all dropout probabilities in ``config`` to ``dropout``; None: leaves them as they are."""
     for key in _DROPOUTS if dropout is not None else ():
         if hasattr(config, key):
             setattr(config, key, dropout)
@@ -172,7 +174,7 @@ def untrained(config: PretrainedConfig, options: Mapping[str, Any]) -> PreTraine
             model = kind.from_config(config, trust_remote_code=False, **options)
     except UserError:
         raise
-    except Exception as error:  # the families raise anything at sizes that they cannot have
+    except Exception as error:  # families raise errors of any class at unsupported sizes
         raise ValueError(f"encoder.shape or encoder.attention: {reason(error)}.") from error
     return model if head_parts(model) is not None else model.base_model
 
@@ -209,10 +211,10 @@ def _harmless(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_attention(attention: str | None) -> None:
-    """Refuses names that are no implementation of attention in transformers, which takes them for repositories.
+    """Refuses names that are no attention of transformers, which takes others for repositories of kernels.
 
     Raises:
-        ValueError: naming those that there are.
+        ValueError: with the known names.
     """
     known = ["eager", *(name for name in AttentionInterface().valid_keys() if "|" not in name)]
     if attention is not None and attention not in known:
@@ -223,7 +225,7 @@ def load_tokenizer(layout: Layout, config: PretrainedConfig) -> Any:
     """Opens the fast tokenizer of a folder.
 
     Raises:
-        UserError: if it cannot be opened, or there is no fast one.
+        UserError: if it cannot be opened, or is not a fast one.
     """
     with folders.readable(layout.transformer):
         folders.check_tokenizer(layout.transformer)
@@ -244,11 +246,11 @@ def load_tokenizer(layout: Layout, config: PretrainedConfig) -> Any:
 def load_model(folder: Path, config: PretrainedConfig, options: Mapping[str, Any]) -> PreTrainedModel:
     """Opens the model, with its MLM head if all of the head's weights are there.
 
-    The weights are opened here and handed to transformers, which opens no file itself.
+    The weights are opened here and passed to transformers, which opens no file itself.
 
     Raises:
-        UserError: if it cannot be opened, has a decoder, or its weights are not those of the model itself; further
-            heads, and a pooler, do not matter.
+        UserError: if it cannot be opened, has a decoder, or its weights are not those of the configured model;
+            weights of other heads and of a pooler are ignored.
     """
     if config.is_encoder_decoder:
         raise UserError(
@@ -308,11 +310,11 @@ def save_model(model: PreTrainedModel, folder: Path) -> None:
     seen = {weight.data_ptr() for weight in body.values()}
     head = {}
     for name, weight in model.state_dict().items():
-        if name not in body and weight.data_ptr() not in seen:  # else it is tied to another one
+        if name not in body and weight.data_ptr() not in seen:  # else it is tied to a saved one
             seen.add(weight.data_ptr())
             head[name] = weight.cpu().contiguous()
     with quiet():
-        model.save_pretrained(folder, state_dict=dict(body))  # which it empties
+        model.save_pretrained(folder, state_dict=dict(body))  # a copy, as save_pretrained empties it
     if head:
         save_file(head, folder / folders.HEAD, metadata={"format": "pt"})
         places = dict.fromkeys(body, folders.WEIGHTS) | dict.fromkeys(head, folders.HEAD)
@@ -340,13 +342,13 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def _plain(name: str, family: str) -> str:
-    """Returns the name of a weight without the model's prefix, in its spelling of today."""
+    """Returns the name of a weight without the model's prefix, in today's spelling (BERT's old gamma and beta)."""
     name = re.sub(rf"^({re.escape(family)}|base_model|model)\.", "", name)
     return re.sub(r"gamma$", "weight", re.sub(r"beta$", "bias", name))
 
 
 def _of_model(key: str, prefix: str, parts: Mapping[str, nn.Module]) -> bool:
-    """Returns whether a weight is of the model without head, whose modules are ``parts``; poolers do not count."""
+    """Returns whether a weight belongs to the model without head (modules ``parts``) and is not of a pooler."""
     own = key.removeprefix(prefix)
     first = own.split(".")[0]
     return (own != key or first in parts) and not first.startswith(POOLER) and not own.endswith(_BUFFERS)
@@ -363,21 +365,21 @@ def keep_layers(model: PreTrainedModel, layers: int) -> None:
     """Cuts ``model`` down to its embeddings and its first ``layers`` layers; a head stays.
 
     Raises:
-        UserError: if it has fewer.
+        UserError: if it has fewer layers.
     """
     backbone, config = model.base_model, model.config
     depth = config.num_hidden_layers
     if not 0 <= layers <= depth:
-        raise UserError(f"layers must be from 0, the embeddings alone, to {depth}. Got {layers} instead.")
+        raise UserError(f"layers must be from 0, the embeddings only, to {depth}. Got {layers} instead.")
     for parent in list(backbone.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.ModuleList) and len(child) == depth:
                 setattr(parent, name, child[:layers])
-    config.num_hidden_layers = layers  # ALBERT has no list of them: one is applied again and again
+    config.num_hidden_layers = layers  # ALBERT applies one layer this many times
 
 
 def positions(config: PretrainedConfig) -> int:
-    """Returns how many positions the model has; as good as no limit if positions are relative."""
+    """Returns the number of positions of the model; ``NO_LIMIT`` if positions are relative."""
     positions = getattr(config, "max_position_embeddings", None)
     if positions is None or positions < 1:
         return folders.NO_LIMIT
@@ -386,7 +388,7 @@ def positions(config: PretrainedConfig) -> int:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps transformers from reporting what is checked here anyway (a head without weights, for example)."""
+    """Silences reports of transformers on what is checked here anyway (a head without weights, for example)."""
     verbosity, bar = hf_logging.get_verbosity(), hf_logging.is_progress_bar_enabled()
     hf_logging.set_verbosity_error()
     hf_logging.disable_progress_bar()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
-STEPS = 8  # of a chunk on a CPU: longer ones waste more in the backward pass, shorter ones add up more gradients
+STEPS = 8  # per chunk on a CPU: longer ones waste time in the backward pass, shorter ones sum more gradients
 KERNELS: dict[type[nn.Module], Callable[..., Any]] = {nn.LSTM: torch.lstm, nn.GRU: torch.gru}
 
 
@@ -49,9 +49,9 @@ def in_chunks(
 ) -> Tensor:
     """Runs ``kernel`` (torch.lstm or torch.gru) over packed ``data`` (N, E) in one direction; states (N, H).
 
-    Torch's CPU kernels cut the rows of each step out of the whole packed sequence, and the backward pass of each
-    cut fills a gradient as large as the whole: time grows with the square of the length. In chunks of a few steps,
-    all split off at once, it does not. On other devices it is one call.
+    Torch's CPU kernels slice the rows of each step out of the whole packed sequence, and the backward pass of each
+    slice fills a gradient as large as the whole: time grows with the square of the length. It does not if the
+    sequence is first split into chunks of a few steps. On other devices the sequence is one chunk.
 
     Args:
         running: rows at each position, of shape (T,), on the host, as ``packing`` gives it.
@@ -62,7 +62,7 @@ def in_chunks(
     sizes = running.split(STEPS if cut else len(running))
     state, chunks = list(start), []
     for part, size in zip(data.split([int(size.sum()) for size in sizes]), sizes, strict=True):
-        state = [one[:, : int(size[0])] for one in state]  # those of rows that have ended are left out
+        state = [one[:, : int(size[0])] for one in state]  # without rows that have ended
         given = state[0] if len(state) == 1 else tuple(state)
         chunk, *state = kernel(part, size, given, tuple(weights), True, 1, 0.0, torch.is_grad_enabled(), False)
         chunks.append(chunk)
@@ -77,7 +77,7 @@ def _mirror(running: Tensor) -> Tensor:
 
 
 class _Mirrored(torch.autograd.Function):
-    """``values[mirror]``, with a gradient that is mirrored in the same way: nothing has to be added up."""
+    """``values[mirror]``, with a gradient that is mirrored, too: each index occurs once, so nothing is summed."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, mirror: Tensor) -> Tensor:
@@ -91,10 +91,10 @@ class _Mirrored(torch.autograd.Function):
 
 
 def in_own_type(values: Tensor) -> AbstractContextManager[None]:
-    """Takes recurrent kernels out of bf16's autocast.
+    """Switches bf16 autocast off for recurrent kernels.
 
-    On a GPU they would run in float16 (ATen's AutocastRNN.cpp casts to that type whatever autocast's is); without
-    loss scaling, which bf16 does not have, small gradients are lost. On a CPU oneDNN has no backward pass of an
+    On a GPU they would run in float16 (ATen's AutocastRNN.cpp always casts to that type), in which small gradients
+    underflow without loss scaling, and bf16 training has none. On a CPU oneDNN has no backward pass of an
     LSTM in bf16, and a GRU is many times slower than in float32. Under float16's autocast they stay in it.
     """
     kind = values.device.type

@@ -2,10 +2,10 @@
 
     mean  (1 / n) sum_t h_t      cls  h_1      max  max_t h_t      last  h_n      pooler  tanh(W h_1 + b)
 
-Of n real tokens, special ones among them. Reimers and Gurevych (2019), section 3, compare the first three. The
+The n real tokens include special ones. Reimers and Gurevych (2019), section 3, compare the first three. The
 pooler is that of Devlin et al. (2019), in their published program (``modeling.py``). ALBERT has it too; RoBERTa's
-family has a place for it, which RoBERTa's weights leave empty. DeCLUTR's own script of table 4 took BERT's for the
-state of [CLS].
+family defines one, but RoBERTa's weights have none. DeCLUTR's own script of table 4 used the output of
+BERT's pooler as the vector of [CLS].
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from encoders.folder import fill
 
 Pooling = Literal["mean", "cls", "max", "last"]
 POOLER = "pooler"  # for evaluation only: sentence-transformers has no such pooling
-_PARTS = (POOLER, "pooler_activation")  # ALBERT has its tanh apart
+_PARTS = (POOLER, "pooler_activation")  # ALBERT's tanh is a module of its own
 
 
 def _mean(states: Tensor, mask: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ def _mean(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def _max(states: Tensor, mask: Tensor) -> Tensor:
-    with torch.no_grad():  # the gradient goes to one place a component, which amax's own finds by comparing
+    with torch.no_grad():  # amax's backward pass would compare all values with the maximum
         place = states.masked_fill(~mask.unsqueeze(-1), float("-inf")).argmax(dim=1, keepdim=True)
     return states.gather(1, place).squeeze(1)
 
@@ -80,8 +80,8 @@ def pool(states: Tensor, mask: Tensor, how: str) -> Tensor:
     Args:
         states: of shape (B, T, H).
         mask: of shape (B, T), bool, True at real tokens, which stand on the left.
-        how: "mean" (summed in float32 at least, and returned so), "cls" (the first token), "max" (of equals the
-            gradient is one's) or "last".
+        how: "mean" (summed in float32 at least, and returned so), "cls" (the first token), "max" (among
+            ties one gets the gradient) or "last".
 
     Raises:
         ValueError: if ``how`` is none of these.
@@ -102,12 +102,12 @@ def has_pooler(backbone: Any) -> bool:
 
 
 def saved_pooler(backbone: Any, folder: Path | None) -> dict[str, Tensor]:
-    """Returns the weights of the pooler in ``folder``, by their names in it; empty if there is none."""
+    """Returns the weights of the pooler in ``folder``, by their names in the pooler; empty if there is none."""
     found = {}
     if folder is not None and takes_pooler(backbone):
         for path in sorted(folder.glob("*.safetensors")):
             with safe_open(path, framework="pt") as file:
-                for key in file.keys():  # noqa: SIM118 (it is no dictionary)
+                for key in file.keys():  # noqa: SIM118 (not a dictionary)
                     place, _, name = key.removeprefix(f"{backbone.base_model_prefix}.").partition(".")
                     if place == POOLER:
                         found[name] = file.get_tensor(key).float()
@@ -135,7 +135,7 @@ def share_pooler(one: Any, other: Any) -> None:
 
 
 def pooler_output(backbone: Any, states: Tensor) -> Tensor:
-    """Passes the first of ``states`` (B, T, H) through the pooler, or returns it as it is without one; (B, H)."""
+    """Returns the first of ``states`` (B, T, H), of shape (B, H), through the pooler if there is one."""
     if not has_pooler(backbone):
         return states[:, 0]
     if isinstance(backbone.pooler, nn.Linear):

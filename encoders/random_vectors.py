@@ -1,4 +1,4 @@
-"""Random vectors, the baseline of every evaluation: their scores owe nothing to the meaning of sentences."""
+"""Random vectors, the baseline of every evaluation: they do not depend on the meaning of sentences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from encoders.inference import SentenceEncoder
 class RandomVectors(SentenceEncoder):
     """A vector of standard normal numbers for each distinct sentence, a pure function of seed and sentence.
 
-    It has no tokens, states or weights and so is no ``Encoder``; an evaluation needs no more than it has.
+    It has no tokens, states or weights and so is no ``Encoder``; an evaluation needs none of them.
 
     Args:
         dimension: D.

@@ -1,6 +1,6 @@
 """Starts of encoders: weights from a folder, the hub or its cache, the bundled checkpoints, or random values.
 
-A random start also needs a vocabulary; it is trained on the corpus, and kept.
+A random start also needs a vocabulary, which is made from the corpus and cached.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
 KNOWN = ("roberta-base", "distilroberta-base", "bert-base-uncased", "albert-base-v2")
 WEIGHTS = "*model*.safetensors"
-SETTINGS = ("*.json", "*.txt", "*.model")  # everything in a hub folder but weights
+SETTINGS = ("*.json", "*.txt", "*.model")  # all files of a model on the hub except weights
 TEACHING = {"num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
 
 
@@ -43,7 +43,7 @@ class Source:
     Attributes:
         folder: a model's folder, or None for random weights.
         weights: "pretrained", "bundled" or "random".
-        origin: one line that says exactly which weights.
+        origin: one line that names the weights exactly.
         fallback: the warning if these are not the weights that were asked for, else None.
         hub_id: name on the hub, if ``folder`` holds settings and tokenizer only and the weights are still there.
     """
@@ -58,7 +58,7 @@ class Source:
         """Downloads the weights if they are missing.
 
         Raises:
-            UserError: if there are only pickled ones, or the download breaks off.
+            UserError: if there are only pickled ones, or the download fails.
         """
         if self.folder is None or self.hub_id is None:
             return
@@ -80,13 +80,13 @@ def find(
     """Finds the weights of ``name`` or ``path``.
 
     Args:
-        name, path, weights: as ``Transformer`` has them; weights is "auto" or "pretrained".
-        model_type: the architecture family, if it is known, to fall back to.
+        name, path, weights: see ``Transformer``; weights is "auto" or "pretrained".
+        model_type: architecture family of a fallback, if it is known.
         shape: sizes that ``name`` must have.
 
     Raises:
         UserError: if there is no such folder or model, bundled weights have another shape, or the hub is not
-            reachable and a random start is not wanted or not possible.
+            reachable and no fallback is allowed or possible.
     """
     from encoders import models  # late: transformers takes seconds to import
 
@@ -120,7 +120,7 @@ def find(
         raise UserError(f"{absent}: connect, name a folder, or, to train, start without it (weights=auto).")
     if model_type is None or not models.has_masked_lm(model_type):
         raise UserError(f"{absent}: connect, or name a folder by encoder.path=.")
-    # Only the pretrained checkpoint stands in for another model; those that an objective trained are named.
+    # The fallback is the bundled language model, never a checkpoint that an objective trained.
     if model_type != "roberta" or BUNDLED not in bundled():
         sentence = f"{absent}: the encoder is a small {model_type} with random weights instead."
         return Source(None, "random", fallback=sentence)
@@ -135,15 +135,15 @@ def bundled() -> list[str]:
 
 @dataclass
 class Start:
-    """A transformer with the weights to begin with.
+    """A transformer with its initial weights.
 
     Attributes:
         model: of transformers, with its MLM head if it has one.
         tokenizer: a fast tokenizer.
         source: where the weights come from.
         origin: one line that names the weights exactly.
-        layout: what the folder holds besides the transformer itself.
-        dense: the linear maps in it.
+        layout: contents of the folder besides the transformer itself.
+        dense: its linear maps after the pooling.
         folder: of the transformer's files; None for random weights.
         format: how tokens become input.
     """
@@ -180,16 +180,16 @@ def transformer(
 
     Raises:
         ValueError: if arguments contradict each other.
-        UserError: if the weights cannot be had, or have no mask token where one is required.
+        UserError: if the weights are not available, or the tokenizer lacks a required mask token.
     """
     from encoders import cooccurrence, models  # late, as above
 
     check_weights(weights, path)
     for key, begin, other in (("words", words, "cooccurrence"), ("heads", heads, "neighbours")):
         if begin == other and weights != "random":
-            raise ValueError(f"encoder.{key}={other} is how a random start begins: say weights=random too.")
+            raise ValueError(f"encoder.{key}={other} needs weights=random.")
     if weights == "random" and not shape:
-        raise ValueError("encoder.shape must say how large a random model is to be. Got nothing instead.")
+        raise ValueError("encoder.shape must give the sizes of a random model. Got nothing instead.")
     if name is None and path is None:
         if weights == "pretrained":
             raise ValueError("encoder.name or encoder.path must be given where weights=pretrained.")
@@ -239,7 +239,7 @@ def check_weights(weights: str, path: str | None) -> None:
     """Refuses random weights beside a folder of trained ones.
 
     Raises:
-        ValueError: naming both keys.
+        ValueError: with both keys.
     """
     if weights == "random" and path is not None:
         raise ValueError(
@@ -270,7 +270,7 @@ def random_tokenizer(
 
 
 def _unreachable(name: str) -> str | None:
-    """Returns why the hub cannot be asked for ``name`` now, or None if it can; takes 5 s at most.
+    """Returns why ``name`` cannot be fetched from the hub now, or None if it can; takes 5 s at most.
 
     Raises:
         UserError: if the hub answers that there is no such model, or that it needs a login.
@@ -310,7 +310,7 @@ def _from_folder(folder: Path) -> Source:
 
 
 def _cached(name: str) -> Path | None:
-    """Returns the folder of ``name`` in the hub's cache, if no file that is needed is missing there."""
+    """Returns the folder of ``name`` in the hub's cache, if it has all files that are needed."""
     try:
         folder = Path(_download(name, (*SETTINGS, WEIGHTS, HEAD), local_files_only=True))
     except (OSError, errors.HFValidationError, errors.EntryNotFoundError):
@@ -357,7 +357,7 @@ def corpus_tokenizer(
     cache: Path | None,
     texts_key: Callable[[], str] | None,
 ) -> PreTrainedTokenizerFast:
-    """Trains a byte-level BPE on ``texts()``, or finds it under ``cache``, where it is kept.
+    """Trains a byte-level BPE on ``texts()``, or opens the one cached in ``cache``.
 
     ``texts_key()`` stands for the texts, so that they need not be read again; None: they are read and hashed.
     A second process that asks for the same tokenizer waits for the first.
@@ -386,7 +386,7 @@ def corpus_vocabulary(
     *,
     symbols: bool = False,
 ) -> PreTrainedTokenizerFast:
-    """Makes a tokenizer of the words of ``texts()`` (``data.vocabulary``); kept as ``corpus_tokenizer`` does it.
+    """Makes a tokenizer of the words of ``texts()`` (``data.vocabulary``); cached as by ``corpus_tokenizer``.
 
     Raises:
         UserError: if ``cache`` is not writable, or no word is frequent enough.
@@ -416,7 +416,7 @@ def _kept(
     texts_key: Callable[[], str] | None,
     cache: Path | None,
 ) -> PreTrainedTokenizerFast:
-    """Returns ``train()``, kept under ``cache`` as a ``kind`` by ``identity`` and the texts."""
+    """Returns ``train()``, cached in ``cache`` under ``kind``, ``identity`` and the texts."""
     if cache is None:
         return train()
     names = texts() if texts_key is None else [texts_key()]

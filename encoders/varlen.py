@@ -2,7 +2,7 @@
 
     ids (B, T)  ->  (1, N), N real tokens; a token attends to its own row only  ->  states (B, T, H)
 
-Every attention layer gets the rows' borders as cumulative lengths, among the keyword arguments that transformers
+Each attention layer gets the rows' boundaries as cumulative lengths, among the keyword arguments that transformers
 passes on; the attention function is registered with transformers under ``NAME``. (``encoders/packed.py`` packs
 rows for recurrent layers, in another order of the tokens.)
 """
@@ -21,18 +21,18 @@ from data.batch import Tokens, to_device
 
 NAME = "packed|sdpa"  # the bar keeps it out of the names that encoder.attention accepts (models.check_attention)
 # Families whose packed states were tested equal to the padded ones. Others count positions or bias attention in a
-# way that does not survive packing (MPNet, DeBERTa), or were never tried; they keep the padded path.
+# way that packing breaks (MPNet, DeBERTa), or are untested; they keep the padded path.
 FAMILIES = frozenset(
     ("albert", "bert", "camembert", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
 )
 HALF = (torch.float16, torch.bfloat16)
-MOST_HEAD = 192  # width of a head; wider ones have no backward pass with dropout on some GPUs
+MOST_HEAD = 192  # largest width of a head; wider ones have no backward pass with dropout on some GPUs
 
 _sdpa: Callable[..., Any] = AttentionInterface()["sdpa"]
 
 
 def enable(model: PreTrainedModel) -> None:
-    """Gives ``model`` the attention that can run packed, if it is of one of ``FAMILIES`` and uses "sdpa".
+    """Sets ``model`` to the attention that can run packed, if it is of one of ``FAMILIES`` and uses "sdpa".
 
     Padded batches still go through "sdpa" itself, with its masks.
     """
@@ -80,13 +80,13 @@ def states(backbone: Any, tokens: Tokens, takes_type_ids: bool) -> Tensor:
         takes_type_ids: whether the model has segment embeddings.
     """
     ids, device = tokens.ids, tokens.ids.device
-    places, ends, longest = _borders(tokens.lengths, ids.shape[1])
+    places, ends, longest = _boundaries(tokens.lengths, ids.shape[1])
     places, ends = to_device(places, device), to_device(ends, device)
 
     def pack(block: Tensor) -> Tensor:
         return block.flatten().index_select(0, places)[None]  # (1, N)
 
-    count = getattr(backbone.embeddings, "create_position_ids_from_input_ids", None)  # RoBERTa and its kin
+    count = getattr(backbone.embeddings, "create_position_ids_from_input_ids", None)  # RoBERTa's family
     positions = (
         (places % ids.shape[1])[None] if count is None else pack(count(ids, backbone.embeddings.padding_idx))
     )
@@ -109,8 +109,8 @@ def states(backbone: Any, tokens: Tokens, takes_type_ids: bool) -> Tensor:
     return padded.view(*ids.shape, -1)
 
 
-def _borders(lengths: Tensor, width: int) -> tuple[Tensor, Tensor, int]:
-    """Computes on the host, which so never waits for a GPU, how rows of ``lengths`` are packed.
+def _boundaries(lengths: Tensor, width: int) -> tuple[Tensor, Tensor, int]:
+    """Computes how rows of ``lengths`` are packed; on the host, which then never waits for a GPU.
 
     Returns:
         Places of the N real tokens in the flattened block, of shape (N,); 0 and the end of each row that is not
@@ -176,7 +176,9 @@ def _flash(
 
 
 def _can_pack(config: PretrainedConfig) -> bool:
-    return config.model_type in FAMILIES and not getattr(config, "is_decoder", False)  # a decoder's is causal
+    return config.model_type in FAMILIES and not getattr(
+        config, "is_decoder", False
+    )  # a decoder's attention is causal
 
 
 AttentionInterface.register(NAME, attention)

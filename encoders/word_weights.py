@@ -5,7 +5,7 @@
     sif    c(w) = a / (a + p(w))                  u: first right singular vector of its N weighted means
 
 A mean is linear, so both go into the word vectors, v'(w) = (I - u u^T) c(w) v(w), and nothing else changes. p(w)
-is of all running words, those without a vector too; a word that is not in the text is the rarest of all.
+is the frequency among all running words, those without a vector too; 0 for a word that is not in the text.
 
 SIF: Arora, Liang and Ma (2017), "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", algorithm 1. They
 take u from the sentences to be evaluated; here it is from the text that words are counted in, so that a
@@ -28,8 +28,8 @@ from torch import Tensor
 from data.errors import UserError
 
 Weighting = Literal["none", "tfidf", "sif"]
-MOST = 1_000_000  # sentences that are counted, the first of the text: more hardly change weights and u
-CHUNK = 1 << 14  # of them at once
+MOST = 1_000_000  # sentences counted, the first of the text: more hardly change weights and u
+CHUNK = 1 << 14  # sentences counted at a time
 
 
 def weigh(
@@ -42,7 +42,7 @@ def weigh(
         backend: tokenizer that returns the ids of a sentence's known words, and none for the others.
         sentences: the text to count in.
         how: "tfidf" or "sif".
-        a: of SIF.
+        a: the constant of SIF.
 
     Returns:
         The number of sentences that were counted.

@@ -142,10 +142,10 @@ def _measured(found: np.ndarray, own: np.ndarray) -> tuple[float, float]:
 
 def _extended(tokenizer: Any, words: Sequence[str]) -> Any:
     """Returns a copy of a tokenizer of whole words that knows ``words`` too."""
-    said = json.loads(plain_backend(tokenizer).to_str())
-    said["model"]["vocab"] |= {word: number for number, word in enumerate(words, start=len(tokenizer))}
+    settings = json.loads(plain_backend(tokenizer).to_str())
+    settings["model"]["vocab"] |= {word: number for number, word in enumerate(words, start=len(tokenizer))}
     return type(tokenizer)(
-        tokenizer_object=Tokenizer.from_str(json.dumps(said)),
+        tokenizer_object=Tokenizer.from_str(json.dumps(settings)),
         model_max_length=tokenizer.model_max_length,
         **tokenizer.special_tokens_map,
     )

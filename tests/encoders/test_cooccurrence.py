@@ -100,9 +100,7 @@ def test_a_start_is_asked_of_random_weights_alone(key: str) -> None:
     with pytest.raises(ValueError, match=f"encoder.{key} must be 'random' or '.*'. Got 'learned' instead"):
         Transformer(name=BUNDLED, weights="random", shape={"model_type": "roberta"}, **{key: "learned"})  # type: ignore[arg-type]
     other = {"words": "cooccurrence", "heads": "neighbours"}[key]
-    with pytest.raises(
-        ValueError, match=f"encoder.{key}={other} is how a random start begins: say weights=random"
-    ):
+    with pytest.raises(ValueError, match=f"encoder.{key}={other} needs weights=random"):
         Transformer(name=BUNDLED, **{key: other})  # type: ignore[arg-type]
 
 

@@ -73,7 +73,7 @@ def test_the_first_layers_alone(family: str, layers: int, tmp_path: Path) -> Non
 
 def test_layers_that_are_not_there(tmp_path: Path) -> None:
     tiny().save(tmp_path / "whole")
-    with pytest.raises(UserError, match=r"layers must be from 0, the embeddings alone, to 2\. Got 3 instead\."):
+    with pytest.raises(UserError, match=r"layers must be from 0, the embeddings only, to 2\. Got 3 instead\."):
         encoders.load(tmp_path / "whole", layers=3)
 
 

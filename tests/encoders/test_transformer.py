@@ -123,7 +123,7 @@ def test_pretrained_head_is_used(tmp_path: Path) -> None:
         ({"vocab_size": 260}, r"encoder\.vocab_size must be at least 261\. Got 260 instead\."),
         ({"max_length": 2}, "encoder.max_length must be at least 8. Got 2 instead."),
         ({"weights": "good"}, "encoder.weights must be 'auto', 'pretrained' or 'random'. Got 'good' instead."),
-        ({"weights": "random"}, "encoder.shape must say how large a random model is to be."),
+        ({"weights": "random"}, "encoder.shape must give the sizes of a random model."),
         ({"shape": {"model_type": "robberta"}}, "encoder.shape.model_type must be a transformers family."),
         (
             {"shape": shape(hiden_size=8)},

@@ -159,7 +159,7 @@ def refusal(overrides: list[str]) -> str:
         ("model={bundled} layers=-1", "layers must be at least 0. Got -1 instead."),
         (
             "model={bundled} layers=9 data={data}",
-            "layers must be from 0, the embeddings alone, to 4. Got 9 instead.",
+            "layers must be from 0, the embeddings only, to 4. Got 9 instead.",
         ),
         ("model=random_vectors protocol=gensen", "protocol=gensen chooses among poolings"),
         (
