@@ -89,7 +89,12 @@ def evaluate_model(
     try:
         _evaluate(
             named.open,
-            {"name": name, "path": settings.model, "pooling": settings.pooling, "vectors": settings.encoder.vectors},
+            {
+                "name": name,
+                "path": settings.model,
+                "pooling": settings.pooling,
+                "vectors": settings.encoder.vectors,
+            },
             protocol,
             out,
             display,

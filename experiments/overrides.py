@@ -123,7 +123,9 @@ def unreadable(overrides: Iterable[str]) -> dict[str, str]:
             typed_in = " ".join((text, *split))
             whole = re.sub(r" *= *", "=", typed_in, count=1)
             cure = in_shell(whole) if not unreadable([whole]) else typed(*whole.split("=", 1))
-            found |= dict.fromkeys((text, *split), f"{typed_in}: the shell splits arguments at spaces; write {cure}")
+            found |= dict.fromkeys(
+                (text, *split), f"{typed_in}: the shell splits arguments at spaces; write {cure}"
+            )
             continue
         try:
             parser.parse_override(text)
