@@ -281,8 +281,8 @@ class Objective(nn.Module, ABC):
         """Returns the expected floating-point operations of a training step over one micro-batch of all processes.
 
         By default three times those of ``encoder`` (a backward pass costs two forward passes) over the token
-        blocks of ``COSTED`` training examples of the run's corpus, scaled to ``batch_size``: an objective with data
-        of its own or several tasks overrides it.
+        blocks of ``COSTED`` training examples of the run's corpus, scaled to ``batch_size``. An objective that has
+        other data or several tasks overrides it.
         """
         units, indices = self.statistics.units, self.statistics.indices
         places = np.linspace(0, len(indices) - 1, min(len(indices), COSTED)).astype(np.int64)
