@@ -110,7 +110,7 @@ def test_what_a_model_does_not_use_is_said(
     ):
         evaluation.evaluate_model(compose.check([*asked, *given], "evaluate", EvaluationSettings))
         shown = capsys.readouterr().out
-        assert said in shown and ("not used" in shown) == bool(said)
+        assert said in shown and ("ignored" in shown) == bool(said)
 
 
 def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
