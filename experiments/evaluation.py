@@ -148,8 +148,10 @@ def evaluate_runs(evaluated: Sequence[EvaluationJob], failed: dict[str, str], di
                 failed[run.name] = str(error)
             except Exception as error:  # the others go on
                 failed[run.name] = f"{type(error).__name__}: {reason(error)}"
-                with suppress(OSError), run.log.open("a", encoding="utf-8") as log:  # of a full disk, say
-                    traceback.print_exc(file=log)
+                with suppress(OSError):  # of a full disk, say
+                    run.log.parent.mkdir(parents=True, exist_ok=True)
+                    with run.log.open("a", encoding="utf-8") as log:
+                        traceback.print_exc(file=log)
             finally:
                 torch.set_num_threads(threads)
 

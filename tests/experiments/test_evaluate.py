@@ -147,7 +147,7 @@ def refusal(overrides: list[str]) -> str:
 @pytest.mark.parametrize(
     ("overrides", "line"),
     [
-        ("", "model is not set."),
+        ("", "model is not set: model=declutr-mini, say, or a run folder;"),
         ("model=random_vectors protocol=defualt", "protocol=defualt: no such protocol."),
         (
             "model=random_vectors pooling=men",

@@ -118,7 +118,7 @@ def test_the_message_of_a_stop_names_the_way_to_continue(figure: Path, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(planned_runs, "run_jobs", stopped)
-    with pytest.raises(KeyboardInterrupt, match="The same command goes on"):
+    with pytest.raises(KeyboardInterrupt, match="the same command resumes"):
         reproduce(figure)
 
 
