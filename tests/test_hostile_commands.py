@@ -21,8 +21,8 @@ from experiments.jobs import Job
 from experiments.overrides import override
 from experiments.reproduction import planning, settings
 from tests.experiments import tiny
+from tests.experiments.reproduction.test_command import FIGURE
 from tests.experiments.test_compare import in_this_process
-from tests.experiments.test_reproduce_command import FIGURE
 from tests.hostile import Answer, answer, snapshot
 
 ODD = "my runs, (v=2) 'quoted' \"two\" é ${seed}"

@@ -338,7 +338,10 @@ def test_warm_start_takes_encoder_and_fitting_parts(folder: Path, capsys: pytest
     assert json.loads((second / "quick.json").read_text())["start"] == pytest.approx(trained, rel=1e-4)
     card = (second / "encoder" / "README.md").read_text()
     assert f"continued from {first / 'encoder'}" in card
-    assert "| encoder | the encoder of the folder that training started from |" in card and "encoder.vocab_size" not in card
+    assert (
+        "| encoder | the encoder of the folder that training started from |" in card
+        and "encoder.vocab_size" not in card
+    )
     line = f"warm start  continues the encoder of {first}, sizes and words included; weights taken over by the "
     shown = capsys.readouterr().out
     assert f"{line}objective: " in shown and "objective: none" not in shown

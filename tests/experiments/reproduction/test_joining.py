@@ -21,8 +21,8 @@ from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction
 from tests.encoders.bilstms import tiny as bilstm
 from tests.experiments import tiny
+from tests.experiments.reproduction.test_results import finished, record
 from tests.experiments.test_reproduce import flat, small, wanted
-from tests.experiments.test_reproduce_scores import finished, record
 
 pytestmark = pytest.mark.usefixtures("in_a_small_folder")
 

@@ -27,7 +27,7 @@ from experiments.reproduction import command, planning, results, settings
 from experiments.reproduction.command import Work
 from experiments.reproduction.planning import Run
 from tests.experiments import tiny
-from tests.experiments.test_reproduce_scores import finished, record
+from tests.experiments.reproduction.test_results import finished, record
 
 TAUS = (Value("0.05", ["objective.temperature=0.05"]), Value("0.5", ["objective.temperature=0.5"]))
 BUNDLED = Value("bundled", ["encoder=bundled"])
