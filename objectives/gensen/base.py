@@ -97,7 +97,7 @@ class GenSenTask(Objective):
 
     @property
     def synthetic(self) -> bool:
-        """Whether the examples are generated pairs."""
+        """Returns whether the examples are generated pairs."""
         return self.source is not None and self.source.synthetic
 
     @property

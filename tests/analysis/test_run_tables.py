@@ -147,7 +147,7 @@ def text(rows: list[dict[str, object]]) -> str:
 
 
 def test_runs_with_earlier_probes_are_marked(tmp_path: Path) -> None:
-    """Of three runs of one configuration one has probes of version 2: a line below, and no mean over both."""
+    """Three runs of one configuration, one with probes of version 2: a line below, and no mean over both."""
     for name in ("a", "b", "c"):
         folder = write(tmp_path / name)
         quick = json.loads((folder / "quick.json").read_text())

@@ -53,7 +53,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Told(Watch):
-    """Notes what it is told."""
+    """Records the progress that is reported to it."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []

@@ -139,7 +139,7 @@ def test_no_global_seed_is_touched() -> None:
 
 
 def test_small_fits_stay_on_the_cpu_beside_a_gpu() -> None:
-    """Of roberta-base: CR's folds, TREC's, WordContent's 1,000 classes; SST2, Length, SICK-E's pairs."""
+    """Sizes of roberta-base: CR's folds, TREC's, WordContent's 1,000 classes; SST2, Length, SICK-E's pairs."""
     default, hidden = Classifier(), Classifier(hidden=50)
     large = [(400, 768, 2), (40, 768, 6), (4, 768, 1000)]
     assert {str(training_device("cuda", *sizes, default)) for sizes in large} == {"cuda"}

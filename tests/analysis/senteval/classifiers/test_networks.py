@@ -51,7 +51,7 @@ WAYS = [
 
 @pytest.mark.parametrize(("change", "together"), WAYS)
 def test_every_fit_is_that_of_a_plain_program(change: dict[str, Any], together: bool) -> None:
-    """Of groups with different numbers of rows, batches and L2 values, one after another and as on a GPU."""
+    """Groups with different numbers of rows, batches and L2 values, one after another and as on a GPU."""
     classifier = replace(QUICK, **change)
     features, labels = examples(173)
     folds = [
