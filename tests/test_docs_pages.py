@@ -1,4 +1,4 @@
-"""README's first lines, and the pages on adding an objective and an encoder, followed in a copy of the tree."""
+"""Links of all pages; README's first lines; the pages on adding an objective and an encoder, followed in a copy."""
 
 from __future__ import annotations
 
@@ -93,12 +93,50 @@ def test_pages_have_a_test_then_a_module_then_a_yaml_and_what_to_run() -> None:
         assert both == ["pytest tests/test_configs.py -k mine", "pytest tests/test_interchange.py -k mine"]
 
 
-def test_pages_link_to_what_there_is() -> None:
+def test_pages_name_files_that_exist() -> None:
     for group in GROUPS:
         text = FILE.sub("", page(group))
         named = {name for name in re.findall(r"`([\w./-]+/[\w./-]+\.\w+)`", text) if "mine" not in name}
-        named |= {f"docs/{link.split('#')[0]}" for link in re.findall(r"\]\(([^)]+)\)", text)}
         assert named and all((ROOT / name).exists() for name in named), named
+
+
+def broken_links(source: Path) -> list[str]:
+    """Returns the relative links of a Markdown file to files, or to headings (by GitHub's anchors), that do not exist."""
+
+    def prose(path: Path) -> str:
+        return re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+    broken = []
+    for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose(source))):
+        name, _, anchor = link.partition("#")
+        target = source.parent / name if name else source
+        exists = target.exists()
+        if exists and anchor:
+            titles = re.findall(r"^#+ (.+)$", prose(target), re.M)
+            exists = anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+        if not exists:
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize(
+    "source",
+    [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_relative_links_lead_to_files_and_headings(source: Path) -> None:
+    assert broken_links(source) == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "there.md").write_text("# What `k` is, and why\n", encoding="utf-8")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Here\n[a](there.md) [b](there.md#what-k-is-and-why) [c](#here) [d](https://example.org/x.md)\n"
+        "`[e](code.md)` ![f](none.png) [g](there.md#why) [h](#there)\n",
+        encoding="utf-8",
+    )
+    assert broken_links(page) == ["none.png", "there.md#why", "#there"]
 
 
 def test_their_own_tests_pass(tree: Path) -> None:
