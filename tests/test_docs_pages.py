@@ -1,4 +1,4 @@
-"""Links of all pages; README's first lines; the pages on adding an objective and an encoder, followed in a copy."""
+"""Links of all pages; README's first lines; pages on adding an objective and an encoder, followed in a copy."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_pages_name_files_that_exist() -> None:
 
 
 def broken_links(source: Path) -> list[str]:
-    """Returns the relative links of a Markdown file to files, or to headings (by GitHub's anchors), that do not exist."""
+    """Returns a Markdown file's relative links to missing files or headings (by GitHub's anchors)."""
 
     def prose(path: Path) -> str:
         return re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
