@@ -14,7 +14,7 @@ ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup run test test-all lint bench senteval-data clean
+.PHONY: setup run test test-all lint docs bench senteval-data clean
 .DEFAULT_GOAL := run
 
 setup: $(STAMP)
@@ -53,6 +53,12 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The documentation as a site with search and the Python API.
+docs: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "docs: site/index.html; with search: $(BIN)/python -m http.server --directory site"
+
 # All but word_coverage.py, which needs files, and same_bits.py, which compares two checkouts; senteval.py reads senteval/ or
 # $SUITE_DATA/senteval.
 bench: $(STAMP)
@@ -65,5 +71,5 @@ senteval-data: $(STAMP)
 	$(BIN)/python experiments/evaluate.py download $(ARGS)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
