@@ -247,7 +247,8 @@ class Trainer:
             options = {
                 # Hides the steps that a resumed run trains again, which the journals drop.
                 "tensorboard": {"purge_step": 0 if until is None else until + 1},
-                "wandb": {"name": self.folder.name, "dir": str(place)},
+                # A failed job of a sweep leaves its W&B run open, and the next one would log into it.
+                "wandb": {"name": self.folder.name, "dir": str(place), "reinit": "finish_previous"},
             }
             self.accelerator.init_trackers(PROJECT, init_kwargs=options)
 
