@@ -20,7 +20,7 @@ OF_A_RUN = ("config.yaml", "metrics.jsonl")
 # Keys that may differ between two runs of the same experiment.
 FREE = {
     "names", "evaluation", "run_dir", "resume", "device", "processes", "threads", "workers", "trackers", "cache",
-    "log_every", "deterministic",
+    "log_every", "verbose", "deterministic",
 }  # fmt: skip
 # Name of a component; run folders are named after components.
 Name = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f]*$", max_length=200)]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 EARLY = 0.01  # of the work: before it the time left would be mostly that of the start
 DAY = 24 * 3600  # seconds
-PLAIN_SECONDS = 10.0  # between two lines of progress without a terminal
+# Without a terminal: until the first line of progress, and between two of them.
+FIRST_SECONDS, PLAIN_SECONDS = 10.0, 60.0
 WITHOUT_POOLING = ("bag_of_words", "random_vectors")  # names of models that have no pooling to choose
 
 # C0 and C1 controls, line separators, marks that turn the direction of writing, and lone surrogates.
@@ -96,6 +97,21 @@ class Clock:
         return f"about {left} left in all"  # hours:minutes:seconds
 
 
+class Pace:
+    """Limits lines of progress: the first after ``FIRST_SECONDS``, further ones every ``PLAIN_SECONDS``."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + FIRST_SECONDS
+
+    def due(self, at_once: bool = False) -> bool:
+        """Returns whether to print a line now, ``at_once`` or because it is time; if so, the next one waits."""
+        now = time.monotonic()
+        if not at_once and now < self._next:
+            return False
+        self._next = now + PLAIN_SECONDS
+        return True
+
+
 @contextmanager
 def bar(title: str) -> Iterator[Callable[[float], None]]:
     """Shows progress on the error stream: a bar on a terminal, otherwise a line from time to time.
@@ -107,12 +123,10 @@ def bar(title: str) -> Iterator[Callable[[float], None]]:
 
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        clock = Clock()
-        due = [time.monotonic() + PLAIN_SECONDS]
+        clock, pace = Clock(), Pace()
 
         def line(share: float) -> None:
-            if (now := time.monotonic()) >= due[0] and 0 < share < 1:
-                due[0] = now + PLAIN_SECONDS
+            if 0 < share < 1 and pace.due():
                 clock.share = share
                 console.print(f"{title} {share:.0%}  {clock.left()}", markup=False, soft_wrap=True)
 

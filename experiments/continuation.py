@@ -13,7 +13,7 @@ from data.files import read_json, read_yaml, refuse_links_out
 from experiments.overrides import CONFIGS, choices, guess, override, typed
 
 # May differ when a run is resumed. The cache never comes from the folder, which may be a stranger's.
-RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "trackers")
+RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "trackers", "verbose")
 STEPS = "budget.steps"  # may differ, too, if the schedule is extendable
 NOT_EXTENDABLE = (
     f"{STEPS}: the learning rate of this run depends on its length. Only a run whose schedule does not depend "

@@ -75,7 +75,7 @@ def run(config: dict[str, Any]) -> Path:
 def _run(
     config: dict[str, Any], settings: Settings, accelerator: Accelerator, path: Path, folder: RunFolder | None
 ) -> None:
-    display = Display(shown=accelerator.is_main_process)
+    display = Display(shown=accelerator.is_main_process, verbose=settings.verbose)
     display.fact("run", str(path))
     schedule: Schedule = compose.build(config["schedule"], "schedule")
     stored = read_yaml(path / "config.yaml")["budget"] if settings.resume else config["budget"]

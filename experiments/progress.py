@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -11,9 +10,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from data.display import PLAIN_SECONDS, Clock, duration, printable
-
-Update = Callable[[float, float | None, str], None]  # done, total, further text
+from data.display import FIRST_SECONDS, Clock, Pace, duration, printable
 
 
 class Row(NamedTuple):
@@ -45,12 +42,12 @@ class Display:
     Args:
         shown: False on all processes but the first.
         console: where to print; None: standard output.
+        verbose: whether each logged update of a bar is a line of its own, on a terminal above the bar.
     """
 
-    def __init__(self, *, shown: bool = True, console: Console | None = None) -> None:
+    def __init__(self, *, shown: bool = True, console: Console | None = None, verbose: bool = False) -> None:
         self.console = console or Console(quiet=not shown, highlight=False)
-        self._live: Progress | None = None
-        self._next_line = 0.0
+        self._verbose = verbose
 
     def fact(self, name: str, text: str) -> None:
         """Prints a named fact, a line of the run's head."""
@@ -64,18 +61,25 @@ class Display:
         self.say(text, style="yellow")
 
     @contextmanager
-    def bar(self, title: str, total: float | None, done: float = 0) -> Iterator[Update]:
-        """Shows the progress of a task; yields a function that updates it."""
+    def bar(self, title: str, total: float | None, done: float = 0) -> Iterator[Callable[..., None]]:
+        """Shows the progress of a task; yields a function that updates it.
+
+        Its arguments: what is done, the total, further text, and whether the update is one of the log.
+        """
         with self.rows(title) as show:
             show([Row(title, done, total)])
-            yield lambda done, total, text: show([Row(title, done, total, text or None)], done == total)
+
+            def update(done: float, total: float | None, text: str, logged: bool = False) -> None:
+                show([Row(title, done, total, text or None)], done == total or (logged and self._verbose))
+
+            yield update
 
     @contextmanager
     def rows(self, title: str) -> Iterator[Callable[..., None]]:
         """Shows the progress of tasks; yields a function of the rows of all that are under way.
 
-        Without a terminal it prints a line every ``PLAIN_SECONDS``, and at once where its second argument is true;
-        the ``title`` is announced if nothing was printed by then.
+        Without a terminal it prints a line as ``Pace`` allows, and at once where its second argument is true; the
+        ``title`` is announced if nothing was printed by then.
         """
         clocks: dict[str, Clock] = {}
 
@@ -88,18 +92,20 @@ class Display:
             clocks[row.title].share = row.done / row.total
             return clocks[row.title].left()
 
+        def line(rows: Sequence[Row]) -> str:
+            return "; ".join(f"{row.title} {row.amount}  {text(row)}".rstrip() for row in rows)
+
         if not self.console.is_terminal:
-            due = [time.monotonic() + PLAIN_SECONDS]
-            announcement = threading.Timer(1.5 * PLAIN_SECONDS, self.say, [f"{title} ..."])
+            pace = Pace()
+            announcement = threading.Timer(1.5 * FIRST_SECONDS, self.say, [f"{title} ..."])
             announcement.daemon = True
             announcement.start()
 
             def plain(rows: Sequence[Row], now: bool = False) -> None:
-                line = "; ".join(f"{row.title} {row.amount}  {text(row)}".rstrip() for row in rows)
-                if now or time.monotonic() >= due[0]:
+                found = line(rows)  # in any case, as the clocks start with the first
+                if pace.due(now):
                     announcement.cancel()
-                    due[0] = time.monotonic() + PLAIN_SECONDS
-                    self.say(line)
+                    self.say(found)
 
             try:
                 yield plain
@@ -119,6 +125,8 @@ class Display:
                         shown[row.title] = live.add_task(row.title, total=row.total, amount="", text="")
                     task, amount = shown[row.title], row.amount
                     live.update(task, completed=row.done, total=row.total, amount=amount, text=text(row))
+                if now and self._verbose:
+                    self.say(line(rows))
 
             yield update
 

@@ -66,6 +66,7 @@ class Settings:
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
     sentences: Sentences = field(default_factory=Sentences)
     trackers: list[Literal["tensorboard", "wandb"]] = field(default_factory=list)
+    verbose: bool = False
     cache: str = ".cache"
 
     def __post_init__(self) -> None:

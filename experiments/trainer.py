@@ -244,9 +244,18 @@ class Trainer:
             if self.accelerator.is_main_process:
                 place.mkdir(exist_ok=True)
             self.accelerator.project_configuration.logging_dir = str(place)
-            self.accelerator.init_trackers(
-                PROJECT, init_kwargs={"wandb": {"name": self.folder.name, "dir": str(place)}}
-            )
+            options = {
+                # Hides the steps that a resumed run trains again, which the journals drop.
+                "tensorboard": {"purge_step": 0 if until is None else until + 1},
+                # A failed job of a sweep leaves its W&B run open, and the next one would log into it.
+                "wandb": {"name": self.folder.name, "dir": str(place), "reinit": "finish_previous"},
+            }
+            self.accelerator.init_trackers(PROJECT, init_kwargs=options)
+
+    def _record(self, journal: Journal, entry: dict[str, Any]) -> None:
+        """Adds an entry to a journal and, under the same names, to the trackers."""
+        journal.add(entry)
+        self.accelerator.log({name: entry[name] for name in entry if name != "step"}, step=entry["step"])
 
     def _log(self, losses: list[dict[str, Tensor]], lr: float, norm: Tensor) -> None:
         """Adds the step to the log, whose numbers stay on the device until ``_write_log``."""
@@ -296,25 +305,22 @@ class Trainer:
             return
         speed = tokens / elapsed
         for row in rows:
-            self._metrics.add(row)
-        self._timings.add(
-            {
-                "step": self.state.step,
-                "steps": self.steps,
-                "seconds": round(self.state.seconds, 3),
-                "tokens_per_second": round(speed, 1),
-                "memory_gib": round(memory.peak_gib(self.accelerator.device), 3),
-            }
-        )
+            self._record(self._metrics, row)
+        timing = {
+            "step": self.state.step,
+            "steps": self.steps,
+            "seconds": round(self.state.seconds, 3),
+            "tokens_per_second": round(speed, 1),
+            "memory_gib": round(memory.peak_gib(self.accelerator.device), 3),
+        }
+        self._record(self._timings, timing)
         self._metrics.flush()
         self._timings.flush()
         # With several tasks a step has the parts of one of them; the latest value of each part is shown.
         others = ("step", "lr", "gradient_norm", "tokens")
         self._parts |= {name: row[name] for row in rows for name in row if name not in others}
-        if self.accelerator.trackers:
-            self.accelerator.log({**self._parts, **rows[-1], "tokens_per_second": speed}, step=self.state.step)
         left = elapsed / len(rows) * (self.steps - self.state.step)
-        self._show(self.state.step, self.steps, summary(self._parts, speed, left))
+        self._show(self.state.step, self.steps, summary(self._parts, speed, left), logged=True)
 
     def _require_finite_weights(self) -> None:
         """Raises a UserError if the weights must not be saved.
@@ -393,10 +399,8 @@ class Trainer:
 
     def _log_scores(self, scores: dict[str, float]) -> None:
         if self.accelerator.is_main_process:
-            self._metrics.add({"step": self.state.step, **scores})
+            self._record(self._metrics, {"step": self.state.step, **scores})
             self._metrics.flush()
-        if self.accelerator.trackers:
-            self.accelerator.log(scores, step=self.state.step)
 
     def _checkpoint_if_due(self, now: bool) -> None:
         """Writes a checkpoint ``now``, or after every ``checkpoint_every`` steps."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from analysis.senteval.averages import averages, shown_averages
 from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
 from analysis.senteval.results import Results
 from analysis.senteval.scores import metric_name
-from data.display import PLAIN_SECONDS, Clock, printable
+from data.display import Clock, Pace, printable
 
 EMBEDDING = "embedding"
 
@@ -125,13 +124,12 @@ def progress_on(console: Console) -> Iterator[Watch]:
 
 
 class _Lines(Watch):
-    """Prints a line when a task is done, and every ``PLAIN_SECONDS`` meanwhile."""
+    """Prints a line when a task is done, and now and then meanwhile."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._clock = Clock()
+        self._clock, self._pace = Clock(), Pace()
         self._what = ""
-        self._next = time.monotonic() + PLAIN_SECONDS
 
     def embedding(self, share: float) -> None:
         self._show(EMBEDDING, share)
@@ -153,8 +151,7 @@ class _Lines(Watch):
 
     def _show(self, what: str, share: float) -> None:
         self._what, self._clock.share = what, share
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + PLAIN_SECONDS
+        if self._pace.due():
             self._print(f"{what:<22} {share:4.0%}  {self._clock.left()}")
 
     def _print(self, line: str) -> None:

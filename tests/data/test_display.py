@@ -55,12 +55,12 @@ def test_the_nearest_model_name(name: str, meant: str | None) -> None:
 def test_a_bar_is_a_line_now_and_then_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    now = iter([0.0, 0.0, 5.0, 12.0, 12.0, 15.0, 25.0, 25.0, 40.0])
+    now = iter([0.0, 0.0, 5.0, 12.0, 12.0, 71.0, 72.0, 72.0])
     monkeypatch.setattr(display.time, "monotonic", lambda: next(now))
     with display.bar("embedding, it") as progress:
         for share in (0.1, 0.25, 0.3, 0.5, 1.0):
             progress(share)
     assert capsys.readouterr().err.splitlines() == [
         "embedding, it 25%  about 0:00:36 left in all",
-        "embedding, it 50%  about 0:00:25 left in all",
+        "embedding, it 50%  about 0:01:12 left in all",
     ]

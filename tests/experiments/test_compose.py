@@ -66,6 +66,7 @@ def test_guesses_look_at_a_key_s_own_part() -> None:
         ("seed=-1", "seed must be at least 0. Got -1 instead."),
         ("precision=float16", "precision must be 'auto', 'fp32', 'bf16' or 'fp16'. Got 'float16' instead."),
         ("trackers=[mlflow]", "trackers must be 'tensorboard' or 'wandb'. Got ['mlflow'] instead."),
+        ("verbose=loud", "verbose must be a valid boolean"),
         ("budget.steps=0", "budget.steps must be at least 1. Got 0 instead."),
         (
             "checkpoint.metric=dev_acc",

@@ -15,9 +15,10 @@ import pytest
 import torch
 
 from analysis.settings import EvaluationSettings
+from data import display
 from data.errors import UserError
 from encoders import BUNDLED, starts
-from experiments import compose, evaluation, experiment, progress
+from experiments import compose, evaluation, experiment
 from experiments.progress import Display
 from experiments.settings import require_models
 from tests.analysis.senteval import small_data
@@ -320,7 +321,8 @@ def test_a_run_is_refused_before_training_where_the_data_lack(data: Path, tmp_pa
 def test_runs_are_evaluated_in_this_process_and_one_that_fails_leaves_the_others(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0.0)
+    for seconds in ("FIRST_SECONDS", "PLAIN_SECONDS"):
+        monkeypatch.setattr(display, seconds, 0.0)
     threads, logs = torch.get_num_threads(), tmp_path / "logs"
     good = EvaluationSettings(
         model="random_vectors",

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -271,27 +272,55 @@ def test_a_run_keeps_its_tokenizer(folder: Path, whole: Path, tmp_path: Path) ->
     assert not (tmp_path / "cache" / "tokenizers").exists()
 
 
-def test_trackers_get_the_run_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logged: list[dict[str, float]] = []
+def test_trackers_get_each_number_of_the_journals_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged: list[tuple[str, int, float]] = []
+    hidden_from: list[int] = []
 
     class Tracker(tracking.GeneralTracker):  # as Accelerate has them; the libraries are not installed here
         name, requires_logging_directory, tracker = "tensorboard", True, None
 
-        def __init__(self, run_name: str, logging_dir: str) -> None:
+        def __init__(self, run_name: str, logging_dir: str, purge_step: int) -> None:
             super().__init__()
-            (Path(logging_dir) / run_name).mkdir()
+            (Path(logging_dir) / run_name).mkdir(exist_ok=True)
+            hidden_from.append(purge_step)
 
         def store_init_configuration(self, values: dict[str, object]) -> None: ...
 
-        def log(self, values: dict[str, float], step: int | None) -> None:
-            logged.append(values)
+        def log(self, values: dict[str, float], step: int) -> None:
+            logged.extend((name, step, value) for name, value in values.items())
+
+    def in_journals(run: Path, since: int) -> list[tuple[str, int, float]]:
+        lines = [*tiny.metrics(run), *map(json.loads, (run / "timings.jsonl").read_text().splitlines())]
+        return [
+            (name, line["step"], value)
+            for line in lines
+            if line["step"] >= since
+            for name, value in line.items()
+            if name != "step"
+        ]
 
     monkeypatch.setattr(processes, "is_tensorboard_available", lambda: True)
     monkeypatch.setattr(tracking, "get_available_trackers", lambda: [tracking.LoggerType.TENSORBOARD])
     monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "tensorboard", Tracker)
-    run = tiny.run(folder, "trackers=[tensorboard]", "budget.steps=2", f"run_dir={tmp_path / 'run'}")
+    rhythm = ("budget.steps=6", "log_every=2", "dev_every=3", "checkpoint.every=3", f"run_dir={tmp_path / 'run'}")
+    with patch.object(checkpoint, "finish"):
+        run = tiny.run(folder, "trackers=[tensorboard]", *rhythm)
     assert (run / "trackers" / "sentence-objectives").is_dir()
-    assert {"loss", "gradient_norm", "tokens_per_second"} <= set().union(*logged)
+    assert Counter(logged) == Counter(in_journals(run, 0))
+    names = {"dev_contrastive", "dev_mlm", "loss", "contrastive", "mlm", "lr", "gradient_norm", "tokens"}
+    assert {name for name, *_ in logged} == names | {"steps", "seconds", "tokens_per_second", "memory_gib"}
+    assert capsys.readouterr().out.count("\ntraining ") == 1  # the last line
+
+    shutil.rmtree(run / "checkpoints" / "step-00000006")
+    logged.clear()
+    experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}", "verbose=true"]))
+    assert hidden_from == [0, 4]
+    assert Counter(logged) == Counter(in_journals(run, 4))
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("training ")] == [
+        "4", "6"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("begun", ["processes", pytest.param("torchrun", marks=pytest.mark.slow)])

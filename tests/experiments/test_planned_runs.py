@@ -30,7 +30,7 @@ CONFIG = {
 def test_a_name_follows_from_what_is_trained_only() -> None:
     name = name_of(CONFIG)
     assert name.startswith("declutr-gru-text-2-")
-    assert name == name_of(CONFIG | {"device": "cpu", "cache": "b", "log_every": 3})
+    assert name == name_of(CONFIG | {"device": "cpu", "cache": "b", "log_every": 3, "verbose": True})
     changes: list[dict[str, Any]] = [{"seed": 3}, {"budget": {"tokens": 6}}, {"weights": "random"}]
     assert len({name, *(name_of(CONFIG | changed) for changed in changes)}) == 4
 

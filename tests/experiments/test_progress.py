@@ -8,30 +8,48 @@ import time
 import pytest
 from rich.console import Console
 
+from data import display
 from experiments import progress
 from experiments.progress import Display, Row, summary
 
+CLEARED = "\x1b[2K"  # sent to a terminal before a line is written anew
 
-def test_plain_lines_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(0, 1000, 4))  # a call every 4 s
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+
+def ten_minutes(monkeypatch: pytest.MonkeyPatch, *, verbose: bool = False, terminal: bool = False) -> list[str]:
+    """Trains 120 steps of 5 s, of which every tenth is logged; returns the lines that stay."""
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     out = io.StringIO()
-    with Display(console=Console(file=out)).bar("training", 10) as update:
-        for done in range(1, 11):
-            update(done, 10, "loss 1.000")
-    lines = out.getvalue().splitlines()
-    assert lines[-1] == "training 10 of 10  loss 1.000"
-    assert 2 <= len(lines) < 10
+    console = Console(file=out, width=120, highlight=False, force_terminal=terminal)
+    with Display(console=console, verbose=verbose).bar("training", 120) as update:
+        for step in range(1, 121):
+            now += 5
+            update(step, 120, "loss 1.000", logged=step % 10 == 0)
+    return [line.rpartition(CLEARED)[2] for line in out.getvalue().split("\n") if line.endswith("1.000")]
+
+
+def test_without_a_terminal_there_is_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ten_minutes(monkeypatch)
+    steps = [2, *range(14, 120, 12), 120]  # after 10 s, each minute, and the last
+    assert lines == [f"training {step} of 120  loss 1.000" for step in steps]
+
+
+def test_verbose_is_a_line_at_each_logged_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"training {step} of 120  loss 1.000" for step in (2, *range(10, 121, 10))]
+    assert ten_minutes(monkeypatch, verbose=True) == lines  # the first after 10 s, before the log
+    assert ten_minutes(monkeypatch, verbose=True, terminal=True) == lines[1:]  # above the bar
+    assert ten_minutes(monkeypatch, terminal=True) == []
 
 
 def test_a_task_without_progress_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0.05)
+    for module in (progress, display):
+        monkeypatch.setattr(module, "FIRST_SECONDS", 0.05)
     out = io.StringIO()
-    display = Display(console=Console(file=out))
-    with display.bar("training", 10) as update:
+    shown = Display(console=Console(file=out))
+    with shown.bar("training", 10) as update:
         time.sleep(0.5)
         update(1, 10, "")
-    with display.bar("short", 1) as update:
+    with shown.bar("short", 1) as update:
         update(1, 1, "")
     time.sleep(0.2)
     announced, first, last = out.getvalue().splitlines()
@@ -48,8 +66,8 @@ def test_a_terminal_gets_a_bar() -> None:
 
 def test_tasks_side_by_side() -> None:
     out = io.StringIO()
-    display = Display(console=Console(file=out))
-    with display.rows("all runs") as show:
+    shown = Display(console=Console(file=out))
+    with shown.rows("all runs") as show:
         show([Row("all runs", 0.0), Row("a", 0.25, text="")])
         show([Row("all runs", 0.5, text="soon"), Row("a", 3, 4, "SentEval"), Row("b", 7, None)], True)
     assert out.getvalue() == "all runs 50%  soon; a 3 of 4  SentEval; b 7\n"
@@ -61,9 +79,9 @@ def test_tasks_side_by_side() -> None:
 
 
 def test_other_processes_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    display = Display(shown=False)
-    display.say("a")
-    with display.bar("training", 10) as update:
+    shown = Display(shown=False)
+    shown.say("a")
+    with shown.bar("training", 10) as update:
         update(10, 10, "")
     assert capsys.readouterr().out == ""
 
