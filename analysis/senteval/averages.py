@@ -6,6 +6,7 @@ figure 3), GenSen (Subramanian et al. 2018, table 2).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -77,9 +78,8 @@ class Average:
 
     @property
     def title(self) -> str:
-        """Description: "mean of 3 of DeCLUTR's 17 downstream tasks"."""
-        some = f"{len(self.tasks)} of " if self.missing else ""
-        return f"mean of {some}{self.rule.title}" + (", not comparable" if self.apart else "")
+        """The label in words, as ``average_title`` writes it."""
+        return average_title(self.label)
 
     @property
     def telling(self) -> bool:
@@ -210,6 +210,19 @@ _RULES = [
     ),
 ]
 RULES = {rule.name: rule for rule in _RULES}
+
+
+def average_title(label: str) -> str:
+    """Returns the label of an average in words: "mean of 3 of DeCLUTR's 17 downstream tasks".
+
+    Tables, captions, notes and pages name averages by it. A label that is not of RULES is returned as it is.
+    """
+    name, _, marks = label.removesuffix(")").partition(" (")
+    if name not in RULES:
+        return label
+    apart = ", not comparable" if marks.endswith("not comparable") else ""
+    count = re.match(r"\d+ of ", marks)
+    return f"mean of {count[0] if count else ''}{RULES[name].title}{apart}"
 
 
 def shown_averages(protocols: Collection[str], tasks: Collection[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from analysis.figures.reproduction import verdict_lines
 from analysis.figures.scores import Mark, Point
 from analysis.figures.verdicts import Verdict, decide
 from analysis.reporting.printed import paper_rows
-from analysis.senteval.averages import RULES, Scores, average
+from analysis.senteval.averages import RULES, Scores, average, average_title
 from analysis.senteval.records import incomparable
 from analysis.senteval.records import measure as score_of
 from analysis.senteval.results import FILE, Results, read_results
@@ -108,7 +108,7 @@ def by_senteval(figure: Figure, found: Found) -> Scored:
         beside = _marks(figure.printed_rows, panel, measure) if measure.comparable else []
         marks += beside
         if beside and not measure.whole:
-            notes.append(f"{measure.label} of printed rows is computed from their cells over the same tasks.")
+            notes.append(f"In printed rows, {measure.label} is computed from their cells over the same tasks.")
         elif not beside:
             why = "among the printed values" if measure.comparable else "comparable with printed values"
             notes.append(f"{measure.label} is not {why}, which are left out.")
@@ -140,7 +140,7 @@ def claimed(table: Table, found: Found) -> list[str]:
         return []
     points, notes = senteval_points(table, found)
     remarks = {
-        ("panel", panel): f"{panel} is {measure.label} here"
+        ("panel", panel): f"{panel} here: {measure.label}"
         for panel, measure in _measures(table, found).items()
         if not measure.whole
     }
@@ -223,8 +223,9 @@ def _measure(metric: str, found: Found) -> _Measure:
     }
     mean = average(rule, scores[0], apart, tasks) if scores and tasks else None
     if mean is None:
-        return _Measure(metric, tasks, f"{metric} (no task in common)", whole=False, comparable=False)
-    return _Measure(metric, tasks, mean.label, mean.complete, not mean.apart)
+        title = f"{average_title(metric)} (no task in common)"
+        return _Measure(metric, tasks, title, whole=False, comparable=False)
+    return _Measure(metric, tasks, mean.title, mean.complete, not mean.apart)
 
 
 def _scores(results: Results) -> Scores:
