@@ -12,7 +12,12 @@ import numpy as np
 
 from analysis import runs
 from analysis.figures.training import NOT_A_LOSS
+from analysis.reporting.bootstrap import FOLDER as PREDICTIONS
+from analysis.reporting.bootstrap import read_predictions
+from analysis.reporting.printed import Key
+from analysis.senteval.records import headlines
 from analysis.senteval.results import FILE, Results, read_results
+from analysis.senteval.scores import majority
 from data.errors import UserError
 from data.files import read_json
 from data.schema import mismatch
@@ -42,6 +47,8 @@ class Run:
         metrics, timings: lines of its journals.
         environment: versions, commit, device.
         results: SentEval results, if it was evaluated on SentEval.
+        majority: scores of always answering the most frequent test class, by task and metric, of the
+            classification tasks of ``results`` whose predictions are kept beside them.
     """
 
     objective: str
@@ -57,6 +64,7 @@ class Run:
     timings: tuple[Mapping[str, Any], ...] = ()
     environment: Mapping[str, Any] = field(default_factory=dict)
     results: Results | None = None
+    majority: Mapping[Key, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -95,16 +103,28 @@ def read(objective: str, encoder: str, seed: int, command: str, folder: Path, re
     if row["state"] != "finished":
         return replace(run, problem=row["problem"] or "The run is not finished.")
     try:
+        evaluated = read_results(results) if (results / FILE).exists() else None
         return replace(
             run,
             row=row,
             metrics=tuple(runs.read_lines(folder / "metrics.jsonl")),
             timings=tuple(runs.read_lines(folder / "timings.jsonl")),
             environment=environment(folder),
-            results=read_results(results) if (results / FILE).exists() else None,
+            results=evaluated,
+            majority=_majority(results, evaluated) if evaluated else {},
         )
     except (*runs.UNREADABLE, UserError) as error:
         return replace(run, problem=" ".join(str(error).split()))
+
+
+def _majority(folder: Path, results: Results) -> dict[Key, float]:
+    found = {}
+    for task, record in results.tasks.items():
+        path = folder / PREDICTIONS / f"{task}.npz"
+        if path.exists() and (predictions := read_predictions(path)).predicted.ndim == 2:
+            scores = majority(task, predictions.gold)
+            found |= {(task, metric): scores[metric] for metric in headlines(task, record)}
+    return found
 
 
 def environment(folder: Path) -> Mapping[str, Any]:

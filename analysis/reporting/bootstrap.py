@@ -352,7 +352,9 @@ def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: 
     for (task, metric), found in differences.items():
         colour = "green" if found.low > 0 else "red" if found.high < 0 else ""
         numbers = [f"{value:+.2f}" for value in found[:3]]
-        table.add_row(average_title(task), metric_name(metric), *numbers, f"{found.share_above_zero:.1%}", style=colour)
+        table.add_row(
+            average_title(task), metric_name(metric), *numbers, f"{found.share_above_zero:.1%}", style=colour
+        )
     return table
 
 

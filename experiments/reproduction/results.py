@@ -13,6 +13,7 @@ from analysis.figures.exhibits import ROW, Exhibit, Figure, PrintedRows, Table
 from analysis.figures.reproduction import verdict_lines
 from analysis.figures.scores import Mark, Point
 from analysis.figures.verdicts import Verdict, decide
+from analysis.quick import SCORES
 from analysis.reporting.printed import paper_rows
 from analysis.senteval.averages import RULES, Scores, average, average_title
 from analysis.senteval.records import incomparable
@@ -96,8 +97,10 @@ def by_quick(figure: Figure, found: Found) -> Scored:
     ]
     y = f"{names if ', ' not in names else 'score'} {QUICK}"
     panels = tuple(figure.quick) if len(figure.quick) > 1 else figure.panels
-    note = f"Scores: {names} {QUICK}; there is no SentEval data here (data=<folder>)."
-    return Scored(replace(figure, y=y, printed=(), panels=panels), points, [note], f"{names} {QUICK}")
+    notes = [f"Scores: {names} {QUICK}; there is no SentEval data here (data=<folder>)."]
+    if any(SCORES[metric].group == "probe" for metric in figure.quick.values()):
+        notes += runs.mixed_probes([found.facts[run] for run in found.quick])
+    return Scored(replace(figure, y=y, printed=(), panels=panels), points, notes, f"{names} {QUICK}")
 
 
 def by_senteval(figure: Figure, found: Found) -> Scored:

@@ -20,7 +20,12 @@ def test_averages_get_columns(tmp_path: Path) -> None:
         json.dumps({"averages": {"probing (9 of 10)": 71.25, "sts_pearson_all": 1}})
     )
     shown = text(runs.scan(tmp_path))
-    assert "SentEval, mean of 9 of" in shown and "the 10 probing tasks" in shown and "71.2" in shown and "pearson" not in shown
+    assert (
+        "SentEval, mean of 9 of" in shown
+        and "the 10 probing tasks" in shown
+        and "71.2" in shown
+        and "pearson" not in shown
+    )
 
 
 def test_averages_over_other_tasks_get_columns_of_their_own(tmp_path: Path) -> None:
@@ -154,7 +159,7 @@ def test_runs_with_earlier_probes_are_marked(tmp_path: Path) -> None:
         quick = json.loads((folder / "quick.json").read_text())
         (folder / "quick.json").write_text(json.dumps(quick | ({"version": 2} if name == "c" else {})))
     rows = runs.scan(tmp_path)
-    line = "not comparable: the probes of a, b are by an earlier classifier than the others'"
+    line = "Not comparable: the probes of a, b are by an earlier classifier than the others'."
     assert run_tables.table(rows).caption == line
     means = run_tables.mean_table(rows)
     assert [*means.columns[1].cells] == ["2", "1"]
