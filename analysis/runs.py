@@ -65,6 +65,8 @@ class Environment:
 
     command: str | None = None
     overrides: list[str] | None = None
+    commit: str | None = None
+    packages: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +142,7 @@ def read(folder: Path) -> dict[str, Any]:
         ``weights``, ``vectors`` (file of word vectors to begin with), ``steps``, ``tokens``, ``loss``, ``start``,
         ``trained`` and ``chance`` (scores of quick.json), ``version`` (of its probes), ``facts`` (what scores
         depend on), ``senteval`` (averages of senteval.json), ``over`` (their tasks), ``special`` (its overrides,
-        as ``special`` returns them) and ``config``.
+        as ``special`` returns them), ``config`` and ``environment`` (of environment.json).
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
     try:
@@ -153,6 +155,7 @@ def read(folder: Path) -> dict[str, Any]:
             about = _checked(Environment, read_json(folder / "environment.json"), "environment.json")
             command = (about.get("command") or "").split()  # version 0.1 wrote only this
             row["special"] = special(command if about.get("overrides") is None else about["overrides"])
+            row["environment"] = about
         last: dict[str, Any] = next(
             (line for line in reversed(read_lines(folder / "metrics.jsonl")) if "loss" in line), {}
         )

@@ -13,7 +13,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.comparison import charts, scores, views
-from analysis.comparison.charts import Curve, short
+from analysis.comparison.charts import Curve
 from analysis.comparison.formulas import typeset
 from analysis.comparison.geometry import Geometry, Sample
 from analysis.comparison.reading import Run, finished, leading
@@ -234,7 +234,7 @@ def _settings(run: Run) -> list[str]:
     """Returns the weights, facts and command of a run."""
     facts = {name: value for name, value in (run.row.get("facts") or {}).items() if not isinstance(value, dict)}
     shown = ", ".join(
-        f"{name}: {short(value) if isinstance(value, float) else value}" for name, value in facts.items()
+        f"{name}: {style.short(value) if isinstance(value, float) else value}" for name, value in facts.items()
     )
     return [str(run.row.get("origin") or run.row.get("weights") or "–"), shown or "–", run.command]
 

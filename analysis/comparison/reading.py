@@ -19,18 +19,8 @@ from analysis.senteval.records import headlines
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.scores import majority
 from data.errors import UserError
-from data.files import read_json
-from data.schema import mismatch
 
 Points = tuple[np.ndarray, np.ndarray]  # tokens read so far, and values, of shape (n,) each
-
-
-@dataclass(frozen=True, kw_only=True)
-class Environment:
-    """The checked part of a run's environment.json."""
-
-    commit: str | None = None
-    packages: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +35,6 @@ class Run:
         not_evaluated: one line that says why its evaluation failed; "" if it did not.
         row: the summary by ``analysis.runs.read``.
         metrics, timings: lines of its journals.
-        environment: versions, commit, device.
         results: SentEval results, if it was evaluated on SentEval.
         majority: scores of always answering the most frequent test class, by task and metric, of the
             classification tasks of ``results`` whose predictions are kept beside them.
@@ -62,7 +51,6 @@ class Run:
     row: Mapping[str, Any] = field(default_factory=dict)
     metrics: tuple[Mapping[str, Any], ...] = ()
     timings: tuple[Mapping[str, Any], ...] = ()
-    environment: Mapping[str, Any] = field(default_factory=dict)
     results: Results | None = None
     majority: Mapping[Key, float] = field(default_factory=dict)
 
@@ -74,6 +62,12 @@ class Run:
     @property
     def finished(self) -> bool:
         return not self.problem
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        """Versions, commit and device."""
+        found: Mapping[str, Any] = self.row.get("environment") or {}
+        return found
 
     def curve(self, name: str) -> Points:
         """Returns the finite values of ``name`` over the tokens read until then."""
@@ -109,7 +103,6 @@ def read(objective: str, encoder: str, seed: int, command: str, folder: Path, re
             row=row,
             metrics=tuple(runs.read_lines(folder / "metrics.jsonl")),
             timings=tuple(runs.read_lines(folder / "timings.jsonl")),
-            environment=environment(folder),
             results=evaluated,
             majority=_majority(results, evaluated) if evaluated else {},
         )
@@ -118,25 +111,12 @@ def read(objective: str, encoder: str, seed: int, command: str, folder: Path, re
 
 
 def _majority(folder: Path, results: Results) -> dict[Key, float]:
-    found = {}
+    found: dict[Key, float] = {}
     for task, record in results.tasks.items():
         path = folder / PREDICTIONS / f"{task}.npz"
         if path.exists() and (predictions := read_predictions(path)).predicted.ndim == 2:
             scores = majority(task, predictions.gold)
             found |= {(task, metric): scores[metric] for metric in headlines(task, record)}
-    return found
-
-
-def environment(folder: Path) -> Mapping[str, Any]:
-    """Reads a run's environment.json.
-
-    Raises:
-        OSError: if the file cannot be read.
-        ValueError: if its content is damaged.
-    """
-    found = read_json(folder / "environment.json")
-    if not isinstance(found, dict) or mismatch(Environment, found):
-        raise ValueError("environment.json is not one that a run writes")
     return found
 
 

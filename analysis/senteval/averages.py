@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from analysis.senteval.records import PROBING, STS, Record, incomparable, measure
+from analysis.senteval.records import PROBING, STS, Record, incomparable, scorer
 
 WITH_SNLI = "declutr_downstream_with_snli"
 # Averages in tables without papers; SHOWN_OF: if all results are of that protocol, on test.
@@ -87,9 +87,12 @@ class Average:
         return len(self.tasks) >= len(self.missing)
 
     def describe(self) -> str:
-        """Lists the tasks covered: "15 of 17; without SNLI; not comparable: Length" or "all not comparable"."""
+        """Lists the tasks covered: "2 of 17: CR, MR", "16 of 17; without SNLI; not comparable: Length"."""
         parts = [f"{len(self.tasks)} of {len(self.rule.tasks)}"]
-        parts += [f"without {', '.join(self.missing)}"] if self.missing else []
+        if not self.telling:
+            parts[0] += f": {', '.join(self.tasks)}"
+        elif self.missing:
+            parts.append(f"without {', '.join(self.missing)}")
         if self.apart:
             parts.append(
                 "all not comparable" if self.apart == self.tasks else f"not comparable: {', '.join(self.apart)}"
@@ -268,9 +271,5 @@ def average(
 def averages(records: Mapping[str, Record]) -> list[Average]:
     """Computes every average of RULES with at least one task in ``records`` (by task), in the order of RULES."""
     apart = {name for name, record in records.items() if incomparable(name, record)}
-
-    def scores(task: str, metric: str) -> float | None:
-        return measure(records[task], metric) if task in records else None
-
-    found = (average(rule, scores, apart) for rule in RULES.values())
+    found = (average(rule, scorer(records), apart) for rule in RULES.values())
     return [one for one in found if one is not None]

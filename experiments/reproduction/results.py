@@ -16,8 +16,7 @@ from analysis.figures.verdicts import Verdict, decide
 from analysis.quick import SCORES
 from analysis.reporting.printed import paper_rows
 from analysis.senteval.averages import RULES, Scores, average, average_title
-from analysis.senteval.records import incomparable
-from analysis.senteval.records import measure as score_of
+from analysis.senteval.records import incomparable, scorer
 from analysis.senteval.results import FILE, Results, read_results
 from experiments.planned_runs import results_folder
 from experiments.reproduction.planning import Run
@@ -127,10 +126,10 @@ def senteval_points(exhibit: Exhibit, found: Found) -> tuple[list[Point], list[s
     points, measures = [], _measures(exhibit, found)
     for panel, measure in measures.items():
         for run, results in found.senteval.items():
-            if (value := measure.of(_scores(results))) is not None:
+            if (value := measure.of(scorer(results.tasks))) is not None:
                 points.append(_point(exhibit, found, run, panel, value))
         for seed, results in found.ensembles.items():
-            if (value := measure.of(_scores(results))) is not None and exhibit.ensemble:
+            if (value := measure.of(scorer(results.tasks))) is not None and exhibit.ensemble:
                 points.append(Point(panel, exhibit.ensemble.group, "", seed, value))
     protocols = ", ".join(dict.fromkeys(one.protocol for one in found.senteval.values())) or "none"
     labels = ", ".join(dict.fromkeys(measure.label for measure in measures.values()))
@@ -218,7 +217,7 @@ def _measure(metric: str, found: Found) -> _Measure:
     if rule is None:
         own = metric.partition(".")[0] not in apart
         return _Measure(metric, set(), metric if own else f"{metric} (not comparable)", own, own)
-    scores = [_scores(one) for one in results]
+    scores = [scorer(one.tasks) for one in results]
     tasks = {
         task
         for task in rule.tasks
@@ -229,10 +228,6 @@ def _measure(metric: str, found: Found) -> _Measure:
         title = f"{average_title(metric)} (no task in common)"
         return _Measure(metric, tasks, title, whole=False, comparable=False)
     return _Measure(metric, tasks, mean.title, mean.complete, not mean.apart)
-
-
-def _scores(results: Results) -> Scores:
-    return lambda task, metric: score_of(results.tasks[task], metric) if task in results.tasks else None
 
 
 def _marks(printed: PrintedRows | None, panel: str, measure: _Measure) -> list[Mark]:

@@ -175,6 +175,7 @@ def test_leads_are_counted_over_tasks_not_averages(whole: Page) -> None:
     mean = "mean of 2 of DeCLUTR's 17 downstream tasks"
     assert mean in shown and f"On SentEval, declutr · gru has the highest {mean}, 90.00 %" in shown
     assert "Clear leads: declutr · gru 2, of 2 scores." in shown
+    assert shown.count("A lead is clear if") == 1  # below two tables
 
 
 def test_it_can_do_without_everything(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_incomplete_and_incomparable_are_marked() -> None:
     found = by_name(averages(some))
     assert found["declutr_downstream"].label == "declutr_downstream (1 of 17)"
     assert found["declutr_downstream_with_snli"].label == "declutr_downstream_with_snli (2 of 18, not comparable)"
-    assert found["probing"].describe().startswith("1 of 10; without WordContent, Depth, ")
+    assert found["probing"].describe() == "1 of 10: Length"
     assert found["declutr_v1_all"].value == pytest.approx(70)
     assert found["declutr_v1_all"].describe().endswith("; not comparable: SNLI")
 
