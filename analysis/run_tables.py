@@ -7,6 +7,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from textwrap import wrap
 from typing import Any
 
 from rich.markup import escape
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from analysis.quick import PERCENTAGES, Scores
 from analysis.runs import NAMED, is_number, mixed_probes
+from analysis.senteval.averages import average_title
 from data.display import printable
 from data.errors import UserError
 
@@ -25,6 +27,7 @@ QUICK: dict[str, list[str]] = {}  # columns of quick scores; groups are shown as
 for _score in PERCENTAGES:
     QUICK.setdefault(f"{_score.group}s" if _score.group else _score.key, []).append(_score.key)
 MOST_VALUES = 8  # of a key that are listed
+HEADING = 24  # characters of a line of an average's heading
 AVERAGES = ("declutr_downstream", "probing", "sts_spearman_mean")  # averages of senteval.json that are listed
 
 
@@ -171,14 +174,15 @@ def table(rows: list[dict[str, Any]]) -> Table:
     result.add_column("weights")
     for name in ("steps", "tokens", "negatives", "loss", *(f"{column}, %" for column in QUICK)):
         result.add_column(name, justify="right")
-    # Labels give the number of tasks of an average. Averages over different tasks are numbered, a column each.
+    # Averages over different tasks are numbered, a column each.
     averages = sorted({key for row in rows for key in _averages(row)})
     labels, notes = [label for label, _ in averages], []
     for place, (label, tasks) in enumerate(averages):
+        title = average_title(label)
         if labels.count(label) > 1:
-            label = f"{label} #{labels[: place + 1].count(label)}"
-            notes.append(f"{label}: {', '.join(tasks)}")
-        result.add_column(_shown(f"SentEval {label}"), justify="right")
+            title = f"{title} #{labels[: place + 1].count(label)}"
+            notes.append(f"{title}: {', '.join(tasks)}")
+        result.add_column(Text("\n".join(wrap(printable(f"SentEval, {title}"), HEADING))), justify="right")
     everywhere = shared(rows)
     notes += [f"overrides of all runs: {' '.join(everywhere)}"] if everywhere else []
     notes += mixed_probes(rows)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeGuard
 
 from pydantic import StringConstraints
 
+from analysis.quick import VERSION
 from data.errors import UserError
 from data.files import JOURNAL_BYTES, read_json, read_text, read_yaml
 from data.schema import mismatch
@@ -64,6 +65,8 @@ class Environment:
 
     command: str | None = None
     overrides: list[str] | None = None
+    commit: str | None = None
+    packages: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +142,7 @@ def read(folder: Path) -> dict[str, Any]:
         ``weights``, ``vectors`` (file of word vectors to begin with), ``steps``, ``tokens``, ``loss``, ``start``,
         ``trained`` and ``chance`` (scores of quick.json), ``version`` (of its probes), ``facts`` (what scores
         depend on), ``senteval`` (averages of senteval.json), ``over`` (their tasks), ``special`` (its overrides,
-        as ``special`` returns them) and ``config``.
+        as ``special`` returns them), ``config`` and ``environment`` (of environment.json).
     """
     row: dict[str, Any] = {"run": folder.name, "path": str(folder), "state": "unfinished", "problem": None}
     try:
@@ -152,6 +155,7 @@ def read(folder: Path) -> dict[str, Any]:
             about = _checked(Environment, read_json(folder / "environment.json"), "environment.json")
             command = (about.get("command") or "").split()  # version 0.1 wrote only this
             row["special"] = special(command if about.get("overrides") is None else about["overrides"])
+            row["environment"] = about
         last: dict[str, Any] = next(
             (line for line in reversed(read_lines(folder / "metrics.jsonl")) if "loss" in line), {}
         )
@@ -162,7 +166,7 @@ def read(folder: Path) -> dict[str, Any]:
             for kind, name in ((Quick, "quick.json"), (SentEval, "senteval.json"))
         )
         row |= {column: quick.get(column) or {} for column in ("start", "trained", "chance", "facts")}
-        row["version"] = quick.get("version", 1) if quick else None
+        row["version"] = probes_version(quick) if quick else None
         row |= {"senteval": senteval.get("averages") or {}, "over": senteval.get("averages_over") or {}}
         row["weights"] = quick.get("weights", config.get("weights"))  # "auto" resolved
         if (folder / "encoder").is_dir():
@@ -185,15 +189,27 @@ def _checked(kind: type[Any], value: Any, name: str) -> dict[str, Any]:
     return value
 
 
+def probes_version(quick: Mapping[str, Any]) -> int:
+    """Returns the version of the probes' classifier in the content of a quick.json.
+
+    Raises:
+        ValueError: if it is not one that this version of the suite knows.
+    """
+    version: int = quick.get("version", 1)
+    if not 1 <= version <= VERSION:
+        raise ValueError(f"quick.json is of version {version}; known here are versions 1 to {VERSION}")
+    return version
+
+
 def mixed_probes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns a line if probes of ``rows`` are by different classifiers, so that they cannot be compared."""
+    """Returns a sentence if probes of ``rows`` are by different classifiers, so that they cannot be compared."""
     probed = [row for row in rows if any(key.startswith("probe_") for key in row.get("trained") or ())]
     newest = max((row["version"] for row in probed), default=1)
     old = [row["run"] for row in probed if row["version"] < newest]
     if not old:
         return []
     names = ", ".join(old[:3]) + (f" and {len(old) - 3} more runs" if len(old) > 3 else "")
-    return [f"not comparable: the probes of {names} are by an earlier classifier than the others'"]
+    return [f"Not comparable: the probes of {names} are by an earlier classifier than the others'."]
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from accelerate import Accelerator
 
 from analysis.figures import training
 from analysis.quick import VERSION
-from analysis.runs import read_lines, special
+from analysis.runs import probes_version, read_lines, special
 from analysis.tables import card_scores, quick_table
 from data.display import duration
 from data.errors import UserError
@@ -176,7 +176,10 @@ def _start_scores(path: Path, trainer: Trainer, scorer: Scorer) -> dict[str, flo
     quick = path / "quick.json"
     if trainer.state.step and quick.exists():
         content = json.loads(quick.read_text())
-        same = content.get("version", 1) == VERSION  # else a run begun with an earlier classifier of the probes
+        try:
+            same = probes_version(content) == VERSION  # else a run begun with an earlier classifier of the probes
+        except ValueError as error:
+            raise UserError(f"{path}: {error}.") from None
         return {key: value for key, value in content["start"].items() if same or not key.startswith("probe_")}
     found = scorer("the initial encoder")
     write_json(quick, {"weights": trainer.encoder.weights, "version": VERSION, "start": found})

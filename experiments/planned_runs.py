@@ -6,21 +6,19 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from analysis import runs
-from analysis.comparison.reading import environment
 from analysis.senteval.evaluation import digest_files
 from analysis.senteval.results import FILE, read_results
 from analysis.senteval.tasks import available, roots
 from analysis.settings import EvaluationSettings
 from data.display import duration
 from data.errors import UserError
-from data.files import read_yaml, refuse_links_out
+from data.files import refuse_links_out
 from data.sources import reading
 from encoders.folder import BUNDLED
 from encoders.starts import CHECKPOINTS, bundled
@@ -190,13 +188,12 @@ def differences(folders: Sequence[Path]) -> list[str]:
     for folder in folders:
         if (row := runs.read(folder))["state"] != "finished":
             continue
-        with suppress(*runs.UNREADABLE):  # reported where the run is shown
-            config = read_yaml(folder / "config.yaml")
-            commits[environment(folder).get("commit") or "no commit"] = None
-            same = json.dumps([config.get(key) for key in ("encoder", "weights", "corpus")], sort_keys=True)
-            pair = f"{row['objective']} with {row['encoder']}"
-            origin = str(row["origin"]).split(LEARNS)[0]  # without the tasks learned from synthetic pairs
-            starts.setdefault((pair, same), {})[origin] = None
+        if about := row.get("environment"):
+            commits[about.get("commit") or "no commit"] = None
+        same = json.dumps([row["config"].get(key) for key in ("encoder", "weights", "corpus")], sort_keys=True)
+        pair = f"{row['objective']} with {row['encoder']}"
+        origin = str(row["origin"]).split(LEARNS)[0]  # without the tasks learned from synthetic pairs
+        starts.setdefault((pair, same), {})[origin] = None
     found = [f"the runs were made by different commits: {', '.join(commits)}"] if len(commits) > 1 else []
     for (pair, _), origins in starts.items():
         if len(origins) > 1:

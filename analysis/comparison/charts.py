@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from analysis.figures.style import short
+
 WIDTH, HEIGHT = 320, 200  # of a loss panel
 LEFT, RIGHT, TOP, BOTTOM = 40, 18, 10, 30  # margins around its curves
 MAP = 200  # side of a map
@@ -34,14 +36,6 @@ class Span(NamedTuple):
     start: int
     end: int
     kind: int
-
-
-def short(value: float, digits: int = 3) -> str:
-    """Returns ``value`` as axes show it: 2.5M, 400k, 0.5."""
-    for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.{digits}g}{sign}"
-    return f"{value:.{digits}g}"
 
 
 def labelled(ticks: Sequence[float]) -> list[tuple[float, str]]:

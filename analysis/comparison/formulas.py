@@ -25,7 +25,8 @@ def typeset(equation: str) -> list[list[str]]:
         equation: plain text as in the suite's docstrings: ``x_i``, ``x_{i,j}``, ``x^2``, ``sum_{j in C}``. Two
             blanks separate terms; ``a / b`` within a term becomes a fraction. Anything else is kept as text.
     """
-    return [[_math(part) for part in re.split(r" {3,}", line.strip())] for line in equation.splitlines()]
+    lines = equation.replace("``", "").splitlines()  # marks of code in docstrings
+    return [[_math(part) for part in re.split(r" {3,}", line.strip())] for line in lines]
 
 
 def _math(text: str) -> str:

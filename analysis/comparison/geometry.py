@@ -119,13 +119,12 @@ def _by_length(sentences: list[str]) -> tuple[list[str], list[int], list[str]]:
     return sentences, groups, [f"{low} to {high} words" for low, high in LENGTH_BINS]
 
 
-def embed(encoder: Encodes, shown: Sample, *, seed: int = 0) -> Geometry:
+def embed(encoder: Encodes, shown: Sample) -> Geometry:
     """Embeds a sample; computes its map (t-SNE) and neighbours (cosine similarity).
 
     Args:
         encoder: anything with ``encode``.
         shown: the sample.
-        seed: of t-SNE.
     """
     everything = list(dict.fromkeys([*shown.sentences, *shown.searched, *shown.queries]))
     vectors = np.asarray(encoder.encode(everything), dtype=np.float32)
@@ -141,5 +140,5 @@ def embed(encoder: Encodes, shown: Sample, *, seed: int = 0) -> Geometry:
         return Geometry(vectors.shape[1], None, None, nearest)
     labels = [str(group) for group in shown.groups]
     perplexity = min(PERPLEXITY, (len(mapped) - 1) / 4)
-    places, scores = placed(mapped, labels, perplexity=perplexity, seed=seed)
+    places, scores = placed(mapped, labels, perplexity=perplexity)
     return Geometry(vectors.shape[1], places, scores, nearest)

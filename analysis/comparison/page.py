@@ -13,7 +13,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.comparison import charts, scores, views
-from analysis.comparison.charts import Curve, short
+from analysis.comparison.charts import Curve
 from analysis.comparison.formulas import typeset
 from analysis.comparison.geometry import Geometry, Sample
 from analysis.comparison.reading import Run, finished, leading
@@ -83,6 +83,7 @@ def render(page: Page) -> str:
             "weights before training": ", ".join(sorted({str(run.row.get("weights")) for run in done})) or "–",
         },
         conclusion=scores.conclusion(page.runs),
+        widths=_widths(page),
         colours={f"o{number}": style.colour(name) for number, name in enumerate(page.objectives)}
         | {f"label{number}": colour for number, colour in enumerate(COLOURS)},
         dashes=dict(zip(page.encoders, charts.DASHES * len(page.encoders), strict=False)),
@@ -101,6 +102,21 @@ def render(page: Page) -> str:
         neighbours=NEIGHBOURS,
         settings=[(f"{run.name}, seed {run.seed}", _settings(run)) for run in done],
         environments=_environments(done),
+    )
+
+
+def _widths(page: Page) -> str:
+    """Returns a sentence if the encoders' vectors differ in width; "" if they do not."""
+    widths: dict[str, set[int]] = {}
+    for run in leading(page.runs):
+        if run.name in page.geometry:
+            widths.setdefault(run.encoder, set()).add(page.geometry[run.name].dimension)
+    if len(set().union(*widths.values())) < 2:
+        return ""
+    each = ", ".join(f"{name} {' or '.join(map(str, sorted(own)))}" for name, own in widths.items())
+    return (
+        f"The vectors differ in width ({each}): classifiers have more weights on wider ones, so that part of a "
+        "difference between encoders may be due to width."
     )
 
 
@@ -218,7 +234,7 @@ def _settings(run: Run) -> list[str]:
     """Returns the weights, facts and command of a run."""
     facts = {name: value for name, value in (run.row.get("facts") or {}).items() if not isinstance(value, dict)}
     shown = ", ".join(
-        f"{name}: {short(value) if isinstance(value, float) else value}" for name, value in facts.items()
+        f"{name}: {style.short(value) if isinstance(value, float) else value}" for name, value in facts.items()
     )
     return [str(run.row.get("origin") or run.row.get("weights") or "–"), shown or "–", run.command]
 

@@ -12,20 +12,15 @@ import numpy as np
 
 from analysis import runs
 from analysis.figures.training import NOT_A_LOSS
+from analysis.reporting.bootstrap import FOLDER as PREDICTIONS
+from analysis.reporting.bootstrap import read_predictions
+from analysis.reporting.printed import Key
+from analysis.senteval.records import headlines
 from analysis.senteval.results import FILE, Results, read_results
+from analysis.senteval.scores import majority
 from data.errors import UserError
-from data.files import read_json
-from data.schema import mismatch
 
 Points = tuple[np.ndarray, np.ndarray]  # tokens read so far, and values, of shape (n,) each
-
-
-@dataclass(frozen=True, kw_only=True)
-class Environment:
-    """The checked part of a run's environment.json."""
-
-    commit: str | None = None
-    packages: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -40,8 +35,9 @@ class Run:
         not_evaluated: one line that says why its evaluation failed; "" if it did not.
         row: the summary by ``analysis.runs.read``.
         metrics, timings: lines of its journals.
-        environment: versions, commit, device.
         results: SentEval results, if it was evaluated on SentEval.
+        majority: scores of always answering the most frequent test class, by task and metric, of the
+            classification tasks of ``results`` whose predictions are kept beside them.
     """
 
     objective: str
@@ -55,8 +51,8 @@ class Run:
     row: Mapping[str, Any] = field(default_factory=dict)
     metrics: tuple[Mapping[str, Any], ...] = ()
     timings: tuple[Mapping[str, Any], ...] = ()
-    environment: Mapping[str, Any] = field(default_factory=dict)
     results: Results | None = None
+    majority: Mapping[Key, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -66,6 +62,12 @@ class Run:
     @property
     def finished(self) -> bool:
         return not self.problem
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        """Versions, commit and device."""
+        found: Mapping[str, Any] = self.row.get("environment") or {}
+        return found
 
     def curve(self, name: str) -> Points:
         """Returns the finite values of ``name`` over the tokens read until then."""
@@ -95,28 +97,26 @@ def read(objective: str, encoder: str, seed: int, command: str, folder: Path, re
     if row["state"] != "finished":
         return replace(run, problem=row["problem"] or "The run is not finished.")
     try:
+        evaluated = read_results(results) if (results / FILE).exists() else None
         return replace(
             run,
             row=row,
             metrics=tuple(runs.read_lines(folder / "metrics.jsonl")),
             timings=tuple(runs.read_lines(folder / "timings.jsonl")),
-            environment=environment(folder),
-            results=read_results(results) if (results / FILE).exists() else None,
+            results=evaluated,
+            majority=_majority(results, evaluated) if evaluated else {},
         )
     except (*runs.UNREADABLE, UserError) as error:
         return replace(run, problem=" ".join(str(error).split()))
 
 
-def environment(folder: Path) -> Mapping[str, Any]:
-    """Reads a run's environment.json.
-
-    Raises:
-        OSError: if the file cannot be read.
-        ValueError: if its content is damaged.
-    """
-    found = read_json(folder / "environment.json")
-    if not isinstance(found, dict) or mismatch(Environment, found):
-        raise ValueError("environment.json is not one that a run writes")
+def _majority(folder: Path, results: Results) -> dict[Key, float]:
+    found: dict[Key, float] = {}
+    for task, record in results.tasks.items():
+        path = folder / PREDICTIONS / f"{task}.npz"
+        if path.exists() and (predictions := read_predictions(path)).predicted.ndim == 2:
+            scores = majority(task, predictions.gold)
+            found |= {(task, metric): scores[metric] for metric in headlines(task, record)}
     return found
 
 

@@ -71,7 +71,7 @@ def quick_grid(runs: Sequence[Run]) -> Grid | None:
     by_chance = ", ".join(f"{label} {value:.3g}" for label, value in levels if value)
     printed = [row for row in before.values() if row.cells]
     notes = [f"Chance level, %: {by_chance}."] if by_chance else []
-    notes += [f"{line[0].upper()}{line[1:]}." for line in mixed_probes([run.row for run in done])]
+    notes += mixed_probes([run.row for run in done])
     others = " and ".join(name for _, name in known if ("", name) in UNRANKED)
     title = f"Quick evaluation on held-out text, % ({others} are no percentages)"
     return merged(Grid(title, columns, rows, printed, notes))
@@ -96,13 +96,24 @@ def questions(runs: Sequence[Run]) -> dict[Key, int]:
 
 
 def senteval_grid(runs: Sequence[Run]) -> Grid | None:
-    """Returns SentEval test scores in the form of ``quick_grid``; None if there are none."""
+    """Returns SentEval test scores in the form of ``quick_grid``, with a row of majority baselines where known.
+
+    None if there are no scores.
+    """
     found = [
         replace(run.results, model=run.results.model | {"name": run.name})
         for run in finished(runs)
         if run.results is not None and run.results.tasks
     ]
-    return comparison(found, mean=True) if found else None
+    if not found:
+        return None
+    grid = comparison(found, mean=True)
+    shares = {key: value for run in finished(runs) for key, value in run.majority.items()}
+    if not shares:
+        return grid
+    row = Row("most frequent class", {key: score_cell(value) for key, value in shares.items()}, "baseline")
+    note = "Baseline: the score of always answering the class that is most frequent among the test examples."
+    return replace(grid, printed=[row], notes=[*grid.notes, note])
 
 
 def leads(grid: Grid, counts: Mapping[Key, int]) -> list[Lead]:
@@ -121,8 +132,7 @@ def leads(grid: Grid, counts: Mapping[Key, int]) -> list[Lead]:
         if all(key in row.deviations and row.count >= LEAST for row in (best, second)):
             half = reach(*welch(*((row.deviations[key], row.count) for row in (best, second))))
         elif key in counts:
-            shares = [row.cells[key].value for row in (best, second)]
-            half = reach(math.sqrt(sum(share * (100 - share) / counts[key] for share in shares)), math.inf)
+            half = _half(best.cells[key].value, second.cells[key].value, counts[key])
         score, seeds = best.cells[key].value, min(best.count, second.count)
         found.append(Lead(key, best.name, score, second.name, score - second.cells[key].value, half, seeds))
     return found
@@ -143,10 +153,13 @@ def conclusion(runs: Sequence[Run]) -> list[str]:
     columns = leads(quick, counts) if quick else []
     tasks = leads(senteval, counts) if senteval else []
     averages = [lead for lead in tasks if not lead.key[0]] or tasks
-    first = [f"On held-out text, {_lead(columns[0])}."] if columns else []
-    second = [f"On SentEval, {_lead(averages[0])}."] if averages else _training_effect(quick)
+    useless = _no_gain(quick, counts) if quick else []
+    first = useless or [f"On held-out text, {_lead(one)}." for one in columns[:1]]
+    second = [f"On SentEval, {_lead(one)}." for one in averages[:1]]
+    if quick and not useless and not second:
+        second = _training_effect(quick)
     if not columns and not tasks:
-        return [*second, "Only one pair has scores, so there is nothing to compare it with."]
+        return [*first, *second, "Only one pair has scores, so there is nothing to compare it with."]
     wins, total = clear_leads([*columns, *tasks])
     names = ", ".join(f"{name} {count}" for name, count in wins.most_common())
     clear = f"{sum(wins.values())} of {total} leads are clear" + (f" ({names})" if names else "")
@@ -177,22 +190,45 @@ def _lead(lead: Lead) -> str:
     return f"{clause}, which is beyond the {over}, but may not repeat with other seeds"
 
 
-def _training_effect(grid: Grid | None) -> list[str]:
-    """Returns a sentence on the first score before and after training."""
-    if grid is None:
-        return []
+def _before_and_after(grid: Grid) -> dict[str, tuple[float, float]]:
+    """Returns the first score of each pair's encoder before training, and of the pair."""
     key = grid.columns[0]
     before = {row.name: row.cells[key].value for row in grid.printed if key in row.cells}
-    gains = {
-        row.name: row.cells[key].value - before[encoder]
+    return {
+        row.name: (before[encoder], row.cells[key].value)
         for row in grid.ours
         if key in row.cells and (encoder := row.name.split(" · ")[-1]) in before
     }
+
+
+def _no_gain(grid: Grid, counts: Mapping[Key, int]) -> list[str]:
+    """Returns a sentence if no pair's first score is above its encoder's before training, beyond noise."""
+    key, found = grid.columns[0], _before_and_after(grid)
+    if not found or key not in counts:
+        return []
+    if any(after - before > _half(before, after, counts[key]) for before, after in found.values()):
+        return []
+    name, (before, after) = max(found.items(), key=lambda item: item[1][1] - item[1][0])
+    change = f"the best change in {heading(key)} is {after - before:+.2f} points, of {name}"
+    if after > before:
+        half = _half(before, after, counts[key])
+        change += f", within the 95 % interval of a test of this size (± {half:.2f})"
+    return [f"On held-out text, no pair is clearly better than its encoder was before training: {change}."]
+
+
+def _half(first: float, second: float, count: int) -> float:
+    """Returns half of the 95 % interval of a difference of two percentages of ``count`` questions each."""
+    return reach(math.sqrt(sum(share * (100 - share) for share in (first, second)) / count), math.inf)
+
+
+def _training_effect(grid: Grid) -> list[str]:
+    """Returns a sentence on the first score before and after training."""
+    gains = {name: after - before for name, (before, after) in _before_and_after(grid).items()}
     if not gains:
         return []
     most = max(gains, key=lambda name: abs(gains[name]))
     higher = sum(gain > 0 for gain in gains.values())
     return [
-        f"After training, {heading(key)} is higher than before for {higher} of {len(gains)} pairs; the largest "
-        f"change is {gains[most]:+.2f} points, of {most}."
+        f"After training, {heading(grid.columns[0])} is higher than before for {higher} of {len(gains)} pairs; "
+        f"the largest change is {gains[most]:+.2f} points, of {most}."
     ]

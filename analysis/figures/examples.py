@@ -111,8 +111,10 @@ def sequences(config: Mapping[str, Any], source: Source) -> str:
     def text(tokens: np.ndarray) -> str:
         return _text([vocabulary[token] for token in tokens])
 
+    shorter = delete(first, 1, rng)
+    place = int(np.argmax(np.append(shorter, -1) != first))
     rows = [
-        ["D(1)", text(first), text(delete(first, 1, rng))],
+        ["D(1)", text(first), f"{text(shorter[:place])} ^ {text(shorter[place:])}".strip()],
         ["P(2)", text(first), text(permute(first, 2, rng))],
         ["I(1)", text(first), text(insert(first, 1, rng, noise))],
         ["R(1)", text(first), text(replace(first, 1, rng, noise))],
@@ -122,9 +124,9 @@ def sequences(config: Mapping[str, Any], source: Source) -> str:
         rows += [[name, f"{text(a)} // {text(b)}", f"{text(a)} // {text(d)}"]]
         rows += [["", f"{text(c)} // {text(d)}", f"{text(c)} // {text(b)}"]]
     note = (
-        f"Sampled from {source.name} as in training; // separates the two parts of a pair. Here units are words, "
-        f"and inserted ones come from sentences of this length; in training they are the encoder's tokens, from "
-        f"the whole corpus."
+        f"Sampled from {source.name} as in training; ^ marks the place of a deleted word, // separates the two "
+        "parts of a pair. Here units are words, and inserted ones come from sentences of this length; in training "
+        "they are the encoder's tokens, from the whole corpus."
     )
     return f"{_markdown(['task', 'positive', 'negative'], rows)}\n\n{note}"
 

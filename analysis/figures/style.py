@@ -114,6 +114,14 @@ def ramp(count: int) -> list[str]:
     return [to_hex(colour) for colour in colours]
 
 
+def short(value: float, digits: int = 3) -> str:
+    """Returns ``value`` as axes show it: 2.5M, 400k, 0.5, 4e-5."""
+    for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.{digits}g}{sign}"
+    return f"{value:.{digits}g}".replace("e-0", "e-")
+
+
 def save_pictures(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Writes ``name``.pdf and ``name``.png, without a timestamp."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -162,7 +162,7 @@ def _curve(axes: Axes, name: str, points: Points) -> None:
     _curve_and_mean(axes, points, style.MUTED, noisy=name not in ("lr", "stsb_dev_cosine"))
     axes.set_ylim(0, 1.08 * float(np.max(points[1])) or 1.0)
     axes.yaxis.set_major_locator(MaxNLocator(3))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: style.short(value)))
 
 
 def _curve_and_mean(axes: Axes, points: Points, colour: str, noisy: bool = True) -> None:
@@ -243,7 +243,7 @@ def _head(head: SubFigure, run: dict[str, Any], last: dict[str, Any], timings: l
         weights = run.get("origin") or weights
     facts = [f"{last['step']:,} steps"]
     if last.get("tokens"):
-        facts.append(f"{_short(last['tokens'])} tokens")
+        facts.append(f"{style.short(last['tokens'])} tokens")
     if timings:
         facts.append(f"{timings[-1]['seconds'] / 60:,.1f} min")  # since the run's first step
     if run.get("seed") is not None:
@@ -259,11 +259,3 @@ def _steps(axes: Axes, last: int) -> None:
     axes.set_xlim(-0.03 * last, 1.04 * last)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-
-
-def _short(value: float) -> str:
-    """Returns a number in few characters: 4e-5, 0.5, 8k, 3.1M."""
-    for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.3g}{sign}"
-    return f"{value:.3g}".replace("e-0", "e-")

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.senteval.averages import RULES, Average
+from analysis.senteval.averages import RULES, Average, average_title
 from analysis.senteval.records import PUBLISHED, incomparable
 from analysis.senteval.results import FILE, read_results
 from analysis.senteval.scores import metric_name
@@ -352,7 +352,9 @@ def difference_table(differences: dict[tuple[str, str], Difference], a: str, b: 
     for (task, metric), found in differences.items():
         colour = "green" if found.low > 0 else "red" if found.high < 0 else ""
         numbers = [f"{value:+.2f}" for value in found[:3]]
-        table.add_row(task, metric_name(metric), *numbers, f"{found.share_above_zero:.1%}", style=colour)
+        table.add_row(
+            average_title(task), metric_name(metric), *numbers, f"{found.share_above_zero:.1%}", style=colour
+        )
     return table
 
 

@@ -36,6 +36,12 @@ def read_matching(
     if not paths:
         raise UserError(f"No results are named: name folders that hold a {FILE}.")
     folders = [path.parent if path.name == FILE else path for path in map(Path, paths)]
+    for folder in folders:
+        if not folder.exists() and is_bundled(str(folder)):
+            raise UserError(
+                f"{folder} is a bundled model, and results are needed: evaluate.py model={folder} out=<folder> "
+                "writes them, results=[<folder>] reads them."
+            )
     stored = [StoredResults(folder, read_results(folder)) for folder in folders]
     first = stored[0]
     for one in stored[1:]:
@@ -60,6 +66,13 @@ def read_matching(
     return stored, [task for task in PUBLISHED if task in wanted]
 
 
+def is_bundled(model: str) -> bool:
+    """Returns True if ``model`` is the name of a bundled checkpoint."""
+    from encoders.starts import bundled  # late, as it imports torch
+
+    return model in bundled()
+
+
 def label(stored: StoredResults, keys: Sequence[str]) -> str | None:
     """Returns the evaluated run's configuration values at ``keys`` ("objective.task"): "conssent D 2".
 
@@ -68,7 +81,7 @@ def label(stored: StoredResults, keys: Sequence[str]) -> str | None:
     Raises:
         UserError: if the run's configuration cannot be read.
     """
-    return config_label(_config(stored), keys)
+    return config_label(config_of(stored), keys)
 
 
 def named(given: str) -> tuple[str, str]:
@@ -102,8 +115,11 @@ def config_label(config: Mapping[str, Any], keys: Sequence[str]) -> str | None:
     return " ".join(str(value) for value in values if value is not None) or None
 
 
-def _config(stored: StoredResults) -> Mapping[str, Any]:
-    """Reads the configuration of the run whose folder holds the results, or whose encoder they name."""
+def config_of(stored: StoredResults) -> Mapping[str, Any]:
+    """Reads the configuration of the run whose folder holds the results, or whose encoder they name.
+
+    Empty if there is no such run.
+    """
     named = stored.results.model.get("path")
     places = [stored.folder] + ([Path(named), Path(named).parent] if isinstance(named, str) else [])
     with readable(stored.folder):  # the path comes from a file and may be invalid on this system

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.reporting.matching import expanded, label, read_matching
+from analysis.reporting.matching import StoredResults, config_of, expanded, is_bundled, label, read_matching
 from analysis.settings import RankingSettings
 from data.display import printable, wide_console
 from data.errors import UserError
@@ -75,14 +75,19 @@ def rank(paths: Sequence[Path | str], by: Sequence[str] = (GROUP,), tasks: Seque
         if list(by) == [GROUP]:
             group = group or label(one, [NAME])
         if group is None:
-            raise UserError(
-                f"{one.folder} is of no run with {' or '.join(by)} in its config.yaml: by=[<key>] names "
-                "other keys, by=[] makes one group."
-            )
+            raise UserError(f"{one.folder} cannot be grouped by {', '.join(by)}: {_why_not(one)}")
         groups.setdefault(group, []).append(Candidate(one.folder, sum(scores) / len(scores)))
     return Ranking(
         {name: sorted(group, key=lambda one: -one.dev) for name, group in groups.items()}, counted, without
     )
+
+
+def _why_not(stored: StoredResults) -> str:
+    if config_of(stored):
+        return "its run's config.yaml has no such key; by=[<key>] names another, by=[] makes one group."
+    name = str(stored.results.model.get("name"))
+    kind = "a bundled model" if is_bundled(name) else "no run whose config.yaml is there"
+    return f"it is the result of {name}, {kind}; leave it out, or by=[] makes one group."
 
 
 def table(ranking: Ranking, top: int = 1) -> Table:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.reporting.printed import Cell, Key
-from analysis.senteval.averages import RULES
+from analysis.senteval.averages import average_title
 from analysis.senteval.scores import metric_name
 from analysis.senteval.tasks import TASKS
 from data.display import csv_cell, printable
@@ -71,11 +71,10 @@ def score_cell(value: float, deviation: float | None = None) -> Cell:
 
 
 def heading(key: Key) -> str:
-    """Returns a column's name: "MRPC F1", "SICK-R Spearman", "mean of the 10 probing tasks (9 of 10)"."""
+    """Returns a column's name: "MRPC F1", "SICK-R Spearman", "mean of 9 of the 10 probing tasks"."""
     task, metric = key
     if not task:
-        name, space, marks = metric.partition(" (")
-        return f"mean of {RULES[name].title}{space}{marks}" if name in RULES else printable(metric)
+        return printable(average_title(metric))
     return f"{TASKS[task].short or task} {metric_name(metric)}".strip()
 
 

@@ -140,7 +140,7 @@ def _add_average(
     if not fullest.complete:
         notes.append(f"{heading(whole)} is over {fullest.describe()} ({rule.source}).")
     if recomputed:
-        notes.append(f"{heading(key)} of printed rows is worked out from their cells over the same tasks.")
+        notes.append(f"In printed rows, {heading(key)} is computed from their cells over the same tasks.")
     if separate_column:
         tasks = len(rule.tasks)
         notes.append(

@@ -6,10 +6,11 @@ figure 3), GenSen (Subramanian et al. 2018, table 2).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from analysis.senteval.records import PROBING, STS, Record, incomparable, measure
+from analysis.senteval.records import PROBING, STS, Record, incomparable, scorer
 
 WITH_SNLI = "declutr_downstream_with_snli"
 # Averages in tables without papers; SHOWN_OF: if all results are of that protocol, on test.
@@ -77,9 +78,8 @@ class Average:
 
     @property
     def title(self) -> str:
-        """Description: "mean of 3 of DeCLUTR's 17 downstream tasks"."""
-        some = f"{len(self.tasks)} of " if self.missing else ""
-        return f"mean of {some}{self.rule.title}" + (", not comparable" if self.apart else "")
+        """The label in words, as ``average_title`` writes it."""
+        return average_title(self.label)
 
     @property
     def telling(self) -> bool:
@@ -87,9 +87,12 @@ class Average:
         return len(self.tasks) >= len(self.missing)
 
     def describe(self) -> str:
-        """Lists the tasks covered: "15 of 17; without SNLI; not comparable: Length" or "all not comparable"."""
+        """Lists the tasks covered: "2 of 17: CR, MR", "16 of 17; without SNLI; not comparable: Length"."""
         parts = [f"{len(self.tasks)} of {len(self.rule.tasks)}"]
-        parts += [f"without {', '.join(self.missing)}"] if self.missing else []
+        if not self.telling:
+            parts[0] += f": {', '.join(self.tasks)}"
+        elif self.missing:
+            parts.append(f"without {', '.join(self.missing)}")
         if self.apart:
             parts.append(
                 "all not comparable" if self.apart == self.tasks else f"not comparable: {', '.join(self.apart)}"
@@ -212,6 +215,19 @@ _RULES = [
 RULES = {rule.name: rule for rule in _RULES}
 
 
+def average_title(label: str) -> str:
+    """Returns the label of an average in words: "mean of 3 of DeCLUTR's 17 downstream tasks".
+
+    Tables, captions, notes and pages name averages by it. A label that is not of RULES is returned as it is.
+    """
+    name, _, marks = label.removesuffix(")").partition(" (")
+    if name not in RULES:
+        return label
+    apart = ", not comparable" if marks.endswith("not comparable") else ""
+    count = re.match(r"\d+ of ", marks)
+    return f"mean of {count[0] if count else ''}{RULES[name].title}{apart}"
+
+
 def shown_averages(protocols: Collection[str], tasks: Collection[str]) -> tuple[str, ...]:
     """Returns the names of the averages on test that a table without papers shows.
 
@@ -255,9 +271,5 @@ def average(
 def averages(records: Mapping[str, Record]) -> list[Average]:
     """Computes every average of RULES with at least one task in ``records`` (by task), in the order of RULES."""
     apart = {name for name, record in records.items() if incomparable(name, record)}
-
-    def scores(task: str, metric: str) -> float | None:
-        return measure(records[task], metric) if task in records else None
-
-    found = (average(rule, scores, apart) for rule in RULES.values())
+    found = (average(rule, scorer(records), apart) for rule in RULES.values())
     return [one for one in found if one is not None]

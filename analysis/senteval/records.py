@@ -102,6 +102,11 @@ def measure(record: Mapping[str, Any], metric: str) -> float | None:
     return sum(values) / len(values)
 
 
+def scorer(records: Mapping[str, Mapping[str, Any]]) -> Callable[[str, str], float | None]:
+    """Returns a function of task and metric that returns the score in ``records`` (see ``measure``), or None."""
+    return lambda task, metric: measure(records[task], metric) if task in records else None
+
+
 def headlines(task: str, record: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the metrics that tables of test scores show for ``record`` (see ``measure``), ``test``'s first."""
     own = "accuracy" if task == "MRPC" else "spearman" if record["kind"] == "relatedness" else "test"

@@ -84,12 +84,24 @@ def classification(
     task: str, gold: np.ndarray, predicted: np.ndarray, folds: np.ndarray | None = None
 ) -> dict[str, Any]:
     """Computes ``test``, for MRPC also ``accuracy``, and metrics ``beside`` it; arguments as in ``accuracy``."""
-    found = {"test": accuracy(gold, predicted, folds)}
+    return _with_other_metrics(task, accuracy(gold, predicted, folds), gold, predicted.argmax(axis=1))
+
+
+def majority(task: str, gold: np.ndarray) -> dict[str, Any]:
+    """Computes ``classification``'s scores of always answering the most frequent class of ``gold``, shape (n,)."""
+    classes, counts = np.unique(gold, return_counts=True)
+    answers = np.full_like(gold, classes[counts.argmax()])
+    return _with_other_metrics(task, round(100 * float(counts.max()) / len(gold), 2), gold, answers)
+
+
+def _with_other_metrics(task: str, test: float, gold: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    """Returns ``test`` with the task's other metrics of predicted classes of shape (n,)."""
+    found = {"test": test}
     if task == "MRPC":
-        found["accuracy"] = found["test"]
+        found["accuracy"] = test
     for key, metric in METRICS.items():
         if task in metric.beside and metric.compute is not None:
-            found[key] = round(metric.compute(gold, predicted.argmax(axis=1)), 2)
+            found[key] = round(metric.compute(gold, predicted), 2)
     return found
 
 

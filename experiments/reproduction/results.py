@@ -13,10 +13,10 @@ from analysis.figures.exhibits import ROW, Exhibit, Figure, PrintedRows, Table
 from analysis.figures.reproduction import verdict_lines
 from analysis.figures.scores import Mark, Point
 from analysis.figures.verdicts import Verdict, decide
+from analysis.quick import SCORES
 from analysis.reporting.printed import paper_rows
-from analysis.senteval.averages import RULES, Scores, average
-from analysis.senteval.records import incomparable
-from analysis.senteval.records import measure as score_of
+from analysis.senteval.averages import RULES, Scores, average, average_title
+from analysis.senteval.records import incomparable, scorer
 from analysis.senteval.results import FILE, Results, read_results
 from experiments.planned_runs import results_folder
 from experiments.reproduction.planning import Run
@@ -96,8 +96,10 @@ def by_quick(figure: Figure, found: Found) -> Scored:
     ]
     y = f"{names if ', ' not in names else 'score'} {QUICK}"
     panels = tuple(figure.quick) if len(figure.quick) > 1 else figure.panels
-    note = f"Scores: {names} {QUICK}; there is no SentEval data here (data=<folder>)."
-    return Scored(replace(figure, y=y, printed=(), panels=panels), points, [note], f"{names} {QUICK}")
+    notes = [f"Scores: {names} {QUICK}; there is no SentEval data here (data=<folder>)."]
+    if any(SCORES[metric].group == "probe" for metric in figure.quick.values()):
+        notes += runs.mixed_probes([found.facts[run] for run in found.quick])
+    return Scored(replace(figure, y=y, printed=(), panels=panels), points, notes, f"{names} {QUICK}")
 
 
 def by_senteval(figure: Figure, found: Found) -> Scored:
@@ -108,7 +110,7 @@ def by_senteval(figure: Figure, found: Found) -> Scored:
         beside = _marks(figure.printed_rows, panel, measure) if measure.comparable else []
         marks += beside
         if beside and not measure.whole:
-            notes.append(f"{measure.label} of printed rows is computed from their cells over the same tasks.")
+            notes.append(f"In printed rows, {measure.label} is computed from their cells over the same tasks.")
         elif not beside:
             why = "among the printed values" if measure.comparable else "comparable with printed values"
             notes.append(f"{measure.label} is not {why}, which are left out.")
@@ -124,10 +126,10 @@ def senteval_points(exhibit: Exhibit, found: Found) -> tuple[list[Point], list[s
     points, measures = [], _measures(exhibit, found)
     for panel, measure in measures.items():
         for run, results in found.senteval.items():
-            if (value := measure.of(_scores(results))) is not None:
+            if (value := measure.of(scorer(results.tasks))) is not None:
                 points.append(_point(exhibit, found, run, panel, value))
         for seed, results in found.ensembles.items():
-            if (value := measure.of(_scores(results))) is not None and exhibit.ensemble:
+            if (value := measure.of(scorer(results.tasks))) is not None and exhibit.ensemble:
                 points.append(Point(panel, exhibit.ensemble.group, "", seed, value))
     protocols = ", ".join(dict.fromkeys(one.protocol for one in found.senteval.values())) or "none"
     labels = ", ".join(dict.fromkeys(measure.label for measure in measures.values()))
@@ -140,7 +142,7 @@ def claimed(table: Table, found: Found) -> list[str]:
         return []
     points, notes = senteval_points(table, found)
     remarks = {
-        ("panel", panel): f"{panel} is {measure.label} here"
+        ("panel", panel): f"{panel} here: {measure.label}"
         for panel, measure in _measures(table, found).items()
         if not measure.whole
     }
@@ -215,7 +217,7 @@ def _measure(metric: str, found: Found) -> _Measure:
     if rule is None:
         own = metric.partition(".")[0] not in apart
         return _Measure(metric, set(), metric if own else f"{metric} (not comparable)", own, own)
-    scores = [_scores(one) for one in results]
+    scores = [scorer(one.tasks) for one in results]
     tasks = {
         task
         for task in rule.tasks
@@ -223,12 +225,9 @@ def _measure(metric: str, found: Found) -> _Measure:
     }
     mean = average(rule, scores[0], apart, tasks) if scores and tasks else None
     if mean is None:
-        return _Measure(metric, tasks, f"{metric} (no task in common)", whole=False, comparable=False)
-    return _Measure(metric, tasks, mean.label, mean.complete, not mean.apart)
-
-
-def _scores(results: Results) -> Scores:
-    return lambda task, metric: score_of(results.tasks[task], metric) if task in results.tasks else None
+        title = f"{average_title(metric)} (no task in common)"
+        return _Measure(metric, tasks, title, whole=False, comparable=False)
+    return _Measure(metric, tasks, mean.title, mean.complete, not mean.apart)
 
 
 def _marks(printed: PrintedRows | None, panel: str, measure: _Measure) -> list[Mark]:

@@ -16,6 +16,7 @@ from analysis.reporting.printed import Cell, Key, read_table
 from analysis.reporting.rendering import Grid, Row, as_csv, as_markdown, escape_markdown, score_cell
 from analysis.reporting.seed_means import merged
 from analysis.reporting.tables import comparison
+from analysis.runs import mixed_probes
 from analysis.senteval.results import Results
 from analysis.settings import EVALUATIONS
 from data.errors import UserError, about
@@ -63,6 +64,7 @@ def quick_grid(table: Table, found: Found) -> Grid:
         "Percentages on held-out text by the quick evaluation, as there is no SentEval data here (data=<folder>); "
         "they are not comparable with the paper's scores."
     ]
+    notes += mixed_probes([found.facts[run] for run in found.quick])
     if others := {run.labels[ROW] for run in found.facts if run.pooling}:
         notes.append(
             f"Evaluated on SentEval only, as it is not their encoder's own pooling: {', '.join(sorted(others))}."

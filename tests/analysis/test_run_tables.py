@@ -20,7 +20,12 @@ def test_averages_get_columns(tmp_path: Path) -> None:
         json.dumps({"averages": {"probing (9 of 10)": 71.25, "sts_pearson_all": 1}})
     )
     shown = text(runs.scan(tmp_path))
-    assert "SentEval probing (9 of 10)" in shown and "71.2" in shown and "pearson" not in shown
+    assert (
+        "SentEval, mean of 9 of" in shown
+        and "the 10 probing tasks" in shown
+        and "71.2" in shown
+        and "pearson" not in shown
+    )
 
 
 def test_averages_over_other_tasks_get_columns_of_their_own(tmp_path: Path) -> None:
@@ -30,10 +35,11 @@ def test_averages_over_other_tasks_get_columns_of_their_own(tmp_path: Path) -> N
         results = {"averages": {label: value}, "averages_over": {label: {"tasks": tasks}}}
         (write(tmp_path / name) / "senteval.json").write_text(json.dumps(results))
     table = run_tables.table(runs.scan(tmp_path))
-    columns = {str(column.header): [*column.cells] for column in table.columns}
-    assert columns[f"SentEval {label} #1"] == ["71.2", "–", "60.5"]
-    assert columns[f"SentEval {label} #2"] == ["–", "82.5", "–"]
-    assert table.caption == f"{label} #1: MR, CR\n{label} #2: SST2, TREC"
+    columns = {" ".join(str(column.header).split()): [*column.cells] for column in table.columns}
+    title = "mean of 2 of DeCLUTR's 17 downstream tasks"
+    assert columns[f"SentEval, {title} #1"] == ["71.2", "–", "60.5"]
+    assert columns[f"SentEval, {title} #2"] == ["–", "82.5", "–"]
+    assert table.caption == f"{title} #1: MR, CR\n{title} #2: SST2, TREC"
 
 
 def test_negatives_are_shown_where_known(tmp_path: Path) -> None:
@@ -153,7 +159,7 @@ def test_runs_with_earlier_probes_are_marked(tmp_path: Path) -> None:
         quick = json.loads((folder / "quick.json").read_text())
         (folder / "quick.json").write_text(json.dumps(quick | ({"version": 2} if name == "c" else {})))
     rows = runs.scan(tmp_path)
-    line = "not comparable: the probes of a, b are by an earlier classifier than the others'"
+    line = "Not comparable: the probes of a, b are by an earlier classifier than the others'."
     assert run_tables.table(rows).caption == line
     means = run_tables.mean_table(rows)
     assert [*means.columns[1].cells] == ["2", "1"]

@@ -42,6 +42,16 @@ def test_an_unfinished_run_is_read_though_its_last_line_is_cut(tmp_path: Path) -
         ("metrics.jsonl", "3\n4\n", "metrics.jsonl:1 is not a JSON object"),
         ("quick.json", "{", "Expecting property name"),
         ("quick.json", "[]", "quick.json is not a JSON object"),
+        (
+            "quick.json",
+            '{"start": {}, "version": 3}',
+            "quick.json is of version 3; known here are versions 1 to 2",
+        ),
+        (
+            "quick.json",
+            '{"start": {}, "version": 0}',
+            "quick.json is of version 0; known here are versions 1 to 2",
+        ),
     ],
 )
 def test_a_broken_run_is_listed_as_such(tmp_path: Path, file: str, content: str, problem: str) -> None:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -473,3 +474,10 @@ def test_a_pretrained_encoder_without_an_mlm_head_trains_and_exports(folder: Pat
     np.testing.assert_allclose(
         SentenceTransformer(str(run / "encoder")).encode(["a cat", "a dog"]), vectors, atol=1e-5
     )
+
+
+def test_a_run_with_probes_of_a_later_version_is_not_resumed(tmp_path: Path) -> None:
+    (tmp_path / "quick.json").write_text('{"start": {"recall@1": 1.0}, "version": 3}')
+    stopped = SimpleNamespace(state=SimpleNamespace(step=10))
+    with pytest.raises(UserError, match=r"quick\.json is of version 3; known here are versions 1 to 2\.$"):
+        experiment._start_scores(tmp_path, stopped, None)  # type: ignore[arg-type]

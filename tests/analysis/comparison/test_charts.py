@@ -38,11 +38,6 @@ def test_the_labels_of_a_flat_curve_differ(change: float, labels: list[str]) -> 
     assert [label for _, label in panel["y_ticks"]] == labels
 
 
-@pytest.mark.parametrize(("value", "text"), [(2.5e6, "2.5M"), (400_000, "400k"), (0.5, "0.5"), (3e9, "3G")])
-def test_short_numbers(value: float, text: str) -> None:
-    assert charts.short(value) == text
-
-
 def test_a_span_chart_covers_the_surroundings_of_its_spans() -> None:
     """Two spans of 100 tokens close to each other, deep in a text: 8 tokens around them are shown."""
     chart = charts.span_chart([Span("anchor", 4100, 4200, 0), Span("positive", 4150, 4250, 1)], 9000)

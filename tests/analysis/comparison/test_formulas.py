@@ -48,6 +48,7 @@ def test_by_hand(equation: str, expected: str) -> None:
 
 
 def test_lines_and_columns() -> None:
+    assert typeset("f: ``features``") == typeset("f: features")  # marks of code in docstrings
     assert [len(parts) for parts in typeset("C, N    l = 1   x: y\n  L = 2")] == [3, 1]
 
 

@@ -11,11 +11,13 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from analysis.comparison import page
+from analysis.comparison import marking, page
 from analysis.comparison.page import Page
 from analysis.comparison.reading import Run
+from analysis.comparison.views import ObjectiveView, TaskView
 from tests.analysis.comparison import made_up
 from tests.analysis.senteval import made_up as senteval
 
@@ -138,6 +140,26 @@ def test_the_conclusion_comes_first(whole: Page, parsed: Parsed) -> None:
     assert next(one["id"] for tag, one in parsed.elements if tag == "section") == "conclusion"
 
 
+def test_different_widths_are_stated(whole: Page, text: str, tmp_path: Path) -> None:
+    assert "differ in width" not in text
+    runs = (made_up.run(tmp_path, "nsp", "gru"), made_up.run(tmp_path, "nsp", "lstm"))
+    [one, *_] = whole.geometry.values()
+    spaces = {"nsp · gru": replace(one, dimension=512), "nsp · lstm": replace(one, dimension=256)}
+    wide = page.render(
+        replace(whole, objectives=("nsp",), encoders=("gru", "lstm"), runs=runs, views=(), geometry=spaces)
+    )
+    assert "The vectors differ in width (gru 512, lstm 256):" in wide
+
+
+def test_deleted_tokens_are_marked_in_plain_text_too(whole: Page) -> None:
+    document = np.arange(3, 12)
+    view = marking.view(document, {"sequence": made_up.tokens(np.delete(document, 3))}, {})
+    task = TaskView("D", "held-out sentence", (view,))
+    shown = page.render(replace(whole, views=(ObjectiveView("conssent", tasks=(task,)),)))
+    plain = " ".join(re.sub("<[^>]+>", "", shown).split())
+    assert "the cat sat [-on-] a mat" in plain and "[-token-] deleted" in plain
+
+
 def test_best_scores_are_marked_and_the_start_is_not(parsed: Parsed) -> None:
     strong = parsed.texts["strong"]
     assert "21.50 ± 0.71" in strong  # recall@1 of declutr
@@ -150,9 +172,10 @@ def test_leads_are_counted_over_tasks_not_averages(whole: Page) -> None:
         for place, run in enumerate(run for run in whole.runs if run.finished and run.seed == 1)
     )
     shown = html.unescape(page.render(replace(whole, runs=runs)))
-    mean = "mean of DeCLUTR's 17 downstream tasks (2 of 17)"
+    mean = "mean of 2 of DeCLUTR's 17 downstream tasks"
     assert mean in shown and f"On SentEval, declutr · gru has the highest {mean}, 90.00 %" in shown
     assert "Clear leads: declutr · gru 2, of 2 scores." in shown
+    assert shown.count("A lead is clear if") == 1  # below two tables
 
 
 def test_it_can_do_without_everything(tmp_path: Path) -> None:

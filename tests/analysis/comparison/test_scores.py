@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy.stats import ttest_ind
 
-from analysis.comparison import scores
+from analysis.comparison import reading, scores
 from analysis.comparison.reading import Run
+from analysis.senteval.results import write_results
 from tests.analysis.comparison import made_up
 from tests.analysis.senteval import made_up as senteval
 
@@ -82,7 +84,7 @@ def test_only_runs_that_were_evaluated_count(tmp_path: Path) -> None:
     grid = scores.senteval_grid(evaluated)
     assert grid is not None
     found_best = {scores.heading(one.key): one.reach for one in scores.leads(grid, {})}
-    assert "mean of DeCLUTR's 17 downstream tasks (2 of 17)" in found_best and {*found_best.values()} == {None}
+    assert "mean of 2 of DeCLUTR's 17 downstream tasks" in found_best and {*found_best.values()} == {None}
 
 
 def test_no_counts_no_verdict(tmp_path: Path) -> None:
@@ -145,6 +147,57 @@ def test_a_conclusion_from_one_seed_is_careful(
     lead, _, total = conclude(tmp_path, first, second)
     assert lead.endswith(clause)
     assert total.endswith("with fewer than 3 seeds for each pair, another seed may change the order.")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "change"),
+    [
+        (
+            [5.0],
+            [4.0],
+            "+2.00 points, of declutr · gru, within the 95 % interval of a test of this size (± 2.71).",
+        ),
+        ([2.0], [2.5], "-0.50 points, of nsp · gru."),
+        ([1.0], [], "-2.00 points, of declutr · gru."),
+    ],
+)
+def test_a_conclusion_where_nothing_beats_the_encoder_before_training(
+    first: list[float], second: list[float], change: str, tmp_path: Path
+) -> None:
+    """recall@1 was 3.00 before training, of 400 questions."""
+    sentence, *others = conclude(tmp_path, first, second)
+    assert sentence == (
+        "On held-out text, no pair is clearly better than its encoder was before training: "
+        f"the best change in recall@1 is {change}"
+    )
+    assert len(others) <= 2 and not any("before" in one or "has the highest recall@1" in one for one in others)
+
+
+def test_one_pair_that_beats_it_is_enough(tmp_path: Path) -> None:
+    assert not any("no pair" in sentence for sentence in conclude(tmp_path, [6.0], [1.0]))
+
+
+def test_majority_baselines_stand_below_the_scores(tmp_path: Path) -> None:
+    """Of 10 test examples of MRPC, 7 are paraphrases: always saying so has an F1 of 2 * 0.7 / 1.7."""
+    [run] = runs(tmp_path, [30.0], [])
+    assert run.folder is not None
+    tasks = senteval.records(("MRPC", "CR", "STSBenchmark"), 65.0)
+    write_results(run.folder / "senteval.json", senteval.results("any", tasks))
+    (run.folder / "predictions").mkdir()
+    gold = np.array([1] * 7 + [0] * 3)
+    for task, predicted in (("MRPC", np.full((10, 2), 0.5)), ("STSBenchmark", np.zeros(10))):
+        np.savez(run.folder / "predictions" / f"{task}.npz", gold=gold, predicted=predicted)
+    again = reading.read("declutr", "gru", 1, "c", run.folder)
+    grid = scores.senteval_grid([again])
+    assert grid is not None
+    [row] = grid.printed  # of STS-B and of CR, whose predictions are not there, none is known
+    assert row.label == "baseline: most frequent class"
+    assert {scores.heading(key): cell.text for key, cell in row.cells.items()} == {
+        "MRPC accuracy": "70.00",
+        "MRPC F1": "82.35",
+    }
+    assert grid.notes[-1].startswith("Baseline: the score of always answering")
+    assert all(row.name != one.name for one in scores.leads(grid, {}))
 
 
 def test_there_may_be_nothing_to_conclude(tmp_path: Path) -> None:

@@ -73,3 +73,13 @@ def test_anchors_lie_as_far_apart_as_in_that_version_of_the_paper(source: Text, 
 def test_an_objective_without_spans_is_refused(source: Text) -> None:
     with pytest.raises(UserError, match=r"^objective must be one that samples spans"):
         examples.spans({"objective": {"max_length": 64}}, source)
+
+
+def test_a_caret_marks_the_place_of_a_deleted_word(tmp_path: Path) -> None:
+    lines = [" ".join(f"w{(7 * line + i) % 50}" for i in range(10)) for line in range(20)]
+    (tmp_path / "corpus.txt").write_text("\n".join(lines))
+    shown = examples.sequences(CONFIG, Text(path=str(tmp_path / "corpus.txt"))).splitlines()
+    _, positive, negative = (cell.strip(" |").split() for cell in shown[2].split(" | "))
+    place = negative.index("^")
+    assert negative[:place] == positive[:place] and negative[place + 1 :] == positive[place + 1 :]
+    assert "^ marks the place of a deleted word" in shown[-1]

@@ -69,3 +69,10 @@ def test_a_test_that_can_fail() -> None:
 def test_colours_are_seen_on_white() -> None:
     for hue in (*style.OBJECTIVES.values(), style.OTHER, *style.SERIES):
         assert lab(hue, np.eye(3))[0] < 80
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2.5e6, "2.5M"), (400_000, "400k"), (0.5, "0.5"), (3e9, "3G"), (4e-5, "4e-5")]
+)
+def test_short_numbers(value: float, text: str) -> None:
+    assert style.short(value) == text

@@ -64,8 +64,33 @@ def test_a_run_of_several_tasks_goes_by_its_objectives_name(sweep: list[Path], t
     config = {"names": {"objective": "conssent_mt"}, "objective": {"k": 3}}
     (several / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     assert [*rank([*sweep, several]).groups] == ["D", "P", "conssent_mt"]
-    with pytest.raises(UserError, match=r"is of no run with objective\.noise in its config\.yaml"):
+    with pytest.raises(UserError) as error:
         rank([several], ["objective.noise"])
+    assert str(error.value) == (
+        f"{several} cannot be grouped by objective.noise: its run's config.yaml has no such key; by=[<key>] "
+        "names another, by=[] makes one group."
+    )
+
+
+def test_a_bundled_models_result_has_no_group(tmp_path: Path) -> None:
+    given = [save(tmp_path, name, CR=60) for name in ("roberta-mini", "elsewhere")]
+    with pytest.raises(UserError) as error:
+        rank(given)
+    assert str(error.value) == (
+        f"{given[0]} cannot be grouped by objective.task: it is the result of roberta-mini, a bundled model; "
+        "leave it out, or by=[] makes one group."
+    )
+    with pytest.raises(UserError, match="the result of elsewhere, no run whose"):
+        rank(given[1:])
+    assert [one.folder for one in rank(given, []).groups["all"]] == given
+
+
+def test_a_bundled_model_is_no_result() -> None:
+    said = refusal("ranking", "results=[roberta-mini]")
+    assert said == (
+        "roberta-mini is a bundled model, and results are needed: evaluate.py model=roberta-mini out=<folder> "
+        "writes them, results=[<folder>] reads them."
+    )
 
 
 def test_equal_ones_stay_in_their_order(tmp_path: Path) -> None:
@@ -95,7 +120,7 @@ def test_what_a_result_is_called_by_its_run(sweep: list[Path], tmp_path: Path) -
         ),
         (
             {"CR": 60, "STSBenchmark": 60},
-            "is of no run with objective.task in its config.yaml: by=[<key>]",
+            "cannot be grouped by objective.task: it is the result of new, no run whose config.yaml is there;",
         ),
     ],
 )

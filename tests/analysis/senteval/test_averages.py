@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.reporting.printed import PrintedRow, paper_rows, printed, read_table
-from analysis.senteval.averages import RULES, Average, average, averages
+from analysis.senteval.averages import RULES, Average, average, average_title, averages
 from analysis.senteval.records import PROBING, PUBLISHED, Record
 from tests.analysis.senteval.made_up import record, records
 
@@ -126,9 +126,28 @@ def test_incomplete_and_incomparable_are_marked() -> None:
     found = by_name(averages(some))
     assert found["declutr_downstream"].label == "declutr_downstream (1 of 17)"
     assert found["declutr_downstream_with_snli"].label == "declutr_downstream_with_snli (2 of 18, not comparable)"
-    assert found["probing"].describe().startswith("1 of 10; without WordContent, Depth, ")
+    assert found["probing"].describe() == "1 of 10: Length"
     assert found["declutr_v1_all"].value == pytest.approx(70)
     assert found["declutr_v1_all"].describe().endswith("; not comparable: SNLI")
+
+
+@pytest.mark.parametrize(
+    ("label", "title"),
+    [
+        ("declutr_downstream", "mean of DeCLUTR's 17 downstream tasks"),
+        ("declutr_downstream (2 of 17)", "mean of 2 of DeCLUTR's 17 downstream tasks"),
+        ("probing (9 of 10, not comparable)", "mean of 9 of the 10 probing tasks, not comparable"),
+        ("probing (not comparable)", "mean of the 10 probing tasks, not comparable"),
+        ("recall@1", "recall@1"),
+    ],
+)
+def test_labels_in_words(label: str, title: str) -> None:
+    assert average_title(label) == title
+
+
+def test_an_averages_title_is_its_label_in_words() -> None:
+    for one in averages(records(("CR", "SNLI", "Length")) | {"SNLI": record("SNLI", n_train=3000)}):
+        assert one.title == average_title(one.label) and one.title.startswith("mean of ")
 
 
 def test_complete_ones_have_the_papers_name() -> None:

@@ -21,6 +21,7 @@ from analysis.senteval.scores import (
     classification,
     correlation,
     cosines,
+    majority,
     relatedness,
     similarity,
 )
@@ -126,6 +127,13 @@ def test_accuracy_solved_by_hand() -> None:
     found = classification("MRPC", gold, predicted)
     assert found == {"test": 66.67, "accuracy": 66.67, "f1": 66.67}
     assert {*classification("CR", gold, predicted)} == {"test"}
+
+
+def test_majority_solved_by_hand() -> None:
+    """Ties go to the lower class; of MRPC the F1 is that of answering 1 always: 2 * 0.75 / 1.75."""
+    assert majority("CR", np.array([0, 1, 1, 0])) == {"test": 50.0}
+    assert majority("TREC", np.array([5, 2, 5])) == {"test": 66.67}
+    assert majority("MRPC", np.array([1, 1, 0, 1])) == {"test": 75.0, "accuracy": 75.0, "f1": 85.71}
 
 
 def test_a_metric_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
