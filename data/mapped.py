@@ -79,9 +79,16 @@ class MappedStore(ABC):
         return len(self._index)
 
     def cells(self, i: int) -> list[np.ndarray]:
-        """Returns the ids of unit ``i`` in each column, read-only."""
+        """Returns the ids of unit ``i`` in each column, read-only.
+
+        Raises:
+            UserError: if a file has become shorter.
+        """
         spans = zip(self._columns, self._ends[i].tolist(), self._lengths[i].tolist(), strict=True)
-        return [column[end - length : end] for column, end, length in spans]
+        try:
+            return [column[end - length : end] for column, end, length in spans]
+        except ValueError as error:
+            raise damaged(self.folder) from error
 
     def in_part(self, part: Part) -> np.ndarray:
         """Returns which units are in ``part``, of shape (n,), bool: as the source says, else by their hash."""
