@@ -101,9 +101,7 @@ def test_default_cost_is_that_of_the_tokens_of_a_batch() -> None:
 
 
 def test_the_default_cost_needs_text_of_the_corpus() -> None:
-    with pytest.raises(
-        ValueError, match=r"^Smallest\.step_flops estimates the cost from"
-    ):
+    with pytest.raises(ValueError, match=r"^Smallest\.step_flops estimates the cost from"):
         Smallest().step_flops(TinyEncoder())
 
 
