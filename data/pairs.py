@@ -1,4 +1,4 @@
-"""Pairs of text tokenised once: a column of token ids for each source and one for the target, memory-mapped.
+"""Pairs of text tokenised once: a column of token ids for each source and one for the target.
 
 A pair is (English sentence, its translation), (sentence, its parse in brackets) or (premise, hypothesis; class).
 Which pairs are held out follows from a hash, as with documents (``data.sources.base``).
