@@ -10,10 +10,9 @@ import torch
 import encoders
 from analysis.settings import ModelOptions
 from data.display import WITHOUT_POOLING
-from data.errors import UserError
+from data.errors import UserError, opening
 from encoders.bag_of_words import BagOfWords
 from encoders.base import Encoder
-from encoders.folder import readable
 from encoders.random_vectors import RandomVectors
 
 EXPORT = "encoder"  # folder of the exported encoder in a run folder
@@ -33,7 +32,7 @@ class Named:
     options: ModelOptions = field(default_factory=ModelOptions)
 
     def __post_init__(self) -> None:
-        with readable(repr(self.model)[:200]):
+        with opening(repr(self.model)[:200]):
             self.path.is_dir()  # raises if it cannot be a path
 
     @property
@@ -85,7 +84,7 @@ class Named:
                 device=device(self.options.device),
             )
         folder = self.path if self.run is None else self.run / EXPORT
-        with readable(folder):  # a UserError, so that a broken run of a sweep does not stop the others
+        with opening(folder):  # a UserError, so that a broken run of a sweep does not stop the others
             return encoders.load(
                 folder if folder.is_dir() else self.model,
                 pooling=pooling or self.options.pooling,

@@ -66,3 +66,24 @@ def about(what: Path | str) -> Iterator[None]:
     except UserError as error:
         first, *others = str(error).split("\n")
         raise UserError(f"{what}: {first}", *others) from None
+
+
+@contextmanager
+def opening(folder: Path | str, what: str = "an encoder") -> Iterator[None]:
+    """Turns any error at the files of ``folder`` into one line: it cannot be opened as ``what``.
+
+    At a damaged file transformers, tokenizers and torch raise any error; a panic in Rust is no ``Exception``.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        why = reason(error)
+        if why.endswith(":"):  # the cause is on the lines that follow
+            why = " ".join(str(error).split())
+        if isinstance(error, OSError) and error.filename and Path(folder).is_dir():
+            why += f" ({Path(str(error.filename)).name})"
+        raise UserError(f"{folder} cannot be opened as {what}: {why[:300]}.") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import IO, Any
 import yaml
 
 from data.errors import UserError, reason
+from data.schema import mismatch
 
 YAML_BYTES, JSON_BYTES, JOURNAL_BYTES = 2**18, 2**26, 2**30  # limits on the size of a file
 DEPTH = 64  # of lists and mappings inside each other
@@ -124,6 +126,65 @@ def write_json(path: Path | str, value: Any) -> None:
     with atomic_write(path) as file:
         json.dump(value, file, indent=2, ensure_ascii=False)
         file.write("\n")
+
+
+def contained(folder: Path) -> Path:
+    """Returns ``folder`` if no link in it leads out of it.
+
+    In a cache of the hub, models--<name>/snapshots/<commit> has links into models--<name>/blobs.
+
+    Raises:
+        UserError: if there is a link out of it or to a folder, or something that is no plain file.
+    """
+    root = folder.resolve()
+    if root.parent.name == "snapshots" and root.parts[-3].startswith("models--"):
+        root = root.parent.parent
+    for path in folder.rglob("*"):
+        if path.is_symlink() and (path.is_dir() or not path.resolve().is_relative_to(root)):
+            raise UserError(f"{path} is a link out of its folder, or to a folder: copy what it leads to.")
+        if not path.is_file() and not path.is_dir():
+            raise UserError(f"{path} is no plain file: an encoder's folder holds files and folders only.")
+    return folder
+
+
+def read_as(path: Path, kind: Any) -> Any:
+    """Returns the content of a JSON file, which must be of the type ``kind``.
+
+    Raises:
+        OSError, ValueError: if it cannot be read.
+        UserError: if it is of another type.
+    """
+    value = read_json(path)
+    if fault := mismatch(kind, value):
+        raise UserError(f"{path}: {' '.join(part for part in fault if part)}.")
+    return value
+
+
+@contextmanager
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """Yields a new folder to write into, which replaces ``folder`` on success and is removed on failure."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
+    try:
+        yield unfinished
+        umask = os.umask(0)
+        os.umask(umask)
+        unfinished.chmod(0o777 & ~umask)  # mkdtemp makes private folders
+        for path in unfinished.rglob("*"):
+            if path.is_file():
+                path.chmod(0o666 & ~umask)
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".old"))
+            folder.replace(old)
+            unfinished.replace(folder)
+            shutil.rmtree(old)
+        else:
+            unfinished.replace(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
 
 
 def refuse_links_out(folder: Path) -> None:

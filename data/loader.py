@@ -72,7 +72,7 @@ class Batches(Dataset[Batch], ABC):
             sampler=range(start, stop),
             batch_size=None,
             num_workers=workers,
-            # Stores are mapped files that a fork shares; Python 3.14's own choice would pickle them.
+            # Stores are open files that a fork shares; Python 3.14's own choice would pickle them.
             multiprocessing_context="fork" if sys.platform == "linux" else None,
             generator=torch.Generator(),  # else each pass takes a number from the global one, and dropout moves
         )

@@ -1,8 +1,11 @@
-"""Memory-mapped columns of token ids: the base of token and pair stores.
+"""Columns of token ids on disk, and their memory-mapped index: the base of token and pair stores.
 
 A folder has an index, with an entry for each unit (where its tokens end in each column, and its part or the hash
-that decides it), and a file for each column. It gets its name when it is complete, however many processes need it
-at the same time. Until then it grows in shards: the shards that a killed process has finished are kept.
+that decides it), and a file for each column. The index is mapped. Columns are read piece by piece, as the pages of
+a map stay in the process' memory: batches in random order would soon have all of a large corpus there.
+
+A folder gets its name when it is complete, however many processes need it at the same time. Until then it grows in
+shards: the shards that a killed process has finished are kept.
 """
 
 from __future__ import annotations
@@ -55,8 +58,8 @@ class MappedStore(ABC):
             self._meta = read_json(folder / META)
             self.fingerprint: str = self._meta["fingerprint"]
             count, index, columns = self._layout(self._meta)
-            self._index = _mapped(folder / INDEX, index)
-            self._columns = [_mapped(folder / name, dtype) for name, dtype in columns.items()]
+            self._index = np.memmap(folder / INDEX, dtype=index, mode="r").view(np.ndarray)
+            self._columns = [Column(folder / name, dtype) for name, dtype in columns.items()]
             self._ends = self._index["ends"]
             whole = len(self._ends) == count and self._ends[-1].tolist() == list(map(len, self._columns))
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -70,20 +73,57 @@ class MappedStore(ABC):
         """Returns the number of units, the index's type, and each column's type by its file's name."""
 
     def __reduce__(self) -> tuple[Callable[..., MappedStore], tuple[Any, ...]]:
-        return partial(type(self), **self._options), (self.folder,)  # a worker maps the files itself
+        return partial(type(self), **self._options), (self.folder,)  # a worker opens the files itself
 
     def __len__(self) -> int:
         return len(self._index)
 
     def cells(self, i: int) -> list[np.ndarray]:
-        """Returns the ids of unit ``i`` in each column, read-only."""
+        """Returns the ids of unit ``i`` in each column, read-only.
+
+        Raises:
+            UserError: if a file has become shorter.
+        """
         spans = zip(self._columns, self._ends[i].tolist(), self._lengths[i].tolist(), strict=True)
-        return [column[end - length : end] for column, end, length in spans]
+        try:
+            return [column[end - length : end] for column, end, length in spans]
+        except ValueError as error:
+            raise damaged(self.folder) from error
 
     def in_part(self, part: Part) -> np.ndarray:
         """Returns which units are in ``part``, of shape (n,), bool: as the source says, else by their hash."""
         own, low = self._index["part"], self._index["split"] < threshold(self.dev_fraction)
         return (own == PARTS.index(part)) | ((own == 0) & (low if part == "dev" else ~low))
+
+
+class Column:
+    """The numbers in a file, of which a slice is read, so that no more than this is in memory.
+
+    Args:
+        path: the file.
+        dtype: of a number.
+
+    Raises:
+        ValueError: if the file has a part of a number.
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._dtype = dtype
+        self._length, rest = divmod(os.fstat(self._file.fileno()).st_size, dtype.itemsize)
+        if rest:
+            raise ValueError(f"{path.name} ends within a number")
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, span: slice) -> np.ndarray:
+        """Returns the numbers in ``span``, read-only."""
+        first, last, _ = span.indices(self._length)
+        size = self._dtype.itemsize
+        # Not read: after a fork, processes share the file's position.
+        content = os.pread(self._file.fileno(), (last - first) * size, first * size)
+        return np.frombuffer(content, self._dtype, count=last - first)
 
 
 def entry(columns: int, *fields: tuple[Any, ...]) -> np.dtype:
@@ -204,8 +244,8 @@ def _fill(folder: Path, make: Callable[[Path], None]) -> None:
                 make(unfinished)
         else:
             make(unfinished)
-        (unfinished / JOURNAL).unlink(missing_ok=True)
         unfinished.rename(folder)
+        (folder / JOURNAL).unlink(missing_ok=True)  # now: a folder without a journal is begun anew
     except BaseException as error:
         keep = not isinstance(error, (UserError, OSError)) and (unfinished / JOURNAL).exists()
         if not keep:
@@ -228,7 +268,3 @@ def _last_shard(journal: Path, paths: Sequence[Path]) -> dict[str, Any]:
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         pass
     return {"sizes": [0] * len(paths), "count": 0, "ends": [0] * (len(paths) - 1), "state": None}
-
-
-def _mapped(path: Path, dtype: np.dtype) -> np.ndarray:
-    return np.memmap(path, dtype=dtype, mode="r").view(np.ndarray)

@@ -1,4 +1,4 @@
-"""Pairs of text tokenised once: a column of token ids for each source and one for the target, memory-mapped.
+"""Pairs of text tokenised once: a column of token ids for each source and one for the target.
 
 A pair is (English sentence, its translation), (sentence, its parse in brackets) or (premise, hypothesis; class).
 Which pairs are held out follows from a hash, as with documents (``data.sources.base``).
@@ -199,12 +199,12 @@ class PairStore(MappedStore):
         *sources, target = self.cells(i)
         return PairUnit(tuple(sources), target)
 
-    def select(self, part: Part, *, min_tokens: int = 1, max_tokens: int | None = None) -> Selection:
-        """Returns the pairs of ``part`` each of whose texts has ``min_tokens`` to ``max_tokens`` tokens.
+    def select(self, part: Part, *, min_tokens: int = 1) -> Selection:
+        """Returns the pairs of ``part`` each of whose texts has ``min_tokens`` tokens or more.
 
         Args:
             part: "train" or "dev".
-            min_tokens, max_tokens: of every source and of a target that is a text, both ends included.
+            min_tokens: of every source and of a target that is a text.
 
         Raises:
             UserError: if none is left.
@@ -213,15 +213,12 @@ class PairStore(MappedStore):
         texts = self.source_lengths
         if not self.classes:
             texts = np.column_stack([texts, self.target_lengths])
-        short = inside & (texts < min_tokens).any(axis=1)
-        long = inside & ~short
-        long &= False if max_tokens is None else (texts > max_tokens).any(axis=1)
-        total = int(inside.sum())
-        counts = {"too short": int(short.sum()), "too long": int(long.sum())}
-        left_out = {why: count for why, count in counts.items() if count}
-        indices = np.flatnonzero(inside & ~short & ~long)
+        usable = inside & (texts >= min_tokens).all(axis=1)
+        total, indices = int(inside.sum()), np.flatnonzero(usable)
+        skipped = total - len(indices)
+        left_out = {"too short": skipped} if skipped else {}
         if len(indices):
-            return Selection(indices, total - len(indices), total, left_out)
+            return Selection(indices, skipped, total, left_out)
         raise self._nothing(part, total, left_out)
 
     def _nothing(self, part: Part, total: int, left_out: Mapping[str, int]) -> UserError:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from data.mapped import Column
+
 CHUNK_UNITS, CHUNK_TOKENS = 1 << 20, 1 << 22  # processed together
 
 
@@ -27,7 +29,7 @@ class Selection(NamedTuple):
     left_out: Mapping[str, int]
 
 
-def varied(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def varied(ids: np.ndarray | Column, lengths: np.ndarray) -> np.ndarray:
     """Returns which units have two different tokens, of shape (n,), bool.
 
     Args:

@@ -1,4 +1,4 @@
-"""Token stores: a corpus tokenised once, in documents or in sentences, as token ids in a memory-mapped file.
+"""Token stores: a corpus tokenised once, in documents or in sentences, as token ids in a file.
 
     store = prepare(source, tokenizer, cache=Path(".cache/stores"))    makes the files, or finds them
     train = store.select("train", min_tokens=64)                       numbers of the usable documents

@@ -1,4 +1,4 @@
-"""Byte-level BPE trained on a corpus, for encoders that start from random weights.
+"""Byte-level BPE trained on a corpus, for encoders that start from random weights; tokenizers in folders.
 
 Sennrich, Haddow and Birch (2016), section 3.2, over bytes as in Radford et al. (2019), section 2.2; special
 tokens and template as RoBERTa's (Liu et al. 2019).
@@ -6,13 +6,20 @@ tokens and template as RoBERTa's (Liu et al. 2019).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from filelock import FileLock
 from pydantic import Field
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from data.errors import UserError
+from data.errors import UserError, opening, reason
+from data.files import atomic_folder, contained, read_as
+from data.sources.base import fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -24,6 +31,10 @@ MOST_TOKENS = 10_000_000  # of a vocabulary
 BytePairs = Annotated[int, Field(ge=256 + len(SPECIAL) + 1, le=MOST_TOKENS)]  # that hold all bytes
 Words = Annotated[int, Field(ge=len(SPECIAL) + 2, le=MOST_TOKENS)]  # of a vocabulary, <mask> and one word included
 VERSION = "1"  # of ``train_bpe``: raise it where the same texts would give another tokenizer
+
+# Settings of a tokenizer that name files, or values that stand for them. The published ones leave them empty.
+_TOKENIZERS = r"\w+(Tokenizer(Fast)?|Backend)"
+_NAMES_FILES = ("vocab", "merges", "gguf_file", "tokenizer_object", "fast_tokenizer_files", "init_inputs")
 
 
 def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -> PreTrainedTokenizerFast:
@@ -54,6 +65,120 @@ def train_bpe(texts: Iterable[str], *, vocab_size: int, max_length: int = 512) -
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", END), ("<s>", START), add_prefix_space=True)
     ends = {"cls_token": SPECIAL["bos_token"], "sep_token": SPECIAL["eos_token"]}
     return fast_tokenizer(tokenizer, max_length, mask_token=mask, add_prefix_space=True, **ends)
+
+
+def corpus_tokenizer(
+    texts: Callable[[], Iterable[str]],
+    vocab_size: int,
+    max_length: int,
+    cache: Path | None,
+    texts_key: Callable[[], str] | None,
+) -> PreTrainedTokenizerFast:
+    """Trains a byte-level BPE on ``texts()``, or opens the one cached in ``cache``.
+
+    ``texts_key()`` stands for the texts, so that they need not be read again; None: they are read and hashed.
+    A second process that asks for the same tokenizer waits for the first.
+
+    Raises:
+        UserError: if ``cache`` is not writable.
+    """
+    return cached_tokenizer(
+        "bpe",
+        (VERSION, f"{vocab_size} {max_length}"),
+        lambda: train_bpe(texts(), vocab_size=vocab_size, max_length=max_length),
+        texts,
+        texts_key,
+        cache,
+    )
+
+
+def cached_tokenizer(
+    kind: str,
+    identity: tuple[str, ...],
+    train: Callable[[], PreTrainedTokenizerFast],
+    texts: Callable[[], Iterable[str]],
+    texts_key: Callable[[], str] | None,
+    cache: Path | None,
+) -> PreTrainedTokenizerFast:
+    """Returns ``train()``, cached in ``cache`` under ``kind``, ``identity`` and the texts."""
+    if cache is None:
+        return train()
+    names = texts() if texts_key is None else [texts_key()]
+    folder = cache / f"{kind}-{fingerprint(*identity, *names)}"
+    if not folder.is_dir():
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with FileLock(cache / f"{folder.name}.lock"):
+                if not folder.is_dir():
+                    tokenizer = train()
+                    with atomic_folder(folder) as unfinished:
+                        tokenizer.save_pretrained(unfinished)
+        except OSError as error:
+            raise UserError(f"The tokenizer could not be kept in {cache}: {reason(error)}.") from error
+    return kept_tokenizer(folder)
+
+
+def kept_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    """Opens the tokenizer that ``save_pretrained`` wrote into ``folder``.
+
+    Raises:
+        UserError: if it cannot be opened.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    with opening(folder, "a tokenizer"):
+        if not folder.is_dir():
+            raise FileNotFoundError("there is no such folder")
+        check_tokenizer(contained(folder))
+        with hidden_panics():
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        check_vocabulary(folder, tokenizer, len(tokenizer))
+        if tokenizer.pad_token_id is None:
+            raise ValueError("it has no padding token")
+        return tokenizer
+
+
+def check_tokenizer(folder: Path) -> None:
+    """Refuses settings of the tokenizer in ``folder`` that name other files, or a class that is no tokenizer."""
+    import transformers  # late: it takes seconds to import
+
+    for path in (folder / "config.json", folder / "tokenizer_config.json"):
+        settings = read_as(path, dict[str, Any]) if path.is_file() else {}
+        if name := settings.get("tokenizer_class"):  # transformers would call any of its functions
+            known = transformers.PreTrainedTokenizerBase
+            kind = getattr(transformers, name, known) if re.fullmatch(_TOKENIZERS, str(name)) else None
+            if not (isinstance(kind, type) and issubclass(kind, known)):
+                raise UserError(
+                    f"{path}: tokenizer_class must name a tokenizer of transformers. Got {name!r:.200}."
+                )
+    whole = (folder / "tokenizer.json").is_file()  # then transformers opens this file, whatever the settings name
+    for key, value in settings.items():
+        if value and (key in _NAMES_FILES or (key.endswith("_file") and not whole)):
+            raise UserError(f"{path}: {key} must be left out, as it names files. Got {value!r:.200} instead.")
+
+
+def check_vocabulary(folder: Path | str, tokenizer: Any, size: int) -> None:
+    """Refuses a tokenizer with ids that the ``size`` word vectors of a model do not have."""
+    largest = max([*tokenizer.get_vocab().values(), *tokenizer("a")["input_ids"]], default=-1)
+    if not 0 <= largest < size:
+        raise UserError(f"{folder}: the tokenizer's ids must be below {size}, as the model's are. Got {largest}.")
+
+
+@contextmanager
+def hidden_panics() -> Iterator[None]:
+    """Hides the lines that a panic in Rust writes to the error stream, in addition to its exception."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no error stream
+        yield
+        return
+    try:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def sample(texts: Iterable[str]) -> Iterator[str]:

@@ -7,24 +7,18 @@ The latter two begin with a line "words dimension" (Pennington et al. 2014; Miko
 from __future__ import annotations
 
 import codecs
-import gzip
-import lzma
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torchtext import vocab
 
-from data.errors import UserError, readable
+from data.errors import UserError
+from data.sources.reading import raw_lines
 
 FIRST_ROWS = 1 << 16  # of the matrix that grows with the file
 LONGEST = 1 << 20  # bytes of a line
-REPORT_EVERY = 1 << 12  # lines between two reports of progress
 
 
 class WordVectors(vocab.Vectors):
@@ -36,7 +30,6 @@ class WordVectors(vocab.Vectors):
 
     Args:
         path: text file, or one packed as .gz or .zip.
-        progress: called with the share of the file that is done, 0 to 1.
 
     Attributes:
         words: n words, in the file's order.
@@ -55,8 +48,7 @@ class WordVectors(vocab.Vectors):
     duplicates: int = 0
     skipped: int = 0
 
-    def __init__(self, path: Path | str, *, progress: Callable[[float], None] | None = None) -> None:
-        self._progress = progress
+    def __init__(self, path: Path | str) -> None:
         super().__init__(str(path))
 
     def cache(self, name: str, cache: Any, url: Any = None, max_vectors: Any = None) -> None:
@@ -66,36 +58,35 @@ class WordVectors(vocab.Vectors):
         matrix = np.empty((0, 0), dtype=np.float32)
         promised: int | None = None
         lines = dimension = 0
-        with readable(path), _whole(path), _opened(path, self._progress) as file:
-            for number, line in enumerate(file, start=1):
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                    if (header := _header(line)) is not None:
-                        promised, dimension = header
-                        continue
-                if not line.strip():
+        for number, line in raw_lines(path, LONGEST):
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+                if (header := _header(line)) is not None:
+                    promised, dimension = header
                     continue
-                lines += 1
-                start, _, rest = line.partition(b" ")
-                word = _decoded(start)
-                row = _numbers(rest, f"{path}:{number}")
-                dimension = dimension or len(row)
-                if len(row) != dimension or dimension == 0:
-                    raise UserError(
-                        f"{path}:{number} has {len(row)} numbers after its word; "
-                        f"{dimension or 'one or more'} are right{_hint(line)}."
-                    )
-                if len(matrix) == 0:
-                    matrix = np.empty((FIRST_ROWS, dimension), dtype=np.float32)
-                if not word:
-                    self.skipped += 1
-                elif word in places:
-                    self.duplicates += 1
-                else:
-                    if len(places) == len(matrix):
-                        matrix.resize((len(matrix) * 3 // 2, matrix.shape[1]), refcheck=False)
-                    matrix[len(places)] = row
-                    places[word] = len(places)
+            if not line.strip():
+                continue
+            lines += 1
+            start, _, rest = line.partition(b" ")
+            word = _decoded(start)
+            row = _numbers(rest, f"{path}:{number}")
+            dimension = dimension or len(row)
+            if len(row) != dimension or dimension == 0:
+                raise UserError(
+                    f"{path}:{number} has {len(row)} numbers after its word; "
+                    f"{dimension or 'one or more'} are right{_hint(line)}."
+                )
+            if len(matrix) == 0:
+                matrix = np.empty((FIRST_ROWS, dimension), dtype=np.float32)
+            if not word:
+                self.skipped += 1
+            elif word in places:
+                self.duplicates += 1
+            else:
+                if len(places) == len(matrix):
+                    matrix.resize((len(matrix) * 3 // 2, matrix.shape[1]), refcheck=False)
+                matrix[len(places)] = row
+                places[word] = len(places)
         if promised is not None and lines != promised:
             raise UserError(
                 f"{path}: its first line says {promised:,} words, but {lines:,} follow: fetch it again, "
@@ -141,49 +132,6 @@ def _numbers(text: bytes, where: str) -> np.ndarray:
 
 def _hint(line: bytes) -> str:
     """Returns what is wrong with a line that cannot be read, where that is known."""
-    if _decoded(line) is None or b"\0" in line:
+    if _decoded(line) is None:
         return "; if the file is binary, save its words and numbers as text"
     return "; it has tabs, where blanks are right" if b"\t" in line else ""
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """Reports a packed file that is cut short or damaged in one line."""
-    try:
-        yield
-    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
-        raise UserError(f"{path} is cut short or damaged: fetch it again.") from error
-
-
-@contextmanager
-def _opened(path: Path, progress: Callable[[float], None] | None) -> Iterator[Iterator[bytes]]:
-    """Gives the lines of ``path``, unpacked."""
-    with path.open("rb") as raw:
-        size = max(1, path.stat().st_size)
-        if path.suffix == ".gz":
-            with gzip.open(raw) as file:
-                yield _reported(file, raw, size, progress)
-        elif path.suffix == ".zip":
-            with zipfile.ZipFile(raw) as archive:
-                inside = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
-                if len(inside) != 1:
-                    raise UserError(f"{path} holds {len(inside)} files: unpack it and name the one that is meant.")
-                with archive.open(inside[0]) as file:
-                    yield _reported(file, raw, size, progress)
-        else:
-            yield _reported(raw, raw, size, progress)
-
-
-def _reported(
-    file: IO[bytes] | gzip.GzipFile, raw: IO[bytes], size: int, progress: Callable[[float], None] | None
-) -> Iterator[bytes]:
-    for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b"")):
-        if len(line) > LONGEST:
-            raise UserError(
-                f"{raw.name}:{number + 1} has more than {LONGEST:,} bytes: a line must be a word and its numbers."
-            )
-        if progress is not None and number % REPORT_EVERY == 0:
-            progress(min(1.0, raw.tell() / size))
-        yield line
-    if progress is not None:
-        progress(1.0)

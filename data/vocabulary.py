@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from data.errors import UserError
-from data.tokenizer import SPECIAL, fast_tokenizer
+from data.tokenizer import SPECIAL, cached_tokenizer, fast_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -103,6 +104,41 @@ def train_word_level(
             f"No word of the corpus occurs {min_count:,} times: lower encoder.min_count, or take more text."
         )
     return fast_tokenizer(tokenizer, max_length, mask_token=AddedToken(MASK, special=True))
+
+
+def corpus_vocabulary(
+    texts: Callable[[], Iterable[str]],
+    vocab_size: int,
+    min_count: int,
+    lowercase: bool,
+    max_length: int,
+    cache: Path | None,
+    texts_key: Callable[[], str] | None,
+    *,
+    symbols: bool = False,
+) -> PreTrainedTokenizerFast:
+    """Makes a tokenizer of the words of ``texts()``; cached as by ``data.tokenizer.corpus_tokenizer``.
+
+    Other arguments are those of ``train_word_level``.
+
+    Raises:
+        UserError: if ``cache`` is not writable, or no word is frequent enough.
+    """
+    return cached_tokenizer(
+        "words",
+        (VERSION, f"{vocab_size} {min_count} {lowercase} {max_length}{' symbols' if symbols else ''}"),
+        lambda: train_word_level(
+            texts(),
+            vocab_size=vocab_size,
+            min_count=min_count,
+            lowercase=lowercase,
+            symbols=symbols,
+            max_length=max_length,
+        ),
+        texts,
+        texts_key,
+        cache,
+    )
 
 
 def parting() -> Callable[[str], str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from data.display import nearest_model, printable
-from data.errors import UserError
+from data.errors import UserError, opening
 from encoders.base import Encoder
-from encoders.folder import BUNDLED, MARKER, read_marker, readable
+from encoders.folder import BUNDLED, MARKER, read_marker
 from encoders.kernels import Precision
 from encoders.pooling import POOLER
 
@@ -43,7 +43,7 @@ def load(
     """
     from encoders import starts
 
-    with readable(repr(str(name))[:200]):
+    with opening(repr(str(name))[:200]):
         folder = starts.CHECKPOINTS / str(name) if str(name) in starts.bundled() else Path(name).expanduser()
         there = bool(str(name)) and folder.is_dir()
     if not there and (near := nearest_model(str(name), starts.bundled())):
@@ -81,7 +81,7 @@ def load(
 
 def _kind(folder: Path) -> type[Encoder]:
     """Returns the class that wrote ``folder``: an encoder of this package; nothing else is imported."""
-    with readable(folder):
+    with opening(folder):
         name = read_marker(folder)["class"]
     module, _, last = name.rpartition(".")
     kind = None

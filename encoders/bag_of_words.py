@@ -18,21 +18,20 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from data.batch import Tokens
+from data.errors import opening
 from data.ranges import Positive
 from data.sentences import splitter
 from data.sources.reading import lines
 from data.token_format import TokenFormat
+from data.tokenizer import check_vocabulary, hidden_panics
 from data.vectors import WordVectors
 from data.vocabulary import parting
 from encoders.base import Encoder, Encoding
 from encoders.folder import (
     NO_LIMIT,
     WEIGHTS,
-    check_vocabulary,
-    hidden_panics,
     read_marker,
     read_table,
-    readable,
     try_out,
 )
 from encoders.layout import write_modules
@@ -135,7 +134,7 @@ class BagOfWords(Encoder):
 
     def _open(self, folder: Path) -> Tensor:
         """Reads a folder that ``save`` wrote; returns its word vectors, and sets the rest."""
-        with readable(folder, "a bag of words"):
+        with opening(folder, "a bag of words"):
             marker = read_marker(folder)
             with hidden_panics():
                 self.tokenizer = PreTrainedTokenizerFast(

@@ -12,16 +12,15 @@ from torch import Tensor, nn
 
 from data.batch import Tokens
 from data.errors import UserError
-from data.files import write_json
+from data.files import atomic_folder, write_json
 from data.grouping import length_groups
 from data.schema import validated
 from data.token_format import TokenFormat
 from encoders import inference
 from encoders.export import model_card
-from encoders.folder import MARKER, class_name
+from encoders.folder import MARKER, class_name, refuse_other
 from encoders.inference import SentenceEncoder
 from encoders.kernels import PRECISIONS, Precision
-from encoders.layout import atomic_folder
 
 MOST_GROUPS = 8
 WORTH = 1024  # padding tokens that a further sub-batch must save on a CPU: see benchmarks/padding.py
@@ -198,6 +197,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
             UserError: if ``folder`` exists and is not an encoder's.
         """
         folder = Path(folder)
+        refuse_other(folder)
         backend = self.tokenizer.backend_tokenizer
         backend.no_truncation()
         backend.no_padding()

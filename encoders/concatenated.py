@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from data.batch import Tokens
-from data.errors import UserError
+from data.errors import UserError, opening
 from encoders import load
 from encoders.base import Encoder, Encoding
 from encoders.fingerprint import input_of
-from encoders.folder import MARKER, class_name, read_marker, readable
+from encoders.folder import MARKER, class_name, read_marker
 from encoders.kernels import Precision
 from encoders.starts import no_mask_token
 
@@ -181,7 +181,7 @@ class Concatenated(Encoder):
 
 def _opened(folder: Path) -> tuple[list[Encoder], dict[str, str]]:
     """Opens the members in ``folder``; returns them, and weights and origin of all together."""
-    with readable(folder, "concatenated encoders"):
+    with opening(folder, "concatenated encoders"):
         marker = read_marker(folder)
         names = marker.get("members")
         count = len(names) if isinstance(names, list) else 0

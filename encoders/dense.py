@@ -14,8 +14,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from data.errors import UserError
-from data.files import write_json
-from encoders.folder import WEIGHTS, by_weights, fill, read_as, read_weights
+from data.files import read_as, write_json
+from encoders.folder import WEIGHTS, by_weights, fill, read_weights
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     kind.__name__: kind for kind in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid)

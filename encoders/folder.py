@@ -19,9 +19,9 @@ from torch.nn.modules import module as hooks
 
 from data.batch import Tokens
 from data.display import printable
-from data.errors import UserError, reason
-from data.files import read_json
-from data.schema import mismatch
+from data.errors import UserError, opening, reason
+from data.files import contained, read_as
+from data.tokenizer import check_vocabulary
 
 BUNDLED = "roberta-mini"  # the checkpoint that training starts from without network (encoder=bundled)
 MARKER = "encoder.json"  # of this suite, beside sentence-transformers' files
@@ -32,10 +32,6 @@ MOST_TENSORS = 20_000  # of a random model: more take minutes to build, whatever
 MOST_COUNT = 20_000  # of layers, heads, labels
 COUNTS = re.compile(r"num_|layers?$")  # names of such settings
 
-# Settings of a tokenizer that name files, or values that stand for them. The published ones leave them empty.
-_TOKENIZERS = r"\w+(Tokenizer(Fast)?|Backend)"
-_NAMES_FILES = ("vocab", "merges", "gguf_file", "tokenizer_object", "fast_tokenizer_files", "init_inputs")
-
 
 @dataclass
 class Marker:
@@ -43,46 +39,6 @@ class Marker:
 
     weights: Literal["pretrained", "bundled", "random"]
     origin: str
-
-
-@contextmanager
-def readable(folder: Path | str, what: str = "an encoder") -> Iterator[None]:
-    """Turns any error at the files of ``folder`` into one line: it cannot be opened as ``what``.
-
-    At a damaged file transformers, tokenizers and torch raise any error; a panic in Rust is no ``Exception``.
-    """
-    try:
-        yield
-    except UserError:
-        raise
-    except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        why = reason(error)
-        if why.endswith(":"):  # the cause is on the lines that follow
-            why = " ".join(str(error).split())
-        if isinstance(error, OSError) and error.filename and Path(folder).is_dir():
-            why += f" ({Path(str(error.filename)).name})"
-        raise UserError(f"{folder} cannot be opened as {what}: {why[:300]}.") from error
-
-
-def contained(folder: Path) -> Path:
-    """Returns ``folder`` if no link in it leads out of it.
-
-    In a cache of the hub, models--<name>/snapshots/<commit> has links into models--<name>/blobs.
-
-    Raises:
-        UserError: if there is a link out of it or to a folder, or something that is no plain file.
-    """
-    root = folder.resolve()
-    if root.parent.name == "snapshots" and root.parts[-3].startswith("models--"):
-        root = root.parent.parent
-    for path in folder.rglob("*"):
-        if path.is_symlink() and (path.is_dir() or not path.resolve().is_relative_to(root)):
-            raise UserError(f"{path} is a link out of its folder, or to a folder: copy what it leads to.")
-        if not path.is_file() and not path.is_dir():
-            raise UserError(f"{path} is no plain file: an encoder's folder holds files and folders only.")
-    return folder
 
 
 def below(folder: Path, name: str, file: str) -> Path:
@@ -94,19 +50,6 @@ def below(folder: Path, name: str, file: str) -> Path:
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise UserError(f"{folder / file} must name parts of its own folder. Got {name!r:.200} instead.")
     return folder / name
-
-
-def read_as(path: Path, kind: Any) -> Any:
-    """Returns the content of a JSON file, which must be of the type ``kind``.
-
-    Raises:
-        OSError, ValueError: if it cannot be read.
-        UserError: if it is of another type.
-    """
-    value = read_json(path)
-    if fault := mismatch(kind, value):
-        raise UserError(f"{path}: {' '.join(part for part in fault if part)}.")
-    return value
 
 
 def class_name(encoder: object) -> str:
@@ -122,47 +65,14 @@ def read_marker(folder: Path, kind: type[Marker] = Marker) -> dict[str, Any]:
     return marker | {"origin": printable(marker["origin"])}
 
 
-def check_tokenizer(folder: Path) -> None:
-    """Refuses settings of the tokenizer in ``folder`` that name other files, or a class that is no tokenizer."""
-    import transformers  # late: it takes seconds to import
+def refuse_other(folder: Path) -> None:
+    """Refuses to replace ``folder`` unless it is an encoder's, empty or not there.
 
-    for path in (folder / "config.json", folder / "tokenizer_config.json"):
-        settings = read_as(path, dict[str, Any]) if path.is_file() else {}
-        if name := settings.get("tokenizer_class"):  # transformers would call any of its functions
-            known = transformers.PreTrainedTokenizerBase
-            kind = getattr(transformers, name, known) if re.fullmatch(_TOKENIZERS, str(name)) else None
-            if not (isinstance(kind, type) and issubclass(kind, known)):
-                raise UserError(
-                    f"{path}: tokenizer_class must name a tokenizer of transformers. Got {name!r:.200}."
-                )
-    whole = (folder / "tokenizer.json").is_file()  # then transformers opens this file, whatever the settings name
-    for key, value in settings.items():
-        if value and (key in _NAMES_FILES or (key.endswith("_file") and not whole)):
-            raise UserError(f"{path}: {key} must be left out, as it names files. Got {value!r:.200} instead.")
-
-
-@contextmanager
-def hidden_panics() -> Iterator[None]:
-    """Hides the lines that a panic in Rust writes to the error stream, in addition to its exception."""
-    try:
-        kept = os.dup(2)
-    except OSError:  # there is no error stream
-        yield
-        return
-    try:
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-def check_vocabulary(folder: Path | str, tokenizer: Any, size: int) -> None:
-    """Refuses a tokenizer with ids that the ``size`` word vectors of a model do not have."""
-    largest = max([*tokenizer.get_vocab().values(), *tokenizer("a")["input_ids"]], default=-1)
-    if not 0 <= largest < size:
-        raise UserError(f"{folder}: the tokenizer's ids must be below {size}, as the model's are. Got {largest}.")
+    Raises:
+        UserError: if it is something else.
+    """
+    if folder.exists() and not (folder / MARKER).is_file() and (folder.is_file() or any(folder.iterdir())):
+        raise UserError(f"{folder} is there already and is not an encoder's folder: name another one.")
 
 
 def check_counts(values: Any, where: Path | str) -> None:
@@ -295,7 +205,7 @@ def try_out(encoder: Any, folder: Path | str) -> None:
     Raises:
         UserError: if its vectors are not finite or not of its dimension.
     """
-    with readable(folder), torch.no_grad():
+    with opening(folder), torch.no_grad():
         if encoder.format.max_content < 1:
             raise UserError(f"{folder}: an input of {encoder.format.max_length} tokens has no room for a word.")
         tokens = Tokens.pad([encoder.format.wrap([0])], encoder.format.pad_id)

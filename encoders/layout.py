@@ -7,11 +7,7 @@ encoder.json, mlm_head.safetensors                                   of this sui
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -19,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from data.errors import UserError
-from data.files import write_json
-from encoders.folder import MARKER, below, read_as
+from data.files import read_as, write_json
+from encoders.folder import below
 from encoders.pooling import POOLINGS
 
 if TYPE_CHECKING:
@@ -226,38 +222,3 @@ def write_modules(folder: Path, modules: Sequence[tuple[str, str]]) -> None:
             "similarity_fn_name": "cosine",
         },
     )
-
-
-@contextmanager
-def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yields a new folder to write into, which replaces ``folder`` on success and is removed on failure.
-
-    An encoder's folder, or an empty one, is replaced.
-
-    Raises:
-        UserError: if ``folder`` is something else.
-    """
-    if folder.exists() and not (folder / MARKER).is_file() and (folder.is_file() or any(folder.iterdir())):
-        raise UserError(f"{folder} is there already and is not an encoder's folder: name another one.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
-    try:
-        yield unfinished
-        umask = os.umask(0)
-        os.umask(umask)
-        unfinished.chmod(0o777 & ~umask)  # mkdtemp makes private folders
-        for path in unfinished.rglob("*"):
-            if path.is_file():
-                path.chmod(0o666 & ~umask)
-                with path.open("rb") as file:
-                    os.fsync(file.fileno())
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".old"))
-            folder.replace(old)
-            unfinished.replace(folder)
-            shutil.rmtree(old)
-        else:
-            unfinished.replace(folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise

@@ -30,10 +30,11 @@ from transformers.models.auto import modeling_auto
 from transformers.models.auto.auto_factory import _get_model_class  # private: AutoModel opens files itself
 from transformers.utils import logging as hf_logging
 
-from data.errors import UserError, reason
-from data.files import write_json
+from data.errors import UserError, opening, reason
+from data.files import read_as, write_json
 from data.ranges import WIDEST
 from data.schema import fault
+from data.tokenizer import check_tokenizer, hidden_panics
 from encoders import folder as folders
 from encoders.layout import Layout
 from encoders.pooling import POOLER
@@ -186,8 +187,8 @@ def read_config(folder: Path, dropout: float | None) -> PretrainedConfig:
         UserError: if there is none, or transformers refuses it.
     """
     path = folder / "config.json"
-    with folders.readable(folder):
-        settings = folders.read_as(path, dict[str, Any])
+    with opening(folder):
+        settings = read_as(path, dict[str, Any])
     family = settings.get("model_type")
     if not isinstance(family, str) or family not in CONFIG_MAPPING:
         raise UserError(f"{path}: model_type must be a family of transformers. Got {family!r:.200} instead.")
@@ -198,7 +199,7 @@ def read_config(folder: Path, dropout: float | None) -> PretrainedConfig:
         if key.startswith("__") or callable(getattr(kind, key, None)):
             raise UserError(f"{path}: {key} is no setting of a model: remove it.")
     folders.check_counts(settings, path)
-    with folders.readable(folder):
+    with opening(folder):
         return with_dropout(kind.from_dict(_harmless(settings), name_or_path=str(folder)), dropout)
 
 
@@ -227,9 +228,9 @@ def load_tokenizer(layout: Layout, config: PretrainedConfig) -> Any:
     Raises:
         UserError: if it cannot be opened, or is not a fast one.
     """
-    with folders.readable(layout.transformer):
-        folders.check_tokenizer(layout.transformer)
-        with folders.hidden_panics():
+    with opening(layout.transformer):
+        check_tokenizer(layout.transformer)
+        with hidden_panics():
             tokenizer = AutoTokenizer.from_pretrained(
                 layout.transformer, config=config, trust_remote_code=False, local_files_only=True
             )
@@ -257,7 +258,7 @@ def load_model(folder: Path, config: PretrainedConfig, options: Mapping[str, Any
             f"{folder} holds an encoder with a decoder ({config.model_type}), which is not opened here."
         )
     kind = AutoModelForMaskedLM if has_masked_lm(config.model_type) else AutoModel
-    with folders.readable(folder), quiet(), ExitStack() as stack:
+    with opening(folder), quiet(), ExitStack() as stack:
         paths = [*weight_files(folder), *(path for path in [folder / folders.HEAD] if path.is_file())]
         files = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
         named = [(name, file.get_slice(name)) for file in files for name in file.keys()]  # noqa: SIM118 (no dictionary)
@@ -331,7 +332,7 @@ def weight_files(folder: Path) -> list[Path]:
     if (folder / folders.WEIGHTS).is_file() or not index.is_file():
         names = {folders.WEIGHTS}
     else:
-        places = folders.read_as(index, dict[str, Any]).get("weight_map")
+        places = read_as(index, dict[str, Any]).get("weight_map")
         names = set(map(str, places.values())) if isinstance(places, dict) else set()
     for name in names or {""}:
         if not re.fullmatch(r"[\w-][\w.-]*\.safetensors", name):

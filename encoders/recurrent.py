@@ -20,10 +20,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from data.batch import Tokens, to_device
-from data.errors import UserError
+from data.errors import UserError, opening
 from data.ranges import Below1, Count, Width
-from data.tokenizer import Words
+from data.tokenizer import Words, kept_tokenizer
 from data.vectors import WordVectors
+from data.vocabulary import corpus_vocabulary
 from encoders import folder as folders
 from encoders import starts
 from encoders.base import Encoder, Encoding
@@ -166,7 +167,7 @@ class Recurrent(Encoder):
             self.tokenizer = starts.random_tokenizer(
                 tokenizer,
                 texts,
-                lambda texts: starts.corpus_vocabulary(
+                lambda texts: corpus_vocabulary(
                     texts, vocab_size, min_count, lowercase, NO_LIMIT, cache, texts_key
                 ),
             )
@@ -178,7 +179,7 @@ class Recurrent(Encoder):
         self.embedding.weight.requires_grad_(train_vectors)
         self.untrained = path is None
         self.dimension = self.state_dimension = self.shape.state
-        with folders.readable(path or tokenizer or self.title):
+        with opening(path or tokenizer or self.title):
             self._mark()
             most = max_length or min(self.tokenizer.model_max_length, NO_LIMIT)
             self.format = starts.token_format(self.tokenizer, len(self.tokenizer), most, path or self.title)
@@ -313,12 +314,12 @@ class Recurrent(Encoder):
 
     def _open(self, folder: Path) -> None:
         """Reads everything from a folder that ``save`` wrote."""
-        with folders.readable(folder, f"a {self.title}"):
+        with opening(folder, f"a {self.title}"):
             name = folders.read_marker(folder)["class"].rpartition(".")[2]
             if name != type(self).__name__:
                 raise UserError(f"{folder} holds a {name} and no {self.title}.")
             marker = folders.read_marker(folder, Saved)
-            self.tokenizer = starts.kept_tokenizer(folder)
+            self.tokenizer = kept_tokenizer(folder)
             saved = folders.read_weights(folder / self.network / folders.WEIGHTS)
             table = folders.read_table(folder, WORDS, self.tokenizer)
             self.embedding = nn.Embedding.from_pretrained(table)

@@ -11,20 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
 from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url, snapshot_download
 from huggingface_hub.utils import tqdm
 
-from data import network, vocabulary
-from data.errors import UnfitError, UserError, reason
-from data.files import read_json
-from data.sources.base import fingerprint
+from data import network
+from data.errors import UnfitError, UserError, opening, reason
+from data.files import contained, read_json
 from data.token_format import TokenFormat, separator
-from data.tokenizer import VERSION, train_bpe
-from encoders import folder as folders
+from data.tokenizer import check_vocabulary, corpus_tokenizer, kept_tokenizer
 from encoders.dense import Dense
-from encoders.folder import BUNDLED, HEAD, MARKER, contained, hidden_panics, read_marker, readable
-from encoders.layout import Layout, atomic_folder, read_layout
+from encoders.folder import BUNDLED, HEAD, MARKER, read_marker
+from encoders.layout import Layout, read_layout
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -91,7 +88,7 @@ def find(
     from encoders import models  # late: transformers takes seconds to import
 
     if path is not None:
-        with readable(repr(str(path))[:200]):
+        with opening(repr(str(path))[:200]):
             return _from_folder(Path(path).expanduser())
     if name is None:
         return Source(None, "random")
@@ -213,7 +210,7 @@ def transformer(
         cooccurrence.begin(model, made, heads, words, texts, cache, texts_key)
         layout, origin, folder = Layout(Path()), models.describe(config), None
     else:
-        with readable(source.folder):
+        with opening(source.folder):
             layout = read_layout(contained(source.folder))
         origin, folder = source.origin, layout.transformer
         config = models.read_config(folder, dropout)
@@ -222,14 +219,14 @@ def transformer(
             raise no_mask_token(path or str(name))
         source.fetch()
         model = models.load_model(folder, config, options)
-    with readable(layout.transformer):
+    with opening(layout.transformer):
         dense = [Dense.load(one) for one in layout.dense]
     limit = models.positions(config)
     if max_length is not None and max_length > limit:
         raise ValueError(
             f"encoder.max_length must be at most {limit}, the model's limit. Got {max_length} instead."
         )
-    with readable(tokenizer or layout.transformer):
+    with opening(tokenizer or layout.transformer):
         most = max_length or min(limit, made.model_max_length, layout.max_length or limit)
         form = token_format(made, model.get_input_embeddings().num_embeddings, most, origin)
     return Start(model, made, source, origin, layout, dense, folder, form)
@@ -350,110 +347,6 @@ def _hub_origin(name: str, folder: Path) -> str:
     return f"{name}, revision {folder.name[:12]}"
 
 
-def corpus_tokenizer(
-    texts: Callable[[], Iterable[str]],
-    vocab_size: int,
-    max_length: int,
-    cache: Path | None,
-    texts_key: Callable[[], str] | None,
-) -> PreTrainedTokenizerFast:
-    """Trains a byte-level BPE on ``texts()``, or opens the one cached in ``cache``.
-
-    ``texts_key()`` stands for the texts, so that they need not be read again; None: they are read and hashed.
-    A second process that asks for the same tokenizer waits for the first.
-
-    Raises:
-        UserError: if ``cache`` is not writable.
-    """
-    return _kept(
-        "bpe",
-        (VERSION, f"{vocab_size} {max_length}"),
-        lambda: train_bpe(texts(), vocab_size=vocab_size, max_length=max_length),
-        texts,
-        texts_key,
-        cache,
-    )
-
-
-def corpus_vocabulary(
-    texts: Callable[[], Iterable[str]],
-    vocab_size: int,
-    min_count: int,
-    lowercase: bool,
-    max_length: int,
-    cache: Path | None,
-    texts_key: Callable[[], str] | None,
-    *,
-    symbols: bool = False,
-) -> PreTrainedTokenizerFast:
-    """Makes a tokenizer of the words of ``texts()`` (``data.vocabulary``); cached as by ``corpus_tokenizer``.
-
-    Raises:
-        UserError: if ``cache`` is not writable, or no word is frequent enough.
-    """
-    return _kept(
-        "words",
-        (vocabulary.VERSION, f"{vocab_size} {min_count} {lowercase} {max_length}{' symbols' if symbols else ''}"),
-        lambda: vocabulary.train_word_level(
-            texts(),
-            vocab_size=vocab_size,
-            min_count=min_count,
-            lowercase=lowercase,
-            symbols=symbols,
-            max_length=max_length,
-        ),
-        texts,
-        texts_key,
-        cache,
-    )
-
-
-def _kept(
-    kind: str,
-    identity: tuple[str, ...],
-    train: Callable[[], PreTrainedTokenizerFast],
-    texts: Callable[[], Iterable[str]],
-    texts_key: Callable[[], str] | None,
-    cache: Path | None,
-) -> PreTrainedTokenizerFast:
-    """Returns ``train()``, cached in ``cache`` under ``kind``, ``identity`` and the texts."""
-    if cache is None:
-        return train()
-    names = texts() if texts_key is None else [texts_key()]
-    folder = cache / f"{kind}-{fingerprint(*identity, *names)}"
-    if not folder.is_dir():
-        try:
-            cache.mkdir(parents=True, exist_ok=True)
-            with FileLock(cache / f"{folder.name}.lock"):
-                if not folder.is_dir():
-                    tokenizer = train()
-                    with atomic_folder(folder) as unfinished:
-                        tokenizer.save_pretrained(unfinished)
-        except OSError as error:
-            raise UserError(f"The tokenizer could not be kept in {cache}: {reason(error)}.") from error
-    return kept_tokenizer(folder)
-
-
-def kept_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    """Opens the tokenizer that ``save_pretrained`` wrote into ``folder``.
-
-    Raises:
-        UserError: if it cannot be opened.
-    """
-    from transformers import PreTrainedTokenizerFast
-
-    with readable(folder, "a tokenizer"):
-        if not folder.is_dir():
-            raise FileNotFoundError("there is no such folder")
-        folders.check_tokenizer(contained(folder))
-        with hidden_panics():
-            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-        folders.check_vocabulary(folder, tokenizer, len(tokenizer))
-        if tokenizer.pad_token_id is None:
-            raise ValueError("it has no padding token")
-        return tokenizer
-
-
 def token_format(tokenizer: Any, known: int, most: int, origin: Path | str) -> TokenFormat:
     """Limits a fast ``tokenizer`` to ``most`` tokens and returns how its tokens become input.
 
@@ -462,7 +355,7 @@ def token_format(tokenizer: Any, known: int, most: int, origin: Path | str) -> T
     """
     if len(tokenizer) > known:
         raise UserError(f"{origin}: the tokenizer has {len(tokenizer)} tokens, but the model only knows {known}.")
-    folders.check_vocabulary(origin, tokenizer, known)
+    check_vocabulary(origin, tokenizer, known)
     special = tokenizer("a", return_special_tokens_mask=True)
     inner = special["special_tokens_mask"].index(0)
     count = special["special_tokens_mask"].count(0)

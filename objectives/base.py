@@ -282,9 +282,17 @@ class Objective(nn.Module, ABC):
 
         By default three times those of ``encoder`` (a backward pass costs two forward passes) over the token
         blocks of ``COSTED`` training examples of the run's corpus, scaled to ``batch_size``. An objective that has
-        other data or several tasks overrides it.
+        other data overrides it.
+
+        Raises:
+            ValueError: if there is no training text.
         """
         units, indices = self.statistics.units, self.statistics.indices
+        if not len(indices):
+            raise ValueError(
+                f"{type(self).__name__}.step_flops estimates the cost from the corpus' training text: call "
+                "fit_to_corpus first, or override it."
+            )
         places = np.linspace(0, len(indices) - 1, min(len(indices), COSTED)).astype(np.int64)
         chosen = indices[places].tolist()
         examples = [self.sample(units[i], encoder.format, generator(FIXED, 0, i)) for i in chosen]
@@ -348,6 +356,11 @@ class Multitask(Objective, Generic[TaskObjective]):
     def tasks(self) -> Mapping[str, TaskObjective]:
         return self._tasks
 
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """Share of the micro-batches of each task, as ``task_at`` gives them: by default all equal."""
+        return dict.fromkeys(self._tasks, 1 / len(self._tasks))
+
     def encoder_of(self, task: str, encoder: Encoder) -> Encoder:
         """Returns the part of ``encoder`` that ``task`` trains: by default all of it."""
         return encoder
@@ -380,6 +393,11 @@ class Multitask(Objective, Generic[TaskObjective]):
     def build(self, encoder: Encoder) -> None:
         for name, task in self._tasks.items():
             task.build(self.encoder_of(name, encoder))
+
+    def step_flops(self, encoder: Encoder) -> float:
+        """Returns the mean over the tasks, weighted by their ``shares``."""
+        tasks = ((share, name, self._tasks[name]) for name, share in self.shares.items())
+        return sum(share * task.step_flops(self.encoder_of(name, encoder)) for share, name, task in tasks)
 
     def chance_levels(self) -> dict[str, float]:
         return {part: value for task in self._tasks.values() for part, value in task.chance_levels().items()}

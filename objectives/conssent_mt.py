@@ -79,6 +79,10 @@ class ConsSentMT(Multitask[ConsSent]):
         return CYCLE[step % len(CYCLE)]
 
     @property
+    def shares(self) -> dict[str, float]:
+        return {name: CYCLE.count(name) / len(CYCLE) for name in TASKS}
+
+    @property
     def requirements(self) -> Requirements:
         """Requirements on a sentence that all tasks can use; each task has requirements of its own."""
         fewest = max(task.requirements.min_tokens for task in self._tasks.values())
@@ -88,10 +92,6 @@ class ConsSentMT(Multitask[ConsSent]):
         """Returns the one of the two concatenated encoders that learns ``task``."""
         assert isinstance(encoder, Concatenated), "the experiment builds requirements.encoders of them"
         return encoder.members[int(task in PAIRS)]
-
-    def step_flops(self, encoder: Encoder) -> float:
-        """Returns the mean over a cycle of tasks."""
-        return sum(self._tasks[name].step_flops(self.encoder_of(name, encoder)) for name in CYCLE) / len(CYCLE)
 
     def facts(self) -> dict[str, Any]:
         return {"task": f"MT({self.k})", "negatives per anchor": self.k - 1}

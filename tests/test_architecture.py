@@ -34,6 +34,8 @@ WITHIN = {
     ),
 }
 OURS = {*MAY_IMPORT, "benchmarks", "tests"}
+# Configuration keys that a package does not name: the caller adds them.
+NO_KEYS_OF = {"data": ("objective", "budget"), "encoders": ("objective", "budget")}
 UNPICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 MAY_UNPICKLE = "analysis/senteval/files/captions.py", "pickle"  # with the instructions of plain data only
 
@@ -48,6 +50,7 @@ def faults(root: Path) -> list[str]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         result += [f"{where}:{line}: {what}" for line, what in _import_faults(where, tree, requirements)]
         result += [f"{where}:{line}: {what}" for line, what in _call_faults(tree)]
+        result += [f"{where}:{line}: {what}" for line, what in _key_faults(where, tree)]
         name = where.parent.name if path.stem == "__init__" else path.stem
         if name in taken:
             result.append(f"{where}:1: a module of the standard library or of a dependency is called {name} too")
@@ -144,6 +147,15 @@ def _call_faults(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, "torch.load without weights_only=True"
 
 
+def _key_faults(where: Path, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    if not (groups := NO_KEYS_OF.get(where.parts[0])):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for key in re.findall(rf"\b(?:{'|'.join(groups)})[.=]\w*", node.value):
+                yield node.lineno, f"{where.parts[0]} names the key {key}"
+
+
 def _is(node: ast.expr | None, value: bool) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
@@ -199,6 +211,8 @@ def test_every_package_is_seen() -> None:
             "",
             "data/torch.py:1: a module of the standard library or of a dependency is called torch too",
         ),
+        ("data/a.py", 'm = f"lower budget.documents={n}"\n', "data/a.py:1: data names the key budget.documents"),
+        ("encoders/a.py", '"""See objective=nli."""\n', "encoders/a.py:1: encoders names the key objective=nli"),
         ("data/views/a.py", "", "data/views/a.py:1: its folder has no __init__.py"),
     ],
 )
@@ -211,6 +225,8 @@ def test_what_is_allowed_is_no_breach(tmp_path: Path) -> None:
     house(
         tmp_path,
         {
+            "data/a.py": 'm = "objective of objectives.base, corpus.path"\n',
+            "objectives/a.py": 'm = "objective.k"\n',
             "data/vectors.py": "import torchtext\nimport torch\ntorch.load(f, weights_only=True)\n",
             "analysis/mteb.py": "import mteb\n",
             "experiments/a.py": "import analysis, data, encoders, objectives\n",

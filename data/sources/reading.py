@@ -6,19 +6,23 @@ import difflib
 import glob
 import gzip
 import hashlib
-import io
 import json
+import lzma
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from data.errors import UserError, reason
 
 # Bytes of a line, and of a file that is one document: more than a very long novel. To tokenise as
 # many takes up to 2 GB of memory.
 MOST_BYTES = 6 << 20
+# Raised by a file that cannot be read, or is packed and damaged; RuntimeError: by a password.
+_BROKEN = (OSError, EOFError, RuntimeError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 
 
 def located(pattern: str, kinds: Sequence[str], key: str) -> list[Path]:
@@ -69,7 +73,7 @@ def digest(path: Path) -> str:
 def lines(
     path: Path, most: int = MOST_BYTES, key: str = "", done: Callable[[int], object] | None = None
 ) -> Iterator[tuple[int, str]]:
-    r"""Yields numbered lines of a UTF-8 file, gzipped or not, with their ends; only \n ends one, a BOM is dropped.
+    r"""Yields numbered lines of a UTF-8 file, packed or not, with their ends; only \n ends one, a BOM is dropped.
 
     Args:
         path: the file.
@@ -88,7 +92,7 @@ def lines(
 def raw_lines(
     path: Path, most: int = MOST_BYTES, key: str = "", done: Callable[[int], object] | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Yields numbered lines of a file, gzipped or not, as bytes; at most ``most`` bytes are in memory.
+    """Yields numbered lines of a file, packed (.gz, .zip) or not, as bytes; at most ``most`` bytes are in memory.
 
     Args:
         path: the file.
@@ -101,17 +105,16 @@ def raw_lines(
     """
     number = 0
     try:
-        with _open(path) as stream:
-            on_disk: Any = getattr(stream, "fileobj", stream)
+        with _opened(path) as (stream, raw):
             for number, line in enumerate(iter(partial(stream.readline, most + 1), b""), 1):
                 if b"\0" in line:
                     raise UserError(f"{path}:{number}: a NUL byte; this is a binary file, not text.")
                 if len(line) > most:
                     raise too_long(f"{path}:{number}", "line", most, key)
                 if done is not None:
-                    done(on_disk.tell())
+                    done(raw.tell())
                 yield number, line
-    except (OSError, EOFError, zlib.error) as error:
+    except _BROKEN as error:
         raise UserError(f"{path}: cannot be read after line {number} ({reason(error)}).") from error
 
 
@@ -170,5 +173,17 @@ def _nearest(path: Path) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def _open(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Opens a file; yields what is unpacked from it (.gz, or the one file of a .zip), and the file itself."""
+    with path.open("rb") as raw, ExitStack() as stack:
+        stream: Any = raw
+        if path.suffix == ".gz":
+            stream = stack.enter_context(gzip.open(raw))
+        elif path.suffix == ".zip":
+            archive = stack.enter_context(zipfile.ZipFile(raw))
+            inside = [entry for entry in archive.infolist() if not entry.is_dir()]
+            if len(inside) != 1:
+                raise UserError(f"{path} holds {len(inside)} files: unpack it and name the one that is meant.")
+            stream = stack.enter_context(archive.open(inside[0]))
+        yield stream, raw

@@ -22,13 +22,12 @@ import yaml
 
 import encoders
 from data.batch import Tokens
-from data.errors import UserError
-from data.files import JOURNAL_BYTES, YAML_BYTES, read_text, read_yaml
+from data.errors import UserError, opening
+from data.files import JOURNAL_BYTES, YAML_BYTES, atomic_folder, read_text, read_yaml
 from encoders import models
 from encoders.base import Encoder
 from encoders.export import model_card
-from encoders.folder import readable
-from encoders.layout import atomic_folder
+from encoders.folder import refuse_other
 from encoders.starts import CHECKPOINTS
 
 MOST_BYTES, MOST_BYTES_IN_ALL = 16 * 10**6, 32 * 10**6
@@ -88,8 +87,9 @@ def bundle(
         raise UserError(f"{into / name} is there already: --force replaces it.")
     if not (run / "encoder").is_dir():
         raise UserError(f"{run} has no encoder: name the folder of a finished run.")
+    refuse_other(into / name)
     encoder = encoders.load(run / "encoder")
-    with readable(run, "a finished run"):
+    with opening(run, "a finished run"):
         config = read_yaml(run / "config.yaml")
         lines = [json.loads(line) for line in read_text(run / "metrics.jsonl", JOURNAL_BYTES).splitlines()]
         of_run = read_text(run / "encoder" / "README.md", YAML_BYTES)

@@ -29,11 +29,10 @@ from tokenizers import Tokenizer
 from torch import nn
 
 import encoders
-from data.errors import UserError
+from data.errors import UserError, opening
 from data.tokenizer import plain_backend
 from data.vectors import WordVectors
 from encoders.export import model_card
-from encoders.folder import readable
 from encoders.recurrent import Recurrent
 
 CITATION = """@inproceedings{kiros-etal-2015-skip-thought,
@@ -174,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"{given.encoder} holds a {type(encoder).__name__}: only a BiLSTMMax, GRU or LSTM takes new words."
             )
         vectors = WordVectors(given.vectors)
-        with readable(given.encoder):
+        with opening(given.encoder):
             expanded, report = expand(encoder, vectors, given.vectors.name)
         expansion = {"vectors": given.vectors.name, **report._asdict()}
         card = model_card(

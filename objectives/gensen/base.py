@@ -17,8 +17,6 @@ from torch import Tensor
 from data.errors import UserError
 from data.pairs import PairSource, PairStore, prepare_pairs
 from data.randomness import FIXED, generator
-from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
-from data.schema import require
 from data.selection import Selection
 from data.sources.samples import Samples
 from data.views.perturbations import MOST_COUNTED, count_tokens
@@ -34,7 +32,7 @@ SETTINGS = re.compile(r"(?<![\w./-])(?:parallel|trees|inference)\.(?=[a-z])")  #
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Sizes that the tasks share.
+    """Sizes that the tasks share, as ``GenSen`` checks them.
 
     Attributes:
         batch_size: examples of a micro-batch over all processes.
@@ -45,22 +43,16 @@ class Sizes:
         hidden: width of a decoder's states; None: that of a sentence vector.
         dropout: dropout probability of the sentence vector in decoders, and of the input of the classifier.
         classifier_width: width of the classifier's hidden layer.
-
-    Raises:
-        ValueError: if a value is out of range.
     """
 
-    batch_size: Size
-    max_length: AtLeast3  # start, one token, end
-    vocab_size: AtLeast6
-    min_count: Count
-    word_size: Width
-    hidden: Width | None
-    dropout: Below1
-    classifier_width: Width
-
-    def __post_init__(self) -> None:
-        require(type(self), vars(self), "objective")
+    batch_size: int
+    max_length: int
+    vocab_size: int
+    min_count: int
+    word_size: int
+    hidden: int | None
+    dropout: float
+    classifier_width: int
 
     @property
     def content(self) -> int:

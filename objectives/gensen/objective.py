@@ -144,7 +144,6 @@ class GenSen(Multitask[GenSenTask]):
 
     @property
     def shares(self) -> dict[str, float]:
-        """Share of the micro-batches of each task."""
         if "nli" not in self._tasks:
             return self.alpha
         if not self.alpha:
@@ -193,7 +192,7 @@ class GenSen(Multitask[GenSenTask]):
                 found[name] = source.describe()
         return found
 
-    # Evaluation and cost
+    # Evaluation
 
     def dev_metrics(self, encoder: Encoder, batches: Iterable[Batch]) -> dict[str, float]:
         """Computes the held-out loss parts, and more.
@@ -207,10 +206,6 @@ class GenSen(Multitask[GenSenTask]):
         found = super().dev_metrics(encoder, batches)
         decoders = [name for name in self.part_names if not name.startswith("nli") and f"dev_{name}" in found]
         return found | {f"dev_{name}_perplexity": float(np.exp(found[f"dev_{name}"])) for name in decoders}
-
-    def step_flops(self, encoder: Encoder) -> float:
-        """Returns the mean over the tasks, weighted by their shares."""
-        return sum(share * self._tasks[name].step_flops(encoder) for name, share in self.shares.items())
 
     # Reports
 

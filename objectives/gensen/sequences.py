@@ -23,8 +23,8 @@ from data.selection import Selection
 from data.sources.base import fingerprint
 from data.token_format import TokenFormat
 from data.tokenizer import END, PAD, START
+from data.vocabulary import corpus_vocabulary
 from encoders.base import Encoder
-from encoders.starts import corpus_vocabulary
 from objectives.base import VOCABULARY_ID, Corpus, Loss, TaskData
 from objectives.decoder import Decoder
 from objectives.functional import forward_flops

@@ -15,6 +15,7 @@ from data.token_format import TokenFormat
 from data.tokenizer import train_bpe
 
 SENTENCE = "the model learns sentence vectors from spans of long documents and their neighbours in text"
+FISH = ["one fish two fish", "red fish blue fish", "this one has a little star"] * 20
 WORDS = SENTENCE.split()
 FORMAT = TokenFormat((0,), (2,), 1, 4, 320, 64, frozenset({0, 1, 2, 3, 4}))
 

@@ -11,6 +11,7 @@ from data.errors import UserError
 from data.files import (
     DEPTH,
     YAML_BYTES,
+    atomic_folder,
     atomic_write,
     read_json,
     read_text,
@@ -34,6 +35,18 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     umask = os.umask(0)
     os.umask(umask)
     assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    for content in ("one", "two"):
+        with atomic_folder(folder) as unfinished:
+            (unfinished / "marker").write_text(content)
+        with pytest.raises(RuntimeError), atomic_folder(folder) as unfinished:
+            (unfinished / "marker").write_text("half")
+            raise RuntimeError
+        assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+        assert [path.read_text() for path in folder.iterdir()] == [content]
 
 
 def test_json_is_read_as_it_was_written(tmp_path: Path) -> None:

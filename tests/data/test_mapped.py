@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import pickle
 import threading
@@ -224,6 +225,47 @@ def test_a_killed_worker_leaves_the_finished_shards(tmp_path: Path, monkeypatch:
     with pytest.raises(UserError, match=r"was killed, perhaps for lack of memory\. The same command continues"):
         cached(tmp_path, "key", make)
     assert (tmp_path / "key.part" / "shards.json").exists()
+
+
+@pytest.mark.parametrize("moment", ["before the rename", "after the rename"])
+def test_a_kill_at_the_end_loses_no_finished_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    monkeypatch.setattr(mapped, "SHARD_WRITES", 1)
+
+    def killed() -> None:
+        rename = Path.rename
+
+        def last_act(path: Path, target: Path) -> Path:
+            if moment == "after the rename":
+                rename(path, target)
+            os._exit(7)  # nothing after it runs, as after SIGKILL
+
+        monkeypatch.setattr(Path, "rename", last_act)
+        cached(tmp_path, "key", lambda folder: write(folder, UNITS))
+
+    process = multiprocessing.get_context("fork").Process(target=killed)
+    process.start()
+    process.join()
+    assert process.exitcode == 7
+    kept: list[int] = []
+
+    def make(folder: Path) -> None:
+        with ColumnWriter(folder, [*NAMES]) as writer:
+            kept.append(writer.count)
+        write(folder, UNITS)
+
+    folder = cached(tmp_path, "key", make)
+    assert kept == ([len(UNITS)] if moment == "before the rename" else [])
+    assert [cell.tolist() for cell in TwoColumns(folder).cells(5)] == [*map(list, UNITS[5])]
+
+
+def test_a_column_that_got_shorter_is_no_shorter_unit(tmp_path: Path) -> None:
+    write(tmp_path, UNITS)
+    store = TwoColumns(tmp_path)
+    os.truncate(tmp_path / "one.bin", 2)
+    with pytest.raises(UserError, match="is damaged: delete the folder"):
+        store.cells(14)
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:

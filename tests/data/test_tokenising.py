@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,12 @@ def test_paragraphs_are_split_into_sentences_that_name_their_text() -> None:
     assert rows.ids.tolist() == ids(" one") + ids(" two") + ids(" three") + ids(" two")
 
 
-def test_processes_are_only_started_for_large_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("split", "least"), [(None, tokenising.SMALL_CHUNKS), (str.splitlines, tokenising.SMALL_CHUNKS_SPLIT)]
+)
+def test_processes_are_only_started_for_large_corpora(
+    monkeypatch: pytest.MonkeyPatch, split: Callable[[str], list[str]] | None, least: int
+) -> None:
     taken: list[int] = []
 
     def in_processes(chunks: Iterator[tokenising.Chunk], *_: Any) -> Iterator[tokenising.Tokenised]:
@@ -46,11 +51,11 @@ def test_processes_are_only_started_for_large_corpora(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(tokenising, "_in_processes", in_processes)
     monkeypatch.setattr(tokenising.os, "sched_getaffinity", lambda _: range(4), raising=False)
-    tokenise = tokenising.Tokenise(TOKENIZER.backend_tokenizer.to_str(), True, np.dtype("<u2"))
-    small = [tokenising.Chunk(["text"])] * (tokenising.SMALL_CHUNKS - 1)
+    tokenise = tokenising.Tokenise(TOKENIZER.backend_tokenizer.to_str(), True, np.dtype("<u2"), split=split)
+    small = [tokenising.Chunk(["text"])] * (least - 1)
     assert len(list(tokenising.tokenised(small, tokenise, None))) == len(small) and not taken
-    list(tokenising.tokenised([*small, *small], tokenise, None))
-    assert taken == [2 * len(small)]
+    list(tokenising.tokenised([tokenising.Chunk(["text"])] * least, tokenise, None))
+    assert taken == [least]
 
 
 def test_as_many_processes_are_started_as_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +14,8 @@ from hypothesis import strategies as st
 from data import tokenizer as module
 from data.errors import UserError
 from data.sources.base import normalise
-from data.tokenizer import is_byte_level, plain_backend, train_bpe
-from tests.data.samples import document, tokenizer
+from data.tokenizer import corpus_tokenizer, is_byte_level, plain_backend, train_bpe
+from tests.data.samples import FISH, document, tokenizer
 
 TOKENIZER = tokenizer()
 
@@ -63,3 +68,52 @@ def test_training_is_deterministic_and_capped(monkeypatch: pytest.MonkeyPatch) -
 def test_refusals() -> None:
     with pytest.raises(UserError, match="There is no text to train a tokenizer on"):
         train_bpe([], vocab_size=300)
+
+
+def test_a_named_corpus_is_read_once(tmp_path: Path) -> None:
+    reads = []
+
+    def texts() -> Iterator[str]:
+        reads.append(1)
+        yield from FISH
+
+    first = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
+    again = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
+    assert len(reads) == 1
+    assert first.get_vocab() == again.get_vocab()
+    other = corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "birds")
+    assert len(reads) == 2 and other.get_vocab() == first.get_vocab()
+
+
+def test_a_nameless_corpus_is_known_by_its_text(tmp_path: Path) -> None:
+    corpus_tokenizer(lambda: FISH, 300, 64, tmp_path, None)
+    corpus_tokenizer(lambda: FISH, 300, 64, tmp_path, None)
+    corpus_tokenizer(lambda: FISH[1:], 300, 64, tmp_path, None)
+    assert len([path for path in tmp_path.glob("bpe-*") if path.is_dir()]) == 2
+
+
+def test_two_at_once_train_it_once(tmp_path: Path) -> None:
+    reads = []
+
+    def texts() -> Iterator[str]:
+        reads.append(1)
+        time.sleep(0.2)
+        yield from FISH
+
+    with ThreadPoolExecutor(3) as pool:
+        wanted = [pool.submit(corpus_tokenizer, texts, 300, 64, tmp_path, lambda: "fish") for _ in range(3)]
+        vocabularies = [tokenizer.result().get_vocab() for tokenizer in wanted]
+    assert len(reads) == 1 and vocabularies[0] == vocabularies[1] == vocabularies[2]
+
+
+def test_another_version_of_the_training_is_another_tokenizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus_tokenizer(lambda: FISH, 300, 64, tmp_path, lambda: "fish")
+    monkeypatch.setattr("data.tokenizer.VERSION", "next")
+    corpus_tokenizer(lambda: FISH, 300, 64, tmp_path, lambda: "fish")
+    assert len([path for path in tmp_path.glob("bpe-*") if path.is_dir()]) == 2
+
+
+def test_the_texts_are_named_only_where_a_name_is_needed() -> None:
+    corpus_tokenizer(lambda: FISH, 300, 64, None, lambda: pytest.fail("nothing is kept"))

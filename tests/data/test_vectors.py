@@ -105,12 +105,6 @@ def test_numbers_survive_a_file(tmp_path_factory: pytest.TempPathFactory, row: l
     np.testing.assert_array_equal(WordVectors(path).vectors.numpy(), np.array([row], dtype=np.float32))
 
 
-def test_progress_ends_at_one(tmp_path: Path) -> None:
-    shares: list[float] = []
-    WordVectors(written(tmp_path / "a.txt.gz", packed("a.gz", GLOVE * 5000)), progress=shares.append)
-    assert shares == sorted(shares) and len(shares) > 2 and shares[-1] == 1.0
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -129,7 +123,7 @@ def test_progress_ends_at_one(tmp_path: Path) -> None:
             b"2 3\n</s> \x80\x3f\xcd\xcc\x8c\x3f\x01\x02\xff\x3e\n",
             r":2 .*; if the file is binary, save its words and",
         ),
-        (b"2 2\nin \x00\x00\x80\x3f\x00\x00\x00\x40\n", r":2 .*; if the file is binary, save its words and"),
+        (b"2 2\nin \x00\x00\x80\x3f\x00\x00\x00\x40\n", r":2: a NUL byte; this is a binary file, not text\."),
         ("a 1 1e99\n", r"a\.txt:1 holds something else than a word and finite numbers"),
         ("", r"a\.txt holds no word vectors\."),
         ("\n\n", r"a\.txt holds no word vectors\."),
@@ -144,17 +138,17 @@ def test_faults_are_named_with_their_line(text: str | bytes, message: str, tmp_p
 
 
 def test_broken_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"absent\.txt cannot be read: No such file"):
+    with pytest.raises(UserError, match=r"absent\.txt: cannot be read after line 0 \(No such file"):
         WordVectors(tmp_path / "absent.txt")
-    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+    with pytest.raises(UserError, match=r"cannot be read after line 0 \(Is a directory"):
         WordVectors(tmp_path)
     whole = packed("a.gz", "".join(f"w{i} {i}.5 {i}.25\n" for i in range(3000)))
     for broken in (whole[: len(whole) // 2], whole[:-6]):
-        with pytest.raises(UserError, match=r"b\.txt\.gz is cut short or damaged"):
+        with pytest.raises(UserError, match=r"b\.txt\.gz: cannot be read after line \d+ \(Compressed file ended"):
             WordVectors(written(tmp_path / "b.txt.gz", broken))
-    with pytest.raises(UserError, match="cannot be read: Not a gzipped file"):
+    with pytest.raises(UserError, match=r"cannot be read after line 0 \(Not a gzipped file"):
         WordVectors(written(tmp_path / "c.gz", GLOVE))
-    with pytest.raises(UserError, match=r"d\.zip is cut short or damaged"):
+    with pytest.raises(UserError, match=r"d\.zip: cannot be read after line 0 \(File is not a zip file"):
         WordVectors(written(tmp_path / "d.zip", packed("d.zip", GLOVE)[:-10]))
     with zipfile.ZipFile(tmp_path / "e.zip", "w") as archive:
         archive.writestr("50d.txt", GLOVE)
@@ -172,7 +166,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         ("v.txt", b"the 1 2\ncat inf 2\n", "v.txt:2"),
         ("v.txt", b"the 1 2\ncat 1e99 2\n", "v.txt:2"),
         ("v.txt", b"the 1 2\ncat 1\n", "v.txt:2 has 1 numbers after its word; 2 are right"),
-        ("v.txt", b"the 1" + b" 1" * 10**6, "v.txt:1 has more than"),
+        ("v.txt", b"the 1" + b" 1" * 10**6, "v.txt:1: the line is longer than"),
         ("v.txt", b"2 1000000000000\nthe 1 2\n", "v.txt:2 has 2 numbers"),
         ("v.txt", b"9" * 5000 + b" 2\nthe 1 2\n", "v.txt:"),
         ("v.gz", b"no gzip", "v.gz"),
@@ -188,5 +182,5 @@ def test_damaged_word_vectors(name: str, content: bytes, part: str, tmp_path: Pa
 
 def test_a_gzip_of_one_endless_line_is_not_held_in_memory(tmp_path: Path) -> None:
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"a" * 10**7))
-    with pytest.raises(UserError, match=r"bomb\.gz:1 has more than 1,048,576 bytes"):
+    with pytest.raises(UserError, match=r"bomb\.gz:1: the line is longer than 1,048,576 bytes"):
         WordVectors(tmp_path / "bomb.gz")

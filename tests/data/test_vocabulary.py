@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from data.errors import UserError
-from data.tokenizer import is_byte_level, plain_backend
-from data.vocabulary import train_word_level
+from data.tokenizer import corpus_tokenizer, is_byte_level, plain_backend
+from data.vocabulary import corpus_vocabulary, train_word_level
+from tests.data.samples import FISH
 from tests.support import suite_data
 
 TEXTS = ["the cat sat on the mat .", "The dog did n't sit .", "a cat , a dog", "<s> <s> <unk> <mask> </s> <pad>"]
@@ -147,3 +149,29 @@ def test_words_of_glove_are_found_in_real_prose() -> None:
     parted = known(Counter(word for text in prose for word in words(text)))
     by_blanks = known(Counter(word for text in prose for word in text.split()))
     assert parted > 0.9 > by_blanks
+
+
+def test_words_are_kept_by_all_that_makes_them(tmp_path: Path) -> None:
+    reads = []
+
+    def texts() -> Iterator[str]:
+        reads.append(1)
+        yield from FISH
+
+    def words(size: int, count: int, lowercase: bool, name: str = "fish") -> dict[str, int]:
+        return corpus_vocabulary(texts, size, count, lowercase, 64, tmp_path, lambda: name).get_vocab()
+
+    first = words(50, 1, False)
+    assert words(50, 1, False) == first and len(reads) == 1 and "fish" in first and len(first) == 15
+    others = [words(8, 1, False), words(50, 41, False), words(50, 1, True), words(50, 1, False, name="birds")]
+    assert len(reads) == 5 and [len(other) for other in others] == [8, 6, 15, 15]
+    corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 6
+    assert corpus_vocabulary(lambda: FISH, 50, 1, False, 64, None, None).get_vocab() == first
+
+
+def test_another_version_of_the_vocabulary_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus_vocabulary(lambda: FISH, 50, 1, False, 64, tmp_path, lambda: "fish")
+    monkeypatch.setattr("data.vocabulary.VERSION", "next")
+    corpus_vocabulary(lambda: FISH, 50, 1, False, 64, tmp_path, lambda: "fish")
+    assert len([path for path in tmp_path.glob("words-*") if path.is_dir()]) == 2

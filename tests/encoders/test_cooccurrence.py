@@ -12,11 +12,10 @@ import torch
 import transformers
 
 from data.errors import UserError
-from data.tokenizer import train_bpe
+from data.tokenizer import corpus_tokenizer, train_bpe
 from encoders import BUNDLED, cooccurrence, models
 from encoders.cooccurrence import begin_with_neighbours
 from encoders.models import configuration
-from encoders.starts import corpus_tokenizer
 from encoders.transformer import Transformer
 
 RNG = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from transformers import AutoModel, AutoTokenizer
 import encoders
 from data.errors import UserError
 from encoders.dense import ACTIVATIONS
-from encoders.layout import atomic_folder, read_layout
+from encoders.layout import read_layout
 from encoders.pooling import pool
 from encoders.transformer import Transformer
 from tests.encoders.models import SENTENCES, minilm, tiny
@@ -227,15 +227,6 @@ def test_lower_casing_of_a_folder_is_honoured_and_kept(tmp_path: Path) -> None:
     encoder.save(tmp_path / "b")
     assert read_layout(tmp_path / "b").lowercase
     assert np.array_equal(encoders.load(tmp_path / "b").encode(["THE CAT"]), encoder.encode(["the cat"]))
-
-
-def test_an_atomic_folder_keeps_the_old_one_until_the_end(tmp_path: Path) -> None:
-    tiny().save(tmp_path / "encoder")
-    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "encoder") as unfinished:
-        (unfinished / "config.json").write_text("{}")
-        raise RuntimeError
-    assert encoders.load(tmp_path / "encoder").encode(["a"]).shape == (1, 32)
-    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize(

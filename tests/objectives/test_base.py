@@ -16,7 +16,7 @@ from encoders.base import Encoder
 from experiments import building, compose, processes
 from experiments.progress import Display
 from experiments.settings import Settings
-from objectives.base import CorpusStatistics, Loss, Objective, Requirements, evaluating
+from objectives.base import CorpusStatistics, Loss, Multitask, Objective, Requirements, evaluating
 from objectives.conssent import ConsSent
 from objectives.quick_thoughts import QuickThoughts, choose_neighbours
 from objectives.simcse import SimCSE
@@ -98,6 +98,25 @@ def test_default_cost_is_that_of_the_tokens_of_a_batch() -> None:
     assert objective.step_flops(encoder) == pytest.approx(3 * encoder.forward_flops(batch.n_tokens, 0), rel=0.02)
     objective.fit_to_corpus(units, np.array([0]))
     assert objective.step_flops(encoder) == 3 * 400 * encoder.forward_flops(6, 6)
+
+
+def test_the_default_cost_needs_text_of_the_corpus() -> None:
+    with pytest.raises(ValueError, match=r"^Smallest\.step_flops estimates the cost from"):
+        Smallest().step_flops(TinyEncoder())
+
+
+def test_the_default_cost_of_several_tasks_is_their_mean() -> None:
+    tasks, encoder = {"small": Smallest(batch_size=4), "large": Smallest(batch_size=12)}, TinyEncoder()
+
+    class Both(Multitask[Smallest]):
+        batch_size = 8
+        requirements = Smallest.requirements
+
+    both = Both(tasks)
+    both.fit_to_corpus(documents(20, 9), np.arange(20))
+    assert [both.task_at(step, 0) for step in range(3)] == ["small", "large", "small"]
+    costs = [task.step_flops(encoder) for task in tasks.values()]
+    assert both.step_flops(encoder) == pytest.approx(sum(costs) / 2) and costs[1] == 3 * costs[0] > 0
 
 
 def test_defaults() -> None:
