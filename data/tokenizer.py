@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from data.errors import UserError
+from data.errors import ShortTextError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -69,7 +69,7 @@ def sample(texts: Iterable[str]) -> Iterator[str]:
         if size >= SAMPLE_BYTES:
             break
     if size == 0:
-        raise UserError("There is no text to train a tokenizer on: the corpus' training part is empty.")
+        raise ShortTextError("There is no text to train a tokenizer on: the corpus' training part is empty.")
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
