@@ -179,12 +179,9 @@ class TokenStore(MappedStore):
     ) -> ShortTextError:
         total, unit = int(inside.sum()), "document" if self.sentences is None else "sentence"
         if not total:
-            shares, settings = f"corpus.dev_fraction={self.dev_fraction:g}", {}
-            if part == "train":
-                shares, settings = (
-                    f"{shares}, corpus.fraction={share:g}",
-                    {"corpus.fraction": 1.0} if share < 1 else {},
-                )
+            shares = f"corpus.dev_fraction={self.dev_fraction:g}"
+            shares += f", corpus.fraction={share:g}" * (part == "train")
+            settings: dict[str, Any] = {"corpus.fraction": 1.0} if part == "train" and share < 1 else {}
             return ShortTextError(f"The {part} part has no document ({shares}).", settings=settings)
         longest = int(self.lengths[inside].max())
         if longest < min_tokens:
@@ -193,7 +190,7 @@ class TokenStore(MappedStore):
                 longest=longest,
             )
         reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
-        settings: dict[str, Any] = {}
+        settings = {}
         if (rules := self.sentences) is not None:
             reasons += f"; sentences.min_words={rules.min_words}, sentences.max_words={rules.max_words}"
             settings = {"sentences.min_words": 1} if left_out.get("too short") else {}

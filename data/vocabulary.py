@@ -100,7 +100,7 @@ def train_word_level(
     tokenizer.train_from_iterator(_present(texts), trainer)
     if tokenizer.get_vocab_size() == len(special):
         raise ShortTextError(
-            f"No word of the corpus occurs {min_count:,} times (encoder.min_count).",
+            f"No word of the corpus occurs {min_count:,} times: encoder.min_count=1 takes every word.",
             settings={"encoder.min_count": 1},
         )
     return fast_tokenizer(tokenizer, max_length, mask_token=AddedToken(MASK, special=True))

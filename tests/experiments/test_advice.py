@@ -78,9 +78,7 @@ def test_what_is_set_is_not_advised_again(folder: Path) -> None:
 
 def test_a_text_that_no_setting_makes_long_enough_needs_more_words(folder: Path) -> None:
     line = refusal(overrides(folder, "quick_thoughts", "two.txt", "encoder.min_count=1"))
-    found = re.search(
-        r"No setting makes it long enough; take a longer text: about ([\d,]+) words or more\.$", line
-    )
+    found = re.search(r"No setting makes it long enough; take .*: about ([\d,]+) words or more\.$", line)
     assert found, line
     words = int(found.group(1).replace(",", ""))
     (folder / "more.txt").write_text(text(words // 10, "\n"))

@@ -159,9 +159,7 @@ def test_too_few_pairs_name_their_task_and_key(tmp_path: Path) -> None:
             "or take more pairs (objective.fr).",
         ),
     ):
-        with pytest.raises(
-            UserError, match=r"too few usable pairs of fr for a batch: \d+ of 32\. Write objective\.batch_size="
-        ) as error:
+        with pytest.raises(UserError, match=r" pairs of fr for a batch: .* Write objective\.batch_size=") as error:
             experiment.run(compose.check(gensen(tmp_path, *more, f"run_dir={tmp_path / 'run'}")))
         assert str(error.value).endswith(line)
     assert (

@@ -319,15 +319,11 @@ def test_selection_equals_a_naive_loop(tmp_path: Path) -> None:
 
 def test_refusals(tmp_path: Path) -> None:
     sentences = store(tmp_path, DOCUMENTS)
-    with pytest.raises(
-        ShortTextError, match=r"train sentences has a document of 900 tokens from it on\.$"
-    ) as error:
+    with pytest.raises(ShortTextError, match=r"has a document of 900 tokens from it on\.$") as error:
         segments.select(sentences, "train", behind=1, tokens=900)
     assert len(segments.select(sentences, "train", tokens=error.value.longest).indices)
     alone = store(tmp_path, [[line] for line in LINES])
-    with pytest.raises(
-        ShortTextError, match=r"None of the \d+ dev sentences has another one behind it in its doc"
-    ):
+    with pytest.raises(ShortTextError, match=r"None of the \d+ dev sentences has another one behind it"):
         segments.select(alone, "dev", behind=1)
     one = store(tmp_path, [LINES[:40], LINES[40:43]])
     parts: tuple[Part, ...] = ("train", "dev")
