@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
@@ -23,6 +24,7 @@ SHARES = (1.0, 0.75, 0.5, 0.25)  # of the longest unit's tokens, for which an ob
 MADE_UP: tuple[Change, ...] = ({"corpus.dev_fraction": 0.2},)  # of a made-up text
 SENTENCE_WORDS = 10  # of a made-up sentence
 LONGEST = 200_000  # words of a made-up text
+SECONDS = 45.0  # of a search, after which no further change is tried
 
 
 def advised(error: ShortTextError, config: dict[str, Any], attempt: Attempt, processes: int) -> UserError:
@@ -41,7 +43,9 @@ def advised(error: ShortTextError, config: dict[str, Any], attempt: Attempt, pro
         return UserError(f"{error} {search.read_as} Add {', or '.join([*shown, 'take a longer text'])}.")
     words = search.needed()
     more = f": about {words:,} words or more" if words else ""
-    return UserError(f"{error} {search.read_as} No setting makes it long enough; take a longer text{more}.")
+    return UserError(
+        f"{error} {search.read_as} No setting was found that makes it long enough; take a longer text{more}."
+    )
 
 
 class _Search:
@@ -49,6 +53,7 @@ class _Search:
 
     def __init__(self, config: dict[str, Any], attempt: Attempt, processes: int) -> None:
         self._config, self._attempt, self._processes = config, attempt, processes
+        self._end = 0.0  # of the search, on the monotonic clock
         self._tried: dict[Any, ShortTextError | None] = {}
         source: Source = compose.build(config["corpus"], "corpus")
         self._objective = compose.build(config["objective"], "objective")
@@ -72,6 +77,7 @@ class _Search:
 
         The sizes of spans and batches stay if the text can be cut otherwise or divided otherwise.
         """
+        self._end = time.monotonic() + SECONDS
         kept, cut = [*self._fractions({})], [*self._cuts(self._objective.requirements.min_tokens)]
         for batch in (False, True):
             if way := self._first(kept, batch=batch):
@@ -85,6 +91,7 @@ class _Search:
     def needed(self) -> int | None:
         """Returns for how many words of made-up text a run would start; None if for no text that is tried."""
         words = 25
+        self._end = time.monotonic() + SECONDS
         while words <= LONGEST:
             words *= 2
             if words > sum(self._sizes) and self._first(MADE_UP, batch=True, sizes=True, words=words):
@@ -121,6 +128,8 @@ class _Search:
             words: of a made-up text that takes the place of the corpus; 0: the corpus.
         """
         for change in changes:
+            if time.monotonic() > self._end:
+                return None
             error = self._fault(change, words)
             if error and (more := {key: value for key, value in error.settings.items() if self._has(key)}):
                 change = {**change, **more}

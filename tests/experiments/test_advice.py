@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from data.errors import UserError
-from experiments import compose, experiment
+from experiments import advice, compose, experiment
 from tests.experiments import tiny
 
 WORDS = [f"{a}{b}" for a in ("ba", "ke", "li", "mo", "nu", "ra") for b in "dfgklmnrst"]
@@ -78,8 +78,16 @@ def test_what_is_set_is_not_advised_again(folder: Path) -> None:
 
 def test_a_text_that_no_setting_makes_long_enough_needs_more_words(folder: Path) -> None:
     line = refusal(overrides(folder, "quick_thoughts", "two.txt", "encoder.min_count=1"))
-    found = re.search(r"No setting makes it long enough; take .*: about ([\d,]+) words or more\.$", line)
+    found = re.search(
+        r"No setting was found that makes it long enough; take .*: about ([\d,]+) words or more\.$", line
+    )
     assert found, line
     words = int(found.group(1).replace(",", ""))
     (folder / "more.txt").write_text(text(words // 10, "\n"))
     assert "No setting" not in refusal(overrides(folder, "quick_thoughts", "more.txt"))
+
+
+def test_a_search_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advice, "SECONDS", -1.0)
+    line = refusal(overrides(folder, "conssent", "thirty.txt"))
+    assert line.endswith(" No setting was found that makes it long enough; take a longer text.")
