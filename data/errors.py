@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from data.display import printable
 
@@ -24,6 +25,23 @@ class UserError(Exception):
 
     def __reduce__(self) -> tuple[type[UserError], tuple[str, ...]]:
         return type(self), tuple(str(self).split("\n"))  # its lines, for another process
+
+
+class ShortTextError(UserError):
+    """A text that is too short for a run; ``experiments.advice`` adds what would do.
+
+    Args:
+        line: what is missing.
+        longest: tokens of the longest unit, if no unit is long enough.
+        units: usable units, if they are fewer than a training batch takes.
+        settings: values by dotted key without which the text cannot do.
+    """
+
+    def __init__(
+        self, line: str, *, longest: int = 0, units: int = 0, settings: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(line)
+        self.longest, self.units, self.settings = longest, units, settings or {}
 
 
 class UnfitError(UserError):

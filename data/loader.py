@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from data.batch import Batch
-from data.errors import UserError
+from data.errors import ShortTextError
 from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from data.token_format import TokenFormat
 
@@ -146,7 +146,7 @@ class Loader(Batches):
             shuffled. Each epoch begins at a random one of the first documents, so that the borders between batches
             move, and ends with those before it.
         units: name of the documents in messages.
-        advice: in messages, how to get enough documents for a batch; None: by more text, or more held-out text.
+        least: fewest documents of a measurement, if a batch is not smaller.
 
     Raises:
         ValueError: if ``batch_size`` is not a positive multiple of ``world``.
@@ -167,7 +167,7 @@ class Loader(Batches):
         lengths: np.ndarray | None = None,
         contiguous: bool = False,
         units: str = "documents",
-        advice: str | None = None,
+        least: int = 2,
     ) -> None:
         if batch_size < 1 or batch_size % world:
             raise ValueError(
@@ -184,7 +184,7 @@ class Loader(Batches):
         self.stream = (stream,) if stream else ()
         self.lengths = lengths
         self.contiguous = contiguous
-        self.units, self.advice = units, advice
+        self.units, self.least = units, least
         self._epoch = -1
         self._order = self.indices
 
@@ -193,12 +193,13 @@ class Loader(Batches):
         """Number of whole batches of an epoch.
 
         Raises:
-            UserError: if there are fewer documents than a batch takes.
+            ShortTextError: if there are fewer documents than a batch takes.
         """
         if len(self.indices) < self.batch_size:
-            raise UserError(
-                f"The training part's {len(self.indices)} usable {self.units} do not fill a batch of "
-                f"{self.batch_size}: {self.advice or 'take more text'}."
+            raise ShortTextError(
+                f"The training part has too few usable {self.units} for a batch: {len(self.indices)} of "
+                f"{self.batch_size}.",
+                units=len(self.indices),
             )
         return len(self.indices) // self.batch_size
 
@@ -216,14 +217,13 @@ class Loader(Batches):
         If the documents do not fill a batch, one smaller batch is returned.
 
         Raises:
-            UserError: if there are fewer than two documents, or than processes.
+            ShortTextError: if there are fewer than ``least`` documents, or than processes.
         """
         size = min(self.batch_size, len(self.indices) // self.world * self.world)
-        if size < min(2, self.batch_size):
-            raise UserError(
-                f"The held-out part has {len(self.indices)} usable {self.units}, and a measurement takes "
-                f"{max(2, self.world)} at least: "
-                f"{self.advice or 'raise corpus.dev_fraction, or name a corpus.dev_path'}."
+        if size < min(self.least, self.batch_size):
+            raise ShortTextError(
+                f"The held-out part has too few usable {self.units} for a measurement: {len(self.indices)} of "
+                f"{max(self.least, self.world)}."
             )
         rng = generator(FIXED, 0, 0, *self.stream)
         order = self._runs(rng, size, 0) if self.contiguous else rng.permutation(self.indices)

@@ -45,11 +45,6 @@ class Sentences:
                 f"Got {self.max_words} instead."
             )
 
-    @property
-    def advice(self) -> str:
-        """In messages, how to get documents of several sentences."""
-        return "corpus.document=file makes one of each .txt file" if self.split else "sentences.split=true"
-
 
 def splitter_kind() -> Literal["nltk-english", "trained"]:
     """Returns which Punkt ``splitter`` uses: NLTK's English one where it is installed; nothing is downloaded."""

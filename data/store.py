@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from data.errors import UserError
+from data.errors import ShortTextError, UserError
 from data.files import write_json
 from data.mapped import META, PARTS, ColumnWriter, MappedStore, cached, damaged, entry
 from data.selection import Selection, repeated, varied
@@ -56,8 +56,6 @@ FORMAT = "2"  # version of the files below and of the normalisation; part of eve
 SENTENCE_FORMAT = "1"  # version of what only stores of sentences have
 HELD_OUT_DOCUMENTS = 2000  # whose text is kept for evaluation
 HELD_OUT_CHARACTERS = 1 << 26  # of their texts together; longer texts are cut to their beginnings
-# In advice on corpus.document: number of documents aimed at, and most words of each.
-ADVISED_DOCUMENTS, ADVISED_WORDS = 300, 1000
 _FIELDS = (("order", "<u8"), ("part", "u1"))
 ENTRY, SENTENCE_ENTRY = entry(1, *_FIELDS), entry(1, *_FIELDS, *SENTENCE.descr)
 
@@ -67,7 +65,7 @@ class TokenStore(MappedStore):
 
     Args:
         folder: made by ``prepare``.
-        fraction, dev_fraction, document_units: attributes of the source; none of them is stored in the files.
+        fraction, dev_fraction: attributes of the source; neither is stored in the files.
         sentences: rules by which ``select`` chooses sentences; None: the units are documents.
 
     Attributes:
@@ -86,7 +84,6 @@ class TokenStore(MappedStore):
         fraction: float = 1.0,
         dev_fraction: float = 0.05,
         sentences: Sentences | None = None,
-        document_units: tuple[str | int, ...] = (),
     ) -> None:
         self.fraction = fraction
         self.sentences = sentences
@@ -95,11 +92,9 @@ class TokenStore(MappedStore):
             dev_fraction=dev_fraction,
             fraction=fraction,
             sentences=sentences,
-            document_units=document_units,
         )
         if not (folder / "held_out.jsonl").exists():
             raise damaged(folder)
-        self._document_units = document_units
         self.vocab_size: int = self._meta["vocab_size"]
         self.lengths = self._lengths[:, 0]
 
@@ -123,7 +118,6 @@ class TokenStore(MappedStore):
         fraction: float | None = None,
         min_tokens: int = 1,
         different_tokens: bool = False,
-        settings_for: Callable[[int], str] | None = None,
     ) -> Selection:
         """Selects the usable units of a part.
 
@@ -135,11 +129,9 @@ class TokenStore(MappedStore):
             fraction: share of the documents, in the training part only; None: the source's.
             min_tokens: least number of tokens of a unit.
             different_tokens: whether a unit must have two different tokens.
-            settings_for: returns settings with which units of a given number of tokens would be usable, for the
-                error.
 
         Raises:
-            UserError: if no unit is usable.
+            ShortTextError: if no unit is usable.
         """
         share = self.fraction if fraction is None else fraction
         inside = self.in_part(part)
@@ -167,7 +159,7 @@ class TokenStore(MappedStore):
         indices = np.flatnonzero(usable)
         if len(indices):
             return Selection(indices, total - len(indices), total, left_out)
-        raise self._none_usable(part, share, inside, min_tokens, left_out, settings_for)
+        raise self._none_usable(part, share, inside, min_tokens, left_out)
 
     def held_out_texts(self) -> list[str]:
         """Returns the normalised texts of up to 2,000 different dev documents, in random order.
@@ -183,62 +175,26 @@ class TokenStore(MappedStore):
         return texts
 
     def _none_usable(
-        self,
-        part: Part,
-        share: float,
-        inside: np.ndarray,
-        min_tokens: int,
-        left_out: Mapping[str, int],
-        settings_for: Callable[[int], str] | None,
-    ) -> UserError:
+        self, part: Part, share: float, inside: np.ndarray, min_tokens: int, left_out: Mapping[str, int]
+    ) -> ShortTextError:
         total, unit = int(inside.sum()), "document" if self.sentences is None else "sentence"
         if not total:
-            return self._empty_part(part, share)
+            shares = f"corpus.dev_fraction={self.dev_fraction:g}"
+            shares += f", corpus.fraction={share:g}" * (part == "train")
+            settings: dict[str, Any] = {"corpus.fraction": 1.0} if part == "train" and share < 1 else {}
+            return ShortTextError(f"The {part} part has no document ({shares}).", settings=settings)
         longest = int(self.lengths[inside].max())
         if longest < min_tokens:
-            read, ways = "", []
-            if self._document_units and self.sentences is None:
-                read = f"{self._read_as()}, "
-                ways = [] if "file" in self._document_units else [f"corpus.document={min_tokens}"]
-            ways += [settings] if settings_for and (settings := settings_for(longest)) else []
-            return UserError(
-                f"None of the {total:,} {part} {unit}s has the {min_tokens:,} tokens needed ({read}longest: "
-                f"{longest:,}): {'add ' * bool(ways)}{''.join(f'{way}, or ' for way in ways)}take a corpus of "
-                f"longer {unit}s."
+            return ShortTextError(
+                f"No {part} {unit} has the {min_tokens:,} tokens needed (the longest has {longest:,}).",
+                longest=longest,
             )
         reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
-        hint = "take another corpus"
-        if rules := self.sentences:
-            hint = (
-                f"widen sentences.min_words={rules.min_words} and sentences.max_words={rules.max_words}, or {hint}"
-            )
-        return UserError(f"None of the {total:,} {part} {unit}s can be used ({reasons}): {hint}.")
-
-    def _empty_part(self, part: Part, share: float) -> UserError:
-        count: int = self._meta["documents"]
-        if part == "dev":
-            at = f"corpus.dev_fraction={self.dev_fraction}"
-            ways = ["raise corpus.dev_fraction" if count > 1 else "take more documents", "name a corpus.dev_path"]
-        else:
-            at = f"corpus.fraction={share}"
-            ways = ["raise corpus.fraction" if share < 1 else "lower corpus.dev_fraction"]
-        read = ""
-        if self._document_units:
-            read = f"{self._read_as()}; "
-            words = max(1, min(ADVISED_WORDS, self._meta["tokens"] // ADVISED_DOCUMENTS))
-            if not any(isinstance(unit, int) for unit in self._document_units):
-                ways.insert(0, f"cut files every {words:,} words (corpus.document={words})")
-        way = " or ".join(ways)
-        return UserError(
-            f"The {part} part is empty: {at} leaves none of {count:,} documents ({read}those of equal text or "
-            f"group go to the same part). {way[0].upper()}{way[1:]}."
-        )
-
-    def _read_as(self) -> str:
-        units = [
-            f"every {unit:,} words" if isinstance(unit, int) else f"a {unit}" for unit in self._document_units
-        ]
-        return f"read as one document {' or '.join(units)}"
+        settings = {}
+        if (rules := self.sentences) is not None:
+            reasons += f"; sentences.min_words={rules.min_words}, sentences.max_words={rules.max_words}"
+            settings = {"sentences.min_words": 1} if left_out.get("too short") else {}
+        return ShortTextError(f"No {part} {unit} can be used ({reasons}).", settings=settings)
 
 
 def prepare(
@@ -292,7 +248,6 @@ def prepare(
         fraction=source.fraction,
         dev_fraction=source.dev_fraction,
         sentences=sentences,
-        document_units=source.document_units,
     )
 
 

@@ -17,7 +17,7 @@ from filelock import FileLock
 from pydantic import Field
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from data.errors import UserError, opening, reason
+from data.errors import ShortTextError, UserError, opening, reason
 from data.files import atomic_folder, contained, read_as
 from data.sources.base import fingerprint
 
@@ -194,7 +194,7 @@ def sample(texts: Iterable[str]) -> Iterator[str]:
         if size >= SAMPLE_BYTES:
             break
     if size == 0:
-        raise UserError("There is no text to train a tokenizer on: the corpus' training part is empty.")
+        raise ShortTextError("There is no text to train a tokenizer on: the corpus' training part is empty.")
 
 
 def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from data.errors import UserError
+from data.errors import ShortTextError
 from data.tokenizer import SPECIAL, cached_tokenizer, fast_tokenizer
 
 if TYPE_CHECKING:
@@ -100,8 +100,9 @@ def train_word_level(
     )
     tokenizer.train_from_iterator(_present(texts), trainer)
     if tokenizer.get_vocab_size() == len(special):
-        raise UserError(
-            f"No word of the corpus occurs {min_count:,} times: lower encoder.min_count, or take more text."
+        raise ShortTextError(
+            f"No word of the corpus occurs {min_count:,} times: encoder.min_count=1 takes every word.",
+            settings={"encoder.min_count": 1},
         )
     return fast_tokenizer(tokenizer, max_length, mask_token=AddedToken(MASK, special=True))
 
@@ -161,4 +162,4 @@ def _present(texts: Iterable[str]) -> Iterator[str]:
         empty = empty and not text
         yield text
     if empty:
-        raise UserError("There is no text to count words in: the corpus' training part is empty.")
+        raise ShortTextError("There is no text to count words in: the corpus' training part is empty.")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from accelerate import Accelerator
 
 import encoders
 from analysis.models import EXPORT
-from data.errors import UnfitError, UserError
+from data.errors import ShortTextError, UnfitError, UserError
 from data.files import read_yaml
 from data.loader import Batches, Loader, MultiTaskLoader
 from data.sources.base import Part, Source
@@ -23,6 +24,7 @@ from data.store import TokenStore, prepare
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from experiments import checkpoint, compose
+from experiments.advice import advised
 from experiments.optimizer import Start, start_of
 from experiments.overrides import typed
 from experiments.progress import Display
@@ -51,16 +53,20 @@ class Parts:
 
     def batches(self, part: Part, seed: int, rank: int = 0, world: int = 1) -> Batches:
         """The micro-batches of process ``rank`` of ``world``."""
+        loaders = self._loaders(part, seed, rank, world)
+        return (
+            next(iter(loaders.values()))
+            if len(loaders) == 1
+            else MultiTaskLoader(loaders, partial(self._task_at, seed))
+        )
+
+    def _loaders(self, part: Part, seed: int, rank: int, world: int) -> dict[str, Loader]:
         loaders = {}
         own = self.objective.own_data()
         for stream, (name, task) in enumerate(self.objective.tasks.items()):
             data = self.task_data[name]
             indices = (data.train if part == "train" else data.dev).indices
             unit = f"pairs of {name}" if name in own else f"{self.objective.requirements.unit}s"
-            more = _more(data.setting, own[name], part) if name in own else None
-            if part == "train":
-                size = "objective.batch_size" + " or objective.max_length" * (unit == "documents")
-                more = f"lower {size}, or {more or 'take more text'}"
             loaders[name] = Loader(
                 data.units,
                 indices,
@@ -74,13 +80,30 @@ class Parts:
                 lengths=None if data.lengths is None else data.lengths[indices],
                 contiguous=data.contiguous,
                 units=unit,
-                advice=more,
+                least=task.least_batch,
             )
-        return (
-            next(iter(loaders.values()))
-            if len(loaders) == 1
-            else MultiTaskLoader(loaders, partial(self._task_at, seed))
-        )
+        return loaders
+
+    def require_batches(self, processes: int) -> None:
+        """Refuses data that do not fill a batch of ``processes``, or are too few for a measurement.
+
+        Raises:
+            ShortTextError: if it is the run's corpus.
+            UserError: if it is an objective's own data.
+        """
+        own = self.objective.own_data()
+        parts: tuple[Part, ...] = ("train", "dev")
+        for part in parts:
+            for name, loader in self._loaders(part, 0, 0, processes).items():
+                try:
+                    _ = loader.batches_per_epoch if part == "train" else loader.fixed(0)
+                except ShortTextError as error:
+                    if name not in own:
+                        raise
+                    more = _more(self.task_data[name].setting, own[name], part)
+                    if error.units > 1:
+                        more = f"write objective.batch_size={error.units // processes * processes}, or {more}"
+                    raise UserError(f"{error} {more[0].upper()}{more[1:]}.") from None
 
     def _task_at(self, seed: int, step: int) -> str:
         return self.objective.task_at(step, seed)
@@ -111,6 +134,50 @@ def build(
     Raises:
         UserError: for errors that the user can fix.
     """
+    try:
+        return _build(config, settings, accelerator, display, tokenizer)
+    except ShortTextError as error:
+        display.say("The text is too short. Looking for settings that work ...", style="dim")
+        processes = accelerator.num_processes
+        with TemporaryDirectory() as folder:
+            advice = advised(error, config, partial(_attempt, Path(folder), processes), processes)
+        raise advice from None
+
+
+def _attempt(
+    cache: Path, processes: int, config: dict[str, Any], prepare_source: Callable[[Source], None]
+) -> None:
+    """Builds what of a run depends on the length of its text, as ``build`` does.
+
+    Args:
+        cache: folder for stores and tokenizers.
+        processes: of the run.
+        config: the run's.
+        prepare_source: gets the source before it is read.
+
+    Raises:
+        UserError: as ``build`` does.
+    """
+    settings = Settings.of(config)
+    source: Source = compose.build(config["corpus"], "corpus")
+    prepare_source(source)
+    objective: Objective = compose.build(config["objective"], "objective")
+    require_division((task.batch_size for task in objective.tasks.values()), processes)
+    encoder = _encoder(config, settings, objective, source, cache / "tokenizers", None)
+    objective.check_encoder(encoder)
+    sentences = settings.sentences if objective.requirements.unit == "sentence" else None
+    store = prepare(source, encoder.tokenizer, cache=cache / "stores", sentences=sentences, workers=0)
+    task_data = objective.task_data(Corpus(source, store, encoder.tokenizer, cache))
+    Parts(source, encoder, objective, store, task_data, "untrained", "").require_batches(processes)
+
+
+def _build(
+    config: dict[str, Any],
+    settings: Settings,
+    accelerator: Accelerator,
+    display: Display,
+    tokenizer: Path | None,
+) -> Parts:
     cache = ROOT / settings.cache
     source: Source = compose.build(config["corpus"], "corpus")
     objective: Objective = compose.build(config["objective"], "objective")
@@ -163,7 +230,9 @@ def build(
         what = f"{objective.requirements.encoders} encoders" if objective.requirements.encoders > 1 else "encoder"
         line = f"continues the {what} of {settings.warm_start}, sizes and words included"
         display.fact("warm start", f"{line}; weights taken over by the objective: {', '.join(taken) or 'none'}")
-    return Parts(source, encoder, objective, store, task_data, *_start(settings, encoder))
+    parts = Parts(source, encoder, objective, store, task_data, *_start(settings, encoder))
+    parts.require_batches(accelerator.num_processes)
+    return parts
 
 
 def require_fit(config: dict[str, Any]) -> None:

@@ -26,7 +26,17 @@ from omegaconf.errors import OmegaConfBaseException
 from data.errors import UserError
 from experiments.command_line import HELP, INFORMING, Ended, one_line_errors, split
 from experiments.compose import COMPONENTS, Schema, check, check_all, check_composed, kinds
-from experiments.overrides import NO_FORM, compose_accepted, file_of, guess, key_of, override, requoted, unreadable
+from experiments.overrides import (
+    NO_FORM,
+    compose_accepted,
+    file_of,
+    guess,
+    key_of,
+    keys_of,
+    override,
+    requoted,
+    unreadable,
+)
 from experiments.settings import Settings
 
 OF_RUNS = {*Settings.__dataclass_fields__, *COMPONENTS, "experiment", "clipping"}  # keys that go to runs
@@ -70,7 +80,7 @@ def command(
 
         def main() -> None:
             with one_line_errors():
-                flags, overrides = split(sys.argv[1:])
+                flags, overrides = split(sys.argv[1:], lambda given: keys_of(given, name))
                 if HELP & {*flags}:
                     print(_help(overrides, name))
                     return
@@ -131,8 +141,7 @@ def command_of_runs(
         @functools.wraps(task)
         def main() -> None:
             with one_line_errors():
-                switches = [key for key, value in compose_accepted([], name)[0].items() if isinstance(value, bool)]
-                flags, given = split(sys.argv[1:], HELP, [str(key) for key in switches])
+                flags, given = split(sys.argv[1:], lambda _: keys_of([], "run") | keys_of([], name), HELP)
                 if flags:
                     print(_help([], name))
                     return

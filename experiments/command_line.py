@@ -9,9 +9,10 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from data.display import printable
 from data.errors import UserError
@@ -32,19 +33,22 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM
 
 
 def split(
-    arguments: Sequence[str], flags_taken: Collection[str] = FLAGS | VALUED, switches: Collection[str] = ()
+    arguments: Sequence[str],
+    keys: Callable[[list[str]], Mapping[str, Any]],
+    flags_taken: Collection[str] = FLAGS | VALUED,
 ) -> tuple[list[str], list[str]]:
     """Splits a command line, in any order, into flags with their values and overrides.
 
     Args:
         arguments: of the command line.
+        keys: returns the values of the command's keys under some overrides; called if a flag does not exist.
         flags_taken: by the command, of those that Hydra has.
-        switches: keys that are true or false, which a flag without a value may be meant for.
 
     Raises:
         UserError: with a line for each flag that does not exist.
     """
     flags, overrides, found = list[str](), list[str](), list[str]()
+    unknown = list[tuple[str, str | None]]()  # flags, and their values
     rest = deque(arguments)
     while rest:
         text = rest.popleft()
@@ -74,20 +78,30 @@ def split(
             if text in ("--info", "-i") and rest and rest[0] in INFO:
                 flags.append(rest.popleft())
         else:
-            key = flag.lstrip("-").replace("-", "_")
             if not equals and rest and not rest[0].startswith("-") and "=" not in rest[0]:
                 equals, value = "=", rest.popleft()
-            if equals and flag not in NEVER:
-                found.append(f"{text if '=' in text else f'{flag} {value}'}: write {in_shell(f'{key}={value}')}.")
-            elif key in switches:
-                found.append(f"{flag}: write {key}=true.")
-            else:
-                found.append(f"{flag}: no such flag.{guess(flag, flags_taken) if flag.startswith('--') else ''}")
+            unknown.append((flag, value if equals else None))
+    known = keys(overrides) if unknown else {}
+    found += [_no_flag(flag, value, known, flags_taken) for flag, value in unknown]
     if {"--cfg", "-c"} & {*flags} and {"--multirun", "-m"} & {*flags}:
         found.append("--cfg shows one configuration: leave out -m.")
     if found:
         raise UserError(*found)
     return flags, overrides
+
+
+def _no_flag(flag: str, value: str | None, keys: Mapping[str, Any], flags_taken: Collection[str]) -> str:
+    """Returns a line on a flag that does not exist: the keys that it may be meant for, or the nearest names."""
+    name = flag.lstrip("-").replace("-", "_")
+    typed_in = flag if value is None or flag in NEVER else f"{flag} {value}"
+    meant = [key for key in keys if key.lstrip("+") == name] or [key for key in keys if key.endswith(f".{name}")]
+    if meant and flag not in NEVER:
+        if value is None:
+            value = "true" if all(isinstance(keys[key], bool) for key in meant) else "<value>"
+            return f"{typed_in}: write {' or '.join(f'{key}={value}' for key in meant)}."
+        return f"{typed_in}: write {' or '.join(in_shell(f'{key}={value}') for key in meant)}."
+    hint = guess(name, keys) if value is not None and flag not in NEVER else ""
+    return f"{typed_in}: no such flag.{hint or (guess(flag, flags_taken) if flag.startswith('--') else '')}"
 
 
 def _pieces(text: str, rest: Sequence[str]) -> int:

@@ -179,6 +179,16 @@ def compose_accepted(overrides: list[str], name: str) -> tuple[DictConfig, dict[
     return compose(good, name), found
 
 
+def keys_of(overrides: list[str], name: str) -> dict[str, Any]:
+    """Returns the keys of a command under ``overrides``, dotted, and their values.
+
+    Raises:
+        UserError: if a YAML of the user's own cannot be read.
+    """
+    found = _dotted(OmegaConf.to_container(ours(compose_accepted(overrides, name)[0])))
+    return found | {f"+{group}": None for group in ADDED if name == "run"}
+
+
 def _cured(text: str) -> str:
     """Returns the end of a message: how the override ``text``, which Hydra cannot read, is to be typed."""
     start, _, value = text.partition("=")
@@ -233,6 +243,8 @@ def _explain(
         if name and (having := _having(group, name, groups)):
             return f"{key}: this {group} has no such key; it exists with {' or '.join(having)}."
         return f"{key}: no such key.{guess(key, known)}"
+    if "," in value and Path(value).expanduser().exists():
+        return f"{text}: a name with a comma {_cured(text)}."
     if "," in value and "Ambiguous value" in str(error):
         default = OmegaConf.select(config, key)
         hints = [f"write a list in brackets: {key}=[{value}]"] * (default is None or OmegaConf.is_list(default))
@@ -303,13 +315,14 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return lowered[close[0]] if close else None
 
 
-def _dotted(node: Any, path: str = "") -> Iterator[str]:
-    """Yields the dotted names of all keys below ``node``."""
+def _dotted(node: Any, path: str = "") -> dict[str, Any]:
+    """Returns the values of all keys below ``node`` by their dotted names."""
+    found: dict[str, Any] = {}
     if isinstance(node, Mapping):
         for key, value in node.items():
             name = f"{path}.{key}" if path else str(key)
-            yield name
-            yield from _dotted(value, name)
+            found |= {name: value} | _dotted(value, name)
+    return found
 
 
 def first_line(error: Exception) -> str:

@@ -26,11 +26,11 @@ from experiments.overrides import in_shell, nearest
 
 def main() -> None:
     with one_line_errors():
-        flags, given = split(sys.argv[1:], HELP)
+        options = {"folder": "runs", "sort": "", "where": ""}
+        flags, given = split(sys.argv[1:], lambda _: options, HELP)
         if flags:
             print((__doc__ or "").rstrip())
             return
-        options = {"folder": "runs", "sort": "", "where": ""}
         for text in given:
             key, equals, value = text.partition("=")
             if equals and key in options:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -73,8 +73,6 @@ class Requirements:
         encoders: number of encoders of the configured kind to train side by side; they are passed as one, which
             concatenates their vectors (``encoders.concatenated``).
         word_order: whether the classes to predict differ only in the order of the tokens.
-        settings_for: returns the settings, as "key=value", with which units of a given number of tokens would be
-            usable; "" if there are none.
     """
 
     unit: Literal["document", "sentence"] = "document"
@@ -83,7 +81,6 @@ class Requirements:
     mask_token: bool = False
     encoders: int = 1
     word_order: bool = False
-    settings_for: Callable[[int], str] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -203,6 +200,15 @@ class Objective(nn.Module, ABC):
 
     # Before training
 
+    @property
+    def least_batch(self) -> int:
+        """Fewest examples of a batch with a loss."""
+        return 2
+
+    def settings_for(self, tokens: int) -> Mapping[str, int]:
+        """Returns arguments with which units of ``tokens`` tokens would be usable; by default none."""
+        return {}
+
     def check_encoder(self, encoder: Encoder) -> None:
         """Refuses an encoder that this objective cannot train; called before any text is tokenised.
 
@@ -228,7 +234,6 @@ class Objective(nn.Module, ABC):
                     part,
                     min_tokens=required.min_tokens,
                     different_tokens=required.different_tokens,
-                    settings_for=required.settings_for,
                 )
                 for part in PARTS
             )

@@ -19,6 +19,7 @@ as parts of real sentences are rarely equal.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -135,13 +136,15 @@ class ConsSent(Objective):
             min_tokens=fewest,
             different_tokens=permutes,
             word_order=permutes,
-            settings_for=self._settings_for,
         )
 
-    def _settings_for(self, tokens: int) -> str:
-        """Returns the setting with which a sentence of ``tokens`` tokens is usable, as "key=value"; "" if none."""
-        k = tokens - 1 if self.task == "D" else tokens
-        return f"objective.k={k}" if self.task in ("D", "P", "R") and k >= 1 + (self.task == "P") else ""
+    @property
+    def least_batch(self) -> int:
+        return self.k if self.task in PAIRS else super().least_batch
+
+    def settings_for(self, tokens: int) -> Mapping[str, int]:
+        k = min(self.k, tokens - 1 if self.task == "D" else tokens)
+        return {"k": k} if self.task in ("D", "P", "R") and k >= 1 + (self.task == "P") else {}
 
     def check_encoder(self, encoder: Encoder) -> None:
         """Refuses an encoder whose inputs are too short for any sentence that ``k`` allows.
@@ -250,7 +253,7 @@ class ConsSent(Objective):
         if len(firsts) < self.k:
             raise UserError(
                 f"A batch of {len(firsts)} sentences has fewer than objective.k={self.k} parts to choose among: "
-                "lower objective.k, or raise corpus.dev_fraction if the held-out part is too small."
+                "lower objective.k, or take more text."
             )
         loss, accuracy = choose_first(in_batch_scores(firsts, seconds, self.k))
         return loss, loss.detach(), accuracy

@@ -20,6 +20,7 @@ checkpoint is chosen by the dev loss of D, unless ``checkpoint.metric`` names an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from data.ranges import AtLeast2, Proportion, Size, Width
@@ -87,6 +88,10 @@ class ConsSentMT(Multitask[ConsSent]):
         """Requirements on a sentence that all tasks can use; each task has requirements of its own."""
         fewest = max(task.requirements.min_tokens for task in self._tasks.values())
         return Requirements(unit="sentence", min_tokens=fewest, different_tokens=True, encoders=2, word_order=True)
+
+    def settings_for(self, tokens: int) -> Mapping[str, int]:
+        k = min(self.k, tokens - 1)
+        return {"k": k} if k > 1 else {}
 
     def encoder_of(self, task: str, encoder: Encoder) -> Encoder:
         """Returns the one of the two concatenated encoders that learns ``task``."""

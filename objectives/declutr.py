@@ -170,7 +170,6 @@ class Declutr(Objective):
             unit="document",
             min_tokens=max(self.sampler.min_tokens, self.min_tokens or 0),
             mask_token=self.mlm_weight > 0,
-            settings_for=self._settings_for,
         )
 
     def build(self, encoder: Encoder) -> None:
@@ -339,21 +338,19 @@ class Declutr(Objective):
                 "a single pair has no negatives."
             )
 
-    def _settings_for(self, tokens: int) -> str:
-        """Returns settings with which a document of ``tokens`` tokens is usable, as "key=value"; "" if none."""
-        sampler, settings = self.sampler, []
+    def settings_for(self, tokens: int) -> Mapping[str, int]:
+        sampler, settings = self.sampler, dict[str, int]()
         if sampler.min_tokens > tokens:
             span = tokens // (2 * sampler.anchors_per_document)
             if sampler.gap is not None:
                 span = min(span, tokens - sampler.gap * (sampler.anchors_per_document - 1))
             if span < 1:
-                return ""
-            settings = [f"objective.max_length={span}"]
-            if span < sampler.min_length:
-                settings.insert(0, f"objective.min_length={span}")
+                return {}
+            settings = {"min_length": span} if span < sampler.min_length else {}
+            settings["max_length"] = span
         if self.min_tokens is not None and self.min_tokens > tokens:
-            settings.append(f"objective.min_tokens={tokens}")
-        return " ".join(settings)
+            settings["min_tokens"] = tokens
+        return settings
 
     def facts(self) -> dict[str, Any]:
         pairs = self.batch_size * self.sampler.anchors_per_document

@@ -39,7 +39,7 @@ class NSP(SegmentPairs):
     def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
         if self.published:
             return select(store, part, others=True)
-        return select(store, part, before=True, tokens=tokens - 1, others=True, setting="objective.max_length")
+        return select(store, part, before=True, tokens=tokens - 1, others=True)
 
     def pair(self, place: Place, room: int, rng: np.random.Generator) -> Pair:
         segments = published_segments if self.published else next_segments

@@ -91,6 +91,10 @@ class QuickThoughts(Objective):
             )
 
     @property
+    def least_batch(self) -> int:
+        return self._fewest
+
+    @property
     def _fewest(self) -> int:
         """Returns the smallest batch in which every sentence has a negative."""
         return 2 * self.window + 2
@@ -114,10 +118,7 @@ class QuickThoughts(Objective):
             for name, member in zip(READERS, encoder.members, strict=True)
         )
         if len(sources) < self._fewest:
-            raise UserError(
-                f"A batch of {len(sources)} sentences has no negatives, which takes {self._fewest}: raise "
-                "corpus.dev_fraction, or name a larger corpus.dev_path, as the held-out part is too small."
-            )
+            raise UserError(f"A batch of {len(sources)} sentences has no negatives, which takes {self._fewest}.")
         loss, right = choose_neighbours(sources, candidates, self.window)
         return Loss(loss, dict(zip(self.part_names, (loss.detach(), right), strict=True)))
 

@@ -101,6 +101,9 @@ class SegmentPairs(Objective):
     def requirements(self) -> Requirements:
         return Requirements(unit="sentence", mask_token=self.mlm_weight > 0)
 
+    def settings_for(self, tokens: int) -> Mapping[str, int]:
+        return {"max_length": tokens} if 8 <= tokens < self.max_length else {}
+
     def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
         tokens = max(2, min(self.max_length, corpus.tokenizer.model_max_length))  # `check_encoder` refuses less
         train, dev = (self.places(corpus.store, part, tokens) for part in ("train", "dev"))

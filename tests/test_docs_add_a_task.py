@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,13 +37,20 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_works_as_written(tree: Path) -> None:
     test, evaluation = COMMAND.findall(FILE.sub("", PAGE))
     assert re.search(r"\b3 passed", follow(test, tree))
-    folder = tree / "data" / "downstream" / "Mine"
-    folder.mkdir(parents=True)
-    lines = "question\tIs it late ?\norder\tGo home .\nstatement\tThe door is open .\n"
-    for split in ("train", "dev", "test"):
-        (folder / f"{split}.tsv").write_text(lines * 200)
-    shown = follow(evaluation.replace("<folder with downstream/Mine>", str(tree / "data")), tree)
+    (data,) = re.findall(r"```sh\n(.+?)```", PAGE, re.S)
+    subprocess.run(["bash", "-e", "-c", data], cwd=tree, check=True)
+    shown = follow(evaluation, tree)
     assert re.search(r"Mine │ accuracy │ 100\.00 │ 100\.00", shown), shown
+
+
+def test_the_files_pass_the_lint(tree: Path) -> None:
+    changed = [name for name, _ in FILE.findall(PAGE)]
+    config = ["--config", str(ROOT / "pyproject.toml")]
+    for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
+        found = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, *config, *changed], cwd=tree, capture_output=True, text=True
+        )
+        assert found.returncode == 0, found.stdout
 
 
 def test_it_names_what_there_is() -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.errors import UserError
+from data.errors import ShortTextError
 from data.loader import Units
 from data.selection import Selection
 from data.sources.base import Part
@@ -93,9 +93,9 @@ def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
     indices = found.indices[beside(store.documents, usable, offsets)[found.indices]]
     alone = len(found.indices) - len(indices)
     if not len(indices):
-        raise UserError(
+        raise ShortTextError(
             f"None of the {alone:,} {part} sentences has one beside it in its document: skip-thought needs "
-            f"documents of several sentences ({rules.advice})."
+            "documents of several sentences."
         )
     left_out = {**found.left_out, **({"without neighbours": alone} if alone else {})}
     return Selection(indices, found.skipped + alone, found.total, left_out)

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data.errors import UserError
+from data.errors import ShortTextError
 from data.loader import Units
 from data.selection import Selection
 from data.sources.base import Part
@@ -211,7 +211,6 @@ def select(
     behind: int = 0,
     tokens: int = 0,
     others: bool = False,
-    setting: str = "max_length",
 ) -> Selection:
     """Selects the sentences of ``part`` that can be a pair's ``Place``.
 
@@ -224,10 +223,9 @@ def select(
         behind: tokens that the document must have behind the sentence.
         tokens: that the document must have from the sentence on.
         others: whether places must be of two documents at least.
-        setting: key of the setting that gives ``tokens``, for messages.
 
     Raises:
-        UserError: if there are none.
+        ShortTextError: if there are none.
     """
     assert store.sentences is not None, "needs.unit says so"
     rules = replace(store.sentences, min_words=1, max_words=ANY_LENGTH, unique=False)
@@ -241,20 +239,17 @@ def select(
     indices = found.indices[usable[found.indices]]
     unusable = len(found.indices) - len(indices)
     if not len(indices):
-        asked, mend = "another one behind it in its document", "take documents of several sentences"
+        asked = "another one behind it in its document"
         if tokens:
             asked = f"a document of {tokens:,} tokens from it on" + " and text before it" * before
-            mend = f"lower {setting}, or take longer documents"
-        raise UserError(f"None of the {unusable:,} {part} sentences has {asked}: {mend} ({rules.advice}).")
+        longest = int((left + store.lengths)[found.indices].max())
+        raise ShortTextError(f"None of the {unusable:,} {part} sentences has {asked}.", longest=longest)
     if others and documents[indices[0]] == documents[indices[-1]]:
-        mend = (
-            "lower corpus.dev_fraction"
-            if part == "train"
-            else "raise corpus.dev_fraction (name a larger corpus.dev_path)"
-        )
-        raise UserError(
+        longest = int((left + store.lengths)[indices].max())
+        raise ShortTextError(
             f"All {part} sentences that a pair can be made at are of one document, and half of the pairs need "
-            f"another one: take more documents, or {mend}."
+            "another one.",
+            longest=longest,
         )
     left_out = {**found.left_out, **({"without continuation": unusable} if unusable else {})}
     return Selection(indices, found.skipped + unusable, found.total, left_out)

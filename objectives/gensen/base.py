@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from data.errors import UserError
+from data.errors import ShortTextError, UserError
 from data.pairs import PairSource, PairStore, prepare_pairs
 from data.randomness import FIXED, generator
 from data.selection import Selection
@@ -218,6 +218,8 @@ def errors_of(task: str) -> Iterator[None]:
         # Sources name their own keys; here these become keys of the task.
         text = SETTINGS.sub(f"{key}.", str(error)).replace("encoder.min_count", "objective.min_count")
         text = text.replace("samples.pairs", "objective.synthetic_pairs")
+        if isinstance(error, ShortTextError) and task == "tasks":  # of the run's corpus
+            raise ShortTextError(f"{key}: {text}", settings={"objective.min_count": 1}) from error
         raise kind(text if text.startswith(f"{key}.") else f"{key}: {text}") from error
 
 

@@ -92,7 +92,7 @@ def test_words_by_falling_count(texts: list[list[str]], vocab_size: int, min_cou
     lines = [" ".join(text) for text in texts]
     if not expected:
         with pytest.raises(
-            UserError, match=rf"No word of the corpus occurs {min_count} times: lower encoder\.min"
+            UserError, match=rf"No word of the corpus occurs {min_count} times: encoder\.min_count=1 "
         ):
             train(lines, vocab_size=vocab_size, min_count=min_count)
         return

@@ -32,7 +32,7 @@ def test_tasks_see_the_same_text_in_another_order_and_with_other_random_numbers(
         return sorted(batch.tokens["cut"].ids.tolist())
 
     task = Cut()
-    task.batch_size = 10  # type: ignore[attr-defined]
+    task.batch_size, task.least_batch = 10, 2  # type: ignore[attr-defined]
     objective = SimpleNamespace(
         tasks={"a": task, "b": task},
         task_at=lambda step, seed: "ab"[step % 2],
@@ -159,7 +159,7 @@ def test_too_few_pairs_name_their_task_and_key(tmp_path: Path) -> None:
             "or take more pairs (objective.fr).",
         ),
     ):
-        with pytest.raises(UserError, match=r"usable pairs of fr do not fill a batch of 32: lower obj") as error:
+        with pytest.raises(UserError, match=r" pairs of fr for a batch: .* Write objective\.batch_size=") as error:
             experiment.run(compose.check(gensen(tmp_path, *more, f"run_dir={tmp_path / 'run'}")))
         assert str(error.value).endswith(line)
     assert (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -12,23 +13,45 @@ import torch
 
 from data.errors import UserError
 from experiments import command_line
+from experiments.overrides import keys_of
 
 ROOT = Path(__file__).resolve().parents[2]
+KEYS = {
+    "seed": 1,
+    "run_dir": None,
+    "dry_run": False,
+    "a": {},
+    "a.b": 1,
+    "c.lr": 1,
+    "d.lr": 2,
+    "a.cold": True,
+    "+more": None,
+}
+
+
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    return command_line.split(arguments, lambda _: KEYS)
 
 
 def test_flags_and_overrides_in_any_order() -> None:
-    assert command_line.split(["seed=1", "-m", "encoder=gru"]) == (["-m"], ["seed=1", "encoder=gru"])
-    assert command_line.split(["--cfg", "job", "seed=1"]) == (["--cfg", "job"], ["seed=1"])
-    assert command_line.split(["seed=1", "--info", "searchpath"]) == (["--info", "searchpath"], ["seed=1"])
-    assert command_line.split(["--info", "seed=1"]) == (["--info"], ["seed=1"])
-    assert command_line.split(["~optimizer"]) == ([], ["~optimizer"])
+    assert split(["seed=1", "-m", "encoder=gru"]) == (["-m"], ["seed=1", "encoder=gru"])
+    assert split(["--cfg", "job", "seed=1"]) == (["--cfg", "job"], ["seed=1"])
+    assert split(["seed=1", "--info", "searchpath"]) == (["--info", "searchpath"], ["seed=1"])
+    assert split(["--info", "seed=1"]) == (["--info"], ["seed=1"])
+    assert split(["~optimizer"]) == ([], ["~optimizer"])
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
         (["--seed", "3"], "--seed 3: write seed=3."),
-        (["--run-dir=a b"], "--run-dir=a b: write 'run_dir=a b'."),
+        (["--run-dir=a b"], "--run-dir a b: write 'run_dir=a b'."),
+        (["--b", "3"], "--b 3: write a.b=3."),
+        (["--lr", "3"], "--lr 3: write c.lr=3 or d.lr=3."),
+        (["--more", "x/y"], "--more x/y: write +more=x/y."),
+        (["--cold"], "--cold: write a.cold=true."),
+        (["--b"], "--b: write a.b=<value>."),
+        (["--seeed=3"], "--seeed 3: no such flag. Did you mean seed?"),
         (["--multirn", "seed=1,2"], "--multirn: no such flag. Did you mean --multirun?"),
         (["-x"], "-x: no such flag."),
         (["--config-name", "mine"], "--config-name: no such flag. Did you mean --config-dir?"),
@@ -40,7 +63,7 @@ def test_flags_and_overrides_in_any_order() -> None:
 )
 def test_a_wrong_flag_is_one_line(arguments: list[str], line: str) -> None:
     with pytest.raises(UserError) as error:
-        command_line.split(arguments)
+        split(arguments)
     assert str(error.value).startswith(line) and "\n" not in str(error.value)
 
 
@@ -56,24 +79,39 @@ def test_a_wrong_flag_is_one_line(arguments: list[str], line: str) -> None:
 )
 def test_a_list_that_the_shell_split_is_one_line(arguments: str, line: str) -> None:
     with pytest.raises(UserError) as error:
-        command_line.split(arguments.split())
+        split(arguments.split())
     assert str(error.value) == line
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("steps", "budget.steps"),
+        ("seed", "seed"),
+        ("batch-size", "objective.batch_size"),
+        ("hidden", "encoder.hidden"),
+        ("experiment", "+experiment"),
+    ],
+)
+def test_a_flag_is_resolved_to_the_key_of_a_run(name: str, key: str) -> None:
+    with pytest.raises(UserError, match=rf"^--{name} 3: write {re.escape(key)}=3\.$"):
+        command_line.split([f"--{name}", "3", "encoder=gru"], lambda given: keys_of(given, "run"))
 
 
 def test_brackets_that_nothing_closes_are_left_to_hydra() -> None:
     for given in (["tasks=[MR", "seed=1"], ["tasks=[MR,CR]", "CR]"], ["a=b[", "c]"]):
-        assert command_line.split(given) == ([], given)
+        assert split(given) == ([], given)
 
 
 def test_a_command_may_take_few_flags() -> None:
-    def split(*arguments: str) -> object:
-        return command_line.split(arguments, command_line.HELP, ["dry_run"])
+    def few(*arguments: str) -> object:
+        return command_line.split(arguments, lambda _: KEYS, command_line.HELP)
 
-    assert split("seeds=3", "-h") == (["-h"], ["seeds=3"])
+    assert few("seeds=3", "-h") == (["-h"], ["seeds=3"])
     with pytest.raises(UserError, match=r"^--dry-run: write dry_run=true\.\n-x: no such flag\.$"):
-        split("--dry-run", "jobs=2", "-x")
+        few("--dry-run", "jobs=2", "-x")
     with pytest.raises(UserError, match=r"^--config-dir: only run.py and evaluate.py take this flag\.$"):
-        split("--config-dir", "nowhere")
+        few("--config-dir", "nowhere")
 
 
 @pytest.mark.parametrize(

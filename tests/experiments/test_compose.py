@@ -173,7 +173,7 @@ def test_a_broken_yaml_of_ones_own_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     path = tmp_path / "experiment" / "broken.yaml"
     path.write_text("# @package _global_\nobjective:\n temperature 0.1\n  seed: [7\n")
-    _, given = command_line.split(["+experiment=broken", "--config-dir", str(tmp_path)])
+    _, given = command_line.split(["+experiment=broken", "--config-dir", str(tmp_path)], lambda _: {})
     with pytest.raises(UserError, match=rf"^{path}, line \d: not YAML \(.+\)\.$"):
         compose.check(given)
 
@@ -241,7 +241,9 @@ def test_configs_of_the_user(tmp_path: Path) -> None:
     (folder / "objective").mkdir()
     (folder / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 11\n")
     (folder / "objective" / "cold.yaml").write_text("# Cold.\ndefaults: [declutr, _self_]\ntemperature: 0.01\n")
-    _, given = command_line.split(["+experiment=mine", "--config-dir", str(folder), "objective=cold"])
+    _, given = command_line.split(
+        ["+experiment=mine", "--config-dir", str(folder), "objective=cold"], lambda _: {}
+    )
     config = compose.check(given)
     assert (config["seed"], config["objective"]["temperature"]) == (11, 0.01)
     assert "mine" in described(given, "run") and "objective=cold: Cold." in described(given, "run")

@@ -375,3 +375,14 @@ def test_an_interrupt_ends_the_evaluation_of_runs(tmp_path: Path) -> None:
     run = evaluation.EvaluationJob("a", tmp_path / "log", settings)
     with pytest.raises(KeyboardInterrupt):
         evaluation.evaluate_runs([run], {}, Display())
+
+
+def test_a_missing_model_is_reported_before_missing_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "ROOT", tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for model, fault in (
+        ("nosuch", r"^nosuch is not on this machine"),
+        ("random_vectors", r"^There is no SentEval"),
+    ):
+        with pytest.raises(UserError, match=fault):
+            evaluation.evaluate_model(EvaluationSettings(model=model))

@@ -404,7 +404,7 @@ def test_the_best_weights_can_be_exported(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "line"),
     [
-        ("objective.batch_size=100", r"52 usable documents do not fill a batch of 100"),
+        ("objective.batch_size=100", r"for a batch: 52 of 100\..* Add objective\.batch_size=52, or"),
         ("budget.max_span=5000", r"has the 20,000 tokens needed"),
         ("checkpoint.metric=dev_accuracy", r"dev_accuracy: this run has the metrics dev_contrastive, dev_mlm"),
         ("precision=fp16", r"precision=fp16 needs a GPU"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from experiments.overrides import override, typed, unreadable
+from experiments.overrides import compose_accepted, override, typed, unreadable
 
 VALUES = (
     *("", " ", " a", "a ", "null", "True", "-inf", "1", "1e5", "0x1", "1_000", "~/x", "a,b", "a=b", "a:b", "a#b"),
@@ -52,6 +53,24 @@ def test_a_path_that_the_shell_split_is_shown_quoted(given: list[str], cure: str
     (line,) = {*found.values()}
     assert line.endswith(f" the shell splits arguments at spaces; write {cure}")
     assert unreadable(shlex.split(cure)) == {}
+
+
+@pytest.mark.parametrize("name", ["my file, old.txt", "a,b", "a,b (1)"])
+def test_a_path_with_a_comma_that_exists_has_one_cure(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "several values need -m" in " ".join(accepted(name).values()) or "(" in name
+    (tmp_path / name).mkdir()
+    (line,) = accepted(name).values()
+    assert line.count("corpus.path") == 2 and "-m" not in line and "[" not in line
+    _, found = compose_accepted(["corpus=text", *shlex.split(line.rpartition(": ")[2].rstrip("."))], "run")
+    assert found == {}
+
+
+def accepted(name: str) -> dict[str, str]:
+    """Returns the messages on a path of this name."""
+    return compose_accepted(["corpus=text", f"corpus.path={name}"], "run")[1]
 
 
 def test_what_has_no_key_is_named_alone_behind_no_value() -> None:

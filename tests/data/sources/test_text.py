@@ -16,9 +16,6 @@ from data.errors import UserError
 from data.sources.base import Document, Part, part_of, split_hash
 from data.sources.pydocs import Pydocs
 from data.sources.text import Text
-from data.store import prepare
-from tests.data import samples
-from tests.data.samples import tokenizer
 from tests.support import suite_data
 
 PARTS: tuple[Part, ...] = ("train", "dev")
@@ -65,41 +62,6 @@ def test_by_default_a_folder_has_a_document_a_file_and_a_file_a_document_a_line(
     assert len({Text(path=str(tmp_path), document=kind).fingerprint for kind in kinds}) == len(kinds)
     with pytest.raises(ValueError, match=r"^corpus\.document must be 'file', 'paragraph' or 'line'\. Got 'page'"):
         Text(path=str(tmp_path), document="page")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("words", [250_000, 900])
-def test_one_long_line_is_cut_as_the_refusal_advises(tmp_path: Path, words: int) -> None:
-    (tmp_path / "a.txt").write_text(" ".join(f"word{i % 997}" for i in range(words)))  # 1.8 MB, 6 kB
-    path = str(tmp_path / "a.txt")
-    store = prepare(Text(path=path), tokenizer(), cache=tmp_path)
-    advised = min(1000, int(store.lengths[0]) // 300)
-    empty = next(part for part in PARTS if len(store.in_part(part).nonzero()[0]) == 0)
-    with pytest.raises(UserError) as error:
-        store.select(empty)
-    assert "leaves none of 1 documents (read as one document a line; those of equal" in str(error.value)
-    assert f"Cut files every {advised:,} words (corpus.document={advised}) or " in str(error.value)
-    store = prepare(Text(path=path, document=advised), tokenizer(), cache=tmp_path)
-    assert len(store) == -(-words // advised) and all(len(store.select(part).indices) > 0 for part in PARTS)
-
-
-def test_short_documents_are_refused_with_how_they_were_read(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "a.txt").write_text("".join(samples.document(i, words=30) + "\n" for i in range(40)))
-    path = str(tmp_path / "folder" / "a.txt")
-    store = prepare(Text(path=path, dev_fraction=0.2), tokenizer(), cache=tmp_path)
-    with pytest.raises(
-        UserError,
-        match=r"^None of the \d+ train documents has the 200 tokens needed \(read as one document a line, "
-        r"longest: \d+\): add corpus\.document=200, or a=1, or take a corpus of longer documents\.$",
-    ):
-        store.select("train", min_tokens=200, settings_for=lambda tokens: "a=1")
-    longer = prepare(Text(path=path, document=200, dev_fraction=0.2), tokenizer(), cache=tmp_path)
-    assert len(longer.select("train", min_tokens=200).indices) > 2
-    store = prepare(Text(path=str(tmp_path / "folder"), dev_fraction=0.0), tokenizer(), cache=tmp_path)
-    with pytest.raises(
-        UserError, match=r"\(read as one document a file, longest: [\d,]+\): take a corpus of longer"
-    ):
-        store.select("train", min_tokens=10**6)
 
 
 def test_folder_of_txt_is_a_document_a_file(tmp_path: Path) -> None:

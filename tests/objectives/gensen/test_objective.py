@@ -309,7 +309,7 @@ def test_missing_data_is_refused_with_its_path() -> None:
 
 def test_a_vocabulary_without_frequent_words_is_refused(folder: Path) -> None:
     objective = small(tasks=["fr"], min_count=10_000)
-    with pytest.raises(UserError, match=r"^objective\.fr: No word .* 10,000 times: lower objective\.min_count"):
+    with pytest.raises(UserError, match=r"^objective\.fr: No word .* 10,000 times: objective\.min_count=1"):
         objective.task_data(corpus(folder))
 
 

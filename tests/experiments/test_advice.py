@@ -1,0 +1,93 @@
+"""Advice on short texts: the settings that it names make the run start."""
+
+from __future__ import annotations
+
+import random
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from data.errors import UserError
+from experiments import advice, compose, experiment
+from tests.experiments import tiny
+
+WORDS = [f"{a}{b}" for a in ("ba", "ke", "li", "mo", "nu", "ra") for b in "dfgklmnrst"]
+
+
+def text(sentences: int, end: str) -> str:
+    rng = random.Random(0)
+    return end.join(" ".join(rng.sample(WORDS, rng.randint(6, 14))).capitalize() + "." for _ in range(sentences))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "two.txt").write_text("A short text.\nAnd another one.")
+    (tmp_path / "thirty.txt").write_text(text(30, "\n"))
+    (tmp_path / "long.txt").write_text(text(200, " "))
+    (tmp_path / "files").mkdir()
+    for number in range(3):
+        (tmp_path / "files" / f"{number}.txt").write_text(text(8 + number, "\n"))
+    return tmp_path
+
+
+def overrides(folder: Path, objective: str, file: str, *more: str) -> list[str]:
+    if objective in ("declutr", "nsp", "sop"):
+        given = [one for one in tiny.overrides(folder) if one.startswith(("encoder", "weights", "device"))]
+    else:
+        given = ["encoder=gru", "encoder.hidden=8", "encoder.word_size=8", "device=cpu"]
+    given += [f"objective={objective}", "corpus=text", f"corpus.path={folder / file}", "evaluation=none"]
+    return [*given, "budget.steps=1", "threads=1", f"cache={folder / 'cache'}", f"run_dir={folder / 'run'}", *more]
+
+
+def refusal(given: list[str]) -> str:
+    with pytest.raises(UserError) as error:
+        experiment.run(compose.check(given))
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("objective", "file", "read"),
+    [
+        ("conssent", "thirty.txt", "as one document a line: 30 documents, the longest of 14 words."),
+        ("declutr", "thirty.txt", "as one document a line: 30 documents, the longest of 14 words."),
+        ("nsp", "long.txt", r"as one document a line: 1 document, the longest of [\d,]+ words."),
+        ("sop", "thirty.txt", "as one document a line: 30 documents, the longest of 14 words."),
+        ("quick_thoughts", "files", r"as one document a file: 3 documents, the longest of \d+ words."),
+    ],
+)
+def test_advice_works_when_it_is_followed(
+    objective: str, file: str, read: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
+    given = overrides(folder, objective, file)
+    line = refusal(given)
+    assert "\n" not in line and re.search(f"The corpus was read {read}", line)
+    added = re.search(r" Add (.+), or take a longer text\.$", line)
+    assert added, line
+    for number, way in enumerate(added.group(1).split(", or ")):
+        experiment.run(compose.check([*given, *shlex.split(way), f"run_dir={folder / str(number)}"]))
+
+
+def test_what_is_set_is_not_advised_again(folder: Path) -> None:
+    line = refusal(overrides(folder, "nsp", "long.txt", "corpus.document=file"))
+    assert "The corpus was read as one document a file: 1 document," in line
+    assert "corpus.document=" in line and "corpus.document=file" not in line
+
+
+def test_a_text_that_no_setting_makes_long_enough_needs_more_words(folder: Path) -> None:
+    line = refusal(overrides(folder, "quick_thoughts", "two.txt", "encoder.min_count=1"))
+    found = re.search(
+        r"No setting was found that makes it long enough; take .*: about ([\d,]+) words or more\.$", line
+    )
+    assert found, line
+    words = int(found.group(1).replace(",", ""))
+    (folder / "more.txt").write_text(text(words // 10, "\n"))
+    assert "No setting" not in refusal(overrides(folder, "quick_thoughts", "more.txt"))
+
+
+def test_a_search_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advice, "SECONDS", -1.0)
+    line = refusal(overrides(folder, "conssent", "thirty.txt"))
+    assert line.endswith(" No setting was found that makes it long enough; take a longer text.")
