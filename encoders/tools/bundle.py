@@ -26,7 +26,7 @@ from data.errors import UserError
 from data.files import JOURNAL_BYTES, YAML_BYTES, read_text, read_yaml
 from encoders import models
 from encoders.base import Encoder
-from encoders.export import model_card
+from encoders.export import model_card, section, with_section
 from encoders.folder import readable
 from encoders.layout import atomic_folder
 from encoders.starts import CHECKPOINTS
@@ -100,14 +100,16 @@ def bundle(
         card = model_card(
             title=name,
             encoder=encoder,
-            corpus={"files": ", ".join(_files(config["corpus"])), "tokens seen": f"{seen:,}"},
+            objective=names["objective"],
+            corpus={"name": ", ".join(_files(config["corpus"]))},
+            tokens=seen,
             settings={
                 key: config[key] for key in ("objective", "optimizer", "schedule", "budget", "precision", "seed")
             },
             licence=licence,
+            citation=section(of_run, "Citation").removeprefix("```bibtex\n").removesuffix("\n```"),
         )
-        for heading in ("Scores", "Citation"):  # as the run's own card has them
-            card = card.replace(f"## {heading}\n\nNot stated.", f"## {heading}\n\n{_section(of_run, heading)}")
+        card = with_section(card, "Scores", section(of_run, "Scores"))
         picture = run / "figures" / PICTURE
         drawn = f"![Losses, learning rate and speed along the steps]({PICTURE})\n\n" if picture.is_file() else ""
         extra = _curve(lines) + drawn + (_cloze(encoder) if encoder.has_mlm_head else "")
@@ -142,11 +144,6 @@ def _files(corpus: dict[str, Any]) -> Iterator[str]:
     yield from _without_folders(list(paths))
     if corpus.get("pydocs") or not paths:
         yield "pydocs"
-
-
-def _section(card: str, name: str) -> str:
-    """Returns the text under the heading ``name``."""
-    return card.split(f"\n## {name}\n\n", 1)[-1].split("\n## ", 1)[0].strip()
 
 
 def _recipe(config: dict[str, Any]) -> str:
