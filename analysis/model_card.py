@@ -21,8 +21,15 @@ if TYPE_CHECKING:
 
 FRONT = re.compile(r"\s*---\n(.*?)^---[ \t]*$", re.MULTILINE | re.DOTALL)
 INDEX = re.compile(r"^model-index:.*\n(?:[ \t-].*\n|\n)*", re.MULTILINE)  # up to the next key
-TASK_TYPES = {"relatedness": "sentence-similarity", "similarity": "sentence-similarity", "retrieval": "text-retrieval"}
-METRIC_TYPES = {"f1": "f1", "spearman": "spearmanr"}  # of huggingface.co/metrics; others are accuracies and recalls
+TASK_TYPES = {
+    "relatedness": "sentence-similarity",
+    "similarity": "sentence-similarity",
+    "retrieval": "text-retrieval",
+}
+METRIC_TYPES = {
+    "f1": "f1",
+    "spearman": "spearmanr",
+}  # the hub's; others are accuracies and recalls
 DATASET = "SentEval"  # with the task behind it, the name of a data set on the card
 
 
@@ -38,7 +45,7 @@ def add_scores(path: Path, results: Results) -> None:
         card = with_section(_with_index(text.replace("\r\n", "\n"), results), *_section(results))
         with atomic_write(path) as file:
             file.write(card.replace("\n", ending))
-    except Exception as error:  # a card that was edited can have many faults, which the parsers report in as many ways
+    except Exception as error:  # the parsers report faults of an edited card in many ways
         raise UserError(f"{path} is left as it is: {reason(error)}.") from error
 
 
@@ -93,7 +100,8 @@ def _section(results: Results) -> tuple[str, str]:
     for task, record in results.tasks.items():
         for place, metric in enumerate(headlines(task, record)):
             name, dev = (metric_name(metric), None) if place else (metric_of(record), record["dev"])
-            cells = " | ".join("–" if score is None else f"{score:.2f}" for score in (dev, measure(record, metric)))
+            scores = dev, measure(record, metric)
+            cells = " | ".join("–" if score is None else f"{score:.2f}" for score in scores)
             lines.append(f"| {task} | {name} | {cells} | {results.protocol} |")
     remarked = "\n".join(f"- {line}" for line in remarks(results.tasks))
     protocol = PROTOCOLS.get(results.protocol.partition("+")[0])

@@ -22,8 +22,8 @@ _STARTS = {
         "behind them: do not compare the scores with printed ones"
     ),
     "random": (
-        "random: {origin}. They were once drawn at random, and no published model is behind them: for teaching and "
-        "for tests; do not compare the scores with printed ones"
+        "random: {origin}. They were once drawn at random, and no published model is behind them: for teaching "
+        "and for tests; do not compare the scores with printed ones"
     ),
 }
 _NORMALIZE = "\nvectors = torch.nn.functional.normalize(vectors)"
@@ -84,8 +84,7 @@ def model_card(
     }
     sections = {
         "Data": corpus and _table(corpus),
-        "Training": settings
-        and f"<details>\n<summary>All settings</summary>\n\n{_table(settings)}\n\n</details>",
+        "Training": settings and f"<details>\n<summary>All settings</summary>\n\n{_table(settings)}\n\n</details>",
         "Scores": scores and _scores(scores),
         "Use": _use(encoder, pooling),
         "Limits": (
@@ -108,7 +107,7 @@ def section(card: str, heading: str) -> str:
 
 
 def with_section(card: str, heading: str, text: str) -> str:
-    """Returns ``card`` with ``text`` under ``heading``, in place of the old text or before "Use"; the rest stays."""
+    """Returns ``card`` with ``text`` under ``heading``, in place of its old text, or else before "Use"."""
     parts = _parts(card)
     headings = [_heading(part) for part in parts]
     new = f"## {heading}\n\n{text}\n\n"
@@ -149,10 +148,10 @@ def _undecided(corpus: Mapping[str, Any], encoder: Encoder) -> str:
     """Returns what whoever publishes the encoder has to decide."""
     texts = "; ".join(_corpora(corpus, "licence")) or "the text that it was trained on"
     return _line(
-        "No licence is chosen yet; whoever publishes the encoder decides. Write `license:` and an identifier of the "
-        "hub (`apache-2.0`, say) into the first lines of this file, and replace this section. The licence must be "
-        f"one that these allow: the licence of the corpus ({texts}), and that of the start weights "
-        f"({encoder.weights}: {encoder.origin})."
+        "No licence is chosen yet; whoever publishes the encoder decides. Write `license:` and an identifier of "
+        "the hub (`apache-2.0`, say) into the first lines of this file, and replace this section. Two licences "
+        f"must allow it: that of the corpus ({texts}), and that of the start weights ({encoder.weights}: "
+        f"{encoder.origin})."
     )
 
 

@@ -89,7 +89,11 @@ def test_without_a_licence_the_card_names_what_its_publisher_decides() -> None:
     card = model_card(title="declutr", encoder=encoder, corpus=corpus)
     text = section(card, "Licence")
     assert ModelCard(card).data.license is None
-    for part in ("Write `license:`", "the corpus (books, CC BY 4.0; wmt)", f"start weights (random: {encoder.origin})"):
+    for part in (
+        "Write `license:`",
+        "that of the corpus (books, CC BY 4.0; wmt)",
+        f"start weights (random: {encoder.origin})",
+    ):
         assert part in text
     assert "(the text that it was trained on)" in section(model_card(title="a", encoder=encoder), "Licence")
 
