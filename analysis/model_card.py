@@ -53,20 +53,20 @@ def _with_index(card: str, results: Results) -> str:
     """Returns ``card`` with the ``model-index`` of all protocols in its front matter, whose other lines stay."""
     from huggingface_hub import ModelCard, ModelCardData  # late, as in ``encoders.export``
 
+    def replaced(one: EvalResult) -> bool:
+        return one.dataset_name.startswith(f"{DATASET} ") and one.dataset_config == results.protocol
+
     data = ModelCard(card).data
-    kept = [
-        one
-        for one in data.eval_results or []
-        if not (one.dataset_name.startswith(DATASET) and one.dataset_config == results.protocol)
-    ]
-    name = data.model_name or str(results.model.get("name"))
-    found = [*kept, *_entries(results)]
+    found = list(data.get("eval_results", []))
+    place = next((place for place, one in enumerate(found) if replaced(one)), len(found))
+    found = [*found[:place], *_entries(results), *(one for one in found[place:] if not replaced(one))]
+    name = data.get("model_name", str(results.model.get("name")))
     index = f"{ModelCardData(model_name=name, eval_results=found).to_yaml()}\n" if found else ""
     front = FRONT.match(card)
     if front is None:
         return f"---\n{index}---\n\n{card}"
     changed = card[: front.start(1)] + INDEX.sub("", front[1]) + index + card[front.end(1) :]
-    if sorted(map(repr, ModelCard(changed).data.eval_results or [])) != sorted(map(repr, found)):
+    if sorted(map(repr, ModelCard(changed).data.get("eval_results", []))) != sorted(map(repr, found)):
         raise ValueError("its model-index cannot be replaced")  # of a form that INDEX does not match
     return changed
 

@@ -85,7 +85,7 @@ def test_scores_that_cannot_be_compared_say_so(card: Path) -> None:
 
 
 def test_a_score_that_is_missing_is_no_entry(card: Path) -> None:
-    add_scores(card, results(tasks={"CR": record("CR"), "SST2": record("SST2") | {"test": None}}))  # type: ignore[dict-item]
+    add_scores(card, results(tasks={"CR": record("CR"), "SST2": record("SST2") | {"test": None}}))
     assert [name for name, *_ in measured(card)] == ["SentEval CR"]
     assert "| SST2 | accuracy | 60.00 | – | default |" in card.read_text()
 
@@ -93,7 +93,7 @@ def test_a_score_that_is_missing_is_no_entry(card: Path) -> None:
 def test_a_later_evaluation_replaces_the_scores_of_its_protocol_only(card: Path) -> None:
     before = card.read_text()
     add_scores(card, results(tasks={"CR": record("CR", 50), "MR": record("MR", 51)}))
-    add_scores(card, results(tasks={"CR": record("CR", 60) | {"protocol": "simcse"}}, protocol="simcse"))  # type: ignore[dict-item]
+    add_scores(card, results(tasks={"CR": record("CR", 60) | {"protocol": "simcse"}}, protocol="simcse"))
     first = card.read_text()
     add_scores(card, results(tasks={"CR": record("CR", 70)}))
     assert measured(card) == {
