@@ -74,13 +74,14 @@ def model_card(
     facts = {
         "Objective": objective and objective + _cited(citation),
         "Encoder": (
-            f"{parameters:,} parameters; vectors of {encoder.dimension}{pooling and f', {pooling} pooling'}; "
+            f"{type(encoder).__name__} of {parameters:,} parameters; "
+            f"vectors of {encoder.dimension}{pooling and f', {pooling} pooling'}; "
             f"input of {_length(encoder.format.max_length)}"
         ),
         "Start weights": start,
         "Corpus": "; ".join(_corpora(corpus or {}, "where")),
         "Tokens seen": tokens and f"{tokens:,}",
-        "Scores": "; ".join(_main_scores(scores or {})),
+        "Scores": scores and _main_scores(scores),
     }
     sections = {
         "Data": corpus and _table(corpus),
@@ -146,7 +147,7 @@ def _corpora(corpus: Mapping[str, Any], *keys: str) -> Iterator[str]:
 
 def _undecided(corpus: Mapping[str, Any], encoder: Encoder) -> str:
     """Returns what whoever publishes the encoder has to decide."""
-    texts = "; ".join(_corpora(corpus, "licence")) or "the text that it was trained on"
+    texts = "; ".join(_corpora(corpus, "where", "licence")) or "the text that it was trained on"
     return _line(
         "No licence is chosen yet; whoever publishes the encoder decides. Write `license:` and an identifier of "
         "the hub (`apache-2.0`, say) into the first lines of this file, and replace this section. Two licences "
@@ -155,11 +156,16 @@ def _undecided(corpus: Mapping[str, Any], encoder: Encoder) -> str:
     )
 
 
-def _main_scores(scores: Mapping[str, Any]) -> list[str]:
-    """Returns the first scores: "recall@1: 12.5 → 50.0" where there are columns."""
-    columns = [dict(_flat(values)) for values in scores.values() if isinstance(values, Mapping)] or [dict(scores)]
-    names = list(dict.fromkeys(key for column in columns for key in column))[:_MAIN_SCORES]
-    return [f"{name}: {' → '.join(_cell(column.get(name)) for column in columns)}" for name in names]
+def _main_scores(scores: Mapping[str, Any]) -> str:
+    """Returns the first scores: "recall@1: 12.5 → 50.0 (start → trained)" where there are columns."""
+    columns = {name: dict(_flat(values)) for name, values in scores.items() if isinstance(values, Mapping)}
+    rows = dict.fromkeys(key for column in columns.values() or [scores] for key in column)
+    cells = {
+        name: " → ".join(_cell(column.get(name)) for column in columns.values() or [scores])
+        for name in list(rows)[:_MAIN_SCORES]
+    }
+    named = f" ({' → '.join(columns)})" if columns else ""
+    return "; ".join(f"{name}: {cell}" for name, cell in cells.items()) + named
 
 
 def _length(most: int) -> str:

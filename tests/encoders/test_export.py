@@ -34,12 +34,13 @@ def test_the_card_says_what_it_started_from_and_how_to_use_it() -> None:
         "license: apache-2.0",
         "- **Objective:** declutr ([DeCLUTR: Deep Contrastive Learning for Unsupervised Textual Representations]"
         "(#citation), 2021).",
+        f"- **Encoder:** Transformer of {sum(w.numel() for w in encoder.parameters()):,} parameters; "
         f"vectors of 32, cls pooling; input of at most {encoder.format.max_length} tokens, the rest is cut.",
         "- **Start weights:** random: random roberta, 2 layers x 32",
         "They were once drawn at random, and no published model is behind them",
         "- **Corpus:** pydocs, 12 packages.",
         "- **Tokens seen:** 1,234,567.",
-        "- **Scores:** recall@1: 0.125 → 0.5; probe.length: — → 31.25.",
+        "- **Scores:** recall@1: 0.125 → 0.5; probe.length: — → 31.25 (start → trained).",
         "| name | pydocs |",
         "| objective.temperature | 0.05 |",
         "| recall@1 | 0.125 | 0.5 |",
