@@ -24,7 +24,7 @@ SHARES = (1.0, 0.75, 0.5, 0.25)  # of the longest unit's tokens, for which an ob
 MADE_UP: tuple[Change, ...] = ({"corpus.dev_fraction": 0.2},)  # of a made-up text
 SENTENCE_WORDS = 10  # of a made-up sentence
 LONGEST = 200_000  # words of a made-up text
-SECONDS = 45.0  # of a search, after which no further change is tried
+SECONDS = 15.0  # of a search, after which no further change is tried
 
 
 def advised(error: ShortTextError, config: dict[str, Any], attempt: Attempt, processes: int) -> UserError:

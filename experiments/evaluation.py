@@ -14,6 +14,7 @@ import torch
 from rich.console import Console
 
 import encoders
+from analysis.model_card import add_scores
 from analysis.models import EXPORT, Named, device
 from analysis.reporting.ensemble import ensemble
 from analysis.reporting.rendering import rich_table
@@ -36,6 +37,7 @@ from experiments.progress import Display, Row
 from experiments.run_folder import ROOT
 from experiments.settings import Settings
 
+CARD = "README.md"
 DOWNLOADED = "senteval"  # where `make senteval-data` puts the data
 
 
@@ -71,13 +73,12 @@ def evaluate_model(
     if run is not None:
         refuse_links_out(run)
     own = re.sub(r"[^\w.+-]+", "_", name) + f"-{protocol.name}"
+    plain = settings.pooling is None and settings.layers is None and settings.precision == "fp32"  # as exported
     if settings.out:
         out = Path(settings.out).expanduser() / (own if several else "")
     else:
         # The default evaluation of a run is written into its folder; others have a folder of their own.
-        plain = protocol.name == "default" and settings.pooling is None and settings.layers is None
-        plain = plain and settings.precision == "fp32"
-        out = run if run is not None and plain else Path("evaluations") / own
+        out = run if run is not None and plain and protocol.name == "default" else Path("evaluations") / own
     display = display or Display()
     display.fact("model", name)
     given = [
@@ -100,6 +101,7 @@ def evaluate_model(
             out,
             display,
             watch,
+            card=run / EXPORT / CARD if run is not None and plain else None,
             data=data,
             probing=Path(settings.probing).expanduser() if settings.probing else None,
             tasks=settings.tasks,
@@ -185,6 +187,7 @@ def evaluate_run(wanted: SentEval, folder: Path, settings: Settings, display: Di
         folder,
         display,
         None,
+        card=folder / EXPORT / CARD,
         data=wanted.data,
         probing=wanted.probing,
         tasks=wanted.tasks,
@@ -201,9 +204,14 @@ def _evaluate(
     out: Path,
     display: Display,
     watch: Watch | None,
+    *,
+    card: Path | None,
     **options: Any,
 ) -> None:
-    """Calls ``run_tasks`` with ``options``; shows its progress, unless ``watch`` does, and its results."""
+    """Calls ``run_tasks`` with ``options``; shows its progress, unless ``watch`` does, and its results.
+
+    The scores go onto the model card ``card``, if there is one.
+    """
     display.fact("protocol", f"{protocol.name}: {protocol.source}")
     display.fact("results", str(out / FILE))
     with held(out), progress_on(display.console) if watch is None else nullcontext(watch) as shown:
@@ -213,6 +221,11 @@ def _evaluate(
     for task, path in results.missing.items():
         display.say(f"skipped     {task}: {path} is missing", style="dim")
     _show(results, display)
+    if card is not None and card.is_file():
+        try:
+            add_scores(card, results)
+        except UserError as error:
+            display.warn(str(error))
 
 
 def combine(settings: EvaluationSettings) -> Path:

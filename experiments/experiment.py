@@ -367,10 +367,11 @@ def _export(config: dict[str, Any], parts: Parts, scores: dict[str, Any], precis
     card = model_card(
         title="-".join(str(config["names"][key]) for key in ("objective", "encoder", "corpus")),
         encoder=parts.encoder,
+        objective=str(config["names"]["objective"]),
         corpus=of_corpus | dict(own),
+        tokens=scores["facts"]["tokens seen"],
         settings=settings,
         scores=card_scores(scores),
-        licence=None if own else corpus["licence"],  # of several data sets, each entry names its own licence
         citation=parts.objective.citation or None,
     )
     parts.encoder.save(folder / "encoder", card=card)

@@ -35,6 +35,7 @@ def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub
         address = hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
         patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address)
         patch.setattr(constants, "HF_HUB_OFFLINE", False)
+        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)  # the server has none
         patch.setattr(constants, "HF_HUB_CACHE", str(cache / "hub"))
         patch.setattr(constants, "HF_TOKEN_PATH", str(cache / "token"))
         patch.setattr(config, "HF_ENDPOINT", hub.endpoint)
@@ -47,8 +48,9 @@ def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub
 
 def environment(hub: hub_server.Hub, home: Path) -> dict[str, str]:
     """The environment of a process that takes ``hub`` for the only one."""
-    own = {name: value for name, value in os.environ.items() if name not in TOKENS}
-    return own | {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "no_proxy": "127.0.0.1,localhost"}
+    own = {name: value for name, value in os.environ.items() if name not in (*TOKENS, "HF_HUB_OFFLINE")}
+    ours = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
+    return own | ours | {"no_proxy": "127.0.0.1,localhost"}
 
 
 def run(folder: Path, *more: str) -> Answer:

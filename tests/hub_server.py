@@ -1,11 +1,13 @@
 """A small Hugging Face hub on this machine: models and data sets over plain HTTP, with what goes wrong there.
 
 It answers as the hub does to a client that has no Xet: `api/<kind>/<id>`, `tree`, `paths-info` and `resolve`, with
-commits, ETags and ranges; weights and tables are redirected to another origin, as the hub does for large files.
+commits, ETags and ranges; weights and tables are redirected to another origin, as the hub does for large files. It
+takes uploads: `repos/create`, `validate-yaml`, `preupload`, Git LFS for large files, and `commit`.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -22,8 +24,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+import yaml
+from huggingface_hub.repocard import REGEX_YAML_BLOCK
+
 LARGE = (".safetensors", ".bin", ".parquet")  # what the hub keeps apart from git
-VERBS = ("revision", "tree", "paths-info")
+VERBS = ("revision", "tree", "paths-info", "preupload", "commit")
 TOKEN = "hf_right"
 Access = Literal["open", "private", "gated", "disabled"]
 
@@ -108,6 +113,12 @@ class Hub:
             blobs = {path.relative_to(files).as_posix(): Blob(path) for path in paths}
         else:
             blobs = {path: Blob(content) for path, content in files.items()}
+        return self.commit(kind, name, blobs, branch=branch, access=access)
+
+    def commit(
+        self, kind: str, name: str, blobs: dict[str, Blob], *, branch: str = "main", access: Access = "open"
+    ) -> str:
+        """Makes ``blobs``, by path, the newest commit; returns it."""
         listing = "".join(f"{path} {blob.sha256}\n" for path, blob in blobs.items())
         commit = hashlib.sha1(f"{name}\n{listing}".encode()).hexdigest()
         repository = self.repositories.setdefault((kind, name), Repository())
@@ -145,8 +156,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer()
 
+    def do_PUT(self) -> None:
+        self._answer()
+
     def _answer(self) -> None:
-        self._body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        self._body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ") or None
         path = urlsplit(self.path).path
         self.hub.requests.append(Request(self.command, path, self.headers.get("Range"), token))
@@ -162,9 +176,27 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _route(self, parts: list[str], token: str | None) -> None:
-        if parts[0] == "cdn":
+        if parts[0] == "cdn" and self.command == "PUT":
+            blob = Blob(self._body)
+            if blob.sha256 != parts[1]:
+                raise Refusal(400, None, "The content is not that of its checksum")
+            self.hub.blobs[parts[1]] = ("", blob)
+            self._send(200, b"", {})
+        elif parts[0] == "cdn":
             path, blob = self.hub.blobs[parts[1]]
             self._file(path, blob, {"ETag": f'"{blob.sha256}"'})
+        elif parts == ["api", "repos", "create"]:
+            self._create(token)
+        elif parts == ["api", "validate-yaml"]:
+            self._validate()
+        elif parts[-3:] == ["lfs", "objects", "batch"]:
+            self._writable("models", "/".join(parts[:-4]).removesuffix(".git"), token)
+            asked = json.loads(self._body)["objects"]
+            for each in asked:
+                if each["oid"] not in self.hub.blobs:
+                    href = f"http://localhost:{self.hub.port}/cdn/{each['oid']}"
+                    each["actions"] = {"upload": {"href": href}}
+            self._json({"transfer": "basic", "objects": asked})
         elif parts[0] == "api" and len(parts) > 2:
             at = next((at for at, part in enumerate(parts) if at > 2 and part in VERBS), len(parts))
             self._api(parts[1], "/".join(parts[2:at]), parts[at:], token)
@@ -187,6 +219,43 @@ class _Handler(BaseHTTPRequestHandler):
         if repository.access == "disabled":
             raise Refusal(403, None, "Access to this resource is disabled.")
         return repository
+
+    def _writable(self, kind: str, name: str, token: str | None) -> Repository:
+        repository = self._repository(kind, name, token)
+        if token is None:
+            raise Refusal(401, None, "Invalid username or password.")
+        return repository
+
+    def _create(self, token: str | None) -> None:
+        if token != TOKEN:
+            raise Refusal(401, None, "Invalid username or password.")
+        asked = json.loads(self._body)
+        kind, name = f"{asked.get('type', 'model')}s", f"{asked['organization']}/{asked['name']}"
+        there = (kind, name) in self.hub.repositories
+        if not there:
+            access: Access = "private" if asked.get("visibility") == "private" else "open"
+            self.hub.commit(kind, name, {".gitattributes": Blob(b"")}, access=access)
+        self._json({"url": f"{self.hub.endpoint}/{name}", "name": name}, 409 if there else 200)
+
+    def _validate(self) -> None:
+        """Checks a card's front matter, of which the hub checks more."""
+        match = REGEX_YAML_BLOCK.search(json.loads(self._body)["content"])
+        value = yaml.safe_load(match.group(2)) if match else None
+        errors = [] if isinstance(value, dict) else [{"message": "the front matter is not a mapping"}]
+        self._json({"errors": errors, "warnings": []}, 400 if errors else 200)
+
+    def _upload(self, kind: str, name: str, branch: str, files: Mapping[str, Blob]) -> dict[str, Any]:
+        """Makes the commit that the client sends, a line for each file."""
+        blobs = dict(files)
+        for operation in map(json.loads, self._body.splitlines()):
+            about = operation["value"]
+            if operation["key"] == "file":
+                blobs[about["path"]] = Blob(base64.b64decode(about["content"]))
+            elif operation["key"] == "lfsFile":
+                blobs[about["path"]] = self.hub.blobs[about["oid"]][1]
+        access = self.hub.repositories[kind, name].access
+        commit = self.hub.commit(kind, name, blobs, branch=branch, access=access)
+        return {"commitUrl": f"{self.hub.endpoint}/{name}/commit/{commit}", "commitOid": commit, "success": True}
 
     @staticmethod
     def _commit(repository: Repository, revision: str) -> str:
@@ -213,12 +282,22 @@ class _Handler(BaseHTTPRequestHandler):
             value = [_entry(path, files) for path in _listed(files, below, deep)]
             if below and not value:
                 raise Refusal(404, "EntryNotFound", f"{below} does not exist on {rest[1]}")
+        elif verb == "preupload":
+            self._writable(kind, name, token)
+            asked = [one["path"] for one in json.loads(self._body)["files"]]
+            value = {"files": [_upload_mode(path, files) for path in asked]}
+        elif verb == "commit":
+            self._writable(kind, name, token)
+            value = self._upload(kind, name, rest[1], files)
         else:
-            asked = re.findall(r"paths=([^&]*)", self._body)
+            asked = re.findall(r"paths=([^&]*)", self._body.decode())
             paths = [unquote(path.replace("+", " ")) for path in asked]
             there = [path for path in paths if path in files or any(p.startswith(f"{path}/") for p in files)]
             value = [_entry(path, files) for path in there]
-        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+        self._json(value)
+
+    def _json(self, value: Any, status: int = 200) -> None:
+        self._send(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
     def _resolve(self, kind: str, name: str, revision: str, path: str, token: str | None) -> None:
         repository = self._repository(kind, name, token)
@@ -286,6 +365,13 @@ def _listed(files: Mapping[str, Blob], below: str, deep: bool) -> list[str]:
 
 def _git_id(blob: Blob) -> str:
     return hashlib.sha1(b"blob %d\0" % blob.size + blob.read()).hexdigest()
+
+
+def _upload_mode(path: str, files: Mapping[str, Blob]) -> dict[str, Any]:
+    mode = "lfs" if path.endswith(LARGE) else "regular"
+    there = files.get(path)
+    oid = there and (there.sha256 if mode == "lfs" else _git_id(there))
+    return {"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": oid}
 
 
 def _entry(path: str, files: Mapping[str, Blob]) -> dict[str, Any]:

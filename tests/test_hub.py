@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,14 +13,16 @@ from typing import Any
 import huggingface_hub
 import numpy as np
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import ModelCard, constants
+from huggingface_hub.errors import HfHubHTTPError
 from sentence_transformers import SentenceTransformer
 
 import encoders
+from analysis.model_card import add_scores
 from data.errors import UserError
 from encoders.transformer import Transformer
 from tests import hub_server
-from tests.analysis.senteval import small_data
+from tests.analysis.senteval import made_up, small_data
 from tests.encoders import models
 from tests.experiments import tiny
 from tests.hostile import answer, snapshot
@@ -90,6 +93,51 @@ def test_training_and_evaluating_by_name(folder: Path, hub: hub_server.Hub, tmp_
     assert found.status == 0, found.error
     results = json.loads(next((tmp_path / "evaluations").rglob("senteval.json")).read_text())
     assert [*results["tasks"]] == ["CR", "STS12"] and results["model"]["name"] == "org/tiny-roberta"
+
+
+@pytest.mark.parametrize("way", ["hf upload", "push_to_hub"])
+def test_an_encoder_is_shared_as_the_page_says_and_opens_by_name(
+    way: str, hub: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported = tmp_path / "encoder"
+    models.tiny(pooling="mean").save(exported)
+    add_scores(exported / "README.md", made_up.results(tasks={"CR": made_up.record("CR", 70)}))
+    monkeypatch.setenv("HF_TOKEN", hub_server.TOKEN)
+    names = {"runs/<folder>/encoder": str(exported), "<you>/<name>": "org/shared"}
+    page = (ROOT / "docs" / "sharing.md").read_text(encoding="utf-8")
+    for placeholder, name in names.items():
+        page = page.replace(placeholder, name)
+    if way == "hf upload":
+        (line,) = re.findall(r"^    hf (upload .+?)  +# --private:", page, re.MULTILINE)
+        command = [sys.executable, "-m", "huggingface_hub.cli.hf", *line.split(), "--private"]
+        home = environment(hub, tmp_path / "home") | {"HF_TOKEN": hub_server.TOKEN}
+        done = subprocess.run(command, capture_output=True, text=True, env=home, timeout=300)
+        assert done.returncode == 0, done.stderr
+    else:
+        (snippet,) = re.findall(r"^```python\n(.*?push_to_hub.*?)```$", page, re.MULTILINE | re.DOTALL)
+        exec(snippet.replace(")  # private=True", ", private=True)"), {})
+    repository = hub.repositories["models", "org/shared"]
+    files = repository.commits[repository.refs["main"]]
+    assert {path: files[path].read() for path in files if path != ".gitattributes"} == _files(exported)
+    assert repository.access == "private"
+
+    expected = encoders.load(exported).encode(["A sentence."])
+    (index,) = ModelCard.load("org/shared").data.eval_results or []
+    assert (index.dataset_name, index.metric_value) == ("SentEval CR", 70)
+    assert np.array_equal(encoders.load("org/shared").encode(["A sentence."]), expected)
+    snippets = (exported / "README.md").read_text().split("```python\n")[1:]
+    assert len(snippets) == 3 and "AutoModel.from_pretrained" in snippets[2]
+    for snippet in snippets:
+        scope: dict[str, Any] = {}
+        exec(snippet.split("```")[0].replace("<folder>", "org/shared"), scope)
+        np.testing.assert_allclose(np.asarray(scope["vectors"]), expected, atol=1e-6)
+
+
+def test_an_upload_without_a_token_is_refused(hub: hub_server.Hub, tmp_path: Path) -> None:
+    models.tiny().save(tmp_path / "encoder")
+    with pytest.raises(HfHubHTTPError, match="401"):
+        SentenceTransformer(str(tmp_path / "encoder")).push_to_hub("org/shared")
+    assert not hub.repositories
 
 
 @pytest.mark.parametrize("weights", ["auto", "pretrained"])

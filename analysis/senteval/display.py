@@ -64,7 +64,7 @@ def task_table(
         others += ["not comparable"] if incomparable(task, record) else []
         table.add_row(
             task,
-            _metric(record),
+            metric_of(record),
             _show(measure(record, "dev")),
             _show(measure(record, "test")),
             f"{record['n_test']:,}",
@@ -72,21 +72,27 @@ def task_table(
             f"{record['seconds']:,.1f}",
             ", ".join(others),
         )
-    wanted = shown_averages([record["protocol"] for record in records.values()], records)
-    shown = (one for one in averages(records) if one.rule.name in wanted and one.telling)
-    lines = [f"{one.title}: {one.value:.2f}" for one in shown]
+    lines = remarks(records)
     if any(record["l2"] for record in records.values()):
         lines.append("L2: weight of the penalty, chosen on dev; after ~ the most frequent one of several folds.")
-    reasons = {task: reason for task, record in records.items() if (reason := incomparable(task, record))}
-    if reasons:
-        listed = "; ".join(f"{task}: {reason}" for task, reason in reasons.items())
-        lines.append(f"Not comparable with published scores: {listed}.")
     table.caption = "\n".join(map(escape, map(printable, lines)))
     table.caption_justify = "left"
     return table
 
 
-def _metric(record: Record) -> str:
+def remarks(records: Mapping[str, Record]) -> list[str]:
+    """Returns the averages of ``records``, and why some are not comparable with published scores: a line each."""
+    wanted = shown_averages([record["protocol"] for record in records.values()], records)
+    shown = (one for one in averages(records) if one.rule.name in wanted and one.telling)
+    lines = [f"{one.title}: {one.value:.2f}" for one in shown]
+    reasons = {task: reason for task, record in records.items() if (reason := incomparable(task, record))}
+    if reasons:
+        listed = "; ".join(f"{task}: {reason}" for task, reason in reasons.items())
+        lines.append(f"Not comparable with published scores: {listed}.")
+    return lines
+
+
+def metric_of(record: Record) -> str:
     """Returns the name of the metric of ``record``'s test score."""
     match record["kind"]:
         case "relatedness":

@@ -26,11 +26,11 @@ from data.errors import UserError, opening
 from data.files import JOURNAL_BYTES, YAML_BYTES, atomic_folder, read_text, read_yaml
 from encoders import models
 from encoders.base import Encoder
-from encoders.export import model_card
+from encoders.export import model_card, section, with_section
 from encoders.folder import refuse_other
 from encoders.starts import CHECKPOINTS
 
-MOST_BYTES, MOST_BYTES_IN_ALL = 16 * 10**6, 32 * 10**6
+MOST_BYTES, MOST_BYTES_IN_ALL = 16 * 2**20, 32 * 2**20
 RECIPE, LOG = "recipe.yaml", "training.csv"  # the run's configuration, and its losses
 PICTURE = "training.png"  # of figures/ of the run
 CURVE, LOGGED = 12, 500  # points of the held-out loss on the card, and rows of the log, at most
@@ -100,14 +100,16 @@ def bundle(
         card = model_card(
             title=name,
             encoder=encoder,
-            corpus={"files": ", ".join(_files(config["corpus"])), "tokens seen": f"{seen:,}"},
+            objective=names["objective"],
+            corpus={"name": ", ".join(_files(config["corpus"]))},
+            tokens=seen,
             settings={
                 key: config[key] for key in ("objective", "optimizer", "schedule", "budget", "precision", "seed")
             },
             licence=licence,
+            citation=section(of_run, "Citation").removeprefix("```bibtex\n").removesuffix("\n```"),
         )
-        for heading in ("Scores", "Citation"):  # as the run's own card has them
-            card = card.replace(f"## {heading}\n\nNot stated.", f"## {heading}\n\n{_section(of_run, heading)}")
+        card = with_section(card, "Scores", section(of_run, "Scores"))
         picture = run / "figures" / PICTURE
         drawn = f"![Losses, learning rate and speed along the steps]({PICTURE})\n\n" if picture.is_file() else ""
         extra = _curve(lines) + drawn + (_cloze(encoder) if encoder.has_mlm_head else "")
@@ -129,8 +131,8 @@ def bundle(
         large = [path.name for path, size in sizes.items() if size > MOST_BYTES]
         if large or sum(sizes.values()) > MOST_BYTES_IN_ALL:
             raise UserError(
-                f"{name} would take {sum(sizes.values()) / 1e6:.1f} MB, {', '.join(large) or 'no file'} above "
-                f"{MOST_BYTES / 1e6:.0f} MB: the repository takes {MOST_BYTES_IN_ALL / 1e6:.0f} MB a checkpoint."
+                f"{name} would take {sum(sizes.values()) / 2**20:.1f} MiB, {', '.join(large) or 'no file'} above "
+                f"{MOST_BYTES / 2**20:.0f} MiB: the repository takes {MOST_BYTES_IN_ALL / 2**20:.0f} MiB a checkpoint."
             )
     return into / name
 
@@ -142,11 +144,6 @@ def _files(corpus: dict[str, Any]) -> Iterator[str]:
     yield from _without_folders(list(paths))
     if corpus.get("pydocs") or not paths:
         yield "pydocs"
-
-
-def _section(card: str, name: str) -> str:
-    """Returns the text under the heading ``name``."""
-    return card.split(f"\n## {name}\n\n", 1)[-1].split("\n## ", 1)[0].strip()
 
 
 def _recipe(config: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
+from sentence_transformers import SentenceTransformer
 
 if find_spec("mteb") is None:
     pytest.skip("mteb is not installed: pip install -e '.[mteb]'", allow_module_level=True)
@@ -34,6 +35,7 @@ from encoders.gru import GRU
 from encoders.random_vectors import RandomVectors
 from tests.analysis.made_up import evaluate, refusal
 from tests.analysis.senteval import small_data
+from tests.encoders.models import tiny
 from tests.support import suite_data
 
 NAMES = ["LocalSTSBenchmark", "LocalSTS16"]
@@ -151,6 +153,18 @@ def test_recurrent_encoders(kind: type, tmp_path: Path) -> None:
         MTEBEncoder(Model("m", encoder)), task_class("LocalSTS", pairs)(), mteb.ResultCache(tmp_path)
     )
     assert score == pytest.approx(spearman(encoder.encode, pairs), abs=1e-4)
+
+
+@pytest.mark.parametrize("examples", ["made"], indirect=True)
+def test_mteb_itself_opens_an_export(tmp_path: Path, examples: list[Examples]) -> None:
+    encoder = tiny()
+    encoder.save(tmp_path / "encoder")
+    [task] = find_tasks(NAMES[:1], None)
+    model = SentenceTransformer(str(tmp_path / "encoder"), device="cpu")
+    [result] = mteb.evaluate(
+        model, [task], cache=mteb.ResultCache(tmp_path / "out"), co2_tracker=False
+    ).task_results
+    assert 100 * result.get_score() == pytest.approx(spearman(encoder.encode, examples[0]), abs=0.01)
 
 
 @pytest.mark.parametrize("examples", ["made"], indirect=True)

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from huggingface_hub import ModelCard
 
 import encoders
-from encoders.export import model_card
+from encoders.export import model_card, section, with_section
 from encoders.gru import GRU
+from objectives.declutr import Declutr
 from tests.encoders.models import tiny
 
 
@@ -19,18 +21,26 @@ def test_the_card_says_what_it_started_from_and_how_to_use_it() -> None:
     card = model_card(
         title="declutr",
         encoder=encoder,
-        corpus={"name": "pydocs", "documents": 12},
+        objective="declutr",
+        corpus={"name": "pydocs", "where": "12 packages", "documents": 12},
+        tokens=1234567,
         settings={"objective": {"temperature": 0.05}, "seed": 1},
         scores={"start": {"recall@1": 0.125}, "trained": {"recall@1": 0.5, "probe": {"length": 31.25}}},
         licence="apache-2.0",
-        citation="@inproceedings{giorgi2021}",
+        citation=Declutr.citation,
     )
     assert card.startswith("---\nlibrary_name: sentence-transformers\n")
     for part in (
         "license: apache-2.0",
-        "**Weights: random.** They were once drawn at random, and no published model is behind them: "
-        "random roberta, 2 layers x 32",
+        "- **Objective:** declutr ([DeCLUTR: Deep Contrastive Learning for Unsupervised Textual Representations]"
+        "(#citation), 2021).",
+        f"- **Encoder:** Transformer of {sum(w.numel() for w in encoder.parameters()):,} parameters; "
         f"vectors of 32, cls pooling; input of at most {encoder.format.max_length} tokens, the rest is cut.",
+        "- **Start weights:** random: random roberta, 2 layers x 32",
+        "They were once drawn at random, and no published model is behind them",
+        "- **Corpus:** pydocs, 12 packages.",
+        "- **Tokens seen:** 1,234,567.",
+        "- **Scores:** recall@1: 0.125 → 0.5; probe.length: — → 31.25 (start → trained).",
         "| name | pydocs |",
         "| objective.temperature | 0.05 |",
         "| recall@1 | 0.125 | 0.5 |",
@@ -38,9 +48,14 @@ def test_the_card_says_what_it_started_from_and_how_to_use_it() -> None:
         "encoders.load(",
         "SentenceTransformer(",
         "vectors = states[:, 0]",
-        "@inproceedings{giorgi2021}",
+        Declutr.citation.strip(),
     ):
         assert part in card
+    data = ModelCard(card).data
+    assert (data.get("license"), data.get("library_name")) == ("apache-2.0", "sentence-transformers")
+    assert {"transformers", "weights-random"} <= {*data.get("tags")}
+    folded = card[card.index("<details>") : card.index("</details>")]
+    assert "| seed | 1 |" in folded and card.count("<details>") == 1
 
 
 def test_the_card_of_an_encoder_without_a_limit() -> None:
@@ -67,6 +82,31 @@ def test_the_cards_snippet_runs(pooling: str, tmp_path: Path) -> None:
         scope: dict[str, Any] = {}
         exec(snippet.split("```")[0].replace("<folder>", str(tmp_path / "encoder")), scope)
         np.testing.assert_allclose(np.asarray(scope["vectors"]), encoder.encode(["A sentence."]), atol=1e-5)
+
+
+def test_without_a_licence_the_card_names_what_its_publisher_decides() -> None:
+    encoder = tiny()
+    corpus = {"en": {"name": "books", "licence": "CC BY 4.0"}, "fr": {"name": "wmt", "licence": None}}
+    card = model_card(title="declutr", encoder=encoder, corpus=corpus)
+    text = section(card, "Licence")
+    assert ModelCard(card).data.get("license") is None
+    for part in (
+        "Write `license:`",
+        "that of the corpus (books, CC BY 4.0; wmt)",
+        f"start weights (random: {encoder.origin})",
+    ):
+        assert part in text
+    assert "(the text that it was trained on)" in section(model_card(title="a", encoder=encoder), "Licence")
+
+
+def test_a_section_is_replaced_and_the_rest_stays() -> None:
+    card = "---\na: b\n---\n\n# A\n\n## Use\n\nHow.\n\n## Licence\n\nmit\n"
+    longer = with_section(card, "New", "One.")
+    assert longer == card.replace("## Use", "## New\n\nOne.\n\n## Use")
+    assert with_section(longer, "New", "Two.") == longer.replace("One.", "Two.")
+    assert with_section(card, "Licence", "bsd") == card.replace("mit", "bsd")
+    assert with_section("# A", "New", "One.") == "# A\n\n## New\n\nOne.\n"
+    assert section(longer, "New") == "One." and section(longer, "None") == ""
 
 
 def test_a_licence_in_words_is_other_to_the_hub() -> None:

@@ -16,7 +16,7 @@ from experiments import command_line
 from experiments.overrides import keys_of
 
 ROOT = Path(__file__).resolve().parents[2]
-KEYS = {
+KEYS: dict[str, object] = {
     "seed": 1,
     "run_dir": None,
     "dry_run": False,

@@ -9,20 +9,25 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import ModelCard
 
+import encoders
 from analysis.settings import EvaluationSettings
 from data import display
 from data.errors import UserError
 from encoders import BUNDLED, starts
+from encoders.fingerprint import fingerprint
 from experiments import compose, evaluation, experiment
 from experiments.progress import Display
 from experiments.settings import require_models
 from tests.analysis.senteval import small_data
 from tests.experiments import tiny
+from tests.hostile import snapshot
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -299,6 +304,73 @@ def test_a_run_is_evaluated_when_it_is_trained(data: Path, tmp_path: Path) -> No
     looks = {line["step"]: line["stsb_dev_cosine"] for line in tiny.metrics(run) if "stsb_dev_cosine" in line}
     assert [*looks] == [0, 2, 4] and len({*looks.values()}) == 3
     assert {"start", "trained"} <= {*json.loads((run / "quick.json").read_text())}
+    scores = {task: record["test"] for task, record in found["tasks"].items()}
+    assert on_card(run) == {(task, "prototyping"): round(score, 2) for task, score in scores.items()}
+
+
+def on_card(run: Path) -> dict[tuple[str, str | None], float]:
+    """Scores on the model card of a run, by task and protocol."""
+    entries = ModelCard.load(run / "encoder" / "README.md").data.eval_results or []
+    return {(one.dataset_name.split()[1], one.dataset_config): one.metric_value for one in entries}
+
+
+def test_evaluating_a_run_writes_its_card_and_nothing_else_of_the_encoder(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tiny.run(tmp_path, "evaluation=none", "budget.steps=2", f"run_dir={tmp_path / 'run'}")
+    monkeypatch.chdir(tmp_path)
+    card = run / "encoder" / "README.md"
+    card.write_text(card.read_text().replace("pipeline_tag:", "license: mit\npipeline_tag:", 1))
+
+    def others() -> dict[str, bytes]:
+        files = [path for path in (run / "encoder").rglob("*") if path.is_file() and path != card]
+        return {path.name: path.read_bytes() for path in files}
+
+    def evaluate(**given: Any) -> None:
+        given = {"model": str(run), "data": str(data), "tasks": ["CR"], "cache": None} | given
+        evaluation.evaluate_model(EvaluationSettings(**given))
+
+    before, text = others(), card.read_text()
+    encoder = encoders.load(run / "encoder")
+    evaluate()
+    evaluate(protocol="simcse")
+    scores = on_card(run)
+    assert scores.keys() == {("CR", "default"), ("CR", "simcse")} and ModelCard.load(card).data.license == "mit"
+    assert others() == before and fingerprint(encoders.load(run / "encoder")) == fingerprint(encoder)
+    after = card.read_text()
+    evaluate(pooling="max")  # another model
+    evaluate(model=str(run / "encoder"))
+    assert card.read_text() == after
+    for part in text.split("---\n", 2)[1:]:
+        assert all(line in after for line in part.splitlines())
+    evaluate(tasks=["CR", "STS12"])
+    assert on_card(run).keys() == {("CR", "default"), ("STS12", "default"), ("CR", "simcse")}
+
+
+def test_a_card_that_cannot_be_written_is_one_line_and_the_results_stay(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tiny.run(tmp_path, "evaluation=none", "budget.steps=1", f"run_dir={tmp_path / 'run'}")
+    monkeypatch.chdir(tmp_path)
+    card = run / "encoder" / "README.md"
+    card.write_text("---\na: [\n---\n")
+    given: dict[str, Any] = {"model": str(run), "data": str(data), "cache": None}
+    evaluation.evaluate_model(EvaluationSettings(tasks=["CR"], **given))
+    assert f"{card} is left as it is: " in capsys.readouterr().out and (run / "senteval.json").exists()
+    card.unlink()
+    evaluation.evaluate_model(EvaluationSettings(tasks=["CR", "STS12"], **given))
+    assert "as it is" not in capsys.readouterr().out and not card.exists()
+
+
+def test_a_bundled_checkpoint_stays_as_it_is(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = snapshot(starts.CHECKPOINTS)
+    for model in ("declutr-mini", str(starts.CHECKPOINTS / "declutr-mini")):
+        settings = EvaluationSettings(
+            model=model, data=str(data), tasks=["CR"], cache=None, out=str(tmp_path / "out")
+        )
+        evaluation.evaluate_model(settings)
+    assert snapshot(starts.CHECKPOINTS) == before
 
 
 def test_a_run_is_refused_before_training_where_the_data_lack(data: Path, tmp_path: Path) -> None:
