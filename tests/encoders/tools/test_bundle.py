@@ -97,7 +97,7 @@ def test_too_large_or_unfinished_is_refused(run: Path, tmp_path: Path, monkeypat
     with pytest.raises(UserError, match="has no encoder: name the folder of a finished run"):
         bundle.bundle(tmp_path, "x", into=tmp_path)
     monkeypatch.setattr(bundle, "MOST_BYTES", 1000)
-    with pytest.raises(UserError, match=r"model\.safetensors.* above 0 MB"):
+    with pytest.raises(UserError, match=r"model\.safetensors.* above 0 MiB"):
         bundle.bundle(run, "x", into=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
