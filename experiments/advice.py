@@ -38,6 +38,8 @@ def advised(error: ShortTextError, config: dict[str, Any], attempt: Attempt, pro
         processes: of the run; batch sizes divide by it.
     """
     search = _Search(config, attempt, processes)
+    if not search.has_words:
+        return error
     if ways := search.ways():
         shown = [" ".join(typed(key, value) for key, value in way.items()) for way in ways]
         return UserError(f"{error} {search.read_as} Add {', or '.join([*shown, 'take a longer text'])}.")
@@ -62,6 +64,10 @@ class _Search:
         self._sizes = [len(document.text.split()) for document in documents]
         self._vocabulary = sorted({word for document in documents for word in document.text.split()})
         self._whole = sum(len(document.text) for document in documents) < BEGINNING
+
+    @property
+    def has_words(self) -> bool:
+        return any(self._sizes)
 
     @property
     def read_as(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from analysis.senteval.records import PUBLISHED
 from analysis.senteval.results import FILE, Results, read_results
 from analysis.senteval.tasks import find
+from analysis.settings import BUNDLED
 from data.errors import UserError, readable
 from data.files import read_yaml
 
@@ -68,9 +69,7 @@ def read_matching(
 
 def is_bundled(model: str) -> bool:
     """Returns True if ``model`` is the name of a bundled checkpoint."""
-    from encoders.starts import bundled  # late, as it imports torch
-
-    return model in bundled()
+    return bool(model) and model in (folder.name for folder in BUNDLED.iterdir())
 
 
 def label(stored: StoredResults, keys: Sequence[str]) -> str | None:

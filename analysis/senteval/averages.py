@@ -218,14 +218,12 @@ RULES = {rule.name: rule for rule in _RULES}
 def average_title(label: str) -> str:
     """Returns the label of an average in words: "mean of 3 of DeCLUTR's 17 downstream tasks".
 
-    Tables, captions, notes and pages name averages by it. A label that is not of RULES is returned as it is.
+    Tables, captions, notes and pages name averages by it. A label of another form is returned as it is.
     """
-    name, _, marks = label.removesuffix(")").partition(" (")
-    if name not in RULES:
+    form = re.fullmatch(r"(\w+?)(?: \((\d+ of )?(?:\d+)?(?:, )?(not comparable)?\))?", label)
+    if form is None or form[1] not in RULES:
         return label
-    apart = ", not comparable" if marks.endswith("not comparable") else ""
-    count = re.match(r"\d+ of ", marks)
-    return f"mean of {count[0] if count else ''}{RULES[name].title}{apart}"
+    return f"mean of {form[2] or ''}{RULES[form[1]].title}{', not comparable' if form[3] else ''}"
 
 
 def shown_averages(protocols: Collection[str], tasks: Collection[str]) -> tuple[str, ...]:

@@ -114,6 +114,8 @@ def raw_lines(
                 if done is not None:
                     done(raw.tell())
                 yield number, line
+    except FileNotFoundError as error:
+        raise UserError(f"{path} cannot be read ({reason(error)}).") from error
     except _BROKEN as error:
         raise UserError(f"{path}: cannot be read after line {number} ({reason(error)}).") from error
 

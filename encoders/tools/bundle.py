@@ -132,7 +132,7 @@ def bundle(
         if large or sum(sizes.values()) > MOST_BYTES_IN_ALL:
             raise UserError(
                 f"{name} would take {sum(sizes.values()) / 2**20:.1f} MiB, {', '.join(large) or 'no file'} above "
-                f"{MOST_BYTES / 2**20:.0f} MiB: the repository takes {MOST_BYTES_IN_ALL / 2**20:.0f} MiB a checkpoint."
+                f"{MOST_BYTES / 2**20:.0f} MiB: a checkpoint may have {MOST_BYTES_IN_ALL / 2**20:.0f} MiB."
             )
     return into / name
 

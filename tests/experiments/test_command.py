@@ -82,7 +82,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ["checkpoint.metric=accuracy: this run has the ", "corpus.path: {texts}/empty.txt is empty."],
         ),
         late("corpus.path={texts}/binary.txt", "{texts}/binary.txt"),
-        late("budget.max_span=900", "None of the "),
+        late("budget.max_span=900", "No train document has the 3,600 tokens needed "),
         late("encoder=roberta-base weights=pretrained", "FacebookAI/roberta-base is not on this machine, and "),
         late("run_dir={texts}/file/run", "The run folder {texts}/file/run cannot be written (Not a directory)"),
         late(

@@ -150,15 +150,15 @@ def test_the_time_left_is_by_what_was_done_here(
     process.wait()
     work = [RunningJob(Job("a run", lambda: None, Path("log"), Path()), process, 0, share=0.2)]
     with watched(Display()) as watch:
-        for seconds, share in ((0.0, 0.5), (30.0, 0.6), (60.0, 0.8)):  # half of it was there
+        for seconds, share in ((0.0, 0.5), (60.0, 0.6), (120.0, 0.8)):  # half of it was there
             now[0] = seconds
             watch(work, share)
     assert capsys.readouterr().out.splitlines() == [
-        "all trainings 60%  about 0:02:00 left in all; a run 20%",
-        "all trainings 80%  about 0:00:40 left in all; a run 20%",
+        "all trainings 60%  about 0:04:00 left in all; a run 20%",
+        "all trainings 80%  about 0:01:20 left in all; a run 20%",
     ]
     with watched(Display()) as watch:
-        for seconds in (90.0, 120.0):  # all of it was there
+        for seconds in (180.0, 240.0):  # all of it was there
             now[0] = seconds
             watch(work, 1.0)
     assert capsys.readouterr().out == 2 * "all trainings 100%; a run 20%\n"
