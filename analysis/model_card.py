@@ -13,7 +13,7 @@ from analysis.senteval.records import headlines, incomparable, measure
 from analysis.senteval.results import Results
 from analysis.senteval.scores import metric_name
 from data.errors import UserError, reason
-from data.files import YAML_BYTES, atomic_write, read_text
+from data.files import YAML_BYTES, atomic_write, plain_yaml, read_text
 from encoders.export import with_section
 
 if TYPE_CHECKING:
@@ -52,10 +52,16 @@ def add_scores(path: Path, results: Results) -> None:
 def _with_index(card: str, results: Results) -> str:
     """Returns ``card`` with the ``model-index`` of all protocols in its front matter, whose other lines stay."""
     from huggingface_hub import ModelCard, ModelCardData  # late, as in ``encoders.export``
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
     def replaced(one: EvalResult) -> bool:
         return one.dataset_name.startswith(f"{DATASET} ") and one.dataset_config == results.protocol
 
+    block = REGEX_YAML_BLOCK.search(card)
+    plain = plain_yaml(block[2]) if block else None  # a few aliases can stand for billions of values
+    given = plain.get("model-index") if isinstance(plain, dict) else None
+    if given and (not (block and INDEX.search(f"{block[2]}\n")) or len(given) > 1):
+        raise ValueError("its model-index has a form that cannot be replaced")
     data = ModelCard(card).data
     found = list(data.get("eval_results", []))
     place = next((place for place, one in enumerate(found) if replaced(one)), len(found))
@@ -67,7 +73,7 @@ def _with_index(card: str, results: Results) -> str:
         return f"---\n{index}---\n\n{card}"
     changed = card[: front.start(1)] + INDEX.sub("", front[1]) + index + card[front.end(1) :]
     if sorted(map(repr, ModelCard(changed).data.get("eval_results", []))) != sorted(map(repr, found)):
-        raise ValueError("its model-index cannot be replaced")  # of a form that INDEX does not match
+        raise ValueError("its model-index has a form that cannot be replaced")
     return changed
 
 
@@ -95,7 +101,7 @@ def _entries(results: Results) -> Iterator[EvalResult]:
 
 
 def _section(results: Results) -> tuple[str, str]:
-    """Returns heading and text of the scores: a table, and what else belongs to them."""
+    """Returns heading and text of the scores: a table, and remarks."""
     lines = ["| task | metric | dev | test | protocol |", "| --- | --- | ---: | ---: | --- |"]
     for task, record in results.tasks.items():
         for place, metric in enumerate(headlines(task, record)):

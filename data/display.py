@@ -104,7 +104,7 @@ class Pace:
         self._next = time.monotonic() + FIRST_SECONDS
 
     def due(self, at_once: bool = False) -> bool:
-        """Returns whether to print a line now, ``at_once`` or because it is time; if so, the next one waits."""
+        """Returns whether a line is due (``at_once``: in any case), and if so starts the next interval."""
         now = time.monotonic()
         if not at_once and now < self._next:
             return False

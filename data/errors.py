@@ -28,13 +28,13 @@ class UserError(Exception):
 
 
 class ShortTextError(UserError):
-    """A text that is too short for a run; ``experiments.advice`` adds what would do.
+    """A text that is too short for a run; ``experiments.advice`` adds settings that work.
 
     Args:
         line: what is missing.
         longest: tokens of the longest unit, if no unit is long enough.
         units: usable units, if they are fewer than a training batch takes.
-        settings: values by dotted key without which the text cannot do.
+        settings: values, by dotted key, that this text needs.
     """
 
     def __init__(

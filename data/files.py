@@ -65,9 +65,19 @@ def read_json(path: Path) -> Any:
     return _parsed(path, "JSON", json.loads, JSON_BYTES)
 
 
+def plain_yaml(text: str) -> Any:
+    """Returns the value of YAML without aliases.
+
+    Raises:
+        ValueError: at an alias.
+        yaml.YAMLError: if it is not YAML.
+    """
+    return yaml.load(text, _PlainLoader)
+
+
 def read_yaml(path: Path) -> Any:
     """Returns the value in a YAML file, in JSON's types, interpolations as text. Raises as ``read_json`` does."""
-    return _parsed(path, "YAML", lambda text: yaml.load(text, _PlainLoader), YAML_BYTES)
+    return _parsed(path, "YAML", plain_yaml, YAML_BYTES)
 
 
 def read_text(path: Path, most: int) -> str:
@@ -143,7 +153,7 @@ def contained(folder: Path) -> Path:
         if path.is_symlink() and (path.is_dir() or not path.resolve().is_relative_to(root)):
             raise UserError(f"{path} is a link out of its folder, or to a folder: copy what it leads to.")
         if not path.is_file() and not path.is_dir():
-            raise UserError(f"{path} is no plain file: an encoder's folder holds files and folders only.")
+            raise UserError(f"{path} is neither a file nor a folder.")
     return folder
 
 

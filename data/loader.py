@@ -146,7 +146,7 @@ class Loader(Batches):
             shuffled. Each epoch begins at a random one of the first documents, so that the borders between batches
             move, and ends with those before it.
         units: name of the documents in messages.
-        least: fewest documents of a measurement, if a batch is not smaller.
+        least: smallest number of held-out documents, unless the batch is smaller.
 
     Raises:
         ValueError: if ``batch_size`` is not a positive multiple of ``world``.

@@ -118,12 +118,23 @@ class Column:
         return self._length
 
     def __getitem__(self, span: slice) -> np.ndarray:
-        """Returns the numbers in ``span``, read-only."""
-        first, last, _ = span.indices(self._length)
-        size = self._dtype.itemsize
-        # Not read: after a fork, processes share the file's position.
-        content = os.pread(self._file.fileno(), (last - first) * size, first * size)
-        return np.frombuffer(content, self._dtype, count=last - first)
+        """Returns the numbers in ``span``, read-only.
+
+        Raises:
+            ValueError: if the span has steps, or the file has become shorter.
+        """
+        first, last, step = span.indices(self._length)
+        if step != 1:
+            raise ValueError(f"a slice of {self._file.name} has steps of {step}, not 1")
+        # pread, not read: after a fork, processes share the file's position. It may return less than asked.
+        place, end = (max(first, number) * self._dtype.itemsize for number in (first, last))
+        content = os.pread(self._file.fileno(), end - place, place)
+        while len(content) < end - place:
+            more = os.pread(self._file.fileno(), end - place - len(content), place + len(content))
+            if not more:
+                raise ValueError(f"{self._file.name} has become shorter")
+            content += more
+        return np.frombuffer(content, self._dtype)
 
 
 def entry(columns: int, *fields: tuple[Any, ...]) -> np.dtype:
@@ -245,7 +256,7 @@ def _fill(folder: Path, make: Callable[[Path], None]) -> None:
         else:
             make(unfinished)
         unfinished.rename(folder)
-        (folder / JOURNAL).unlink(missing_ok=True)  # now: a folder without a journal is begun anew
+        (folder / JOURNAL).unlink(missing_ok=True)  # last: without it a folder is started anew
     except BaseException as error:
         keep = not isinstance(error, (UserError, OSError)) and (unfinished / JOURNAL).exists()
         if not keep:

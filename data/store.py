@@ -152,7 +152,10 @@ class TokenStore(MappedStore):
             leave_out("too short", self._index["words"] < rules.min_words)
             leave_out("too long", self._index["words"] > rules.max_words)
         if different_tokens:
-            leave_out("of one token", ~varied(self._columns[0], self.lengths))
+            try:
+                leave_out("of one token", ~varied(self._columns[0], self.lengths))
+            except ValueError as error:
+                raise damaged(self.folder) from error
         if rules is not None and rules.unique:
             besides = self.in_part("train") if part == "dev" else None
             leave_out("repeated", repeated(self._index["text"], self._index["order"], usable, besides))

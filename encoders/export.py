@@ -42,7 +42,7 @@ def model_card(
     licence: str | None = None,
     citation: str | None = None,
 ) -> str:
-    """Returns Markdown with the hub's front matter: a list of what matters, then the details.
+    """Returns Markdown with the hub's front matter: a summary list, then the details.
 
     Args:
         title: its first heading.

@@ -1,9 +1,8 @@
-"""Advice on a corpus that is too short for a run: settings under which it would do, each found by a trial."""
+"""Advice on a corpus that is too short for a run: settings that make the run start, each found by a trial."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
@@ -24,7 +23,7 @@ SHARES = (1.0, 0.75, 0.5, 0.25)  # of the longest unit's tokens, for which an ob
 MADE_UP: tuple[Change, ...] = ({"corpus.dev_fraction": 0.2},)  # of a made-up text
 SENTENCE_WORDS = 10  # of a made-up sentence
 LONGEST = 200_000  # words of a made-up text
-SECONDS = 15.0  # of a search, after which no further change is tried
+TRIALS = 60  # of a search, after which no further change is tried
 
 
 def advised(error: ShortTextError, config: dict[str, Any], attempt: Attempt, processes: int) -> UserError:
@@ -40,11 +39,15 @@ def advised(error: ShortTextError, config: dict[str, Any], attempt: Attempt, pro
     search = _Search(config, attempt, processes)
     if not search.has_words:
         return error
+    if search.has_own_data:
+        return UserError(f"{error} {search.read_as} Take a longer text.")
     if ways := search.ways():
         shown = [" ".join(typed(key, value) for key, value in way.items()) for way in ways]
-        return UserError(f"{error} {search.read_as} Add {', or '.join([*shown, 'take a longer text'])}.")
+        small = any("objective." in line for line in shown)
+        worth = " (enough to run, hardly enough to learn from)" * small
+        return UserError(f"{error} {search.read_as} Add {', or '.join(shown)}{worth}, or take a longer text.")
     words = search.needed()
-    more = f": about {words:,} words or more" if words else ""
+    more = f": about {words:,} words in sentences are enough" if words else ""
     return UserError(
         f"{error} {search.read_as} No setting was found that makes it long enough; take a longer text{more}."
     )
@@ -55,7 +58,7 @@ class _Search:
 
     def __init__(self, config: dict[str, Any], attempt: Attempt, processes: int) -> None:
         self._config, self._attempt, self._processes = config, attempt, processes
-        self._end = 0.0  # of the search, on the monotonic clock
+        self._left = 0  # trials of the search
         self._tried: dict[Any, ShortTextError | None] = {}
         source: Source = compose.build(config["corpus"], "corpus")
         self._objective = compose.build(config["objective"], "objective")
@@ -68,6 +71,11 @@ class _Search:
     @property
     def has_words(self) -> bool:
         return any(self._sizes)
+
+    @property
+    def has_own_data(self) -> bool:
+        """Whether the objective has data besides the corpus, which each trial would prepare again."""
+        return bool(self._objective.own_data())
 
     @property
     def read_as(self) -> str:
@@ -83,7 +91,7 @@ class _Search:
 
         The sizes of spans and batches stay if the text can be cut otherwise or divided otherwise.
         """
-        self._end = time.monotonic() + SECONDS
+        self._left = TRIALS
         kept, cut = [*self._fractions({})], [*self._cuts(self._objective.requirements.min_tokens)]
         for batch in (False, True):
             if way := self._first(kept, batch=batch):
@@ -95,9 +103,9 @@ class _Search:
         return [way] if way else []
 
     def needed(self) -> int | None:
-        """Returns for how many words of made-up text a run would start; None if for no text that is tried."""
+        """Returns the number of words of made-up text with which a run starts; None if no tried length works."""
         words = 25
-        self._end = time.monotonic() + SECONDS
+        self._left = TRIALS
         while words <= LONGEST:
             words *= 2
             if words > sum(self._sizes) and self._first(MADE_UP, batch=True, sizes=True, words=words):
@@ -134,7 +142,7 @@ class _Search:
             words: of a made-up text that takes the place of the corpus; 0: the corpus.
         """
         for change in changes:
-            if time.monotonic() > self._end:
+            if self._left <= 0:
                 return None
             error = self._fault(change, words)
             if error and (more := {key: value for key, value in error.settings.items() if self._has(key)}):
@@ -144,7 +152,7 @@ class _Search:
             if error and sizes:
                 options = [{**change, **self._sizes_for(int(share * error.longest))} for share in SHARES]
             for option in options:
-                error = error if option == change else self._fault(option, words)
+                error = self._fault(option, words)
                 if error and batch and error.units > 1:
                     size = error.units // self._processes * self._processes
                     option = {**option, "objective.batch_size": size}
@@ -164,6 +172,7 @@ class _Search:
         """Returns what is missing under ``change``; None if a run would start."""
         place = words, *sorted(change.items())
         if place not in self._tried:
+            self._left -= 1
             self._tried[place] = self._try(change, words)
         return self._tried[place]
 

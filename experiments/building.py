@@ -137,7 +137,7 @@ def build(
     try:
         return _build(config, settings, accelerator, display, tokenizer)
     except ShortTextError as error:
-        display.say("The text is too short. Looking for settings that work ...", style="dim")
+        display.say(f"{error} Looking for settings that work ...", style="dim")
         processes = accelerator.num_processes
         with TemporaryDirectory() as folder:
             advice = advised(error, config, partial(_attempt, Path(folder), processes), processes)

@@ -94,6 +94,13 @@ def _no_flag(flag: str, value: str | None, keys: Mapping[str, Any], flags_taken:
     """Returns a line on a flag that does not exist: the keys that it may be meant for, or the nearest names."""
     name = flag.lstrip("-").replace("-", "_")
     typed_in = flag if value is None or flag in NEVER else f"{flag} {value}"
+    # Neither classes nor groups of keys are set by a value.
+    groups = {key.rpartition(".")[0] for key in keys}
+    keys = {
+        key: keys[key]
+        for key in keys
+        if not key.endswith("_target_") and (key not in groups or f"{key}._target_" in keys)
+    }
     meant = [key for key in keys if key.lstrip("+") == name] or [key for key in keys if key.endswith(f".{name}")]
     if meant and flag not in NEVER:
         if value is None:

@@ -101,7 +101,7 @@ def evaluate_model(
             out,
             display,
             watch,
-            card=run / EXPORT / CARD if run is not None and plain else None,
+            card=run / EXPORT / CARD if run is not None and plain and settings.out is None else None,
             data=data,
             probing=Path(settings.probing).expanduser() if settings.probing else None,
             tasks=settings.tasks,

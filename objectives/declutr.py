@@ -47,6 +47,7 @@ CITATION = """@inproceedings{giorgi-etal-2021-declutr,
   pages = {879--895}
 }"""
 
+LEAST_SPAN = 4  # tokens of a span that is still advised on short texts
 # Parameters (alpha, beta) of a beta distribution.
 Beta = Annotated[Sequence[Annotated[float, Field(gt=0, le=1e6)]], Field(min_length=2, max_length=2)]
 
@@ -344,7 +345,7 @@ class Declutr(Objective):
             span = tokens // (2 * sampler.anchors_per_document)
             if sampler.gap is not None:
                 span = min(span, tokens - sampler.gap * (sampler.anchors_per_document - 1))
-            if span < 1:
+            if span < LEAST_SPAN:
                 return {}
             settings = {"min_length": span} if span < sampler.min_length else {}
             settings["max_length"] = span

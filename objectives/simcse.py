@@ -105,8 +105,8 @@ class SimCSE(Objective):
         if _is_deterministic(encoder):
             raise UnfitError(
                 "objective=simcse needs dropout, or both passes of a sentence are the same, and this encoder has "
-                "none: set encoder.dropout=0.1 (which a gru applies between layers: encoder.layers=2), or choose "
-                "an encoder that has dropout."
+                "none: add encoder.dropout=0.1 encoder.layers=2 (recurrent encoders apply it between layers), "
+                "or choose an encoder that has dropout."
             )
 
     def build(self, encoder: Encoder) -> None:

@@ -134,7 +134,7 @@ CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a p
     ("transformer", link("model.safetensors", "../../whole.safetensors"), "is a link out of its folder"),
     ("transformer", link("tokenizer.json", "/etc/hostname"), "is a link out of its folder"),
     ("transformer", link("loop", "."), "is a link out of its folder"),
-    ("transformer", lambda folder: os.mkfifo(folder / "pipe"), "is no plain file"),
+    ("transformer", lambda folder: os.mkfifo(folder / "pipe"), "is neither a file nor a folder"),
     # tokenizer
     ("transformer", without("tokenizer.json", "tokenizer_config.json"), ""),
     ("transformer", put("tokenizer.json", ""), ""),

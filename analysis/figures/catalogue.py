@@ -30,7 +30,8 @@ def find(wanted: str) -> Exhibit:
     if (found := known.get(_plain(wanted))) is not None:
         return EXHIBITS[found]
     lowered = {name.lower(): name for name in [*names(), *ALIASES]}
-    near = difflib.get_close_matches(wanted.lower(), lowered, n=1, cutoff=0.6)
+    ends = [name for name in lowered if name.endswith(f"/{wanted.lower()}")]
+    near = ends[:1] or difflib.get_close_matches(wanted.lower(), lowered, n=1, cutoff=0.6)
     hint = f"Did you mean {lowered[near[0]]}?" if near else f"Available: {', '.join(names())}."
     raise UserError(f"figure={wanted}: no such figure or table. {hint}")
 

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -183,9 +184,12 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         if path.suffix == ".gz":
             stream = stack.enter_context(gzip.open(raw))
         elif path.suffix == ".zip":
-            archive = stack.enter_context(zipfile.ZipFile(raw))
-            inside = [entry for entry in archive.infolist() if not entry.is_dir()]
-            if len(inside) != 1:
-                raise UserError(f"{path} holds {len(inside)} files: unpack it and name the one that is meant.")
-            stream = stack.enter_context(archive.open(inside[0]))
+            try:
+                archive = stack.enter_context(zipfile.ZipFile(raw))
+                inside = [entry for entry in archive.infolist() if not entry.is_dir()]
+                if len(inside) != 1:
+                    raise UserError(f"{path} holds {len(inside)} files: unpack it and name the one that is meant.")
+                stream = stack.enter_context(archive.open(inside[0]))
+            except (ValueError, IndexError, struct.error) as error:  # of damaged names and numbers
+                raise zipfile.BadZipFile(str(error)) from error
         yield stream, raw

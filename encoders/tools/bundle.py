@@ -139,11 +139,12 @@ def bundle(
 
 def _files(corpus: dict[str, Any]) -> Iterator[str]:
     """Yields the names of the corpus' files, without folders, which differ from machine to machine."""
-    given = corpus.get("path") or []
-    paths = [given] if isinstance(given, str) else given
-    yield from _without_folders(list(paths))
-    if corpus.get("pydocs") or not paths:
-        yield "pydocs"
+    for one in corpus.get("corpora", {"": corpus}).values():  # of a mixture
+        given = one.get("path") or []
+        paths = [given] if isinstance(given, str) else given
+        yield from _without_folders(list(paths))
+        if one.get("pydocs") or not paths:
+            yield "pydocs"
 
 
 def _recipe(config: dict[str, Any]) -> str:

@@ -137,6 +137,7 @@ def test_a_card_without_front_matter_gets_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damaged",
     [
+        "---\na: &a [1]\nb: *a\n---\n", "---\n\"model-index\": [{name: a, results: []}]\n---\n",
         "---\na: [\n---\n# Ours\n", "---\n- a\n---\n", "---\nmodel-index: 3\n---\n", "\xff", "---\na: b" * 50_000,
         "---\nmodel-index: [{name: a, results: [{task: {type: b}, dataset: {type: c, name: d}, metrics: [\n# e\n"
         "{type: f, value: 1}]}]}]\n---\n",

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from data import mapped
 from data.errors import UserError
 from data.files import write_json
-from data.mapped import META, ColumnWriter, MappedStore, cached, entry
+from data.mapped import META, Column, ColumnWriter, MappedStore, cached, entry
 from data.sources.base import Part, part_of
 
 ENTRY = entry(2, ("part", "u1"))
@@ -266,6 +266,18 @@ def test_a_column_that_got_shorter_is_no_shorter_unit(tmp_path: Path) -> None:
     os.truncate(tmp_path / "one.bin", 2)
     with pytest.raises(UserError, match="is damaged: delete the folder"):
         store.cells(14)
+
+
+def test_a_slice_of_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the system reads less at once than asked."""
+    np.arange(9, dtype=np.uint16).tofile(tmp_path / "column.bin")
+    column, whole, pread = Column(tmp_path / "column.bin", np.dtype(np.uint16)), list(range(9)), os.pread
+    for most in (100, 3):
+        monkeypatch.setattr("os.pread", lambda file, size, place, most=most: pread(file, min(size, most), place))
+        for span in (slice(2, 7), slice(None), slice(5, 3), slice(-3, None), slice(9, 20)):
+            assert column[span].tolist() == whole[span]
+    with pytest.raises(ValueError, match="steps of 2"):
+        column[::2]
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:

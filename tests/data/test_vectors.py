@@ -138,7 +138,7 @@ def test_faults_are_named_with_their_line(text: str | bytes, message: str, tmp_p
 
 
 def test_broken_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"absent\.txt: cannot be read after line 0 \(No such file"):
+    with pytest.raises(UserError, match=r"absent\.txt cannot be read \(No such file"):
         WordVectors(tmp_path / "absent.txt")
     with pytest.raises(UserError, match=r"cannot be read after line 0 \(Is a directory"):
         WordVectors(tmp_path)
@@ -148,6 +148,12 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
             WordVectors(written(tmp_path / "b.txt.gz", broken))
     with pytest.raises(UserError, match=r"cannot be read after line 0 \(Not a gzipped file"):
         WordVectors(written(tmp_path / "c.gz", GLOVE))
+    with zipfile.ZipFile(tmp_path / "name.zip", "w") as archive:
+        archive.writestr("wörter.txt", "a 1\n")
+    broken = (tmp_path / "name.zip").read_bytes().replace("ö".encode(), b"\xff\xff")
+    (tmp_path / "name.zip").write_bytes(broken)
+    with pytest.raises(UserError, match=r"name\.zip: cannot be read after line 0"):
+        WordVectors(tmp_path / "name.zip")
     with pytest.raises(UserError, match=r"d\.zip: cannot be read after line 0 \(File is not a zip file"):
         WordVectors(written(tmp_path / "d.zip", packed("d.zip", GLOVE)[:-10]))
     with zipfile.ZipFile(tmp_path / "e.zip", "w") as archive:

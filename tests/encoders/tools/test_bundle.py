@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,16 @@ def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> N
     assert card.count("giorgi-etal-2021-declutr") == 1
     scores = re.findall(r"\| dev contrastive ↓ \| [\d.]+ \| [\d.]+ \|", card)
     assert len(scores) == 1 and scores[0] in (run / "encoder" / "README.md").read_text()
+
+
+def test_the_card_names_every_corpus_of_a_mixture(run: Path, tmp_path: Path) -> None:
+    mixed = shutil.copytree(run, tmp_path / "run")
+    config = yaml.safe_load((mixed / "config.yaml").read_text())
+    config["corpus"] = {"corpora": {"docs": {"kind": "pydocs"}, "books": {"path": ["/far/away/books/*.gz"]}}}
+    (mixed / "config.yaml").write_text(yaml.safe_dump(config))
+    folder = bundle.bundle(mixed, "small", into=tmp_path)
+    assert "- **Corpus:** books/*.gz, pydocs." in (folder / "README.md").read_text()
+    assert "/far" not in (folder / "recipe.yaml").read_text()
 
 
 def test_recipe_and_log_are_kept_with_it(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
