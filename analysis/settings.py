@@ -101,11 +101,6 @@ class ModelOptions(CheckedSettings):
                 )
             if near := _meant(model):
                 raise ValueError(f"{key}={model}: there is no such folder. Did you mean {near}?")
-            place = Path(model)
-            if len(place.parts) > 1 and Path(place.parts[0]).is_dir() and not place.is_dir():
-                raise ValueError(
-                    f"{key}={model}: there is no such folder."
-                )  # "name/of a hub" begins with no folder
         require_path("encoder.vectors", self.encoder.vectors, "file")
         require_path("encoder.counts", self.encoder.counts, "file")
         if "bag_of_words" in models and self.encoder.vectors is None:

@@ -43,8 +43,8 @@ def advised(error: ShortTextError, config: dict[str, Any], attempt: Attempt, pro
         return UserError(f"{error} {search.read_as} Take a longer text.")
     if ways := search.ways():
         shown = [" ".join(typed(key, value) for key, value in way.items()) for way in ways]
-        small = any("objective." in line for line in shown)
-        worth = " (enough to run, hardly enough to learn from)" * small
+        sizes = {key for way in ways for key in way if key.startswith("objective.")} - {"objective.batch_size"}
+        worth = " (enough to run, hardly enough to learn from)" * bool(sizes)
         return UserError(f"{error} {search.read_as} Add {', or '.join(shown)}{worth}, or take a longer text.")
     words = search.needed()
     more = f": about {words:,} words in sentences are enough" if words else ""
