@@ -74,7 +74,7 @@ class _Search:
 
     @property
     def has_own_data(self) -> bool:
-        """Whether the objective has data besides the corpus, which each trial would prepare again."""
+        """True if the objective has data besides the corpus, which each trial would prepare again."""
         return bool(self._objective.own_data())
 
     @property
