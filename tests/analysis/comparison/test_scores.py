@@ -178,7 +178,7 @@ def test_one_pair_that_beats_it_is_enough(tmp_path: Path) -> None:
 
 
 def test_majority_baselines_stand_below_the_scores(tmp_path: Path) -> None:
-    """Of 10 test examples of MRPC, 7 are paraphrases: always saying so has an F1 of 2 * 0.7 / 1.7."""
+    """The F1 of always answering "paraphrase" is 2 * 0.7 / 1.7 if 7 of 10 test examples of MRPC are."""
     [run] = runs(tmp_path, [30.0], [])
     assert run.folder is not None
     tasks = senteval.records(("MRPC", "CR", "STSBenchmark"), 65.0)
