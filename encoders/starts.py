@@ -161,8 +161,6 @@ def transformer(
     path: str | None,
     weights: str,
     shape: Mapping[str, Any] | None,
-    heads: str,
-    words: str,
     vocab_size: int,
     max_length: int | None,
     dropout: float | None,
@@ -179,12 +177,9 @@ def transformer(
         ValueError: if arguments contradict each other.
         UserError: if the weights are not available, or the tokenizer lacks a required mask token.
     """
-    from encoders import cooccurrence, models  # late, as above
+    from encoders import models  # late, as above
 
     check_weights(weights, path)
-    for key, begin, other in (("words", words, "cooccurrence"), ("heads", heads, "neighbours")):
-        if begin == other and weights != "random":
-            raise ValueError(f"encoder.{key}={other} needs weights=random.")
     if weights == "random" and not shape:
         raise ValueError("encoder.shape must give the sizes of a random model. Got nothing instead.")
     if name is None and path is None:
@@ -207,7 +202,6 @@ def transformer(
         small = {"model_type": model_type, **TEACHING}
         config = models.configuration(shape if shape and source.fallback is None else small, made)
         model: Any = models.untrained(models.with_dropout(config, dropout), options)
-        cooccurrence.begin(model, made, heads, words, texts, cache, texts_key)
         layout, origin, folder = Layout(Path()), models.describe(config), None
     else:
         with opening(source.folder):

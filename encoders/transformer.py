@@ -51,8 +51,6 @@ class Transformer(Encoder):
         max_length: longest input in tokens, special ones included; None takes the model's limit.
         shape: "model_type" and sizes by the names of the family's configuration class, for random
             initialisation.
-        heads: what the first layer's attention heads initially attend to: "random" positions or "neighbours".
-        words: initial word embeddings, "random" or from "cooccurrence" in ``texts``.
         vocab_size: of the byte-level BPE that random initialisation trains on ``texts``.
         dropout: probability everywhere in the model; None leaves the model's own.
         attention: implementation of attention by transformers' name ("sdpa", "eager", ...).
@@ -92,8 +90,6 @@ class Transformer(Encoder):
         weights: Literal["auto", "pretrained", "random"] = "auto",
         max_length: Annotated[int, Field(ge=8, le=NO_LIMIT)] | None = None,
         shape: Mapping[str, Any] | None = None,
-        heads: Literal["random", "neighbours"] = "random",
-        words: Literal["random", "cooccurrence"] = "random",
         vocab_size: BytePairs = 8192,
         dropout: Below1 | None = None,
         attention: str | None = None,
@@ -111,8 +107,6 @@ class Transformer(Encoder):
             path=path,
             weights=weights,
             shape=shape,
-            heads=heads,
-            words=words,
             vocab_size=vocab_size,
             max_length=max_length,
             dropout=dropout,

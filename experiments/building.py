@@ -273,9 +273,8 @@ def _encoder(
     required = objective.requirements
     reads_corpus = not objective.own_data().keys() >= objective.tasks.keys()
     start: dict[str, Any] = {}
-    if settings.warm_start is not None:  # keys of a random start no longer matter
-        usual = {key: "random" for key in ("heads", "words") if key in config["encoder"]}
-        start = {"path": str(Path(settings.warm_start) / EXPORT), "weights": "auto", **usual}
+    if settings.warm_start is not None:
+        start = {"path": str(Path(settings.warm_start) / EXPORT), "weights": "auto"}
     if required.encoders > 1 and start:
         return _concatenated(start["path"], required.encoders)
     kind = compose.locate(config["encoder"]["_target_"], "encoder")

@@ -353,7 +353,7 @@ def test_two_processes_train_as_one(folder: Path, begun: str) -> None:
 
 def test_warm_start_takes_encoder_and_fitting_parts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Equal keys of a random start beside it do not matter."""
-    head, begun = "objective.projection={width: 8}", "encoder.heads=neighbours"
+    head, begun = "objective.projection={width: 8}", "encoder.vocab_size=300"
     first = tiny.run(folder, head, begun, "budget.steps=3", f"run_dir={folder / 'first'}")
     second = tiny.run(
         folder,
