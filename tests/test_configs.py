@@ -22,7 +22,6 @@ REQUIRED = {
     "encoder/bag_of_words": ["encoder.vectors=a.txt"],
     "evaluation/senteval": ["evaluation.data=."],
     "corpus/text": ["corpus.path=."],
-    "experiment/declutr/mini": ["corpus.path=."],
     "experiment/conssent/small": ["corpus.path=."],
     "experiment/conssent/small_mt": ["corpus.path=."],
     "experiment/infersent/allnli": ["encoder.vectors=a.txt", "objective.nli.path=."],
