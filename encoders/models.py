@@ -119,7 +119,7 @@ def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) 
 
     Args:
         shape: "model_type", and arguments of the family's configuration class (num_hidden_layers,
-            hidden_size, num_attention_heads, intermediate_size, ...).
+            hidden_size, num_attention_heads, intermediate_size, ...); one string as layer_types is for all layers.
         tokenizer: gives the vocabulary's size and the special tokens' ids.
 
     Raises:
@@ -137,6 +137,8 @@ def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) 
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else "."
             raise ValueError(f"encoder.shape.{key}: {kind.__name__} has no such argument{hint}")
+    if isinstance(kinds := sizes.get("layer_types"), str):
+        sizes["layer_types"] = [kinds] * sizes.get("num_hidden_layers", kind().num_hidden_layers)
     pad = tokenizer.pad_token_id
     folders.check_counts(sizes, "encoder.shape")
     for key, value in sizes.items():

@@ -220,7 +220,7 @@ def test_a_finished_run_keeps_no_optimizer_state_and_says_so_when_resumed(
     assert capsys.readouterr().out.splitlines() == [
         f"run         {run}",
         f"The run is finished. To train further, start a new run from its encoder: "
-        f"python experiments/run.py warm_start={run} encoder=bundled",
+        f"python experiments/run.py warm_start={run} encoder=transformer",
     ]
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     vectors = encoders.load(run / "encoder").encode(["bad bif"])
@@ -378,7 +378,7 @@ def test_warm_start_takes_encoder_and_fitting_parts(folder: Path, capsys: pytest
     newest = first / "checkpoints" / "step-00000003" / "objective.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1])
     with pytest.raises(UserError, match=r"step-00000003 is damaged \(objective.safetensors has"):
-        tiny.run(folder, head, f"warm_start={first}", f"run_dir={folder / 'third'}")
+        tiny.run(folder, head, begun, f"warm_start={first}", f"run_dir={folder / 'third'}")
     with pytest.raises(UserError, match=r"there is no trained encoder in it"):
         tiny.run(folder, f"warm_start={folder}")
 

@@ -35,7 +35,9 @@ def overrides(folder: Path, *more: str) -> list[str]:
         corpus(folder)
     sizes = "num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, intermediate_size: 32"
     return [
-        "encoder=bundled",
+        "encoder=transformer",
+        "encoder.name=roberta-mini",
+        "encoder.pooling=mean",
         "weights=random",
         f"encoder.shape={{model_type: roberta, {sizes}}}",
         "encoder.vocab_size=320",

@@ -325,7 +325,7 @@ def test_tables_for_which_nothing_is_trained(tmp_path: Path) -> None:
     assert "| DeCLUTR-small | 82.2M | 768 |" in shown
     card = (CHECKPOINTS / BUNDLED / "README.md").read_text(encoding="utf-8")
     count = int(re.findall(r"([\d,]+) parameters", card)[0].replace(",", ""))
-    assert f"| bundled | {count / 1e6:.1f}M | 256 |" in shown
+    assert f"| bundled | {count / 1e6:.1f}M | 320 |" in shown
     assert "| declutr: DeCLUTR-base | 125M | 768 |" in shown
 
 
