@@ -121,6 +121,12 @@ class ModelOptions(CheckedSettings):
             raise ValueError("precision=tf32 needs a CUDA GPU: use fp32 or bf16.")
 
 
+def no_encoder(model: str) -> str:
+    """Returns that ``model`` is a path that does not exist, in a line; "" if it exists or may be a hub name."""
+    missing = model and (model[0] in "/.~" or model.count("/") > 1) and not Path(model).expanduser().exists()
+    return f"There is no encoder's folder {model}." if missing else ""
+
+
 def _meant(model: str) -> str | None:
     """Returns the name or run folder that is close to ``model``, if that is neither one nor a folder.
 
@@ -170,9 +176,12 @@ class EvaluationSettings(ModelOptions):
         if self.embed is not None and not str(self.out).endswith(".npy"):
             raise ValueError("embed needs out=<file>.npy, where the vectors go.")
         self._check_models([self.model] * bool(self.model), "model")
-        require_path("data", self.data, "folder")
-        require_path("probing", self.probing, "folder")
-        require_path("embed", self.embed, "file")
+        try:
+            require_path("data", self.data, "folder")
+            require_path("probing", self.probing, "folder")
+            require_path("embed", self.embed, "file")
+        except ValueError as error:
+            raise ValueError(no_encoder(self.model) or str(error)) from None
         find(self.tasks)
 
     def _check_what(self) -> None:

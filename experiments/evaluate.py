@@ -13,11 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from analysis.settings import EVALUATIONS, CheckedSettings, EvaluationSettings
+from analysis.settings import BUNDLED, EVALUATIONS, CheckedSettings, EvaluationSettings
 from data.errors import UserError
 from experiments.command import command
 from experiments.command_line import one_line_errors
-from experiments.overrides import guess
+from experiments.overrides import NO_FORM, guess, typed
 from experiments.settings import require_models
 
 
@@ -46,7 +46,10 @@ def main() -> None:
     name = next((text for text in sys.argv[1:] if text in EVALUATIONS), None)
     if name is None:
         with one_line_errors():
-            if sys.argv[1:] and re.fullmatch(r"\w+", wrong := sys.argv[1]):
+            wrong = sys.argv[1] if sys.argv[1:] else ""
+            if wrong and "=" not in wrong and any((place / wrong).is_dir() for place in (BUNDLED, Path())):
+                raise UserError(f"{wrong}: {NO_FORM} Did you mean {typed('model', wrong)}?")
+            if re.fullmatch(r"\w+", wrong):
                 hint = guess(wrong, EVALUATIONS) or f" Available: {', '.join(EVALUATIONS)}."
                 raise UserError(f"{wrong}: no such evaluation, and not of the form key=value.{hint}")
         senteval()

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from analysis.settings import no_encoder
 from data.errors import UserError
 from data.ranges import THREADS, Count, Positive, Seed, Size, Threads
 from data.schema import require
@@ -113,7 +114,4 @@ def _no_model(key: str, model: str) -> str:
         if (folder / "config.yaml").is_file():
             return f"{key}={model}: the run is not finished; {typed('resume', model)} goes on with it."
         return f"{key}={model} is no model's folder: it has none of {', '.join(MODEL_FILES)}."
-    # What is no path may be a model of the hub, as "organisation/name".
-    if not folder.exists() and (model[0] in "/.~" or model.count("/") > 1):
-        return f"There is no encoder's folder {model}."
-    return ""
+    return no_encoder(model)

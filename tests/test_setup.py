@@ -48,6 +48,15 @@ def test_the_pinned_version_is_in_the_range(requirement: str) -> None:
         assert COMPARE[sign](pinned, numbers(version)), f"{name}: {pinned} is not {bound}"
 
 
+def test_pythons_are_those_that_the_readme_names() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    named = re.findall(r"Python :: (\S+)", config["metadata"]["classifiers"])
+    text = f"Python {named[0]} or later (tested on {', '.join(named[:-1])} and {named[-1]})"
+    assert text in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert config["options"]["python_requires"] == f">={named[0]}"
+
+
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """``make setup`` in a copy of what it reads."""
     (folder / "requirements").mkdir()

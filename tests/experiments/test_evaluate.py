@@ -94,6 +94,12 @@ def test_the_run_that_may_have_been_meant(tmp_path: Path, monkeypatch: pytest.Mo
     assert EvaluationSettings(model="~nobody/x").model == "~nobody/x"
 
 
+def test_a_wrong_data_folder_hides_no_missing_model() -> None:
+    assert refusal(["model=./nowhere", "data=no"]) == "There is no encoder's folder ./nowhere."
+    assert refusal(["model=runs/no/encoder", "data=no"]) == "There is no encoder's folder runs/no/encoder."
+    assert refusal(["model=declutr-mini", "data=no"]) == "data=no: there is no such folder."
+
+
 def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").touch()
     line = f"model={tmp_path}: the run is not finished; resume={tmp_path} goes on with it."
@@ -266,6 +272,10 @@ def test_mistakes_with_other_evaluations_are_lines(tmp_path: Path) -> None:
         (
             ["prbes", "models=x"],
             ["prbes: no such evaluation, and not of the form key=value. Did you mean probes?"],
+        ),
+        (
+            ["declutr-mini"],
+            ["declutr-mini: not of the form key=value. Did you mean model=declutr-mini?"],
         ),
         (
             ["wordsim", "model=x"],
