@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import json
 import math
 import os
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -181,3 +183,32 @@ def test_readme_begins_with_what_it_prints() -> None:
     example = doctest.DocTestParser().get_doctest(session, {}, "README", "README.md", 0)
     assert len(example.examples) == 6
     assert doctest.DocTestRunner(verbose=False).run(example, out=told.append).failed == 0, "".join(told)
+
+
+@pytest.fixture
+def hooks() -> ModuleType:
+    """docs/hooks.py, which is in no package."""
+    spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("url, linked", [("", False), ("https://github.com/owner/name", True)])
+def test_notebooks_link_to_colab_where_the_repository_has_an_address(
+    url: str, linked: bool, hooks: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = tmp_path / "setup.cfg"
+    text, count = re.subn(r"^url =.*$", f"url = {url}", hooks.SETUP.read_text(encoding="utf-8"), flags=re.M)
+    assert count == 1
+    setup.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(hooks, "SETUP", setup)
+
+    def shown(name: str) -> str:
+        return hooks.on_page_content("<h1>Title</h1>", SimpleNamespace(file=SimpleNamespace(src_uri=name)))
+
+    link = "https://colab.research.google.com/github/owner/name/blob/main/docs/teaching/2-temperature.ipynb"
+    assert (f'<a href="{link}">' in shown("teaching/2-temperature.ipynb")) == linked
+    assert shown("teaching/2-temperature.ipynb").endswith("<h1>Title</h1>")
+    assert shown("training.md") == "<h1>Title</h1>"
