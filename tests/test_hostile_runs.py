@@ -18,7 +18,6 @@ from safetensors.torch import load_file, save_file
 
 from data import files
 from data.errors import UserError
-from encoders import BUNDLED
 from experiments import building, checkpoint, compose, experiment, overrides
 from tests.damage import BOMB, DEEP, MERGES, Damage, added, config, directory, link, pipe, text
 from tests.experiments import tiny

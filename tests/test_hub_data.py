@@ -73,8 +73,13 @@ def _publish_data(hub: hub_server.Hub, rows: list[str]) -> dict[str, str]:
     }
 
 
-SMALL = ("encoder=bundled", "weights=random", "encoder.vocab_size=320", "corpus.dev_fraction=0.2",
-         "encoder.shape={num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, intermediate_size: 32}")  # fmt: skip
+SMALL = (
+    "encoder=bundled",
+    "weights=random",
+    "encoder.vocab_size=320",
+    "corpus.dev_fraction=0.2",
+    "encoder.shape={num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, intermediate_size: 32}",
+)
 
 
 @pytest.mark.parametrize(
