@@ -12,6 +12,7 @@ from data.errors import UserError
 from data.files import read_json, read_yaml, refuse_links_out
 from experiments.overrides import CONFIGS, choices, guess, override, typed
 
+GONE = (("heads", "random"), ("words", "random"))  # settings of version 0.1, at the only values that are left
 # May differ when a run is resumed. The cache never comes from the folder, which may be a stranger's.
 RESUME_KEYS = ("resume", "cache", "device", "processes", "threads", "workers", "trackers", "verbose")
 STEPS = "budget.steps"  # may differ, too, if the schedule is extendable
@@ -63,6 +64,8 @@ def resumed(folder: Path, values: Mapping[str, Any], given: Collection[str]) -> 
         raise UserError(f"resume={folder}: its files are damaged ({problem}).")
     if not (stored["names"] or {}).keys() >= {*NAMED}:
         raise broken
+    if isinstance(stored["encoder"], dict):
+        stored["encoder"] = {key: value for key, value in stored["encoder"].items() if (key, value) not in GONE}
     if STEPS in given:
         if not isinstance(stored["budget"], dict):
             raise broken
