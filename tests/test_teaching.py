@@ -50,7 +50,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_runs_and_leaves_nothing(name: str, tree: Path, tmp_path: Path) -> None:
     client = NotebookClient(read(name), timeout=900, resources={"metadata": {"path": str(tmp_path / "here")}})
     # Without folders to look for kernels in it starts ipykernel under this interpreter, installed as one or not.
-    client.create_kernel_manager().kernel_spec_manager.kernel_dirs = []
+    manager = client.create_kernel_manager()
+    manager.kernel_spec_manager.kernel_dirs = []
+    manager.shutdown_wait_time = 60  # on a busy machine 5 s are too few to remove the temporary folder
     (tmp_path / "here").mkdir()
     (tmp_path / "temporary").mkdir()
     before = files(tree)
