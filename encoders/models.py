@@ -83,7 +83,9 @@ _RENAMED = {"distilbert": {"intermediate_size": "hidden_dim"}}
 PADDED_POSITIONS = frozenset({"roberta", "roberta-prelayernorm", "xlm-roberta", "camembert", "mpnet", "xmod"})
 
 # Families in which each token attends to all: others turn a mask of padding into one of their own (causal, local).
-SEE_ALL = frozenset(("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"))
+SEE_ALL = frozenset(
+    ("albert", "bert", "camembert", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
+)
 
 
 def family(name: str) -> str | None:

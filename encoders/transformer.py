@@ -301,7 +301,8 @@ class Transformer(Encoder):
             "sdpa",
             varlen.NAME,
         )
-        if tokens.mask.device.type == "cpu" or not bidirectional:
+        windows = "sliding_attention" in (getattr(config, "layer_types", None) or ())
+        if tokens.mask.device.type == "cpu" or not bidirectional or windows:
             return tokens.mask
         return models.full_mask(
             tokens.mask

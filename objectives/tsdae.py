@@ -8,17 +8,20 @@ Wang, Reimers and Gurevych (2021), section 3, and where this implementation goes
 - the decoder shares the encoder's weights (``objectives.tied_decoder``). Its output layer is the encoder's MLM
   head, which is exported with the encoder, and added if there is none;
 - the sentence vector is the encoder's; the paper's is the state of [CLS], ``encoder.pooling=cls``;
-- encoders other than transformers get GenSen's conditional GRU decoder (``objectives.decoder``) over their tokens;
+- other encoders, and transformers whose architecture has no cross-attention, get GenSen's conditional GRU decoder
+  (``objectives.decoder``) over their tokens;
 - sentences longer than the encoder's positions are cut at their end before words are deleted.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from data.batch import IGNORE, Batch, Tokens
+from data.errors import UnfitError
 from data.ranges import Below1, Size, Width
 from data.token_format import TokenFormat
 from data.tokenizer import END, SPECIAL, START
@@ -29,7 +32,7 @@ from objectives.decoder import Decoder
 from objectives.functional import forward_flops
 from objectives.gather import global_mean
 from objectives.masked_lm import masked_lm_sum
-from objectives.tied_decoder import TiedDecoder, decoder_form
+from objectives.tied_decoder import TiedDecoder
 
 CITATION = """@inproceedings{wang-etal-2021-tsdae,
   title = {{TSDAE}: Using Transformer-based Sequential Denoising Auto-Encoder for Unsupervised Sentence Embedding
@@ -84,20 +87,8 @@ class TSDAE(Objective):
         self.decoder: TiedDecoder | Decoder | None = None
         self.begins = np.zeros(0, dtype=bool)  # whether a token id begins a word
 
-    def check_encoder(self, encoder: Encoder) -> None:
-        """Refuses a transformer whose architecture cannot be a decoder.
-
-        Raises:
-            UnfitError: if so.
-        """
-        from encoders.transformer import Transformer  # here, as transformers takes seconds to import
-
-        super().check_encoder(encoder)
-        if isinstance(encoder, Transformer):
-            decoder_form(encoder)
-
     def build(self, encoder: Encoder) -> None:
-        """Adds the decoder, and the MLM head of a transformer that has none.
+        """Adds the decoder, and the MLM head of a transformer that has none and decodes itself.
 
         Raises:
             UserError: if the transformer's architecture has no MLM head.
@@ -105,10 +96,12 @@ class TSDAE(Objective):
         from encoders.transformer import Transformer  # here, as transformers takes seconds to import
 
         self.begins = words.beginnings(encoder.tokenizer)
+        self.decoder = None
         if isinstance(encoder, Transformer):
-            self.decoder = TiedDecoder(encoder)
-            encoder.add_mlm_head()
-        else:
+            with contextlib.suppress(UnfitError):
+                self.decoder = TiedDecoder(encoder)
+                encoder.add_mlm_head()
+        if self.decoder is None:
             self.decoder = Decoder(
                 vocabulary=len(SPECIAL) + encoder.format.vocab_size,
                 condition=encoder.dimension,

@@ -319,7 +319,7 @@ def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.Mon
     for path in (folder / "data" / "downstream" / file for file in TASKS["TREC"].files):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    left_out = ("encoder=", "evaluation=", "budget.max_span=", "budget.steps=", "corpus.path=", "cache=")
+    left_out = ("evaluation=", "budget.max_span=", "budget.steps=", "corpus.path=", "cache=")
     passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
     passed += [override("corpus.path", folder / "corpus.jsonl"), override("cache", folder / "cache")]
     asked = ["figure=some/fig", "budget.steps=2", "only.tau=0.05", *passed, f"runs={folder / 'runs'}"]

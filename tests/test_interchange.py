@@ -154,8 +154,6 @@ def refusal(objective: str, task: str | None, encoder: str, chosen: Sequence[str
         return "depend on later words"
     if objective == "simcse" and "dropout" not in there:
         return "dropout"
-    if objective == "tsdae" and (there.get("shape") or {}).get("model_type") == "albert":
-        return "cannot be a decoder"
     return None
 
 

@@ -231,8 +231,6 @@ def test_a_sweep_ends_with_its_runs_and_their_means(tmp_path: Path) -> None:
     listed, means = found.stdout.partition("2 runs")[2].split("mean ± ")
     names = sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())
     assert len(names) == 2 and all(name in listed for name in names)
-    special = ("-weights-random-", "-vocab_size-320-")  # what is special about them
-    assert all(part in name for name in names for part in special)
     assert "declutr roberta-mini text teaching" in means
 
 

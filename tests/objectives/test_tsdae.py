@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from data.batch import Batch
-from data.errors import UserError
 from data.randomness import generator
 from data.tokenizer import END, START
 from encoders.base import Encoder
@@ -204,6 +203,8 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
     assert str(error.value) == message
 
 
-def test_an_architecture_that_cannot_be_a_decoder_is_refused() -> None:
-    with pytest.raises(UserError, match="distilbert cannot be a decoder"):
-        TSDAE().check_encoder(models.tiny("distilbert"))
+@pytest.mark.parametrize("family", ["distilbert", "modernbert"])
+def test_an_architecture_without_cross_attention_gets_a_gru(family: str) -> None:
+    objective, encoder = TSDAE(), models.tiny(family)
+    objective.build(encoder)
+    assert isinstance(objective.decoder, Decoder)
