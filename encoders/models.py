@@ -116,6 +116,12 @@ def with_dropout(config: PretrainedConfig, dropout: float | None) -> PretrainedC
     return config
 
 
+def in_each_layer(shape: Mapping[str, Any], layers: int) -> dict[str, Any]:
+    """Returns ``shape`` with "layer_types" as a list, of ``layers`` times the same if it names one for all."""
+    kinds = shape.get("layer_types")
+    return {**shape, "layer_types": [kinds] * layers} if isinstance(kinds, str) else dict(shape)
+
+
 def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) -> PretrainedConfig:
     """Returns the configuration of the family ``shape["model_type"]`` with the sizes of ``shape``.
 
@@ -139,10 +145,9 @@ def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) 
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else "."
             raise ValueError(f"encoder.shape.{key}: {kind.__name__} has no such argument{hint}")
-    if isinstance(kinds := sizes.get("layer_types"), str):
-        sizes["layer_types"] = [kinds] * sizes.get("num_hidden_layers", kind().num_hidden_layers)
     pad = tokenizer.pad_token_id
     folders.check_counts(sizes, "encoder.shape")
+    sizes = in_each_layer(sizes, sizes.get("num_hidden_layers", 0))
     for key, value in sizes.items():
         if key.endswith("_size") and isinstance(value, int) and (line := fault(Units, value)):
             raise ValueError(f"encoder.shape.{key} {line}")

@@ -94,7 +94,7 @@ def find(
         return Source(None, "random")
     if name in bundled():
         known = read_json(CHECKPOINTS / name / "config.json")
-        for key, value in (shape or {}).items():
+        for key, value in models.in_each_layer(shape or {}, known["num_hidden_layers"]).items():
             if key in known and known[key] != value:
                 raise UserError(
                     f"encoder.shape.{key}={value}: the bundled weights of {name} have {known[key]}. "

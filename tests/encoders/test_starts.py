@@ -23,6 +23,7 @@ from data.errors import UserError
 from data.tokenizer import plain_backend
 from encoders import BUNDLED, models, starts
 from encoders.transformer import Transformer
+from experiments import compose
 from tests.encoders.models import SENTENCES, shape, texts, tiny
 
 
@@ -337,3 +338,8 @@ def test_loading_by_class_stays_in_this_package(tmp_path: Path) -> None:
     marker.write_text(json.dumps(json.loads(marker.read_text()) | {"class": "os.path.join"}))
     with pytest.raises(UserError, match=r"written by os\.path\.join, which is no encoder of this suite"):
         encoders.load(tmp_path / "encoder")
+
+
+def test_the_bundled_configuration_opens_the_bundled_weights() -> None:
+    encoder = compose.build(compose.check(["encoder=bundled"])["encoder"], "encoder")
+    assert encoder.origin == f"{BUNDLED}, bundled"
