@@ -82,8 +82,8 @@ _RENAMED = {"distilbert": {"intermediate_size": "hidden_dim"}}
 # Families that count positions from the id of the padding token on (fairseq's habit).
 PADDED_POSITIONS = frozenset({"roberta", "roberta-prelayernorm", "xlm-roberta", "camembert", "mpnet", "xmod"})
 
-# Families in which each token attends to all (ModernBERT's if no layer has a window): others turn a mask of padding
-# into one of their own (causal, local).
+# Families in which each token attends to all (ModernBERT's if no layer has a window). Others turn a mask of
+# padding into one of their own (causal, local).
 SEE_ALL = frozenset(
     ("albert", "bert", "camembert", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
 )
