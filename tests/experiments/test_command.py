@@ -231,6 +231,7 @@ def test_a_sweep_ends_with_its_runs_and_their_means(tmp_path: Path) -> None:
     listed, means = found.stdout.partition("2 runs")[2].split("mean ± ")
     names = sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())
     assert len(names) == 2 and all(name in listed for name in names)
+    assert all("-name-roberta-mini-" in name for name in names)  # what is special about them
     assert "declutr roberta-mini text teaching" in means
 
 
