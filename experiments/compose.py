@@ -281,7 +281,9 @@ def listed(schema: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns ``values`` with a list of one for each single value of a key of ``schema`` that takes lists only."""
     hints = get_type_hints(schema)
     return {
-        key: [value] if isinstance(value, (str, int, float)) and kinds(hints.get(key)) <= LISTS else value
+        key: [value]
+        if isinstance(value, (str, int, float)) and value != MISSING and kinds(hints.get(key)) <= LISTS
+        else value
         for key, value in values.items()
     }
 

@@ -18,6 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from analysis.settings import BUNDLED
 from data.errors import UserError
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
@@ -228,6 +229,8 @@ def _explain(
 
             if key == "experiment" and value in catalogue.names():
                 return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
+            if key == "encoder" and (BUNDLED / value).is_dir():
+                return f"{text}: its weights are bundled: write encoder=transformer encoder.name={value}."
             return f"{text}: no such {key}.{guess(value, names)} Available: {', '.join(names)}."
         if key == "experiment" and not text.startswith("+"):
             return f"{text}: an experiment is added; write +{text}"

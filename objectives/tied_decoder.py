@@ -41,19 +41,14 @@ def decoder_form(encoder: Transformer) -> tuple[Any, list[nn.Module]]:
     backbone, config = encoder.backbone, copy.deepcopy(encoder.model.config)
     if encoder.dimension != encoder.state_dimension:
         raise UnfitError(
-            f"objective=tsdae: a tied decoder reads vectors of the width of its states, {encoder.state_dimension},"
-            f" and these have {encoder.dimension}: choose an encoder without linear layers after its pooling."
+            f"Sentence vectors have {encoder.dimension} numbers and states {encoder.state_dimension}."
         )
     config.is_decoder, config.add_cross_attention, config.use_cache = True, True, False
     with torch.device("meta"):
         body: Any = type(backbone)(config, **({"add_pooling_layer": False} if takes_pooler(backbone) else {}))
     parts = [part for name, part in body.named_modules() if name.endswith(f".{CROSS}")]
     if not parts:
-        raise UnfitError(
-            f"objective=tsdae ties a decoder to the encoder, and {config.model_type} cannot be a decoder: choose "
-            "another architecture (bert, roberta, xlm-roberta, camembert, electra), or an encoder that is no "
-            "transformer."
-        )
+        raise UnfitError(f"{config.model_type} has no cross-attention.")
     return body, parts
 
 

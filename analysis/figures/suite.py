@@ -98,7 +98,7 @@ COMPUTE = Figure(
         without=[{"objective": [*NAMES], "compute": [""]}, {"objective": [START.label], "compute": ["1/4", "1"]}],
         base=SPANS,
         seeds=[1, 2, 3],
-        flops=FLOPS,
+        flops=3.0e12,
         evaluation=90,
     ),
     claims=[

@@ -59,8 +59,11 @@ def grid_of(exhibit: Exhibit, wanted: Reproduction) -> Grid:
     ``wanted.only`` may also name what a value of the grid joins.
 
     Raises:
-        UserError: if ``wanted.only`` names an axis or value that the grid does not have.
+        UserError: if there is no such size, or ``wanted.only`` names an axis or value that the grid does not have.
     """
+    for key in ("budget", "grid"):
+        if (size := getattr(wanted, key)) and size not in exhibit.grids:
+            raise UserError(f"{key}={size}: {exhibit.id} has {key}={', '.join(exhibit.grids)} only.")
     ours, values = exhibit.grids[wanted.budget], exhibit.grids[wanted.grid or wanted.budget]
     axes = dict(values.axes) | ({MODEL: ours.axes[MODEL]} if MODEL in ours.axes else {})
     for axis, labels in wanted.only.items():

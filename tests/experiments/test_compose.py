@@ -34,6 +34,7 @@ def test_guesses_look_at_a_key_s_own_part() -> None:
             "Available: ",
         ),
         ("objective.temprature=1", "objective.temprature: no such key. Did you mean objective.temperature?"),
+        ("encoder=declutr-mini", "encoder=declutr-mini: its weights are bundled: write encoder=transformer "),
         ("evaluation=null", "evaluation=null: no such evaluation. Available: none, quick, senteval."),
         ("temperature=1", "temperature: no such key. Did you mean objective.temperature?"),
         ("sede=3", "sede: no such key. Did you mean seed?"),

@@ -284,6 +284,10 @@ def test_mistakes_with_other_evaluations_are_lines(tmp_path: Path) -> None:
                 "data is not set: a folder of EN-*.txt, each line word, word, score.",
             ],
         ),
+        (
+            ["table"],
+            ["results is not set: folders with a senteval.json, or name=folder; * stands for any letters."],
+        ),
         (["table", "--papers", "declutr"], ["--papers declutr: write papers=declutr."]),
         (
             ["quora", "models=random_vectors", "data=no", "sizes=0", "seed=-1"],

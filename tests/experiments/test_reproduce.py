@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,12 @@ def test_parts_that_a_figure_does_not_have(only: dict[str, Any], message: str) -
         plan(small(), wanted(only=only), check=flat)
 
 
+@pytest.mark.parametrize("key", ["budget", "grid"])
+def test_a_size_that_a_figure_does_not_have(key: str) -> None:
+    with pytest.raises(UserError, match=rf"^{key}=paper: paper/1 has {key}=teaching only\.$"):
+        plan(replace(small(), paper=None), wanted(**{key: "paper"}), check=flat)
+
+
 def test_a_given_encoder_takes_the_place_of_the_figures() -> None:
     models = [Value("large", ["encoder=roberta-base", "weights=pretrained"]), Value("two")]
     grid = Grid({"model": models}, base=["encoder.vocab_size=9", "corpus=lm1b", "corpus.fraction=0.1"])
@@ -233,8 +240,9 @@ def test_at_teaching_size_it_takes_an_hour_of_two_cores(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", ["teaching", "paper"])
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize(
+    ("name", "size"), [(name, size) for name in TRAINED for size in catalogue.EXHIBITS[name].grids]
+)
 def test_all_its_runs_can_be_composed(
     name: str, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
