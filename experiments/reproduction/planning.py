@@ -204,8 +204,10 @@ class _Settings:
         epochs = min(epochs, *(value.most_epochs for value in values))
         documents = math.prod(value.documents for value in values)
         documents *= _number(given, "budget.documents", grid.documents)
+        base = [text for text in (*self.exhibit.base, *grid.base) if not _replaced(key_of(text), given)]
+        lengths = {key_of(text) for text in (*base, *own, *passed)} & LENGTHS  # one of them counts
         scaled: list[str] = []
-        if flops and (budget == "teaching" or "budget.flops" in given):
+        if flops and ("budget.flops" in given or (budget == "teaching" and not lengths)):
             scaled.append(f"budget.flops={flops:.4g}")
         if epochs and (budget == "paper" or "budget.epochs" in given):
             scaled.append(f"budget.epochs={epochs:g}")
@@ -217,7 +219,6 @@ class _Settings:
             own = [text.replace(file, name) for text in own]
         own = [text for text in own if NLI not in text]
         again = {key_of(text) for text in scaled}
-        base = [text for text in (*self.exhibit.base, *grid.base) if not _replaced(key_of(text), given)]
         rest = [text for text in passed if key_of(text) not in again]
         return (*base, f"budget={budget}", *own, *scaled, *rest), flops
 
