@@ -39,7 +39,7 @@ TUNED = {
 }
 RATES = ("1e-4", "3e-4", "1e-3", "3e-3")
 # Of suite/learning_rates at a million tokens (docs/results/declutr.md); the others keep optimizer.lr_bundled.
-BEST = {"MLM only": "3e-3", "contrastive only": "3e-4", "DeCLUTR": "3e-4"}
+BEST = {"MLM only": "3e-3", "contrastive only": "1e-4", "DeCLUTR": "3e-4"}
 START = Value("the start", ["objective=mlm_only", *UNTRAINED], share=0)  # a step that moves nothing
 BASE = ["encoder=bundled", "encoder.dropout=0.0"]
 SPANS = ["budget.min_span=32", "budget.max_span=128", "budget.min_tokens=512"]
