@@ -229,7 +229,7 @@ def _explain(
 
             if key == "experiment" and value in catalogue.names():
                 return f"{text}: it is a figure or table: python experiments/reproduce.py figure={value}."
-            if key == "encoder" and (BUNDLED / value).is_dir():
+            if key == "encoder" and value in (path.name for path in BUNDLED.iterdir()):
                 return f"{text}: its weights are bundled: write encoder=transformer encoder.name={value}."
             return f"{text}: no such {key}.{guess(value, names)} Available: {', '.join(names)}."
         if key == "experiment" and not text.startswith("+"):
