@@ -115,7 +115,8 @@ def check_composed(config: DictConfig, hydra: Any, schema: Schema | None, found:
         raise UserError(*found.values(), first_line(error)) from None
     lines = [*found.values()]
     for line in more:
-        if (key := line.removesuffix(UNSET)) not in refused:
+        key = line.removesuffix(UNSET)
+        if key not in refused and not any(fault.endswith(f"Did you mean {key}?") for fault in found.values()):
             about = meaning(key, hydra) if key != line else ""
             lines.append(f"{line[:-1]}: {about}." if about else line)
     if lines:

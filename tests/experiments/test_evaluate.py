@@ -286,7 +286,10 @@ def test_mistakes_with_other_evaluations_are_lines(tmp_path: Path) -> None:
         ),
         (
             ["table"],
-            ["results is not set: folders with a senteval.json, or name=folder; * stands for any letters."],
+            [
+                "cache: no such key.",
+                "results is not set: folders with a senteval.json, or name=folder; * stands for any letters.",
+            ],
         ),
         (["table", "--papers", "declutr"], ["--papers declutr: write papers=declutr."]),
         (
