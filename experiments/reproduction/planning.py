@@ -205,8 +205,8 @@ class _Settings:
         documents = math.prod(value.documents for value in values)
         documents *= _number(given, "budget.documents", grid.documents)
         base = [text for text in (*self.exhibit.base, *grid.base) if not _replaced(key_of(text), given)]
-        texts = [text for text in (*base, *own, *passed) if not text.endswith("=null")]
-        lengths = {key_of(text) for text in texts} & LENGTHS  # one of them counts
+        counted = [text for text in (*base, *own, *passed) if not text.endswith("=null")]
+        lengths = {key_of(text) for text in counted} & LENGTHS  # one of them counts
         scaled: list[str] = []
         if flops and ("budget.flops" in given or (budget == "teaching" and not lengths)):
             scaled.append(f"budget.flops={flops:.4g}")
