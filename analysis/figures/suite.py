@@ -7,7 +7,6 @@ python experiments/reproduce.py figure=suite/compute budget=teaching data=<SentE
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from analysis.figures.claims import above, at_most, greater
@@ -41,7 +40,11 @@ TUNED = {
 }
 RATES = ("1e-4", "3e-4", "1e-3", "3e-3")
 # Of suite/learning_rates at a million tokens (docs/results/declutr.md); the others keep optimizer.lr_bundled.
-BEST = {"MLM only": "3e-3", "contrastive only": "1e-4", "DeCLUTR": "3e-4"}
+BEST = {
+    "MLM only": ["optimizer.lr=3e-3"],
+    "contrastive only": ["optimizer.lr=1e-4"],
+    "DeCLUTR": ["optimizer.lr=3e-4"],
+}
 START = Value("the start", ["objective=mlm_only", *UNTRAINED], share=0)  # a step that moves nothing
 BASE = ["encoder=bundled", "encoder.dropout=0.0"]
 SPANS = ["budget.min_span=32", "budget.max_span=128", "budget.min_tokens=512"]
@@ -53,10 +56,7 @@ def objective(name: str, *overrides: str) -> Value:
 
 
 SEARCHED = [objective(name, *TUNED.get(name, ())) for name in NAMES]
-COMPARED = [
-    replace(one, overrides=[*one.overrides, f"optimizer.lr={BEST[one.label]}"]) if one.label in BEST else one
-    for one in SEARCHED
-]
+COMPARED = [objective(name, *TUNED.get(name, ()), *BEST.get(name, ())) for name in NAMES]
 OTHERS = ", ".join(name for name in NAMES if name not in BEST)
 UNSEARCHED = (
     f"At teaching size {', '.join(BEST)} have learning rates that were chosen on dev; {OTHERS} keep "
