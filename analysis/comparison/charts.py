@@ -48,10 +48,18 @@ def labelled(ticks: Sequence[float]) -> list[tuple[float, str]]:
     return [(middle, short(middle))]
 
 
-def panel(curves: Sequence[Curve]) -> dict[str, Any]:
-    """Returns ticks and curves of a loss panel in its own units; each curve needs at least one point."""
+def panel(curves: Sequence[Curve], chance: float | None = None) -> dict[str, Any]:
+    """Returns ticks, curves and the chance level of a loss panel, in its own units.
+
+    Each curve needs at least one point. ``chance`` is left out (None) if it would squeeze the curves into less than
+    half of the panel.
+    """
     xs, ys = (np.concatenate(values) for values in zip(*((curve.x, curve.y) for curve in curves), strict=True))
     right, low, high = float(xs.max()) or 1.0, float(ys.min()), float(ys.max())
+    if chance is not None and low - (high - low) <= chance <= high + (high - low):
+        low, high = min(low, chance), max(high, chance)
+    else:
+        chance = None
     margin = 0.05 * (high - low) or 0.5
     low, high = low - margin, high + margin
 
@@ -68,6 +76,7 @@ def panel(curves: Sequence[Curve]) -> dict[str, Any]:
     return {
         "x_ticks": [(across(value), label) for value, label in ticks(0, right)],
         "y_ticks": [(down(value), label) for value, label in ticks(low, high)],
+        "chance": None if chance is None else down(chance),
         "curves": [
             (curve, [(across(x), down(y)) for x, y in zip(curve.x.tolist(), curve.y.tolist(), strict=True)])
             for curve in curves

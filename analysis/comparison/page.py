@@ -137,8 +137,14 @@ def _curves(page: Page) -> list[tuple[str, str, dict[str, Any]]]:
         for part in dict.fromkeys(part for run in runs for part in run.loss_parts):
             if curves := [curve for run in runs for curve in _curves_of(page, run, part)]:
                 title = f"{objective}: {part.replace('_', ' ')}" + " loss" * (part != "loss")
-                found.append((objective, title, charts.panel(curves)))
+                found.append((objective, title, charts.panel(curves, _chance_level(runs, part))))
     return found
+
+
+def _chance_level(runs: Sequence[Run], part: str) -> float | None:
+    """Returns the chance level of a part of the loss; None if it is unknown or the runs differ in it."""
+    levels = {(run.row.get("chance") or {}).get(f"dev_{part}") for run in runs}
+    return levels.pop() if len(levels) == 1 else None
 
 
 def _curves_of(page: Page, run: Run, part: str) -> list[Curve]:

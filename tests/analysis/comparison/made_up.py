@@ -43,6 +43,7 @@ def run(folder: Path, objective: str, encoder: str, seed: int = 1, **changed: fl
     (path / "config.yaml").write_text(yaml.safe_dump({"names": names, "seed": seed, "weights": "random"}))
     quick = json.loads((path / "quick.json").read_text())
     quick["trained"] |= changed
+    quick["chance"] = {"dev_contrastive": 4.0}
     quick["facts"] = {"negatives per anchor": 62, "task": NASTY}
     (path / "quick.json").write_text(json.dumps(quick))
     about = {"python": "3.11", "packages": {"torch": "2.13.0"}, "device": "cpu", "threads": 2, "commit": None}

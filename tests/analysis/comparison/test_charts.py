@@ -19,6 +19,16 @@ def test_a_panel_covers_its_curves() -> None:
     assert "2" in [label for _, label in panel["y_ticks"]]
 
 
+def test_a_panel_covers_a_chance_level_near_its_curves() -> None:
+    curve = Curve("a", np.array([0.0, 100.0]), np.array([1.0, 3.0]), "gru", "none")
+    panel = charts.panel([curve], chance=4.0)
+    [(_, places)] = panel["curves"]
+    assert charts.TOP < panel["chance"] < places[1][1] and places[1][1] - panel["chance"] == pytest.approx(
+        (places[0][1] - places[1][1]) / 2, abs=0.1
+    )
+    assert charts.panel([curve], chance=6.0) == charts.panel([curve])  # it would squeeze them
+
+
 def test_a_curve_of_one_value_has_room() -> None:
     panel = charts.panel([Curve("a", np.zeros(1), np.ones(1), "gru", "none", points=True)])
     assert np.isfinite(panel["curves"][0][1]).all()

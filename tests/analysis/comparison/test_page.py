@@ -108,6 +108,7 @@ def test_all_parts_are_there(whole: Page, text: str, parsed: Parsed) -> None:
     classes = [(tag, attributes.get("class") or "") for tag, attributes in parsed.elements]
     assert [name for tag, name in classes].count("map") == 2
     assert sum(name.startswith("panel o") for _, name in classes) == 4  # contrastive and mlm of either objective
+    assert classes.count(("line", "chance")) == 2  # that of mlm is not known
     assert [name for tag, name in classes].count("cell") == 2 + 2 * 5
     assert [name for tag, name in classes].count("cell none") == 2 + 2 * 5  # of the pairs that are not there
     points = sum(name.startswith("label") for tag, name in classes if tag in ("circle", "rect"))
