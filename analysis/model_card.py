@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.senteval.display import metric_of, remarks
+from analysis.senteval.display import remarks
 from analysis.senteval.protocols import PROTOCOLS
-from analysis.senteval.records import headlines, incomparable, measure
+from analysis.senteval.records import headlines, incomparable, measure, metric_of
 from analysis.senteval.results import Results
 from analysis.senteval.scores import metric_name
 from data.errors import UserError, reason

@@ -123,8 +123,8 @@ class ModelOptions(CheckedSettings):
 
 def no_encoder(model: str) -> str:
     """Returns that ``model`` is a path that does not exist, in a line; "" if it exists or may be a hub name."""
-    missing = model and (model[0] in "/.~" or model.count("/") > 1) and not Path(model).expanduser().exists()
-    return f"There is no encoder's folder {model}." if missing else ""
+    path = model.startswith(("/", ".", "~", "runs/")) or model.count("/") > 1
+    return f"There is no encoder's folder {model}." if path and not Path(model).expanduser().exists() else ""
 
 
 def _meant(model: str) -> str | None:

@@ -1,7 +1,14 @@
 """The commands, the training loop and all configuration; on Linux and macOS."""
 
 import sys
+from importlib.util import find_spec
 
 if sys.platform == "win32":  # folders are locked, and memory is measured, by what only these systems have
     print("The commands run on Linux and macOS: on Windows, run them in WSL.", file=sys.stderr)
+    sys.exit(2)
+if find_spec("hydra") is None:
+    print(
+        f"The packages are not installed in {sys.executable}: make setup, then . .venv/bin/activate",
+        file=sys.stderr,
+    )
     sys.exit(2)

@@ -235,8 +235,10 @@ def locate(target: Any, component: str) -> Any:
         package = str(base).rpartition(".")[0].removesuffix(".base")
         if f"{module}.".startswith(f"{package}.") and all(map(str.isidentifier, module.split("."))):
             found = getattr(importlib.import_module(module), name)
-            if issubclass(found, resolve_name(str(base))) and not isabstract(found):
-                return found
+            if issubclass(found, resolve_name(str(base))):
+                if not isabstract(found):
+                    return found
+                why = f"it lacks {', '.join(sorted(found.__abstractmethods__))}"
     except (ImportError, AttributeError, TypeError) as error:
         why = str(error)
     raise UserError(

@@ -10,7 +10,7 @@ import yaml
 
 from data.errors import UserError
 from data.files import read_json, read_yaml, refuse_links_out
-from experiments.overrides import CONFIGS, choices, guess, override, typed
+from experiments.overrides import CONFIGS, choices, guess, nearest, override, typed
 
 GONE = (("heads", "random"), ("words", "random"))  # settings of version 0.1, at the only values that are left
 # May differ when a run is resumed. The cache never comes from the folder, which may be a stranger's.
@@ -40,7 +40,10 @@ def resumed(folder: Path, values: Mapping[str, Any], given: Collection[str]) -> 
         UserError: if there is no run that can be resumed, or an override would change it.
     """
     if not (folder / "config.yaml").is_file():
-        raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).")
+        names = {path.parent.name for path in Path("runs").glob("*/config.yaml")}
+        near = nearest(folder.name, names)
+        hint = f" Did you mean {typed('resume', f'runs/{near}')}?" if near else ""
+        raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).{hint}")
     if refused := sorted({*given} - {*RESUME_KEYS, STEPS}):
         raise UserError(
             f"{', '.join(refused)}: a resumed run keeps its settings; beside resume= only "

@@ -38,6 +38,7 @@ def main() -> None:
             elif equals and not Path(text).exists():
                 near = nearest(key, [*options, *runs.NAMED])
                 meant = f"{near}={value}" if near in options else f"where={text}"
+                meant = f"folder={value}" if Path(value).is_dir() else meant
                 raise UserError(f"{text}: no such option or folder. Did you mean {in_shell(meant)}?")
             else:
                 options["folder"] = text

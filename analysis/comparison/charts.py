@@ -51,8 +51,8 @@ def labelled(ticks: Sequence[float]) -> list[tuple[float, str]]:
 def panel(curves: Sequence[Curve], chance: float | None = None) -> dict[str, Any]:
     """Returns ticks, curves and the chance level of a loss panel, in its own units.
 
-    Each curve needs at least one point. ``chance`` is left out (None) if it would squeeze the curves into less than
-    half of the panel.
+    Each curve needs at least one point. ``chance`` is left out (None) if it would squeeze the curves into less
+    than half of the panel.
     """
     xs, ys = (np.concatenate(values) for values in zip(*((curve.x, curve.y) for curve in curves), strict=True))
     right, low, high = float(xs.max()) or 1.0, float(ys.min()), float(ys.max())

@@ -162,7 +162,8 @@ def conclusion(runs: Sequence[Run]) -> list[str]:
         return [*first, *second, "Only one pair has scores, so there is nothing to compare it with."]
     wins, total = clear_leads([*columns, *tasks])
     names = ", ".join(f"{name} {count}" for name, count in wins.most_common())
-    clear = f"{sum(wins.values())} of {total} leads are clear" + (f" ({names})" if names else "")
+    count = sum(wins.values())
+    clear = f"{count} of {total} leads {'is' if count == 1 else 'are'} clear" + (f" ({names})" if names else "")
     seeds = min(lead.seeds for lead in [*columns, *tasks])
     caution = (
         f"with fewer than {LEAST} seeds for each pair, another seed may change the order"
@@ -190,9 +191,8 @@ def _lead(lead: Lead) -> str:
     return f"{clause}, which is beyond the {over}, but may not repeat with other seeds"
 
 
-def _before_and_after(grid: Grid) -> dict[str, tuple[float, float]]:
-    """Returns the first score of each pair's encoder before training, and of the pair."""
-    key = grid.columns[0]
+def _before_and_after(grid: Grid, key: Key) -> dict[str, tuple[float, float]]:
+    """Returns the score in column ``key`` of each pair's encoder before training, and of the pair."""
     before = {row.name: row.cells[key].value for row in grid.printed if key in row.cells}
     return {
         row.name: (before[encoder], row.cells[key].value)
@@ -202,18 +202,33 @@ def _before_and_after(grid: Grid) -> dict[str, tuple[float, float]]:
 
 
 def _no_gain(grid: Grid, counts: Mapping[Key, int]) -> list[str]:
-    """Returns a sentence if no pair's first score is above its encoder's before training, beyond noise."""
-    key, found = grid.columns[0], _before_and_after(grid)
+    """Returns a sentence if no pair's first score is above its encoder's before training, beyond noise.
+
+    The sentence also has the other score in which a pair is most clearly above it, if there is one.
+    """
+    key, found = grid.columns[0], _before_and_after(grid, grid.columns[0])
     if not found or key not in counts:
         return []
     if any(after - before > _half(before, after, counts[key]) for before, after in found.values()):
         return []
     name, (before, after) = max(found.items(), key=lambda item: item[1][1] - item[1][0])
-    change = f"the best change in {heading(key)} is {after - before:+.2f} points, of {name}"
+    change = f"{after - before:+.2f} points, of {name}"
     if after > before:
         half = _half(before, after, counts[key])
         change += f", within the 95 % interval of a test of this size (± {half:.2f})"
-    return [f"On held-out text, no pair is clearly better than its encoder was before training: {change}."]
+    others = [
+        (gain / half, heading(other), pair, gain, half)
+        for other in grid.columns[1:]
+        if other in counts
+        for pair, (before, after) in _before_and_after(grid, other).items()
+        if (gain := after - before) > (half := _half(before, after, counts[other]))
+    ]
+    start = "than its encoder was before training: the best change"
+    if not others:
+        return [f"On held-out text, no pair is clearly better {start} in {heading(key)} is {change}."]
+    _, score, pair, gain, half = max(others)
+    sentence = f"On held-out text, no pair is clearly better in {heading(key)} {start} is {change}."
+    return [f"{sentence} In {score}, {pair} is ({gain:+.2f} points, ± {half:.2f})."]
 
 
 def _half(first: float, second: float, count: int) -> float:
@@ -223,7 +238,8 @@ def _half(first: float, second: float, count: int) -> float:
 
 def _training_effect(grid: Grid) -> list[str]:
     """Returns a sentence on the first score before and after training."""
-    gains = {name: after - before for name, (before, after) in _before_and_after(grid).items()}
+    found = _before_and_after(grid, grid.columns[0])
+    gains = {name: after - before for name, (before, after) in found.items()}
     if not gains:
         return []
     most = max(gains, key=lambda name: abs(gains[name]))

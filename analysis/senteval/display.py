@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.senteval.averages import averages, shown_averages
-from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure
+from analysis.senteval.records import PUBLISHED, Record, headlines, incomparable, measure, metric_of
 from analysis.senteval.results import Results
 from analysis.senteval.scores import metric_name
 from data.display import Clock, Pace, printable
@@ -90,19 +90,6 @@ def remarks(records: Mapping[str, Record]) -> list[str]:
         listed = "; ".join(f"{task}: {reason}" for task, reason in reasons.items())
         lines.append(f"Not comparable with published scores: {listed}.")
     return lines
-
-
-def metric_of(record: Record) -> str:
-    """Returns the name of the metric of ``record``'s test score."""
-    match record["kind"]:
-        case "relatedness":
-            return "Spearman" if record.get("mse") is None else "Spearman (dev: Pearson)"
-        case "similarity":
-            return "Spearman" if "all" in headlines("", record)[0] else "mean Spearman"
-        case "retrieval":
-            return "mean recall"
-        case _:
-            return "accuracy"
 
 
 def _show(value: float | None) -> str:

@@ -347,6 +347,7 @@ class _Function:
             vectors = np.asarray(found)
         except ValueError:  # rows of different lengths
             vectors = np.empty(0, object)
+        kind = type(found).__name__ if vectors.dtype.kind == "O" else str(vectors.dtype)
         if (
             vectors.ndim != 2
             or len(vectors) != len(sentences)
@@ -355,7 +356,7 @@ class _Function:
         ):
             raise UserError(
                 f"encode must return numbers of shape ({len(sentences)}, D) for {len(sentences)} sentences. "
-                f"Got {vectors.dtype} of shape {vectors.shape} instead."
+                f"Got {kind} of shape {getattr(found, 'shape', vectors.shape)} instead."
             )
         if self.dimension and vectors.shape[1] != self.dimension:
             raise UserError(f"encode returned vectors of {self.dimension} numbers, then of {vectors.shape[1]}.")

@@ -86,6 +86,19 @@ class Record(TypedDict):
 RECALLS = tuple(f"{side}_r{k}" for side in ("caption", "image") for k in (1, 5, 10))
 
 
+def metric_of(record: Record) -> str:
+    """Returns the name of the metric of ``record``'s test score."""
+    match record["kind"]:
+        case "relatedness":
+            return "Spearman" if record.get("mse") is None else "Spearman (dev: Pearson)"
+        case "similarity":
+            return "Spearman" if "all" in headlines("", record)[0] else "mean Spearman"
+        case "retrieval":
+            return "mean recall"
+        case _:
+            return "accuracy"
+
+
 def measure(record: Mapping[str, Any], metric: str) -> float | None:
     """Returns a score of ``record``: a field ("f1"), a part of one ("spearman.mean") or a mean ("accuracy+f1").
 

@@ -15,7 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from analysis.senteval.averages import averages
-from analysis.senteval.records import PUBLISHED, Record, fault, headlines, incomparable, measure
+from analysis.senteval.records import PUBLISHED, Record, fault, headlines, incomparable, measure, metric_of
+from analysis.senteval.scores import metric_name
 from data.display import printable, wide_console
 from data.errors import UserError, readable
 from data.files import atomic_write, read_json, write_json
@@ -64,11 +65,18 @@ class Results:
         return _document(self)
 
     def to_csv(self, path: Path | str | None = None) -> str:
-        """Returns a line "name,score" for each of ``scores``, after a header; also writes it to ``path``."""
+        """Returns a line "task,metric,score" for each of ``scores`` (averages have no metric), after that header.
+
+        The text is also written to ``path``, if there is one.
+        """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["task", "score"])
-        writer.writerows([name, "" if score is None else f"{score:.2f}"] for name, score in self.scores.items())
+        writer.writerow(["task", "metric", "score"])
+        for name, score in self.scores.items():
+            task, _, metric = name.partition(".")
+            record = self.tasks.get(task)
+            metric = metric_name(metric) if metric else metric_of(record) if record else ""
+            writer.writerow([name, metric, "" if score is None else f"{score:.2f}"])
         if path is not None:
             with atomic_write(path) as file:
                 file.write(text.getvalue())

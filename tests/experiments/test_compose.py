@@ -76,6 +76,11 @@ def test_guesses_look_at_a_key_s_own_part() -> None:
         ("corpus=nltk", "corpus.corpus is not set: its name in nltk.corpus."),
         ("~optimizer", "optimizer is not set."),
         ("objective._target_=objectives.declutr.Declut", "objective: _target_ must name a class or function of"),
+        (
+            "objective._target_=objectives.base.Objective",
+            "objective: _target_ must name a class or function of the suite. Got 'objectives.base.Objective' "
+            "instead (it lacks collate, loss, part_names, requirements, sample).",
+        ),
         ("objective._target_=os.system", "objective: _target_ must name a class or function of the suite."),
         ("objective._target_=data.files.os.system", "objective: _target_ must name a class or function of the"),
         ("objective._target_=data.loader.Callable", "objective: _target_ must name a class or function of the"),
@@ -87,6 +92,12 @@ def test_a_fault_is_one_line(given: str, line: str) -> None:
         compose.check([given])
     assert str(error.value).startswith(line)
     assert "\n" not in str(error.value)
+
+
+def test_an_argument_that_its_yaml_does_not_list_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compose, "locate", lambda *_: lambda margin: None)
+    with pytest.raises(UserError, match=r"^objective.margin: objectives\.declutr\.Declutr has this argument, but"):
+        compose.check(["objective.margin=1"])
 
 
 def test_all_faults_are_told_at_once() -> None:

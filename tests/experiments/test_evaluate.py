@@ -96,6 +96,7 @@ def test_the_run_that_may_have_been_meant(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_wrong_data_folder_hides_no_missing_model() -> None:
     assert refusal(["model=./nowhere", "data=no"]) == "There is no encoder's folder ./nowhere."
+    assert refusal(["model=runs/no", "data=no"]) == "There is no encoder's folder runs/no."
     assert refusal(["model=runs/no/encoder", "data=no"]) == "There is no encoder's folder runs/no/encoder."
     assert refusal(["model=declutr-mini", "data=no"]) == "data=no: there is no such folder."
 

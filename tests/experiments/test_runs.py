@@ -38,6 +38,7 @@ def test_a_selection_without_runs_is_one_line(
     [
         ("sortt=loss", "sortt=loss: no such option or folder. Did you mean sort=loss?"),
         ("wher=seed=1", "wher=seed=1: no such option or folder. Did you mean where=seed=1?"),
+        ("runs=.", "runs=.: no such option or folder. Did you mean folder=.?"),
         ("encoder=gru", "encoder=gru: no such option or folder. Did you mean where=encoder=gru?"),
         ("--sort loss", "--sort loss: write sort=loss."),
         ("nowhere", "There is no folder nowhere: name the folder that holds the run folders (such as runs)."),

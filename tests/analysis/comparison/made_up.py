@@ -36,7 +36,7 @@ def tokens(*rows: Sequence[int] | np.ndarray, labels: Sequence[Sequence[int]] | 
     return Block(Tokens.pad(wrapped, 1, labels=hidden), texts_of, SPECIAL, MASK)
 
 
-def run(folder: Path, objective: str, encoder: str, seed: int = 1, **changed: float) -> Run:
+def run(folder: Path, objective: str, encoder: str, seed: int = 1, **changed: float | None) -> Run:
     """A finished run, with ``changed`` scores."""
     path = runs_on_disk.write(folder / f"{objective}-{encoder}-{seed}")
     names = {"objective": objective, "encoder": encoder, "corpus": "pydocs", "budget": "teaching"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +14,14 @@ from analysis.comparison import reading, scores
 from analysis.comparison.reading import Run
 from analysis.senteval.results import write_results
 from tests.analysis.comparison import made_up
+from tests.analysis.runs_on_disk import START
 from tests.analysis.senteval import made_up as senteval
 
 
-def runs(folder: Path, first: list[float], second: list[float]) -> list[Run]:
-    """recall@1 of two pairs, by seed."""
+def runs(folder: Path, first: list[float], second: list[float], **others: float | None) -> list[Run]:
+    """recall@1 of two pairs, by seed, and ``others`` of all."""
     return [
-        made_up.run(folder, objective, "gru", seed, **{"recall@1": score})
+        made_up.run(folder, objective, "gru", seed, **others | {"recall@1": score})
         for objective, found in (("declutr", first), ("nsp", second))
         for seed, score in enumerate(found)
     ]
@@ -129,7 +131,7 @@ def test_a_conclusion_from_three_seeds(tmp_path: Path) -> None:
         "of declutr · gru."
     )
     assert total.startswith(
-        "In all, 1 of 5 leads are clear (declutr · gru 1); where many scores are compared, some leads may"
+        "In all, 1 of 5 leads is clear (declutr · gru 1); where many scores are compared, some leads may"
     )
 
 
@@ -164,13 +166,25 @@ def test_a_conclusion_from_one_seed_is_careful(
 def test_a_conclusion_where_nothing_beats_the_encoder_before_training(
     first: list[float], second: list[float], change: str, tmp_path: Path
 ) -> None:
-    """recall@1 was 3.00 before training, of 400 questions."""
-    sentence, *others = conclude(tmp_path, first, second)
+    """recall@1 was 3.00 before training, of 400 questions; the other scores are as before."""
+    sentence, *others = scores.conclusion(runs(tmp_path, first, second, **START))
     assert sentence == (
         "On held-out text, no pair is clearly better than its encoder was before training: "
         f"the best change in recall@1 is {change}"
     )
     assert len(others) <= 2 and not any("before" in one or "has the highest recall@1" in one for one in others)
+
+
+def test_a_conclusion_where_one_beats_it_in_another_score(tmp_path: Path) -> None:
+    """recall@5 rises from 9 to 17 % of 400 questions, clearer than the probe's rise from 30 to 35 % of 600."""
+    sentence, *_ = scores.conclusion(
+        runs(tmp_path, [5.0], [4.0], **START | {"recall@5": 17.0, "probe_length": 35.0})
+    )
+    assert sentence.startswith(
+        "On held-out text, no pair is clearly better in recall@1 than its encoder was before training: the best "
+        "change is +2.00 points, of declutr · gru, within"
+    )
+    assert re.search(r" In recall@5, (declutr|nsp) · gru is \(\+8\.00 points, ± 4\.63\)\.$", sentence)
 
 
 def test_one_pair_that_beats_it_is_enough(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 
 import encoders
 from analysis import senteval
@@ -344,8 +345,9 @@ def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
     assert json.loads(json.dumps(one.to_dict()))["tasks"]["CR"]["test"] == one.scores["CR"]
     text = one.to_csv(tmp_path / "scores.csv")
     assert (tmp_path / "scores.csv").read_text() == text
-    rows = {row["task"]: row["score"] for row in csv.DictReader(io.StringIO(text))}
-    assert rows["MRPC.f1"] == f"{one.scores['MRPC.f1']:.2f}"
+    rows = {row["task"]: (row["metric"], row["score"]) for row in csv.DictReader(io.StringIO(text))}
+    assert rows["MRPC.f1"] == ("F1", f"{one.scores['MRPC.f1']:.2f}")
+    assert rows["MRPC"][0] == "accuracy" and rows["STS12"][0] == "mean Spearman"
     found = one.compare(other)
     assert found.differences["CR"] == (one.scores["CR"] or 0) - (other.scores["CR"] or 0)
     assert "wide" in str(found) and f"{found.differences['CR']:+.2f}" in str(found)
@@ -368,6 +370,8 @@ def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
         (lambda texts: np.full((len(texts), 3), np.nan), {}, "has no finite vector"),
         (lambda texts: [[0.0] * len(text) for text in texts], {}, "encode must return numbers of shape (4, D)"),
         (lambda texts: np.zeros((len(texts), 0)), {}, "encode must return numbers of shape (4, D)"),
+        (lambda texts: csr_matrix(np.ones((len(texts), 3))), {}, "Got csr_matrix of shape (4, 3) instead."),
+        (lambda texts: None, {}, "Got NoneType of shape () instead."),
         (RandomVectors(), {"device": "auto"}, "device=auto: there is none here; device='cpu' always works."),
         (RandomVectors(), {"tasks": "STSB"}, "tasks: there is no task 'STSB'; did you mean STSBenchmark?"),
         ("all-MiniLM-L6-v2", {}, "encode must be a function or have a method encode. Got str instead:"),

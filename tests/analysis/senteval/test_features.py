@@ -159,7 +159,9 @@ def test_writers_wait_for_each_other(tmp_path: Path) -> None:
 
 
 def test_unusable_vectors_and_stores_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"'bad sentence' has no finite vector: the encoder's weights are damaged"):
+    with pytest.raises(
+        UserError, match=r"'bad sentence' has no finite vector: the encoder returned NaN or infinity"
+    ):
         embed(Counting(), ["fine", "bad sentence"], cache=None, key="k")
     with pytest.raises(UserError, match="'bad' has no finite vector"):
         embed(Counting(), ["bad", *(f"a longer one {i}" for i in range(4))], cache=tmp_path, key="k")
