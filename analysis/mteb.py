@@ -158,13 +158,19 @@ def run(settings: MTEBSettings) -> None:
     for model in models:
         encoder = MTEBEncoder(model)
         found = {}
+        absent = []
         for number, task in enumerate(tasks, start=1):
             name = task.metadata.name
             print(f"{model.name}: {name} ({number} of {len(tasks)})", file=sys.stderr)
             try:
                 found[name] = evaluate_task(encoder, task, cache)
             except UserError as error:  # the other tasks are evaluated all the same
-                failures.append(f"{model.name}: {error}")
+                if why is not None and isinstance(error.__cause__, ConnectionError):
+                    absent.append(name)
+                else:
+                    failures.append(f"{model.name}: {error}")
+        if absent:
+            failures.append(f"{model.name}: no data on this machine for {', '.join(absent)}.")
         scores.append((model.name, found))
     console = Console()
     if not console.is_terminal:

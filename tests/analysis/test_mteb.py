@@ -195,7 +195,7 @@ def test_one_task_that_fails_does_not_end_the_others(
         said.err.splitlines()[0]
         == "HF_HUB_OFFLINE is set: only tasks whose data were downloaded before can be evaluated"
     )
-    assert last.startswith("random_vectors: STSBenchmark: ConnectionError: Couldn't reach 'mteb/stsbenchmark-sts'")
+    assert last == "random_vectors: no data on this machine for STSBenchmark."
 
     [damaged] = tmp_path.glob(f"results/*/*/{NAMES[1]}.json")
     damaged.write_text(damaged.read_text()[:40])

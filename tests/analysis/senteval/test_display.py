@@ -37,4 +37,8 @@ def test_the_live_table() -> None:
     with console.capture() as capture:
         console.print(task_table(records(tuple(f"STS{year}" for year in (12, 13, 14, 15)))))
     assert "mean of 4 of STS12 to STS16, Spearman, subsets' mean: " in capture.get()
+    assert "No correlation" not in capture.get()
+    with console.capture() as capture:
+        console.print(task_table({"STS12": record("STS12") | {"test": None}}))
+    assert "No correlation, as all similarities are equal: STS12." in capture.get()
     assert task_table({}).row_count == 0
