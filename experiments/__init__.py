@@ -7,8 +7,5 @@ if sys.platform == "win32":  # folders are locked, and memory is measured, by wh
     print("The commands run on Linux and macOS: on Windows, run them in WSL.", file=sys.stderr)
     sys.exit(2)
 if find_spec("hydra") is None:
-    print(
-        f"The packages are not installed in {sys.executable}: make setup, then . .venv/bin/activate",
-        file=sys.stderr,
-    )
+    print(f"Packages are missing in {sys.executable}. Run: make setup; . .venv/bin/activate", file=sys.stderr)
     sys.exit(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 
 from data.errors import UserError
 from data.files import read_json, read_yaml, refuse_links_out
-from experiments.overrides import CONFIGS, choices, guess, nearest, override, typed
+from experiments.overrides import CONFIGS, choices, guess, override, typed
 
 GONE = (("heads", "random"), ("words", "random"))  # settings of version 0.1, at the only values that are left
 # May differ when a run is resumed. The cache never comes from the folder, which may be a stranger's.
@@ -40,9 +41,9 @@ def resumed(folder: Path, values: Mapping[str, Any], given: Collection[str]) -> 
         UserError: if there is no run that can be resumed, or an override would change it.
     """
     if not (folder / "config.yaml").is_file():
-        names = {path.parent.name for path in Path("runs").glob("*/config.yaml")}
-        near = nearest(folder.name, names)
-        hint = f" Did you mean {typed('resume', f'runs/{near}')}?" if near else ""
+        place = folder.parent if len(folder.parts) > 1 else Path("runs")
+        near = get_close_matches(folder.name, [run.parent.name for run in place.glob("*/config.yaml")], 1, 0.8)
+        hint = f" Did you mean {typed('resume', place / near[0])}?" if near else ""
         raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).{hint}")
     if refused := sorted({*given} - {*RESUME_KEYS, STEPS}):
         raise UserError(

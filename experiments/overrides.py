@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -244,11 +243,6 @@ def _explain(
     known = {*_dotted(OmegaConf.to_container(ours(config)))} | {"+" * (one in ADDED) + one for one in groups}
     if key not in known:
         group, _, name = key.partition(".")
-        if name and (chosen := OmegaConf.select(config, f"{group}._target_")):
-            from experiments.compose import locate  # late: it imports this module
-
-            if name in inspect.signature(locate(chosen, group)).parameters:
-                return f"{key}: {chosen} has this argument, but its YAML does not list it; add it there."
         if name and (having := _having(group, name, groups)):
             return f"{key}: this {group} has no such key; it exists with {' or '.join(having)}."
         return f"{key}: no such key.{guess(key, known)}"

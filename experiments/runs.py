@@ -15,6 +15,9 @@ from pathlib import Path
 sys.path.pop(0)  # this folder, which Python puts there
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import experiments  # noqa: F401  # it says if packages are missing
+
+# isort: split
 from rich.table import Table
 
 from analysis import run_tables, runs
@@ -37,8 +40,8 @@ def main() -> None:
                 options[key] = value
             elif equals and not Path(text).exists():
                 near = nearest(key, [*options, *runs.NAMED])
-                meant = f"{near}={value}" if near in options else f"where={text}"
-                meant = f"folder={value}" if Path(value).is_dir() else meant
+                meant = f"folder={value}" if value and Path(value).is_dir() else f"where={text}"
+                meant = f"{near}={value}" if near in options else meant
                 raise UserError(f"{text}: no such option or folder. Did you mean {in_shell(meant)}?")
             else:
                 options["folder"] = text

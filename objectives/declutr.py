@@ -3,10 +3,10 @@
     L = contrastive_weight * L_contrastive + mlm_weight * L_MLM
     L_contrastive = mean_i  -log  exp(cos(e_i, e_{i'}) / tau) / sum_{j != i} exp(cos(e_i, e_j) / tau)
 
-Sections 3.1 and 3.2 of the paper. Anchors and positives are spans of the same document (``data.views.spans``). e are
-the embeddings of all anchors of the batch and the means of their positives, e_i and e_{i'} those of an anchor; tau is
-the temperature. NT-Xent contrasts the two with all others, including those of the same document
-(``objectives.functional``). Where the paper leaves a choice open:
+Sections 3.1 and 3.2 of the paper. Anchors and positives are spans of the same document (``data.views.spans``). The
+e_j are the embeddings of all anchors of the batch and of their mean positives; e_i and e_{i'} are an anchor and
+its mean positive, in either order; tau is the temperature. All other vectors are negatives, including those of
+the same document (``objectives.functional``). Where the paper leaves a choice open:
 
 - anchors are masked for MLM, and the same pass gives their embeddings (as in the published program);
 - positives are averaged after the projection head (our choice; the paper's formula has no head);

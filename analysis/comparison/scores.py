@@ -146,7 +146,7 @@ def clear_leads(found: Sequence[Lead]) -> tuple[Counter[str], int]:
 
 
 def conclusion(runs: Sequence[Run]) -> list[str]:
-    """Returns what the scores show, in at most three careful sentences."""
+    """Returns what the scores show, in a few careful sentences."""
     counts, quick, senteval = questions(runs), quick_grid(runs), senteval_grid(runs)
     if quick is None and senteval is None:
         return ["No run has been evaluated, so there is nothing to conclude."]
@@ -204,7 +204,7 @@ def _before_and_after(grid: Grid, key: Key) -> dict[str, tuple[float, float]]:
 def _no_gain(grid: Grid, counts: Mapping[Key, int]) -> list[str]:
     """Returns a sentence if no pair's first score is above its encoder's before training, beyond noise.
 
-    The sentence also has the other score in which a pair is most clearly above it, if there is one.
+    A second sentence names the clearest gain in another score, if there is one.
     """
     key, found = grid.columns[0], _before_and_after(grid, grid.columns[0])
     if not found or key not in counts:
@@ -217,7 +217,7 @@ def _no_gain(grid: Grid, counts: Mapping[Key, int]) -> list[str]:
         half = _half(before, after, counts[key])
         change += f", within the 95 % interval of a test of this size (± {half:.2f})"
     others = [
-        (gain / half, heading(other), pair, gain, half)
+        (gain - half, heading(other), pair, gain, half)
         for other in grid.columns[1:]
         if other in counts
         for pair, (before, after) in _before_and_after(grid, other).items()
@@ -226,9 +226,9 @@ def _no_gain(grid: Grid, counts: Mapping[Key, int]) -> list[str]:
     start = "than its encoder was before training: the best change"
     if not others:
         return [f"On held-out text, no pair is clearly better {start} in {heading(key)} is {change}."]
-    _, score, pair, gain, half = max(others)
+    _, score, pair, gain, half = max(others, key=lambda one: one[0])
     sentence = f"On held-out text, no pair is clearly better in {heading(key)} {start} is {change}."
-    return [f"{sentence} In {score}, {pair} is ({gain:+.2f} points, ± {half:.2f})."]
+    return [f"{sentence} The clearest gain is in {score}: {gain:+.2f} points (± {half:.2f}), of {pair}."]
 
 
 def _half(first: float, second: float, count: int) -> float:

@@ -64,7 +64,7 @@ def task_table(
         others += ["not comparable"] if incomparable(task, record) else []
         table.add_row(
             task,
-            metric_of(record),
+            metric_of(record) + " (dev: Pearson)" * (record.get("mse") is not None),
             _show(measure(record, "dev")),
             _show(measure(record, "test")),
             f"{record['n_test']:,}",
@@ -81,12 +81,12 @@ def task_table(
 
 
 def remarks(records: Mapping[str, Record]) -> list[str]:
-    """Returns the averages of ``records``, and why some lack a score or a comparison: a line each."""
+    """Returns the averages of ``records``, and which scores are undefined or not comparable: a line each."""
     wanted = shown_averages([record["protocol"] for record in records.values()], records)
     shown = (one for one in averages(records) if one.rule.name in wanted and one.telling)
     lines = [f"{one.title}: {one.value:.2f}" for one in shown]
     if lacking := [task for task, record in records.items() if measure(record, "test") is None]:
-        lines.append(f"No correlation, as all similarities are equal: {', '.join(lacking)}.")
+        lines.append(f"Undefined, as all similarities or gold scores of a set are equal: {', '.join(lacking)}.")
     reasons = {task: reason for task, record in records.items() if (reason := incomparable(task, record))}
     if reasons:
         listed = "; ".join(f"{task}: {reason}" for task, reason in reasons.items())

@@ -345,9 +345,9 @@ class _Function:
             found = found.detach().float().cpu()
         try:
             vectors = np.asarray(found)
-        except ValueError:  # rows of different lengths
-            vectors = np.empty(0, object)
-        kind = type(found).__name__ if vectors.dtype.kind == "O" else str(vectors.dtype)
+        except ValueError:
+            raise UserError("encode must return vectors of one length. Got rows of several instead.") from None
+        kind = vectors.dtype if isinstance(found, np.ndarray) else type(found).__name__
         if (
             vectors.ndim != 2
             or len(vectors) != len(sentences)

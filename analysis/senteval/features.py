@@ -20,7 +20,7 @@ HASH = np.dtype("S16")
 FLOAT = np.dtype("<f4")
 HASHES, ROWS = "hashes.bin", "vectors.bin"
 Progress = Callable[[float], None]
-_WHY = ": the encoder returned NaN or infinity, as after a training that diverged."
+_WHY = ": the encoder returned NaN or infinity; its training may have diverged."
 
 
 class Encodes(Protocol):

@@ -90,7 +90,7 @@ def metric_of(record: Record) -> str:
     """Returns the name of the metric of ``record``'s test score."""
     match record["kind"]:
         case "relatedness":
-            return "Spearman" if record.get("mse") is None else "Spearman (dev: Pearson)"
+            return "Spearman"
         case "similarity":
             return "Spearman" if "all" in headlines("", record)[0] else "mean Spearman"
         case "retrieval":

@@ -94,12 +94,6 @@ def test_a_fault_is_one_line(given: str, line: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_an_argument_that_its_yaml_does_not_list_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compose, "locate", lambda *_: lambda margin: None)
-    with pytest.raises(UserError, match=r"^objective.margin: objectives\.declutr\.Declutr has this argument, but"):
-        compose.check(["objective.margin=1"])
-
-
 def test_all_faults_are_told_at_once() -> None:
     overrides = [
         "objective=mlm_only",

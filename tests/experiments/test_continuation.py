@@ -65,8 +65,12 @@ def test_a_broken_run_cannot_go_on(text: str, tmp_path: Path) -> None:
 
 
 def test_resume_takes_only_what_does_not_change_the_run(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"not a run folder \(it has no config.yaml\)"):
+    with pytest.raises(UserError, match=r"not a run folder \(it has no config.yaml\)\.$"):
         compose.check([f"resume={tmp_path}"])
+    (tmp_path / "declutr-gru-1").mkdir()
+    (tmp_path / "declutr-gru-1" / "config.yaml").write_text("seed: 7\n")
+    with pytest.raises(UserError, match=rf"no config.yaml\)\. Did you mean resume={tmp_path}/declutr-gru-1\?$"):
+        compose.check([f"resume={tmp_path}/declutr-gru-2"])
     (tmp_path / "config.yaml").write_text("seed: 7\n")
     with pytest.raises(UserError, match=r"objective.task: a resumed run keeps its settings"):
         compose.check([f"resume={tmp_path}", "objective.task=C"])

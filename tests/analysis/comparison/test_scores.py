@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,7 +183,7 @@ def test_a_conclusion_where_one_beats_it_in_another_score(tmp_path: Path) -> Non
         "On held-out text, no pair is clearly better in recall@1 than its encoder was before training: the best "
         "change is +2.00 points, of declutr · gru, within"
     )
-    assert re.search(r" In recall@5, (declutr|nsp) · gru is \(\+8\.00 points, ± 4\.63\)\.$", sentence)
+    assert sentence.endswith(" The clearest gain is in recall@5: +8.00 points (± 4.63), of declutr · gru.")
 
 
 def test_one_pair_that_beats_it_is_enough(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from analysis.senteval.display import task_table
+from analysis.senteval.display import remarks, task_table
 from tests.analysis.senteval.made_up import record, records
 
 
@@ -37,8 +37,11 @@ def test_the_live_table() -> None:
     with console.capture() as capture:
         console.print(task_table(records(tuple(f"STS{year}" for year in (12, 13, 14, 15)))))
     assert "mean of 4 of STS12 to STS16, Spearman, subsets' mean: " in capture.get()
-    assert "No correlation" not in capture.get()
-    with console.capture() as capture:
-        console.print(task_table({"STS12": record("STS12") | {"test": None}}))
-    assert "No correlation, as all similarities are equal: STS12." in capture.get()
     assert task_table({}).row_count == 0
+
+
+def test_an_undefined_score_has_a_remark() -> None:
+    undefined = record("STS12")
+    undefined["test"] = None
+    found = remarks({"STS12": undefined, "STS13": record("STS13")})
+    assert found[-1] == "Undefined, as all similarities or gold scores of a set are equal: STS12."

@@ -348,6 +348,7 @@ def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
     rows = {row["task"]: (row["metric"], row["score"]) for row in csv.DictReader(io.StringIO(text))}
     assert rows["MRPC.f1"] == ("F1", f"{one.scores['MRPC.f1']:.2f}")
     assert rows["MRPC"][0] == "accuracy" and rows["STS12"][0] == "mean Spearman"
+    assert rows["SICKRelatedness"][0] == "Spearman"
     found = one.compare(other)
     assert found.differences["CR"] == (one.scores["CR"] or 0) - (other.scores["CR"] or 0)
     assert "wide" in str(found) and f"{found.differences['CR']:+.2f}" in str(found)
@@ -368,7 +369,7 @@ def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
         (lambda texts: np.zeros((2, 3)), {}, "encode must return numbers of shape (4, D) for 4 sentences. Got"),
         (lambda texts: np.zeros((len(texts), len(texts))), {}, "encode returned vectors of 4 numbers, then of"),
         (lambda texts: np.full((len(texts), 3), np.nan), {}, "has no finite vector"),
-        (lambda texts: [[0.0] * len(text) for text in texts], {}, "encode must return numbers of shape (4, D)"),
+        (lambda texts: [[0.0] * len(text) for text in texts], {}, "encode must return vectors of one length."),
         (lambda texts: np.zeros((len(texts), 0)), {}, "encode must return numbers of shape (4, D)"),
         (lambda texts: csr_matrix(np.ones((len(texts), 3))), {}, "Got csr_matrix of shape (4, 3) instead."),
         (lambda texts: None, {}, "Got NoneType of shape () instead."),
