@@ -101,3 +101,12 @@ def test_windows_is_answered_in_one_line() -> None:
         2,
         "The commands run on Linux and macOS: on Windows, run them in WSL.\n",
     )
+
+
+@pytest.mark.parametrize("name", ["run", "evaluate", "compare", "reproduce", "runs"])
+def test_a_python_without_the_packages_is_answered_in_one_line(name: str) -> None:
+    """With -S Python does not find what is installed."""
+    command = [sys.executable, "-S", f"experiments/{name}.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == f"Packages are missing in {sys.executable}. Run: make setup; . .venv/bin/activate\n"
