@@ -94,8 +94,8 @@ LEARNING_RATES = Figure(
         evaluation=90,
     ),
     departures=[
-        "No paper has this search. The five tasks were chosen for speed. docs/results/objectives.md has the rates that "
-        "were tried for each objective.",
+        "No paper has this search. The five tasks were chosen for speed. docs/results/objectives.md has the rates "
+        "that were tried for each objective.",
     ],
 )
 
