@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.senteval.display import remarks
+from analysis.senteval.display import metrics_of, remarks
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.records import headlines, incomparable, measure, metric_of
 from analysis.senteval.results import Results
@@ -105,7 +105,7 @@ def _section(results: Results) -> tuple[str, str]:
     lines = ["| task | metric | dev | test | protocol |", "| --- | --- | ---: | ---: | --- |"]
     for task, record in results.tasks.items():
         for place, metric in enumerate(headlines(task, record)):
-            name, dev = (metric_name(metric), None) if place else (metric_of(record), record["dev"])
+            name, dev = (metric_name(metric), None) if place else (metrics_of(record), record["dev"])
             scores = dev, measure(record, metric)
             cells = " | ".join("–" if score is None else f"{score:.2f}" for score in scores)
             lines.append(f"| {task} | {name} | {cells} | {results.protocol} |")

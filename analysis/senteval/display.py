@@ -64,7 +64,7 @@ def task_table(
         others += ["not comparable"] if incomparable(task, record) else []
         table.add_row(
             task,
-            metric_of(record) + " (dev: Pearson)" * (record.get("mse") is not None),
+            metrics_of(record),
             _show(measure(record, "dev")),
             _show(measure(record, "test")),
             f"{record['n_test']:,}",
@@ -92,6 +92,11 @@ def remarks(records: Mapping[str, Record]) -> list[str]:
         listed = "; ".join(f"{task}: {reason}" for task, reason in reasons.items())
         lines.append(f"Not comparable with published scores: {listed}.")
     return lines
+
+
+def metrics_of(record: Record) -> str:
+    """Returns the name of the metric of ``record``'s test score, and of its dev score where that is another."""
+    return metric_of(record) + " (dev: Pearson)" * (record.get("mse") is not None)
 
 
 def _show(value: float | None) -> str:

@@ -6,7 +6,8 @@ import io
 
 from rich.console import Console
 
-from analysis.senteval.display import remarks, task_table
+from analysis.senteval.display import metrics_of, remarks, task_table
+from analysis.senteval.records import metric_of
 from tests.analysis.senteval.made_up import record, records
 
 
@@ -38,6 +39,11 @@ def test_the_live_table() -> None:
         console.print(task_table(records(tuple(f"STS{year}" for year in (12, 13, 14, 15)))))
     assert "mean of 4 of STS12 to STS16, Spearman, subsets' mean: " in capture.get()
     assert task_table({}).row_count == 0
+
+
+def test_only_a_table_with_dev_scores_names_their_metric() -> None:
+    assert metric_of(record("STSBenchmark")) == "Spearman"
+    assert metrics_of(record("STSBenchmark")) == "Spearman (dev: Pearson)"
 
 
 def test_an_undefined_score_has_a_remark() -> None:
