@@ -127,6 +127,13 @@ def no_encoder(model: str) -> str:
     return f"There is no encoder's folder {model}." if path and not Path(model).expanduser().exists() else ""
 
 
+def near_run(folder: Path) -> str | None:
+    """Returns the run folder beside ``folder`` whose name is closest; None if none is close."""
+    runs = {run.parent.name for run in folder.parent.glob("*/config.yaml")}
+    near = get_close_matches(folder.name, runs, 1, 0.8)
+    return str(folder.parent / near[0]) if near else None
+
+
 def _meant(model: str) -> str | None:
     """Returns the name or run folder that is close to ``model``, if that is neither one nor a folder.
 
@@ -137,9 +144,7 @@ def _meant(model: str) -> str | None:
     if not model or model in names or model.startswith("~") or place.is_dir():
         return None
     if len(place.parts) > 1:
-        runs = {run.parent.name for run in place.parent.glob("*/config.yaml")}
-        near = get_close_matches(place.name, runs, 1, 0.8)
-        return str(place.parent / near[0]) if near else None
+        return near_run(place)
     return nearest_model(model, names)
 
 

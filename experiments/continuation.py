@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from analysis.settings import near_run
 from data.errors import UserError
 from data.files import read_json, read_yaml, refuse_links_out
 from experiments.overrides import CONFIGS, choices, guess, override, typed
@@ -41,9 +41,8 @@ def resumed(folder: Path, values: Mapping[str, Any], given: Collection[str]) -> 
         UserError: if there is no run that can be resumed, or an override would change it.
     """
     if not (folder / "config.yaml").is_file():
-        place = folder.parent if len(folder.parts) > 1 else Path("runs")
-        near = get_close_matches(folder.name, [run.parent.name for run in place.glob("*/config.yaml")], 1, 0.8)
-        hint = f" Did you mean {typed('resume', place / near[0])}?" if near else ""
+        near = near_run(folder if len(folder.parts) > 1 else Path("runs") / folder)
+        hint = f" Did you mean {typed('resume', near)}?" if near else ""
         raise UserError(f"resume={folder}: not a run folder (it has no config.yaml).{hint}")
     if refused := sorted({*given} - {*RESUME_KEYS, STEPS}):
         raise UserError(
