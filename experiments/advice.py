@@ -81,10 +81,10 @@ class _Search:
     def read_as(self) -> str:
         """A sentence on how the corpus was read."""
         units = [f"every {unit:,} words" if isinstance(unit, int) else f"a {unit}" for unit in self._units]
-        how = f" as one document {' or '.join(units)}" * bool(units)
         sizes = [size for size in self._sizes if size]
         count = f"{len(sizes):,}{'' if self._whole else ' or more'} document{'s' * (len(sizes) != 1)}"
-        return f"The corpus was read{how}: {count}, the longest of {max(sizes, default=0):,} words."
+        verb = f"was read as one document {' or '.join(units)}:" if units else "has"
+        return f"The corpus {verb} {count}, the longest of {max(sizes, default=0):,} words."
 
     def ways(self) -> list[Change]:
         """Returns one or two changes that work, in the order of preference; [] if none was found.

@@ -36,6 +36,7 @@ from experiments.trainer import Trainer
 from objectives.base import TaskData
 
 SAMPLED_BATCHES = 4  # of each task, sampled to estimate the tokens of a batch
+SLOWER = 1.2  # ratio of speeds from which a precision is called the slower one
 DEV_BATCHES, PLATEAU_BATCHES = 8, 64  # evaluated on; the latter where the learning rate depends on the result
 LONGEST_NAME = 60  # characters of a run folder's name, without the time
 ON_CARD = ("objective", "encoder", "optimizer", "schedule", "budget", "accumulation", "gradient_norm", "seed")
@@ -296,7 +297,9 @@ def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Train
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(accelerator.mixed_precision, torch.float32)
     count = accelerator.num_processes
     with all_threads(count):  # on a CPU all processes share its cores
-        speed = budget.EFFICIENCY * budget.flops_per_second(accelerator.device, dtype)
+        products = budget.flops_per_second(accelerator.device, dtype)
+        in_fp32 = budget.flops_per_second(accelerator.device, torch.float32) if dtype != torch.float32 else products
+    speed = budget.EFFICIENCY * products
     if accelerator.device.type != "cpu":
         speed *= count
     display.fact(
@@ -304,6 +307,11 @@ def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Train
         f"{plan.steps:,} steps, about {plan.tokens:,.0f} tokens, {plan.epochs:,.2f} epochs, "
         f"{plan.flops:.1e} floating-point operations, about {duration(plan.flops / speed)} of training here",
     )
+    if in_fp32 > SLOWER * products:  # a processor without such instructions
+        display.warn(
+            f"Matrix products take {in_fp32 / products:.1f} times as long in {precision_of(accelerator)} as in fp32 "
+            "here: precision=fp32 is faster."
+        )
     why = f": {parts.start_reason}" if trainer.peak_lr_key != "optimizer.lr" else ""
     rate = f"peak learning rate {trainer.peak_lr:g} ({trainer.peak_lr_key}{why})"
     display.fact("optimizer", f"{type(trainer.optimizer_settings).__name__}, {rate}")

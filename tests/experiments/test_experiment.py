@@ -26,7 +26,7 @@ from sentence_transformers import SentenceTransformer
 import encoders
 from data.errors import UserError
 from data.files import read_yaml
-from experiments import checkpoint, compose, experiment, processes, trainer
+from experiments import budget, checkpoint, compose, experiment, processes, trainer
 from objectives.declutr import Declutr
 from tests.encoders.models import minilm
 from tests.experiments import tiny
@@ -453,6 +453,17 @@ def test_bf16_trains(folder: Path) -> None:
     run = tiny.run(folder, "precision=bf16", "budget.steps=2", f"run_dir={folder / 'bf16'}")
     assert json.loads((run / "environment.json").read_text())["precision"] == "bf16"
     assert np.isfinite(tiny.metrics(run)[-2]["loss"])
+
+
+@pytest.mark.parametrize(("in_bf16", "warned"), [(1e9, True), (1e10, False)])
+def test_a_processor_without_bf16_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], in_bf16: float, warned: bool
+) -> None:
+    speeds = {torch.bfloat16: in_bf16, torch.float32: 8e9}
+    monkeypatch.setattr(budget, "flops_per_second", lambda device, dtype: speeds[dtype])
+    tiny.run(folder, "precision=bf16", "budget.steps=1", f"run_dir={folder / f'told-{warned}'}")
+    told = "take 8.0 times as long in bf16 as in fp32 here: precision=fp32 is faster."
+    assert (told in " ".join(capsys.readouterr().out.split())) == warned
 
 
 def test_a_pretrained_encoder_without_an_mlm_head_trains_and_exports(folder: Path) -> None:
