@@ -73,7 +73,7 @@ def read_predictions(path: Path) -> Predictions:
         UserError: in one line, if it cannot be read or has another content.
     """
     try:
-        with readable(path), path.open("rb") as file:
+        with readable(path), open_bytes(path) as file:
             with zipfile.ZipFile(file) as archive:
                 if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
                     raise ValueError("too large")

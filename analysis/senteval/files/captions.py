@@ -21,10 +21,12 @@ import numpy as np
 
 from analysis.senteval.files.reading import Captions
 from data.errors import UserError, readable
+from data.files import open_bytes
 
 FILES = {"train": "train.pkl", "dev": "valid.pkl", "test": "test.pkl"}
 CAPTIONS = 5  # of an image, the first ones
 MOST_BYTES = 2 * 2**30  # COCO's train.pkl, the largest, has about 1 GB: 113,287 images of 2,048 float32
+SMALL = 2**20  # bytes; a file may stand for as many although it holds fewer, as values may stand in several places
 _HASHABLE = {str, bytes, int, float, bool}  # others may nest: to hash them can overflow the stack
 
 
@@ -46,7 +48,7 @@ def plain_data(path: Path) -> Any:
     Raises:
         UserError: if the file holds anything else, is damaged or has more than MOST_BYTES.
     """
-    with readable(path), path.open("rb") as file:
+    with readable(path), open_bytes(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > MOST_BYTES:
             raise UserError(f"{path} must have at most {MOST_BYTES} bytes. Got {size} instead.")
@@ -70,35 +72,40 @@ def _split(path: Path) -> Captions:
     content = plain_data(path)
     try:
         rows, owned, spoken = (content[key] for key in ("features", "image_to_caption_ids", "captions"))
+        most = max(SMALL, path.stat().st_size)
         if not isinstance(rows, np.ndarray):
-            if len(rows) * len(rows[0]) * 4 > MOST_BYTES:  # one row may stand many times
+            if sum(row.size if isinstance(row, np.ndarray) else len(row) for row in rows) > most:
                 raise MemoryError
             rows = np.stack([row if isinstance(row, np.ndarray) else np.fromiter(row, np.float32) for row in rows])
         images = rows.astype(np.float32, copy=False)
-        sentences = [
-            [_sentence(spoken, caption) for caption in owned[image][:CAPTIONS]] for image in range(len(images))
-        ]
+        chosen = [[_caption(spoken, key) for key in owned[image][:CAPTIONS]] for image in range(len(images))]
+        if sum(len(caption) for own in chosen for caption in own) > most:
+            raise MemoryError
     except (LookupError, MemoryError, OverflowError, TypeError, ValueError):
         raise UserError(
             f"{path} must hold a dict of features, image_to_caption_ids and captions, as the toolkit's files do."
         ) from None
     if images.ndim != 2 or not images.size or not np.isfinite(images).all():
         raise UserError(f"{path}: features must be rows of finite numbers. Got an array of shape {images.shape}.")
-    for image, own in enumerate(sentences):
+    for image, own in enumerate(chosen):
         if len(own) < CAPTIONS:
             raise UserError(
                 f"{path}: image {image} must have at least {CAPTIONS} captions. Got {len(own)} instead."
             )
-    return Captions(images, sentences)
+    return Captions(images, [[_sentence(caption) for caption in own] for own in chosen])
 
 
-def _sentence(spoken: Any, key: Any) -> str:
-    """One caption with the toolkit's full stop; cut only at ASCII blanks, as its bytes.split() does."""
+def _caption(spoken: Any, key: Any) -> str:
     if type(key) not in _HASHABLE and not isinstance(key, np.integer):
         raise TypeError
     caption = spoken[key]["cleaned_caption"]
     if not isinstance(caption, str):
         raise TypeError
+    return caption
+
+
+def _sentence(caption: str) -> str:
+    """A caption with the toolkit's full stop; cut only at ASCII blanks, as its bytes.split() does."""
     return b" ".join(f"{caption} .".encode(errors="replace").split()).decode()
 
 
