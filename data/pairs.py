@@ -213,15 +213,12 @@ class PairStore(MappedStore):
         texts = self.source_lengths
         if not self.classes:
             texts = np.column_stack([texts, self.target_lengths])
-        usable = inside & (texts >= min_tokens).all(axis=1)
-        total, indices = int(inside.sum()), np.flatnonzero(usable)
-        skipped = total - len(indices)
-        left_out = {"too short": skipped} if skipped else {}
-        if len(indices):
-            return Selection(indices, skipped, total, left_out)
-        raise self._nothing(part, total, left_out)
+        selected = Selection(np.flatnonzero(inside), {}).narrowed((texts >= min_tokens).all(axis=1), "too short")
+        if not len(selected.indices):
+            raise self._nothing(part, int(inside.sum()))
+        return selected
 
-    def _nothing(self, part: Part, total: int, left_out: Mapping[str, int]) -> UserError:
+    def _nothing(self, part: Part, total: int) -> UserError:
         if not total and self.synthetic:
             return UserError(
                 f"None of the {len(self):,} pairs of {self._name} is in the {part} part: raise {self._name}.pairs."
@@ -232,9 +229,9 @@ class PairStore(MappedStore):
                 f"The {part} part of {self._name} is empty: {self._name}.dev_fraction={self.dev_fraction} leaves "
                 f"none of {len(self):,} pairs. {change}."
             )
-        reasons = ", ".join(f"{count:,} {why}" for why, count in left_out.items())
         return UserError(
-            f"None of the {total:,} {part} pairs of {self._name} can be used ({reasons}): take other ones."
+            f"None of the {total:,} {part} pairs of {self._name} can be used ({total:,} too short): "
+            "take other ones."
         )
 
 
@@ -288,7 +285,8 @@ def _make(
             if progress:
                 progress(writer.count + source.skipped.total(), source.total)
     if not writer.count:
-        raise UserError(f"{source.name} has no pairs: {_counted(source.skipped)}.")
+        reasons = ", ".join(f"{count:,} {why}" for why, count in source.skipped.items())
+        raise UserError(f"{source.name} has no pairs: {reasons or 'its files are empty'}.")
     meta = {"fingerprint": key, "name": source.name, "pairs": writer.count, "skipped": dict(source.skipped)}
     meta |= {"classes": list(source.classes), "synthetic": source.synthetic}
     dtypes = [(CLASS if column is None else column.dtype).str for column in columns]
@@ -323,7 +321,3 @@ def _entry(columns: int) -> np.dtype:
 
 def _names(columns: int) -> list[str]:
     return [f"column-{i}.bin" for i in range(columns)]
-
-
-def _counted(skipped: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {why}" for why, count in skipped.items()) or "its files are empty"

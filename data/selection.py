@@ -17,16 +17,23 @@ class Selection(NamedTuple):
 
     Attributes:
         indices: their numbers in the store, ascending, of shape (n,), int64.
-        skipped: units of the part that are left out.
-        total: units of the part, the skipped ones included.
-        left_out: how many of them for which reason, each under the first that holds: "too short", "too long",
-            "of one token", "repeated", "without neighbours".
+        left_out: how many other units of the part are left out for which reason, each under the first that holds:
+            "too short", "too long", "of one token", "repeated", "without neighbours", "without continuation".
     """
 
     indices: np.ndarray
-    skipped: int
-    total: int
     left_out: Mapping[str, int]
+
+    def narrowed(self, usable: np.ndarray, why: str) -> Selection:
+        """Leaves out further units.
+
+        Args:
+            usable: which units of the store stay, of shape (n,), bool.
+            why: the reason, for ``left_out``.
+        """
+        indices = self.indices[usable[self.indices]]
+        count = len(self.indices) - len(indices)
+        return Selection(indices, {**self.left_out, why: count} if count else self.left_out)
 
 
 def varied(ids: np.ndarray | Column, lengths: np.ndarray) -> np.ndarray:

@@ -87,12 +87,7 @@ class TokenStore(MappedStore):
     ) -> None:
         self.fraction = fraction
         self.sentences = sentences
-        super().__init__(
-            folder,
-            dev_fraction=dev_fraction,
-            fraction=fraction,
-            sentences=sentences,
-        )
+        super().__init__(folder, dev_fraction=dev_fraction, fraction=fraction, sentences=sentences)
         if not (folder / "held_out.jsonl").exists():
             raise damaged(folder)
         self.vocab_size: int = self._meta["vocab_size"]
@@ -111,33 +106,24 @@ class TokenStore(MappedStore):
         """Number of each unit's document, of shape (n,), ascending: the sentences of a document are adjacent."""
         return np.arange(len(self)) if self.sentences is None else self._index["document"]
 
-    def select(
-        self,
-        part: Part,
-        *,
-        fraction: float | None = None,
-        min_tokens: int = 1,
-        different_tokens: bool = False,
-    ) -> Selection:
-        """Selects the usable units of a part.
+    def select(self, part: Part, *, min_tokens: int = 1, different_tokens: bool = False) -> Selection:
+        """Selects the usable units of a part; of the training part, those in the source's ``fraction``.
 
         Smaller fractions are subsets of larger ones: of a repeated sentence the copy is kept whose document has
         the lowest hash, so that it is in every fraction that has a copy.
 
         Args:
             part: "train" or "dev".
-            fraction: share of the documents, in the training part only; None: the source's.
             min_tokens: least number of tokens of a unit.
             different_tokens: whether a unit must have two different tokens.
 
         Raises:
             ShortTextError: if no unit is usable.
         """
-        share = self.fraction if fraction is None else fraction
         inside = self.in_part(part)
         if part == "train":
-            inside &= self._index["order"] < threshold(share)
-        total, usable = int(inside.sum()), inside.copy()
+            inside &= self._index["order"] < threshold(self.fraction)
+        usable = inside.copy()
         left_out: dict[str, int] = {}
 
         def leave_out(why: str, which: np.ndarray) -> None:
@@ -160,9 +146,9 @@ class TokenStore(MappedStore):
             besides = self.in_part("train") if part == "dev" else None
             leave_out("repeated", repeated(self._index["text"], self._index["order"], usable, besides))
         indices = np.flatnonzero(usable)
-        if len(indices):
-            return Selection(indices, total - len(indices), total, left_out)
-        raise self._none_usable(part, share, inside, min_tokens, left_out)
+        if not len(indices):
+            raise self._none_usable(part, inside, min_tokens, left_out)
+        return Selection(indices, left_out)
 
     def held_out_texts(self) -> list[str]:
         """Returns the normalised texts of up to 2,000 different dev documents, in random order.
@@ -178,13 +164,13 @@ class TokenStore(MappedStore):
         return texts
 
     def _none_usable(
-        self, part: Part, share: float, inside: np.ndarray, min_tokens: int, left_out: Mapping[str, int]
+        self, part: Part, inside: np.ndarray, min_tokens: int, left_out: Mapping[str, int]
     ) -> ShortTextError:
-        total, unit = int(inside.sum()), "document" if self.sentences is None else "sentence"
-        if not total:
+        unit = "document" if self.sentences is None else "sentence"
+        if not inside.any():
             shares = f"corpus.dev_fraction={self.dev_fraction:g}"
-            shares += f", corpus.fraction={share:g}" * (part == "train")
-            settings: dict[str, Any] = {"corpus.fraction": 1.0} if part == "train" and share < 1 else {}
+            shares += f", corpus.fraction={self.fraction:g}" * (part == "train")
+            settings: dict[str, Any] = {"corpus.fraction": 1.0} if part == "train" and self.fraction < 1 else {}
             return ShortTextError(f"The {part} part has no document ({shares}).", settings=settings)
         longest = int(self.lengths[inside].max())
         if longest < min_tokens:
@@ -246,12 +232,7 @@ def prepare(
         _make(unfinished, key, source, replace(tokenise, split=split), vocab_size, workers, progress)
 
     folder = cached(cache, key, make)
-    return TokenStore(
-        folder,
-        fraction=source.fraction,
-        dev_fraction=source.dev_fraction,
-        sentences=sentences,
-    )
+    return TokenStore(folder, fraction=source.fraction, dev_fraction=source.dev_fraction, sentences=sentences)
 
 
 def _make(
@@ -331,7 +312,6 @@ class _HeldOut:
         self._longest = HELD_OUT_CHARACTERS if longest is None else longest
         self._heap = [(split, order, part, text) for split, order, part, text in heap]
         self._seen = {-order for _, order, _, _ in self._heap}
-        self._left = self._room()
 
     def state(self) -> dict[str, Any]:
         """Returns the arguments of an equal object."""
@@ -341,27 +321,18 @@ class _HeldOut:
         # A heap drops its smallest item, so hashes are negated: the highest split hash goes first, and documents
         # that the source itself holds out (0) go last.
         item = (0 if part == PARTS.index("dev") else -split, -order, part, text[: self._longest])
-        if part == PARTS.index("train") or order in self._seen or (self._full and item < self._heap[0]):
+        full = len(self._heap) == HELD_OUT_DOCUMENTS
+        if part == PARTS.index("train") or order in self._seen or (full and item < self._heap[0]):
             return
         self._seen.add(order)
-        self._left -= len(item[-1])
-        if self._full:
-            _, order, _, text = heapq.heappushpop(self._heap, item)
-            self._seen.remove(-order)
-            self._left += len(text)
+        if full:
+            _, dropped, _, _ = heapq.heapreplace(self._heap, item)
+            self._seen.remove(-dropped)
         else:
             heapq.heappush(self._heap, item)
-        while self._left < 0:
+        while sum(len(kept[3]) for kept in self._heap) > HELD_OUT_CHARACTERS:
             self._longest //= 2
-            self._heap = [(*item[:3], item[3][: self._longest]) for item in self._heap]
-            self._left = self._room()
-
-    def _room(self) -> int:
-        return HELD_OUT_CHARACTERS - sum(len(text) for *_, text in self._heap)
-
-    @property
-    def _full(self) -> bool:
-        return len(self._heap) == HELD_OUT_DOCUMENTS
+            self._heap = [(*kept[:3], kept[3][: self._longest]) for kept in self._heap]
 
     def write(self, path: Path) -> None:
         with path.open("w", encoding="utf-8") as file:

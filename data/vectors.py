@@ -7,6 +7,7 @@ The latter two begin with a line "words dimension" (Pennington et al. 2014; Miko
 from __future__ import annotations
 
 import codecs
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from torchtext import vocab
 from data.errors import UserError
 from data.sources.reading import raw_lines
 
-FIRST_ROWS = 1 << 16  # of the matrix that grows with the file
 LONGEST = 1 << 20  # bytes of a line
 
 
@@ -32,11 +32,10 @@ class WordVectors(vocab.Vectors):
         path: text file, or one packed as .gz or .zip.
 
     Attributes:
-        words: n words, in the file's order.
+        words: n words, in the file's order. Of a repeated word the first line counts; lines whose word is empty or
+            not UTF-8 are left out.
         vectors: float32 of shape (n, D).
         dim: D.
-        duplicates: further lines of a word that was there already; the first one counts.
-        skipped: lines whose word is empty or not UTF-8.
 
     Raises:
         UserError: if the file is absent, cut short, empty or ragged, or holds something else than numbers.
@@ -45,8 +44,6 @@ class WordVectors(vocab.Vectors):
     words: list[str]
     vectors: torch.Tensor
     dim: int
-    duplicates: int = 0
-    skipped: int = 0
 
     def __init__(self, path: Path | str) -> None:
         super().__init__(str(path))
@@ -55,7 +52,7 @@ class WordVectors(vocab.Vectors):
         """Reads the file ``name``; torchtext's constructor calls it so. The other arguments are its defaults."""
         path = Path(name)
         places: dict[str, int] = {}
-        matrix = np.empty((0, 0), dtype=np.float32)
+        numbers = array("f")  # of all words, in one row
         promised: int | None = None
         lines = dimension = 0
         for number, line in raw_lines(path, LONGEST):
@@ -76,17 +73,9 @@ class WordVectors(vocab.Vectors):
                     f"{path}:{number} has {len(row)} numbers after its word; "
                     f"{dimension or 'one or more'} are right{_hint(line)}."
                 )
-            if len(matrix) == 0:
-                matrix = np.empty((FIRST_ROWS, dimension), dtype=np.float32)
-            if not word:
-                self.skipped += 1
-            elif word in places:
-                self.duplicates += 1
-            else:
-                if len(places) == len(matrix):
-                    matrix.resize((len(matrix) * 3 // 2, matrix.shape[1]), refcheck=False)
-                matrix[len(places)] = row
+            if word and word not in places:
                 places[word] = len(places)
+                numbers.frombytes(row.tobytes())
         if promised is not None and lines != promised:
             raise UserError(
                 f"{path}: its first line says {promised:,} words, but {lines:,} follow: fetch it again, "
@@ -94,11 +83,10 @@ class WordVectors(vocab.Vectors):
             )
         if not places:
             raise UserError(f"{path} holds no word vectors.")
-        matrix.resize((len(places), matrix.shape[1]), refcheck=False)
         self.words = self.itos = list(places)
         self.stoi = places
-        self.vectors = torch.from_numpy(matrix)
-        self.dim = matrix.shape[1]
+        self.vectors = torch.frombuffer(numbers, dtype=torch.float32).view(len(places), dimension)
+        self.dim = dimension
 
 
 def _header(line: bytes) -> tuple[int, int] | None:

@@ -94,7 +94,7 @@ def test_the_configured_data_sets(
     source = compose.build(config["corpus"], "corpus")
     found = [normalise(document.text) for document in source.documents()]
     assert found == ([f"= Title = {row}" for row in rows] if corpus == "wikitext103" else rows)
-    assert source.commit == commits[corpus]
+    assert source.rows.commit == commits[corpus]
     assert not hub.asked("plain_text/test") and not hub.asked("wikitext-2")
 
 

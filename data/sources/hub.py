@@ -12,7 +12,6 @@ from pydantic import Field
 
 from data.errors import UserError
 from data.network import ASK_SECONDS, LOGIN, refusal, unreachable
-from data.ranges import Below1, Factor
 from data.sources.base import Document, Part, Source
 from data.sources.reading import MOST_BYTES, too_long
 from data.sources.text import BOUND, LARGEST_BOUND, pick
@@ -48,9 +47,11 @@ class Rows:
 
     @classmethod
     def parts(
-        cls, dataset: str, split: str, dev_split: str | None, part: Part | None, **options: Any
+        cls, dataset: str | None, split: str, dev_split: str | None, part: Part | None, **options: Any
     ) -> list[tuple[Rows, Part | None]]:
-        """Returns the rows of ``split``, which are in ``part``, and of ``dev_split`` if there is one."""
+        """Returns the rows of ``split``, which are in ``part``, and of ``dev_split``; None stands for none."""
+        if dataset is None:
+            return []
         found: list[tuple[Rows, Part | None]] = [(cls(dataset, split=split, **options), part)]
         if dev_split is not None:
             found.append((cls(dataset, split=dev_split, **options), "dev"))
@@ -151,11 +152,9 @@ class Hub(Source):
         group_field: str | None = None,
         document_start: str | None = None,
         max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BOUND)] = MOST_BYTES,
-        fraction: Factor = 1.0,
-        dev_fraction: Below1 = 0.05,
-        lowercase: bool = False,
+        **shared: Any,
     ) -> None:
-        super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
+        super().__init__(**shared)
         try:
             self._start = None if document_start is None else re.compile(document_start)
         except re.error as error:
@@ -166,13 +165,8 @@ class Hub(Source):
         self.field, self.group_field = field, group_field
         self.max_bytes = max_bytes
 
-    @property
-    def commit(self) -> str:
-        """The commit behind ``revision``, which is read."""
-        return self.rows.commit
-
     def pinned(self) -> dict[str, Any]:
-        return {"revision": self.commit}  # a branch may move
+        return {"revision": self.rows.commit}  # a branch may move
 
     def documents(self) -> Iterator[Document]:
         group: str | None = None

@@ -78,10 +78,8 @@ class Inference(PairSource):
         self._files += [(file, "dev") for file in dev_files]
         if path is not None and not files:
             raise UserError("inference.path: no file is left beside those of inference.dev_path.")
-        self._rows: list[tuple[Rows, Part | None]] = []
-        if dataset is not None:
-            options = {"subset": subset, "revision": revision, "setting": self.name, "instead": INSTEAD}
-            self._rows = Rows.parts(dataset, split, dev_split, part, **options)
+        options = {"subset": subset, "revision": revision, "setting": self.name, "instead": INSTEAD}
+        self._rows = Rows.parts(dataset, split, dev_split, part, **options)
 
     def pairs(self) -> Iterator[Pair]:
         for rows, part in self._rows:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_type_hints
 
 from data.errors import UserError
-from data.ranges import Below1, Factor
 from data.schema import fault
 from data.sources.base import (
     Document,
@@ -51,15 +50,8 @@ class Mixture(Source):
 
     name = "mixture"
 
-    def __init__(
-        self,
-        *,
-        corpora: Mapping[str, Any],
-        fraction: Factor = 1.0,
-        dev_fraction: Below1 = 0.05,
-        lowercase: bool = False,
-    ) -> None:
-        super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
+    def __init__(self, *, corpora: Mapping[str, Any], **shared: Any) -> None:
+        super().__init__(**shared)
         if not corpora:
             raise UserError(
                 "corpus.corpora names no corpus: '+corpus.corpora.books={path: books.jsonl.gz}' adds one called "
@@ -67,7 +59,8 @@ class Mixture(Source):
             )
         self.corpora = corpora
         self.sources: dict[str, tuple[Source, float]] = {
-            name: _source(f"corpus.corpora.{name}", settings, dev_fraction) for name, settings in corpora.items()
+            name: _source(f"corpus.corpora.{name}", settings, self.dev_fraction)
+            for name, settings in corpora.items()
         }
 
     def documents(self) -> Iterator[Document]:

@@ -11,7 +11,6 @@ from nltk.corpus.reader import BracketParseCorpusReader, CorpusReader, Plaintext
 from nltk.corpus.util import LazyCorpusLoader
 
 from data.errors import UserError
-from data.ranges import Below1, Factor
 from data.sources.base import Document, Source
 
 CORPORA = vars(importlib.import_module("nltk.corpus"))  # a plain import gives a stand-in that has no names yet
@@ -32,10 +31,8 @@ class NltkCorpus(Source):
 
     name = "nltk"
 
-    def __init__(
-        self, *, corpus: str, fraction: Factor = 1.0, dev_fraction: Below1 = 0.05, lowercase: bool = False
-    ) -> None:
-        super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
+    def __init__(self, *, corpus: str, **shared: Any) -> None:
+        super().__init__(**shared)
         self.corpus = corpus
         self._reader = installed(corpus)
 

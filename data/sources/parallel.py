@@ -95,10 +95,8 @@ class Parallel(PairSource):
                 both = _file(dev_source, "parallel.dev_source"), _file(dev_target, "parallel.dev_target")
                 self._aligned.append((*both, "dev"))
         self._part = part
-        self._rows: list[tuple[Rows, Part | None]] = []
-        if dataset is not None:
-            options = {"subset": subset, "revision": revision, "setting": self.name, "instead": INSTEAD}
-            self._rows = Rows.parts(dataset, split, dev_split, part, **options)
+        options = {"subset": subset, "revision": revision, "setting": self.name, "instead": INSTEAD}
+        self._rows = Rows.parts(dataset, split, dev_split, part, **options)
 
     def pairs(self) -> Iterator[Pair]:
         if self._tsv is not None:

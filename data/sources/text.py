@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import Field
 
 from data.errors import UserError, readable, reason
-from data.ranges import Below1, Count, Factor
+from data.ranges import Count
 from data.sources.base import Document, Part, Source
 from data.sources.pydocs import Pydocs
 from data.sources.reading import MOST_BYTES, digest, lines, listed, located, parsed, too_long
@@ -68,11 +68,9 @@ class Text(Source):
         dev_path: str | Sequence[str] | None = None,
         pydocs: bool = False,
         max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BOUND)] = MOST_BYTES,
-        fraction: Factor = 1.0,
-        dev_fraction: Below1 = 0.05,
-        lowercase: bool = False,
+        **shared: Any,
     ) -> None:
-        super().__init__(fraction=fraction, dev_fraction=dev_fraction, lowercase=lowercase)
+        super().__init__(**shared)
         self.path = listed(path)
         self.field = field
         self.group_field = group_field

@@ -90,12 +90,10 @@ def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
     usable = np.zeros(len(store), dtype=bool)
     usable[every.select(part).indices] = True
     found = store.select(part)
-    indices = found.indices[beside(store.documents, usable, offsets)[found.indices]]
-    alone = len(found.indices) - len(indices)
-    if not len(indices):
+    selected = found.narrowed(beside(store.documents, usable, offsets), "without neighbours")
+    if not len(selected.indices):
         raise ShortTextError(
-            f"None of the {alone:,} {part} sentences has one beside it in its document: skip-thought needs "
-            "documents of several sentences."
+            f"None of the {len(found.indices):,} {part} sentences has one beside it in its document: skip-thought "
+            "needs documents of several sentences."
         )
-    left_out = {**found.left_out, **({"without neighbours": alone} if alone else {})}
-    return Selection(indices, found.skipped + alone, found.total, left_out)
+    return selected

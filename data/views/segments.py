@@ -236,23 +236,21 @@ def select(
     usable = (left >= behind) & (left + store.lengths >= tokens)
     if before:
         usable &= ends[:-1] > ends[np.searchsorted(documents, documents)]
-    indices = found.indices[usable[found.indices]]
-    unusable = len(found.indices) - len(indices)
-    if not len(indices):
+    selected = found.narrowed(usable, "without continuation")
+    if not len(selected.indices):
         asked = "another one behind it in its document"
         if tokens:
             asked = f"a document of {tokens:,} tokens from it on" + " and text before it" * before
         longest = int((left + store.lengths)[found.indices].max())
-        raise ShortTextError(f"None of the {unusable:,} {part} sentences has {asked}.", longest=longest)
-    if others and documents[indices[0]] == documents[indices[-1]]:
-        longest = int((left + store.lengths)[indices].max())
+        raise ShortTextError(f"None of the {len(found.indices):,} {part} sentences has {asked}.", longest=longest)
+    if others and documents[selected.indices[0]] == documents[selected.indices[-1]]:
+        longest = int((left + store.lengths)[selected.indices].max())
         raise ShortTextError(
             f"All {part} sentences that a pair can be made at are of one document, and half of the pairs need "
             "another one.",
             longest=longest,
         )
-    left_out = {**found.left_out, **({"without continuation": unusable} if unusable else {})}
-    return Selection(indices, found.skipped + unusable, found.total, left_out)
+    return selected
 
 
 def _target(room: int, rng: np.random.Generator, short: float) -> int:

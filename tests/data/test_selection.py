@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import selection
-from data.selection import repeated, varied
+from data.selection import Selection, repeated, varied
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -19,6 +19,13 @@ def small_chunks() -> Iterator[None]:
         patch.setattr(selection, "CHUNK_UNITS", 3)
         patch.setattr(selection, "CHUNK_TOKENS", 7)
         yield
+
+
+def test_narrowed() -> None:
+    found = Selection(np.array([0, 2, 3]), {"too short": 2})
+    fewer = found.narrowed(np.array([True, True, False, True, False]), "repeated")
+    assert fewer.indices.tolist() == [0, 3] and fewer.left_out == {"too short": 2, "repeated": 1}
+    assert found.narrowed(np.ones(5, dtype=bool), "repeated").left_out == {"too short": 2}
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=6), max_size=20))

@@ -23,6 +23,7 @@ from data import mapped
 from data import store as module
 from data.errors import ShortTextError, UserError
 from data.randomness import generator
+from data.selection import Selection
 from data.sentences import Sentences, split_sentences
 from data.sources.base import Document, Part, normalise, part_of, split_hash
 from data.sources.text import Text
@@ -150,6 +151,14 @@ def other_tokenizer() -> PreTrainedTokenizerFast:
     return train_bpe([document(i) for i in range(60)], vocab_size=300)
 
 
+def of_fraction(store: TokenStore, fraction: float) -> TokenStore:
+    return TokenStore(store.folder, fraction=fraction, dev_fraction=store.dev_fraction, sentences=store.sentences)
+
+
+def size(selection: Selection) -> int:
+    return len(selection.indices) + sum(selection.left_out.values())
+
+
 def test_parts(store: TokenStore) -> None:
     train, dev = store.select("train"), store.select("dev")
     assert sorted([*train.indices, *dev.indices]) == list(range(200))
@@ -160,23 +169,24 @@ def test_parts(store: TokenStore) -> None:
 
 
 def test_fractions_are_nested_and_leave_dev_alone(store: TokenStore) -> None:
-    parts = [store.select("train", fraction=share) for share in (0.2, 0.5, 1.0)]
-    sets = [set(part.indices) for part in parts]
+    sets = [set(of_fraction(store, share).select("train").indices) for share in (0.2, 0.5, 1.0)]
     assert sets[0] < sets[1] < sets[2]
-    assert 0.1 < parts[0].total / parts[2].total < 0.3
-    assert store.select("dev", fraction=0.1).total == store.select("dev").total
+    assert 0.1 < len(sets[0]) / len(sets[2]) < 0.3
+    assert size(of_fraction(store, 0.1).select("dev")) == size(store.select("dev"))
 
 
-def test_source_fraction_is_the_default(tmp_path: Path) -> None:
-    store = prepare(Listed(DOCUMENTS, fraction=0.3), TOKENIZER, cache=tmp_path)
-    assert store.select("train").total == store.select("train", fraction=0.3).total < 100
+def test_the_fraction_is_that_of_the_source(tmp_path: Path, store: TokenStore) -> None:
+    few = prepare(Listed(DOCUMENTS, dev_fraction=0.2, fraction=0.3), TOKENIZER, cache=tmp_path).select("train")
+    assert few.indices.tolist() == of_fraction(store, 0.3).select("train").indices.tolist()
+    assert len(few.indices) < 100
 
 
 def test_too_short_documents_are_counted(store: TokenStore) -> None:
     limit = int(np.median(store.lengths))
     part = store.select("train", min_tokens=limit)
     assert (store.lengths[part.indices] >= limit).all()
-    assert part.skipped == part.total - len(part.indices) > 0
+    assert part.left_out == {"too short": len(store.select("train").indices) - len(part.indices)}
+    assert part.left_out["too short"] > 0
     with pytest.raises(ShortTextError) as error:
         store.select("train", min_tokens=5000)
     longest = error.value.longest
@@ -230,7 +240,7 @@ def test_a_copy_for_a_worker_reads_the_same_file(store: TokenStore) -> None:
     assert len(payload) < 1000
     copy = pickle.loads(payload)
     assert copy[7].tolist() == store[7].tolist()
-    assert copy.select("dev").total == store.select("dev").total
+    assert copy.select("dev").indices.tolist() == store.select("dev").indices.tolist()
 
 
 @pytest.mark.parametrize("name", ["ids.bin", "index.bin", "meta.json"])
@@ -277,8 +287,8 @@ def test_real_books(tmp_path: Path) -> None:
     for i, (text, _, _) in enumerate(source.documents()):
         if i % 20 == 0:
             assert store[i].tolist() == ids(text)
-    assert store.select("train", min_tokens=2048).skipped == 0
-    assert len(store.held_out_texts()) == store.select("dev").total > 0
+    assert store.select("train", min_tokens=2048).left_out == {}
+    assert len(store.held_out_texts()) == size(store.select("dev")) > 0
 
 
 # Sentences
@@ -338,8 +348,8 @@ def test_the_same_documents_are_held_out_by_both_units(cache: Path) -> None:
     assert sentences.folder != documents.folder and documents.documents.tolist() == list(range(120))
     cases: list[tuple[Part, float]] = [("train", 1.0), ("train", 0.4), ("dev", 1.0)]
     for part, fraction in cases:
-        chosen = sentences.select(part, fraction=fraction).indices
-        whole = documents.select(part, fraction=fraction).indices
+        chosen = of_fraction(sentences, fraction).select(part).indices
+        whole = of_fraction(documents, fraction).select(part).indices
         assert np.unique(sentences.documents[chosen]).tolist() == whole.tolist()
     assert sentences.held_out_texts() == documents.held_out_texts()
     assert set(sentences.held_out_texts()) <= {document.text for document in PROSE}
@@ -357,8 +367,7 @@ def test_rules_act_on_words_and_share_one_store(cache: Path) -> None:
             assert ((words[chosen.indices] >= rules.min_words) & (words[chosen.indices] <= rules.max_words)).all()
             assert chosen.left_out["too short"] == (inside < rules.min_words).sum()
             assert chosen.left_out["too long"] == (inside > rules.max_words).sum()
-            assert chosen.total == everything.total == len(everything.indices)
-            assert chosen.skipped == sum(chosen.left_out.values()) == chosen.total - len(chosen.indices)
+            assert size(chosen) == size(everything) == len(everything.indices)
 
 
 def test_a_sentence_is_taken_once_and_never_in_both_parts(cache: Path) -> None:
@@ -375,10 +384,10 @@ def test_a_sentence_is_taken_once_and_never_in_both_parts(cache: Path) -> None:
 
 def test_fractions_are_nested_sentence_by_sentence(cache: Path) -> None:
     store = opened(cache, Sentences())
-    chosen = [store.select("train", fraction=share).indices for share in (0.2, 0.5, 1.0)]
+    chosen = [of_fraction(store, share).select("train").indices for share in (0.2, 0.5, 1.0)]
     assert set(chosen[0]) < set(chosen[1]) < set(chosen[2])
     dev = store.select("dev")
-    assert store.select("dev", fraction=0.2).indices.tolist() == dev.indices.tolist()
+    assert of_fraction(store, 0.2).select("dev").indices.tolist() == dev.indices.tolist()
 
 
 def test_two_different_tokens(tmp_path: Path) -> None:
@@ -445,7 +454,7 @@ def test_a_copy_for_a_worker_has_the_same_rules(cache: Path) -> None:
 
 def test_sentences_that_cannot_be_used(cache: Path, tmp_path: Path) -> None:
     store = opened(cache)
-    total = store.select("train").total
+    total = size(store.select("train"))
     longest = max(store.lengths[store.select("train").indices])
     with pytest.raises(
         UserError,
@@ -484,4 +493,4 @@ def test_sentences_of_real_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for i in range(0, len(texts), 100):
         assert store[i].tolist() == word_ids(texts[i])
     chosen = store.select("train", min_tokens=6)
-    assert 0.7 * chosen.total < len(chosen.indices) < chosen.total
+    assert 0.7 * size(chosen) < len(chosen.indices) < size(chosen)

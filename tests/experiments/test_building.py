@@ -39,7 +39,7 @@ def test_tasks_see_the_same_text_in_another_order_and_with_other_random_numbers(
         own_data=dict,
         requirements=Requirements(),
     )
-    all_of_it = Selection(np.arange(20), 0, 20, {})
+    all_of_it = Selection(np.arange(20), {})
     task_data = dict.fromkeys("ab", TaskData(cast(Any, UNITS), all_of_it, all_of_it))
     encoder = SimpleNamespace(format=FORMAT)
     batches = Parts(*cast(Any, (None, encoder, objective, None, task_data, "untrained", ""))).batches("train", 1)

@@ -57,7 +57,7 @@ def test_neighbours_are_of_the_document_and_neither_too_short_nor_too_long(tmp_p
         assert found == {i for i in good if all(i + o in good and (i + o) // 3 == i // 3 for o in offsets)}
     train, dev = (select(sentences, part, [1]) for part in ("train", "dev"))
     assert not {i // 3 for i in train.indices} & {i // 3 for i in dev.indices}
-    assert train.skipped == sum(train.left_out.values()) == train.total - len(train.indices)
+    assert sum(len(part.indices) + sum(part.left_out.values()) for part in (train, dev)) == 90
     assert {*train.left_out} == {"too long", "without neighbours"}
 
 
