@@ -16,7 +16,7 @@ from data.files import JOURNAL_BYTES, read_json, read_text, read_yaml
 from data.schema import mismatch
 
 # Exceptions of reading a file that was cut short, altered or locked.
-UNREADABLE = (OSError, ValueError)
+UNREADABLE = (OSError, ValueError, MemoryError)
 OF_A_RUN = ("config.yaml", "metrics.jsonl")
 # Keys that may differ between two runs of the same experiment.
 FREE = {
@@ -26,7 +26,7 @@ FREE = {
 # Name of a component; run folders are named after components.
 Name = Annotated[str, StringConstraints(pattern=r"^[^/\x00-\x1f]*$", max_length=200)]
 Scores = dict[str, float | None]
-MOST_NUMBERS = 256  # limit for a line of a journal
+MOST_NUMBERS, MOST_LINES = 256, 5_000_000  # limits for a line of a journal, and for their number
 NAMED = ("objective", "encoder", "corpus", "budget", "seed")  # listed separately from other overrides
 
 
@@ -221,15 +221,17 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """
     if not path.exists():
         return []
-    lines = read_text(path, JOURNAL_BYTES).splitlines()
-    result = []
-    for number, line in enumerate(lines, start=1):
+    result: list[dict[str, Any]] = []
+    cut_short = 0
+    for number, match in enumerate(re.finditer(r"[^\n]*\n|[^\n]+", read_text(path, JOURNAL_BYTES)), start=1):
+        if cut_short or number > MOST_LINES:
+            why = f":{cut_short} is not JSON" if cut_short else f" has more than {MOST_LINES:,} lines"
+            raise ValueError(f"{path.name}{why}")
         try:
-            value = json.loads(line)
+            value = json.loads(match[0])
         except (ValueError, RecursionError):
-            if number == len(lines):
-                break
-            raise ValueError(f"{path.name}:{number} is not JSON") from None
+            cut_short = number  # right for the last line only
+            continue
         if not isinstance(value, dict):
             raise ValueError(f"{path.name}:{number} is not a JSON object")
         known = [one for one in value.values() if one is not None]

@@ -59,6 +59,11 @@ def reason(error: BaseException) -> str:
     return said.splitlines()[0].rstrip(".") if said else type(error).__name__
 
 
+def is_failure(error: BaseException) -> bool:
+    """Returns whether ``error`` is an error, also a panic in Rust, and no request to stop."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
 @contextmanager
 def readable(what: Path | str) -> Iterator[None]:
     """Reports a failure to read ``what``, or the file that the system names, in one line.
@@ -97,7 +102,7 @@ def opening(folder: Path | str, what: str = "an encoder") -> Iterator[None]:
     except UserError:
         raise
     except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if not is_failure(error):
             raise
         why = reason(error)
         if why.endswith(":"):  # the cause is on the lines that follow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -17,8 +18,8 @@ import yaml
 from data.errors import UserError, reason
 from data.schema import mismatch
 
-YAML_BYTES, JSON_BYTES, JOURNAL_BYTES = 2**18, 2**26, 2**30  # limits on the size of a file
-DEPTH = 64  # of lists and mappings inside each other
+YAML_BYTES, JSON_BYTES, JOURNAL_BYTES = 2**18, 2**23, 2**30  # limits on the size of a file
+DEPTH = 64  # of lists and mappings, or folders, inside each other
 
 
 @contextmanager
@@ -80,11 +81,28 @@ def read_yaml(path: Path) -> Any:
     return _parsed(path, "YAML", plain_yaml, YAML_BYTES)
 
 
+class NotAFileError(OSError):
+    """A pipe, a device or a folder in the place of a file."""
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Opens a regular file; reading a pipe or a device might never end.
+
+    Raises:
+        OSError: if it is none, or cannot be opened.
+    """
+    if path.exists() and not path.is_file():
+        raise NotAFileError(errno.EINVAL, "not a file", str(path))
+    return path.open("rb")
+
+
 def read_text(path: Path, most: int) -> str:
     """Returns the text of a regular file of at most ``most`` bytes. Raises as ``read_json`` does."""
-    if path.exists() and not path.is_file():  # reading a pipe or a device might never end
-        raise ValueError(f"{path.name} is not a file")
-    with path.open("rb") as file:
+    try:
+        file = open_bytes(path)
+    except NotAFileError as error:
+        raise ValueError(f"{path.name} is {reason(error)}") from None
+    with file:
         content = file.read(most + 1)
     if len(content) > most:
         raise ValueError(f"{path.name} is larger than {most:,} bytes")
@@ -149,12 +167,26 @@ def contained(folder: Path) -> Path:
     root = folder.resolve()
     if root.parent.name == "snapshots" and root.parts[-3].startswith("models--"):
         root = root.parent.parent
-    for path in folder.rglob("*"):
+    for path in _inside(folder):
         if path.is_symlink() and (path.is_dir() or not path.resolve().is_relative_to(root)):
             raise UserError(f"{path} is a link out of its folder, or to a folder: copy what it leads to.")
         if not path.is_file() and not path.is_dir():
             raise UserError(f"{path} is neither a file nor a folder.")
     return folder
+
+
+def _inside(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
+    """Yields all that is in ``folder``, and in its folders but for those that are links.
+
+    Raises:
+        UserError: if folders are nested deeper than ``depth``: the time that paths take grows with its square.
+    """
+    if depth == 0:
+        raise UserError(f"{folder} is one of more than {DEPTH} folders inside each other.")
+    for path in folder.iterdir():
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from _inside(path, depth - 1)
 
 
 def read_as(path: Path, kind: Any) -> Any:
@@ -204,11 +236,10 @@ def refuse_links_out(folder: Path) -> None:
         UserError: naming the link.
     """
     root = Path(os.path.realpath(folder))
-    for place, folders, files in os.walk(root):
-        for path in (Path(place, name) for name in (*folders, *files)):
-            if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root):
-                continue
-            inside = path.relative_to(root)
-            if inside.parts[0] == "trackers" and path.name in files and len(inside.parts) > 1:
-                continue  # wandb links its log, which the suite does not open
-            raise UserError(f"{folder / inside} is a link that leaves {folder}: replace it by what it leads to.")
+    for path in _inside(root):
+        if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root):
+            continue
+        inside = path.relative_to(root)
+        if inside.parts[0] == "trackers" and not path.is_dir() and len(inside.parts) > 1:
+            continue  # wandb links its log, which the suite does not open
+        raise UserError(f"{folder / inside} is a link that leaves {folder}: replace it by what it leads to.")

@@ -172,8 +172,11 @@ def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, n
     lengths: list[int] = []
     for start in range(0, len(sentences), CHUNK):
         try:
-            encodings = backend.encode_batch_fast(list(sentences[start : start + CHUNK]))
-        except Exception as error:  # tokenizers raises no class of its own
+            with hidden_panics():
+                encodings = backend.encode_batch_fast(list(sentences[start : start + CHUNK]))
+        except BaseException as error:  # tokenizers raises no class of its own
+            if not is_failure(error):
+                raise
             raise UserError(f"The encoder's tokenizer cannot encode the text: {reason(error)}.") from error
         lengths.extend(len(encoding) for encoding in encodings)
         ids.append(np.concatenate([np.array(encoding.ids, dtype=np.int32) for encoding in encodings]))

@@ -289,11 +289,11 @@ def _from_folder(folder: Path) -> Source:
             raise UserError(f"{folder} is a run that is not finished: resume={folder} first.")
         hint = f"; did you mean {inner}?" if inner.is_dir() else "."
         raise UserError(f"encoder.path: {folder} is not a model's folder (it has no config.json){hint}")
+    contained(folder)
     if not any(folder.rglob(WEIGHTS)):
         found = next(folder.rglob("*.bin"), None)
         what = f"has pickled weights ({found.name}), which are not opened here" if found else "has no weights"
         raise UserError(f"encoder.path: {folder} {what}: model.safetensors is needed.")
-    contained(folder)
     if (folder / MARKER).is_file():
         marker = read_marker(folder)
         return Source(folder, marker["weights"], f"continued from {folder}; before that: {marker['origin']}")

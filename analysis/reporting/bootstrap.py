@@ -29,6 +29,7 @@ from analysis.senteval.scores import metric_name
 from analysis.settings import BootstrapSettings
 from data.display import bar, printable
 from data.errors import UserError, about, readable
+from data.files import open_bytes
 
 RESAMPLES = 10_000
 LEVEL = 0.95

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from data.errors import UserError, reason
+from data.files import open_bytes
 
 # Bytes of a line, and of a file that is one document: more than a very long novel. To tokenise as
 # many takes up to 2 GB of memory.
@@ -179,7 +180,7 @@ def _nearest(path: Path) -> str:
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Opens a file; yields what is unpacked from it (.gz, or the one file of a .zip), and the file itself."""
-    with path.open("rb") as raw, ExitStack() as stack:
+    with open_bytes(path) as raw, ExitStack() as stack:
         stream: Any = raw
         if path.suffix == ".gz":
             stream = stack.enter_context(gzip.open(raw))
