@@ -17,18 +17,15 @@ C.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import cross_entropy
 
 from data.batch import Tokens, to_device
-from data.ranges import COUNT, Below1, Count
-from data.schema import validated
-from data.tokenizer import END, SPECIAL, START
+from data.tokenizer import END, START
 from encoders.packed import in_chunks, in_own_type, packing
 from objectives.functional import at_least_float32
 
@@ -45,20 +42,17 @@ class Decoder(nn.Module):
         hidden: H, width of a state; None: D. If it differs from D, the first state is a linear map of h_x.
         dropout: dropout probability of h_x, in the first state and in the gates.
         chunk: number of positions whose scores over the vocabulary are held at once.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     def __init__(
         self,
         *,
-        vocabulary: Annotated[int, Field(ge=len(SPECIAL) + 1, le=COUNT)],
-        condition: Count,
-        word_size: Count = 512,
-        hidden: Count | None = None,
-        dropout: Below1 = 0.3,
-        chunk: Count = 256,
+        vocabulary: int,
+        condition: int,
+        word_size: int = 512,
+        hidden: int | None = None,
+        dropout: float = 0.3,
+        chunk: int = 256,
     ) -> None:
         super().__init__()
         hidden = condition if hidden is None else hidden
@@ -172,9 +166,6 @@ class Decoder(nn.Module):
     def _input_weights(self, vectors: Tensor) -> Tensor:
         """Computes [W  C X^T], of shape (3H, E + B), from ``vectors`` of shape (B, D)."""
         return torch.cat([self.of_word.weight, self.of_sentence(vectors).T], dim=1)
-
-
-validated(Decoder, "decoder")
 
 
 def _units(vectors: Tensor) -> Tensor:

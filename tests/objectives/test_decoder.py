@@ -273,22 +273,3 @@ def test_half_precision_is_close() -> None:
     torch.testing.assert_close(total, exact, rtol=5e-3, atol=0)
     for one, other in zip(torch.autograd.grad(total, [sentences, *decoder.parameters()]), expected, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0.05 * float(other.abs().max()))
-
-
-# Refusals
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"vocabulary": 4}, r"decoder\.vocabulary must be at least 5\. Got 4 instead\."),
-        ({"condition": 0}, r"decoder\.condition must be at least 1\. Got 0 instead\."),
-        ({"word_size": 0}, r"decoder\.word_size must be at least 1\. Got 0 instead\."),
-        ({"hidden": 0}, r"decoder\.hidden must be at least 1\. Got 0 instead\."),
-        ({"chunk": 0}, r"decoder\.chunk must be at least 1\. Got 0 instead\."),
-        ({"dropout": 1.0}, r"decoder\.dropout must be at least 0 and below 1\. Got 1\.0 instead\."),
-    ],
-)
-def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        tiny(**arguments)
