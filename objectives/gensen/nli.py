@@ -38,7 +38,7 @@ class NLI(GenSenTask):
 
     part_names = ("nli", "nli_accuracy")
     source: PairSource
-    mean_length: float  # content tokens of a sentence
+    mean_length = 0.0  # content tokens of a sentence
 
     def prepare(self, corpus: Corpus) -> TaskData:
         with errors_of(self.name):

@@ -59,8 +59,8 @@ class SequenceTask(GenSenTask):
     """
 
     part_names: tuple[str, ...] = ()
-    source_length: float  # mean content tokens of a source
-    target_lengths: tuple[float, ...]  # mean number of tokens predicted by each decoder
+    source_length = 0.0  # mean content tokens of a source
+    target_lengths: tuple[float, ...] = ()  # mean number of tokens predicted by each decoder
 
     def __init__(self, name: str, parts: Sequence[str], sizes: Sizes, source: PairSource | None = None) -> None:
         super().__init__(name, sizes, source)
