@@ -147,7 +147,7 @@ def growth(hidden: int, positions: int, chunk: int, device: str) -> tuple[float,
         before = mark()
     start = time.perf_counter()
     if chunk:
-        cross_entropy_sum(states, weight, bias, wanted, chunk).backward()
+        cross_entropy_sum(decoder.output, states, wanted, chunk).backward()
     else:
         F.cross_entropy(F.linear(states, weight, bias), wanted, reduction="sum").backward()
     peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else resident("VmHWM")

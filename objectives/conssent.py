@@ -24,7 +24,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from data.batch import Batch, Tokens
 from data.errors import UserError
@@ -90,6 +89,8 @@ class ConsSent(Objective):
 
     citation = CITATION
     version = 2  # version 1 cut sentences one token later (C)
+    classifier: Classifier
+    noise: Noise
 
     def __init__(
         self,
@@ -110,17 +111,12 @@ class ConsSent(Objective):
         self.noise_kind: NoiseName = noise
         self.nonlinearity: Nonlinearity = nonlinearity
         self.classifier_width = classifier_width
-        self.classifier: Classifier | None = None
-        self.noise: Noise | None = None
-        self._check_k()
-
-    def _check_k(self) -> None:
-        if self.task not in ("D", "I", "R") and self.k < 2:
-            raise ValueError(f"objective.k must be at least 2 for task {self.task}. Got {self.k} instead.")
-        if self.task in PAIRS and self.k > self.batch_size:
+        if task not in ("D", "I", "R") and k < 2:
+            raise ValueError(f"objective.k must be at least 2 for task {task}. Got {k} instead.")
+        if task in PAIRS and k > batch_size:
             raise ValueError(
-                f"objective.k must not exceed objective.batch_size ({self.batch_size}): the parts to choose among "
-                f"are those of one batch. Got {self.k} instead."
+                f"objective.k must not exceed objective.batch_size ({batch_size}): the parts to choose among are "
+                f"those of one batch. Got {k} instead."
             )
 
     @property
@@ -131,12 +127,7 @@ class ConsSent(Objective):
     def requirements(self) -> Requirements:
         fewest = {"D": self.k + 1, "P": self.k, "I": 1, "R": self.k, "C": 3, "N": 2}[self.task]
         permutes = self.task == "P"
-        return Requirements(
-            unit="sentence",
-            min_tokens=fewest,
-            different_tokens=permutes,
-            word_order=permutes,
-        )
+        return Requirements("sentence", fewest, different_tokens=permutes, word_order=permutes)
 
     @property
     def least_batch(self) -> int:
@@ -186,20 +177,13 @@ class ConsSent(Objective):
         """Perturbs a sentence, or leaves it as it is (D, P, I, R); divides it into two parts (C, N).
 
         Raises:
-            ValueError: if the sentence does not meet ``requirements``, whether it would be perturbed or not.
-            UserError: if it does, but not the part of it that fits into the encoder's positions.
+            UserError: if the part of it that fits into the encoder's positions has no two different tokens (P).
         """
-        tokens, required = unit[: self._max_tokens(format)], self.requirements
-        if required.different_tokens and (tokens == tokens[:1]).all() and (unit != tokens[:1]).any():
+        tokens = unit[: self._max_tokens(format)]
+        if self.task == "P" and (tokens == tokens[0]).all():
             raise UserError(
                 f"A sentence begins with {len(tokens)} equal tokens, which {self.task} cannot permute, and an "
                 f"encoder of {format.max_length} positions reads no further: raise encoder.max_length."
-            )
-        if len(tokens) < required.min_tokens or (required.different_tokens and (tokens == tokens[0]).all()):
-            different = " and two different ones" if required.different_tokens else ""
-            raise ValueError(
-                f"A sentence for {self.task}({self.k}) must have at least {required.min_tokens} tokens{different}."
-                f" Got {tokens.tolist()} instead."
             )
         if self.task in PAIRS:
             part = perturbations.split_in_two if self.task == "C" else perturbations.part_at_random
@@ -213,7 +197,6 @@ class ConsSent(Objective):
             return perturbations.delete(tokens, self.k, rng)
         if self.task == "P":
             return perturbations.permute(tokens, self.k, rng)
-        assert self.noise is not None, "build comes first"
         change = perturbations.insert if self.task == "I" else perturbations.replace
         return change(tokens, self.k, rng, self.noise)
 
@@ -238,25 +221,16 @@ class ConsSent(Objective):
     # Loss
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        total, mean, accuracy = (self._pair_loss if self.task in PAIRS else self._sequence_loss)(encoder, batch)
+        if self.task in PAIRS:
+            first, second = (batch.tokens[name] for name in Parts._fields)
+            vectors = encoder.vectors(Tokens.cat([first, second], encoder.format.pad_id))  # (2B, D)
+            firsts, seconds = (gather_rows(at_least_float32(half)) for half in vectors.split(len(first)))
+            total, accuracy = choose_first(in_batch_scores(firsts, seconds, self.k))
+            mean = total.detach()
+        else:
+            scores = self.classifier(encoder.vectors(batch.tokens["sequence"]))  # (B, 2)
+            total, mean, accuracy = classification_loss(scores, batch.numbers["consistent"])
         return Loss(total, dict(zip(self.part_names, (mean, accuracy), strict=True)))
-
-    def _sequence_loss(self, encoder: Encoder, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        assert self.classifier is not None, "build comes first"
-        scores = self.classifier(encoder.vectors(batch.tokens["sequence"]))  # (B, 2)
-        return classification_loss(scores, batch.numbers["consistent"])
-
-    def _pair_loss(self, encoder: Encoder, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        first, second = (batch.tokens[name] for name in Parts._fields)
-        vectors = encoder.vectors(Tokens.cat([first, second], encoder.format.pad_id))  # (2B, D)
-        firsts, seconds = (gather_rows(at_least_float32(half)) for half in vectors.split(len(first)))
-        if len(firsts) < self.k:
-            raise UserError(
-                f"A batch of {len(firsts)} sentences has fewer than objective.k={self.k} parts to choose among: "
-                "lower objective.k, or take more text."
-            )
-        loss, accuracy = choose_first(in_batch_scores(firsts, seconds, self.k))
-        return loss, loss.detach(), accuracy
 
     # Cost and chance
 
@@ -267,7 +241,7 @@ class ConsSent(Objective):
             change = {"D": -self.k, "I": self.k}.get(self.task, 0) * (1 - self.consistent)
             rows, length = self.batch_size, self.statistics.mean_length + change
         flops = forward_flops(encoder, rows, length)
-        if self.classifier is not None:
+        if self.task not in PAIRS:
             flops += classifier_flops(self.classifier, rows)
         return 3 * flops  # a backward pass costs two forward passes
 

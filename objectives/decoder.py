@@ -17,18 +17,15 @@ C.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import cross_entropy
 
 from data.batch import Tokens, to_device
-from data.ranges import COUNT, Below1, Count
-from data.schema import validated
-from data.tokenizer import END, SPECIAL, START
+from data.tokenizer import END, START
 from encoders.packed import in_chunks, in_own_type, packing
 from objectives.functional import at_least_float32
 
@@ -45,20 +42,17 @@ class Decoder(nn.Module):
         hidden: H, width of a state; None: D. If it differs from D, the first state is a linear map of h_x.
         dropout: dropout probability of h_x, in the first state and in the gates.
         chunk: number of positions whose scores over the vocabulary are held at once.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     def __init__(
         self,
         *,
-        vocabulary: Annotated[int, Field(ge=len(SPECIAL) + 1, le=COUNT)],
-        condition: Count,
-        word_size: Count = 512,
-        hidden: Count | None = None,
-        dropout: Below1 = 0.3,
-        chunk: Count = 256,
+        vocabulary: int,
+        condition: int,
+        word_size: int = 512,
+        hidden: int | None = None,
+        dropout: float = 0.3,
+        chunk: int = 256,
     ) -> None:
         super().__init__()
         hidden = condition if hidden is None else hidden
@@ -88,12 +82,9 @@ class Decoder(nn.Module):
 
         Returns:
             The sum, a scalar in float32 or float64, and the number of tokens.
-
-        Raises:
-            ValueError: if there are no rows, or a row has nothing to predict.
         """
         states, wanted = self.states(vectors, targets)
-        return output_loss(self.output, states, wanted, self.chunk), len(wanted)
+        return cross_entropy_sum(self.output, states, wanted, self.chunk), len(wanted)
 
     def loss_and_hits(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor, int]:
         """Returns the sum and the number of tokens as ``loss`` does and, between them, the correct predictions."""
@@ -114,13 +105,8 @@ class Decoder(nn.Module):
         Returns:
             States of shape (N, H) and the tokens, of shape (N,), both in the order of a packed sequence: all first
             tokens, then all second ones, longer rows first.
-
-        Raises:
-            ValueError: if there are no rows, or a row has nothing to predict.
         """
         width = targets.ids.shape[1]
-        if len(targets) == 0 or int(targets.lengths.min()) < 2:
-            raise ValueError("Each target must have at least two tokens: a start token and one to predict.")
         places, running = packing(targets.lengths - 1, width)
         places = to_device(places, targets.ids.device)
         rows = places // width  # (N,)
@@ -142,16 +128,11 @@ class Decoder(nn.Module):
 
         Args:
             vectors: h_x, of shape (B, D).
-            max_length: most tokens of a row.
+            max_length: most tokens of a row, at least 1.
 
         Returns:
             Token ids of each of the B rows, without the final ``END``.
-
-        Raises:
-            ValueError: if ``max_length`` is not positive.
         """
-        if max_length < 1:
-            raise ValueError(f"max_length must be at least 1. Got {max_length} instead.")
         state, weights, units = self.start(vectors), self._input_weights(vectors), _units(vectors)
         token = torch.full((len(vectors),), START, device=vectors.device)
         ended = torch.zeros_like(token, dtype=torch.bool)
@@ -187,38 +168,31 @@ class Decoder(nn.Module):
         return torch.cat([self.of_word.weight, self.of_sentence(vectors).T], dim=1)
 
 
-validated(Decoder, "decoder")
-
-
 def _units(vectors: Tensor) -> Tensor:
     """Returns the unit vectors e_i, as rows of shape (B, B), for ``vectors`` of shape (B, D)."""
     return torch.eye(len(vectors), device=vectors.device, dtype=vectors.dtype)
 
 
-def output_loss(output: nn.Linear, states: Tensor, wanted: Tensor, chunk: int) -> Tensor:
-    """Computes ``cross_entropy_sum`` for a linear layer, in autocast's type if autocast is on."""
-    kind = states.device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else output.weight.dtype
-    weight, bias = output.weight.to(dtype), output.bias.to(dtype)
-    with torch.autocast(kind, enabled=False):
-        return cross_entropy_sum(states.to(dtype), weight, bias, wanted, chunk)
-
-
-def cross_entropy_sum(states: Tensor, weight: Tensor, bias: Tensor, wanted: Tensor, chunk: int) -> Tensor:
-    """Computes -log softmax(weight h + bias)[y], summed over N states h and tokens y; differentiable once.
+def cross_entropy_sum(output: nn.Linear, states: Tensor, wanted: Tensor, chunk: int) -> Tensor:
+    """Computes -log softmax(output(h))[y], summed over N states h and tokens y; differentiable once.
 
     torch's own ``linear_cross_entropy`` works in chunks as well, but its backward pass holds the gradient of the
     weights twice.
 
     Args:
-        states, weight, bias: of shapes (N, H), (V, H) and (V,), of the same type.
+        output: linear layer from H to V, applied in autocast's type if autocast is on.
+        states: of shape (N, H).
         wanted: tokens y, of shape (N,), int64.
         chunk: number of states whose scores are held at once.
 
     Returns:
         A scalar, in float32 or float64.
     """
-    return _CrossEntropySum.apply(states, weight, bias, wanted, chunk, torch.is_grad_enabled())
+    kind = states.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else output.weight.dtype
+    states, weight, bias = (each.to(dtype) for each in (states, output.weight, output.bias))
+    with torch.autocast(kind, enabled=False):
+        return _CrossEntropySum.apply(states, weight, bias, wanted, chunk, torch.is_grad_enabled())
 
 
 class _CrossEntropySum(torch.autograd.Function):

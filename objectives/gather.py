@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, distributed
 
@@ -43,20 +41,13 @@ def gather_rows(rows: Tensor, *, legacy_scale: bool = False) -> Tensor:
     process. It is multiplied by the number of processes, because gradients are *averaged* over processes
     afterwards. The published DeCLUTR program lacks that factor, which ``legacy_scale`` reproduces.
     """
-    if world_size() == 1:
+    world = world_size()
+    if world == 1:
         return rows
-    return _GatherRows.apply(rows, 1 if legacy_scale else world_size())
-
-
-class _GatherRows(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, scale: int) -> Tensor:
-        ctx.scale = scale
-        ctx.first, ctx.count = distributed.get_rank() * len(rows), len(rows)
-        parts = [torch.empty_like(rows) for _ in range(world_size())]
-        distributed.all_gather(parts, rows.contiguous())
-        return torch.cat(parts)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return gradients[0][ctx.first : ctx.first + ctx.count] * ctx.scale, None
+    own = rows.clone(memory_format=torch.contiguous_format)
+    parts = [torch.empty_like(own) for _ in range(world)]
+    distributed.all_gather(parts, own.detach())
+    parts[distributed.get_rank()] = own
+    if own.requires_grad and not legacy_scale:
+        own.register_hook(lambda gradient: gradient * world)
+    return torch.cat(parts)

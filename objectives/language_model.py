@@ -29,7 +29,7 @@ from data.token_format import TokenFormat
 from encoders.base import Encoder
 from objectives.base import Loss, Objective, Requirements, evaluating
 from objectives.conssent import CITATION
-from objectives.decoder import output_loss
+from objectives.decoder import cross_entropy_sum
 from objectives.functional import forward_flops
 from objectives.gather import global_mean
 from objectives.masked_lm import labelled
@@ -58,11 +58,11 @@ class LanguageModel(Objective):
     citation = CITATION
     part_names = ("lm",)
     requirements = Requirements(unit="sentence")
+    output: nn.Linear
 
     def __init__(self, *, batch_size: Size = 64) -> None:
         super().__init__()
         self.batch_size = batch_size
-        self.output: nn.Linear | None = None
 
     def check_encoder(self, encoder: Encoder) -> None:
         """Refuses an encoder whose states depend on later words.
@@ -95,15 +95,13 @@ class LanguageModel(Objective):
         return Batch({"sentence": Tokens.pad(tokens, format.pad_id, following)}, size=len(examples))
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        assert self.output is not None, "build comes first"
         sentences = batch.tokens["sentence"]
         assert sentences.labels is not None, "collate gives them"
         states, wanted = labelled(encoder(sentences).states, sentences.labels)
-        total, mean, count = global_mean(output_loss(self.output, states, wanted, CHUNK), len(wanted))
+        total, mean, count = global_mean(cross_entropy_sum(self.output, states, wanted, CHUNK), len(wanted))
         return Loss(total, {"lm": mean}, {"lm": count})
 
     def step_flops(self, encoder: Encoder) -> float:
-        assert self.output is not None, "build comes first"
         rows, length = self.batch_size, self.statistics.mean_length
         tokens = round(rows * (length + len(encoder.format.prefix) + len(encoder.format.suffix)))
         flops = forward_flops(encoder, rows, length) + 2.0 * tokens * self.output.weight.numel()

@@ -45,7 +45,7 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
     states, labels = labelled(states, labels)
 
     def loss(part: Tensor, target: Tensor) -> Tensor:
-        return cross_entropy_of_scores(encoder.token_logits(part), target)
+        return CrossEntropyOfScores.apply(encoder.token_logits(part), target)
 
     rows = max(1, _scores_at_once(states.device) // encoder.format.vocab_size)
     if len(labels) <= rows:
@@ -75,7 +75,7 @@ def labelled(states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return states.flatten(0, 1)[to_device(chosen, states.device)], wanted
 
 
-def cross_entropy_of_scores(scores: Tensor, wanted: Tensor) -> Tensor:
+class CrossEntropyOfScores(torch.autograd.Function):
     """Computes -log softmax(scores)[wanted], summed over N rows; differentiable once.
 
     Scores in half precision are converted to float32 a few rows at a time, so few that they stay in a CPU's cache:
@@ -89,10 +89,7 @@ def cross_entropy_of_scores(scores: Tensor, wanted: Tensor) -> Tensor:
     Returns:
         Scalar, in float32 or float64.
     """
-    return _CrossEntropyOfScores.apply(scores, wanted)
 
-
-class _CrossEntropyOfScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, wanted: Tensor) -> Tensor:
         rows = _rows_in_cache(scores)

@@ -25,7 +25,6 @@ import torch
 from torch import Tensor
 
 from data.batch import Batch, Tokens
-from data.errors import UserError
 from data.ranges import Size
 from data.token_format import TokenFormat
 from encoders.base import Encoder
@@ -84,19 +83,15 @@ class QuickThoughts(Objective):
         super().__init__()
         self.window = window
         self.batch_size = batch_size
-        if batch_size < self._fewest:
+        if batch_size < self.least_batch:
             raise ValueError(
-                f"objective.batch_size must be at least {self._fewest}: with objective.window={window} a sentence "
-                f"has {2 * window} neighbours, and must have negatives. Got {batch_size} instead."
+                f"objective.batch_size must be at least {self.least_batch}: with objective.window={window} a "
+                f"sentence has {2 * window} neighbours, and must have negatives. Got {batch_size} instead."
             )
 
     @property
     def least_batch(self) -> int:
-        return self._fewest
-
-    @property
-    def _fewest(self) -> int:
-        """Returns the smallest batch in which every sentence has a negative."""
+        """Fewest sentences of a batch in which every sentence has a negative."""
         return 2 * self.window + 2
 
     def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
@@ -117,23 +112,18 @@ class QuickThoughts(Objective):
             gather_rows(at_least_float32(member.vectors(batch.tokens[name])))
             for name, member in zip(READERS, encoder.members, strict=True)
         )
-        if len(sources) < self._fewest:
-            raise UserError(f"A batch of {len(sources)} sentences has no negatives, which takes {self._fewest}.")
         loss, right = choose_neighbours(sources, candidates, self.window)
         return Loss(loss, dict(zip(self.part_names, (loss.detach(), right), strict=True)))
 
     def step_flops(self, encoder: Encoder) -> float:
         flops = forward_flops(encoder, self.batch_size, self.statistics.mean_length)
-        return 3 * (
-            flops + self.batch_size**2 * encoder.dimension
-        )  # scores: 2 per product, of width dimension / 2
+        scores = self.batch_size**2 * encoder.dimension  # 2 per product, of width dimension / 2
+        return 3 * (flops + scores)  # a backward pass costs two forward passes
 
     def chance_levels(self) -> dict[str, float]:
         size, window = self.batch_size, self.window
-        near = (
-            2 * window - window * (window + 1) / size
-        )  # mean number of neighbours, as there are fewer at both ends
+        near = 2 * window - window * (window + 1) / size  # neighbours on average: there are fewer at both ends
         return dict(zip(self.part_names, (math.log(size - 1), near / (size - 1)), strict=True))
 
     def facts(self) -> dict[str, Any]:
-        return {"window": self.window, "negatives per anchor": self.batch_size - self._fewest + 1}
+        return {"window": self.window, "negatives per anchor": self.batch_size - self.least_batch + 1}

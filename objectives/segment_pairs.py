@@ -66,6 +66,7 @@ class SegmentPairs(Objective):
     """
 
     name: ClassVar[str]  # of the loss part
+    head: nn.Linear
 
     def __init__(
         self,
@@ -83,7 +84,6 @@ class SegmentPairs(Objective):
         self.mlm_weight = mlm_weight
         self.mlm_probability = mlm_probability
         self.mean_length = float(max_length)  # content tokens of a pair
-        self.head: nn.Linear | None = None
 
     @abstractmethod
     def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
@@ -164,7 +164,6 @@ class SegmentPairs(Objective):
     # Loss
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        assert self.head is not None, "build comes first"
         pairs, classes = batch.tokens["pair"], batch.numbers["follows"]
         encoding = encoder(pairs)
         total, mean, accuracy = classification_loss(self.head(encoder.sequence_features(encoding)), classes)

@@ -24,12 +24,11 @@ from torch.nn import functional as F
 
 from data.batch import Batch, Tokens
 from data.errors import UnfitError
-from data.loader import Units
 from data.ranges import AtLeast2, AtLeast3, Positive
 from data.token_format import TokenFormat
 from data.views.perturbations import MOST_COUNTED
 from encoders.base import Encoder
-from objectives.base import Loss, Objective, Requirements
+from objectives.base import Loss, Objective, Requirements, evaluating
 from objectives.functional import at_least_float32, choose_first, in_batch_scores
 from objectives.gather import gather_rows
 
@@ -75,6 +74,7 @@ class SimCSE(Objective):
     citation = CITATION
     part_names = ("contrastive", "contrastive_accuracy")
     requirements = Requirements(unit="sentence")
+    head: nn.Module
 
     def __init__(
         self,
@@ -87,13 +87,6 @@ class SimCSE(Objective):
         self.batch_size = batch_size
         self.temperature = temperature
         self.max_length = max_length
-        self.head: nn.Module | None = None
-        self.lengths = np.zeros(1, np.int64)  # of a sample of sentences, in content tokens
-
-    def fit_to_corpus(self, units: Units, indices: np.ndarray) -> None:
-        """Measures the lengths of at most ``MOST_COUNTED`` sentences, evenly spaced."""
-        some = indices[:: -(-len(indices) // MOST_COUNTED)]
-        self.lengths = np.array([len(units[int(i)]) for i in some])
 
     def check_encoder(self, encoder: Encoder) -> None:
         """Refuses an encoder without dropout.
@@ -123,7 +116,6 @@ class SimCSE(Objective):
         return Batch(dict.fromkeys(PASSES, block), size=len(examples))  # read and counted twice
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
-        assert self.head is not None, "build comes first"
         passes = [batch.tokens[name] for name in PASSES]
         with _dropout(encoder):
             vectors = encoder.vectors(Tokens.cat(passes, encoder.format.pad_id))  # (2B, D)
@@ -133,7 +125,10 @@ class SimCSE(Objective):
 
     def step_flops(self, encoder: Encoder) -> float:
         rows, special = 2 * self.batch_size, len(encoder.format.prefix) + len(encoder.format.suffix)
-        length = float(np.minimum(self.lengths + special, self.max_length).mean())
+        units, indices = self.statistics.units, self.statistics.indices
+        some = indices[:: -(-len(indices) // MOST_COUNTED)]
+        lengths = np.array([len(units[int(i)]) for i in some])
+        length = float(np.minimum(lengths + special, self.max_length).mean())
         flops = encoder.forward_flops(round(rows * length), length) + 2.0 * rows * encoder.dimension**2
         return 3 * flops  # a backward pass costs two forward passes
 
@@ -169,11 +164,6 @@ def _is_deterministic(encoder: Encoder) -> bool:
     rows, length = PROBE
     row = encoder.format.wrap(np.arange(length) % encoder.format.vocab_size)
     tokens = Tokens.pad([row] * rows, encoder.format.pad_id).to(next(encoder.parameters()).device)
-    training = encoder.training
-    encoder.eval()  # so that `_dropout` seeds the masks
-    try:
-        with torch.no_grad(), _dropout(encoder):
-            vectors = encoder(tokens).sentence
-    finally:
-        encoder.train(training)
+    with evaluating(encoder), _dropout(encoder):  # which seeds the masks in an evaluation only
+        vectors = encoder(tokens).sentence
     return torch.allclose(vectors, vectors[:1], rtol=1e-4, atol=1e-6)

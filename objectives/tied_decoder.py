@@ -29,29 +29,6 @@ if TYPE_CHECKING:
 CROSS = "crossattention"  # name of the module in all families that have one
 
 
-def decoder_form(encoder: Transformer) -> tuple[Any, list[nn.Module]]:
-    """Builds the encoder's stack as a decoder, without weights (on torch's device "meta").
-
-    Returns:
-        The stack, and its cross-attention modules.
-
-    Raises:
-        UnfitError: if the architecture cannot be a decoder, or sentence vectors and states differ in width.
-    """
-    backbone, config = encoder.backbone, copy.deepcopy(encoder.model.config)
-    if encoder.dimension != encoder.state_dimension:
-        raise UnfitError(
-            f"Sentence vectors have {encoder.dimension} numbers and states {encoder.state_dimension}."
-        )
-    config.is_decoder, config.add_cross_attention, config.use_cache = True, True, False
-    with torch.device("meta"):
-        body: Any = type(backbone)(config, **({"add_pooling_layer": False} if takes_pooler(backbone) else {}))
-    parts = [part for name, part in body.named_modules() if name.endswith(f".{CROSS}")]
-    if not parts:
-        raise UnfitError(f"{config.model_type} has no cross-attention.")
-    return body, parts
-
-
 class TiedDecoder(nn.Module):
     """Decoder of one transformer encoder, whose weights it borrows at each call.
 
@@ -62,13 +39,24 @@ class TiedDecoder(nn.Module):
         encoder: has an architecture that can be a decoder (as BERT, RoBERTa and their variants can).
 
     Raises:
-        UnfitError: see ``decoder_form``.
+        UnfitError: if the architecture cannot be a decoder, or sentence vectors and states differ in width.
     """
 
     def __init__(self, encoder: Transformer) -> None:
         super().__init__()
-        body, parts = decoder_form(encoder)
-        self.cross_attention = nn.ModuleList(parts)
+        if encoder.dimension != encoder.state_dimension:
+            raise UnfitError(
+                f"Sentence vectors have {encoder.dimension} numbers and states {encoder.state_dimension}."
+            )
+        backbone, config = encoder.backbone, copy.deepcopy(encoder.model.config)
+        config.is_decoder, config.add_cross_attention, config.use_cache = True, True, False
+        with torch.device("meta"):  # without weights
+            body: Any = type(backbone)(config, **({"add_pooling_layer": False} if takes_pooler(backbone) else {}))
+        self.cross_attention = nn.ModuleList(
+            part for name, part in body.named_modules() if name.endswith(f".{CROSS}")
+        )
+        if not self.cross_attention:
+            raise UnfitError(f"{config.model_type} has no cross-attention.")
         for part in self.cross_attention:
             part.to_empty(device="cpu").apply(body._init_weights)
         tensors = chain(body.named_parameters(), body.named_buffers())

@@ -68,6 +68,8 @@ class TSDAE(Objective):
     citation = CITATION
     part_names = ("reconstruction",)
     requirements = Requirements(unit="sentence")
+    decoder: TiedDecoder | Decoder
+    begins: np.ndarray  # whether a token id begins a word, of shape (vocabulary,)
 
     def __init__(
         self,
@@ -84,8 +86,6 @@ class TSDAE(Objective):
         self.word_size = word_size
         self.hidden = hidden
         self.dropout = dropout
-        self.decoder: TiedDecoder | Decoder | None = None
-        self.begins = np.zeros(0, dtype=bool)  # whether a token id begins a word
 
     def build(self, encoder: Encoder) -> None:
         """Adds the decoder, and the MLM head of a transformer that has none and decodes itself.
@@ -96,22 +96,20 @@ class TSDAE(Objective):
         from encoders.transformer import Transformer  # here, as transformers takes seconds to import
 
         self.begins = words.beginnings(encoder.tokenizer)
-        self.decoder = None
         if isinstance(encoder, Transformer):
             with contextlib.suppress(UnfitError):
                 self.decoder = TiedDecoder(encoder)
                 encoder.add_mlm_head()
-        if self.decoder is None:
-            self.decoder = Decoder(
-                vocabulary=len(SPECIAL) + encoder.format.vocab_size,
-                condition=encoder.dimension,
-                word_size=self.word_size,
-                hidden=self.hidden,
-                dropout=self.dropout,
-            )
+                return
+        self.decoder = Decoder(
+            vocabulary=len(SPECIAL) + encoder.format.vocab_size,
+            condition=encoder.dimension,
+            word_size=self.word_size,
+            hidden=self.hidden,
+            dropout=self.dropout,
+        )
 
     def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> Example:
-        assert self.decoder is not None, "build comes first"
         content = unit[: format.max_content].astype(np.int64)
         noisy = format.wrap(words.delete_words(content, self.begins, self.deleted, rng))
         if isinstance(self.decoder, TiedDecoder):
@@ -133,14 +131,13 @@ class TSDAE(Objective):
         if isinstance(self.decoder, Decoder):
             total, count = self.decoder.loss(vectors, targets)
         else:
-            assert self.decoder is not None and targets.labels is not None, "build comes first"
+            assert targets.labels is not None, "collate gives them"
             total = masked_lm_sum(encoder, self.decoder.states(encoder, vectors, targets), targets.labels)
             count = int((targets.labels != IGNORE).sum())
         total, mean, everywhere = global_mean(total, count)
         return Loss(total, {"reconstruction": mean}, {"reconstruction": everywhere})
 
     def step_flops(self, encoder: Encoder) -> float:
-        assert self.decoder is not None, "build comes first"
         rows, length = self.batch_size, self.statistics.mean_length
         flops = forward_flops(encoder, rows, max(1.0, (1 - self.deleted) * length))
         if isinstance(self.decoder, TiedDecoder):

@@ -1,1 +1,1 @@
-"""GenSen (Subramanian et al. 2018): the objective and its tasks, one module each."""
+"""GenSen (Subramanian et al. 2018): the objective and its tasks."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,34 +16,18 @@ from torch import Tensor
 
 from data.errors import ShortTextError, UserError
 from data.pairs import PairSource, PairStore, prepare_pairs
-from data.randomness import FIXED, generator
 from data.selection import Selection
-from data.sources.samples import Samples
 from data.views.perturbations import MOST_COUNTED, count_tokens
 from encoders.base import Encoder
 from objectives.base import Corpus, Objective, Requirements, TaskData
 from objectives.gather import global_mean
 
-Kind = Literal["fr", "de", "parse", "nli"]  # of tasks with pairs of text
-
-SHOWN = 5  # held-out examples of ``predict_examples``
 SETTINGS = re.compile(r"(?<![\w./-])(?:parallel|trees|inference)\.(?=[a-z])")  # keys in messages of these sources
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Sizes that the tasks share, as ``GenSen`` checks them.
-
-    Attributes:
-        batch_size: examples of a micro-batch over all processes.
-        max_length: most tokens of a source or target of a sequence task, start and end tokens included.
-        vocab_size: most entries of a decoder's vocabulary, five special tokens included.
-        min_count: fewest occurrences of a word in a decoder's vocabulary.
-        word_size: width of a decoder's word vectors.
-        hidden: width of a decoder's states; None: that of a sentence vector.
-        dropout: dropout probability of the sentence vector in decoders, and of the input of the classifier.
-        classifier_width: width of the classifier's hidden layer.
-    """
+    """Sizes that the tasks share: the arguments of ``GenSen`` with these names."""
 
     batch_size: int
     max_length: int
@@ -69,15 +53,13 @@ class GenSenTask(Objective):
         source: pairs of text from which examples are sampled; None: the run's corpus.
 
     Attributes:
-        tokenizer: tokenizer of the targets, if these are texts.
-        data: data of the task, set by ``prepare``.
+        tokenizer: tokenizer of the targets; None if these are classes.
         surprisals: for each loss part, the -log p of each word or class under its frequency in the training part,
             from which the losses of an evaluation report ``unigram_baseline``.
     """
 
     requirements = Requirements(unit="sentence")
-    tokenizer: Any
-    data: TaskData
+    tokenizer: Any = None
 
     def __init__(self, name: str, sizes: Sizes, source: PairSource | None = None) -> None:
         super().__init__()
@@ -101,18 +83,14 @@ class GenSenTask(Objective):
 
     @abstractmethod
     def prepare(self, corpus: Corpus) -> TaskData:
-        """Sets and returns ``data``, and sets ``surprisals`` and all that ``build`` and ``step_flops`` read.
+        """Returns the task's data, and sets ``surprisals`` and all that ``build`` and ``step_flops`` read.
 
         Raises:
             UserError: if there are no examples, or they cannot be read.
         """
 
-    def pair_store(self, corpus: Corpus, tokenizer: Any) -> tuple[PairStore, Selection, Selection]:
+    def pair_store(self, corpus: Corpus) -> tuple[PairStore, Selection, Selection]:
         """Tokenises the pairs of ``source``.
-
-        Args:
-            corpus: the run's corpus, for the encoder's tokenizer and the cache.
-            tokenizer: tokenizer of the targets; None if these are classes.
 
         Returns:
             The pairs, and the numbers of those of the training and the held-out part.
@@ -124,7 +102,7 @@ class GenSenTask(Objective):
         store = prepare_pairs(
             self.source,
             corpus.tokenizer,
-            tokenizer,
+            self.tokenizer,
             cache=corpus.cache / "stores",
             progress=partial(corpus.progress, self.name),
         )
@@ -151,11 +129,6 @@ class GenSenTask(Objective):
     @abstractmethod
     def predict(self, encoder: Encoder, units: Sequence[Any]) -> list[dict[str, str]]:
         """Returns the texts of each of ``units`` and the predictions for it, by name."""
-
-    def predict_examples(self, encoder: Encoder) -> list[dict[str, str]]:
-        """Returns the predictions for ``SHOWN`` random held-out units."""
-        indices = generator(FIXED).permutation(self.data.dev.indices)[:SHOWN]
-        return self.predict(encoder, [self.data.units[int(i)] for i in indices])
 
 
 @dataclass(frozen=True)
@@ -187,24 +160,6 @@ def surprisals(
     if end is not None:
         counts[end] += min(len(indices), MOST_COUNTED)
     return torch.from_numpy(-np.log(counts / counts.sum())).float()
-
-
-def pair_source(
-    kind: Callable[..., PairSource], name: Kind, data: Mapping[str, Any] | None, synthetic_pairs: int
-) -> PairSource:
-    """Opens the pairs of a task.
-
-    Args:
-        kind: class of the source.
-        name: name of the task.
-        data: arguments of ``kind``; None: generated pairs.
-        synthetic_pairs: number of generated pairs.
-
-    Raises:
-        ValueError, UserError: as ``kind`` does, prefixed with the task's key.
-    """
-    with errors_of(name):
-        return Samples(kind=name, pairs=synthetic_pairs) if data is None else kind(**data)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ positions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +17,12 @@ from torch import Tensor, nn
 
 from data.batch import Batch, Tokens
 from data.pairs import PairSource, PairUnit
-from data.sources.inference import Inference
 from data.token_format import TokenFormat
 from encoders.base import Encoder
 from objectives.base import Corpus, Loss, TaskData
 from objectives.classifiers import classification_loss, classifier_flops
 from objectives.functional import at_least_float32, forward_flops
-from objectives.gensen.base import GenSenTask, Sizes, decoded, errors_of, pair_source, surprisals
+from objectives.gensen.base import GenSenTask, decoded, errors_of, surprisals
 
 
 class Example(NamedTuple):
@@ -35,31 +34,18 @@ class Example(NamedTuple):
 
 
 class NLI(GenSenTask):
-    """Classification of sentence pairs.
-
-    Args:
-        data: arguments of ``data.sources.inference.Inference``; None: generated pairs.
-        synthetic_pairs: number of generated pairs.
-        sizes: see ``Sizes``.
-
-    Raises:
-        ValueError, UserError: as the source does.
-    """
+    """Classification of sentence pairs."""
 
     part_names = ("nli", "nli_accuracy")
     source: PairSource
-
-    def __init__(self, data: Mapping[str, Any] | None, synthetic_pairs: int, sizes: Sizes) -> None:
-        super().__init__("nli", sizes, pair_source(Inference, "nli", data, synthetic_pairs))
-        self.mean_length = 0.0  # content tokens of a sentence
+    mean_length = 0.0  # content tokens of a sentence
 
     def prepare(self, corpus: Corpus) -> TaskData:
         with errors_of(self.name):
-            store, train, dev = self.pair_store(corpus, None)
+            store, train, dev = self.pair_store(corpus)
         self.mean_length = float(store.source_lengths[train.indices].mean())
         self.surprisals["nli"] = surprisals(lambda i: store[i].target, train.indices, len(store.classes))
-        self.data = TaskData(store, train, dev, store.source_lengths.max(axis=1), self.setting)
-        return self.data
+        return TaskData(store, train, dev, store.source_lengths.max(axis=1), self.setting)
 
     def build(self, encoder: Encoder) -> None:
         self.classifier: nn.Module = nn.Sequential(

@@ -20,27 +20,29 @@ Tasks without data get generated pairs (``data.sources.samples``), which ``facts
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from data.batch import Batch
-from data.randomness import TASK, generator
+from data.pairs import PairSource
+from data.randomness import FIXED, TASK, generator
 from data.ranges import AtLeast3, AtLeast6, Below1, Count, Size, Width
 from data.sources.inference import Inference
 from data.sources.parallel import Parallel
-from data.sources.samples import MOST, Generated
+from data.sources.samples import MOST, Generated, Samples
 from data.sources.trees import Trees
 from encoders.base import Encoder
 from objectives.base import Corpus, Multitask, Requirements, TaskData, evaluating
 from objectives.gensen.base import GenSenTask, Sizes, errors_of
 from objectives.gensen.nli import NLI
-from objectives.gensen.pairs import PairName, PairTask
-from objectives.gensen.skip_thought import OFFSETS, SkipThought
+from objectives.gensen.sequences import OFFSETS, PairTask, SkipThought
 
 TaskName = Literal["stn", "stp", "fr", "de", "parse", "nli"]
+Kind = Literal["fr", "de", "parse", "nli"]  # of tasks with pairs of text
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
+SHOWN = 5  # random held-out examples of each task in ``example_predictions``
 REMEMBERED = 1 << 21  # texts among which repetitions are found: enough that repetition makes no word frequent
 
 CITATION = """@inproceedings{subramanian-etal-2018-gensen,
@@ -119,11 +121,22 @@ class GenSen(Multitask[GenSenTask]):
                 f"objective.tasks must be some of {', '.join(TASKS)}, each once. Got {list(tasks)} instead."
             )
         neighbours = [name for name in OFFSETS if name in tasks]
-        pairs: dict[PairName, Mapping[str, Any] | None] = {"fr": fr, "de": de, "parse": parse}
         built: list[GenSenTask] = [SkipThought(neighbours, sizes)] if neighbours else []
-        built += [PairTask(name, data, synthetic_pairs, sizes) for name, data in pairs.items() if name in tasks]
-        if "nli" in tasks:
-            built.append(self.inference(nli, synthetic_pairs, sizes))
+        pairs: dict[Kind, tuple[Callable[..., PairSource], Mapping[str, Any] | None]] = {
+            "fr": (Parallel, fr),
+            "de": (Parallel, de),
+            "parse": (Trees, parse),
+            "nli": (Inference, nli),
+        }
+        for name, (source, data) in pairs.items():
+            if name not in tasks:
+                continue
+            with errors_of(name):
+                opened = Samples(kind=name, pairs=synthetic_pairs) if data is None else source(**data)
+            if name == "nli":
+                built.append(self.inference(name, sizes, opened))
+            else:
+                built.append(PairTask(name, [name], sizes, opened))
         super().__init__({task.name: task for task in built})
         self.batch_size = batch_size
         self.chosen = chosen
@@ -183,7 +196,8 @@ class GenSen(Multitask[GenSenTask]):
         return " ".join(keys)
 
     def task_data(self, corpus: Corpus) -> Mapping[str, TaskData]:
-        return {name: task.prepare(corpus) for name, task in self._tasks.items()}
+        self._data = {name: task.prepare(corpus) for name, task in self._tasks.items()}
+        return self._data
 
     def own_data(self) -> Mapping[str, Mapping[str, Any]]:
         found = {}
@@ -222,7 +236,9 @@ class GenSen(Multitask[GenSenTask]):
         with evaluating(encoder, self):
             for name, task in self._tasks.items():
                 blocks.append(f"## {name}{' (synthetic: generated pairs)' if task.synthetic else ''}")
-                for example in task.predict_examples(encoder):
+                data = self._data[name]
+                indices = generator(FIXED).permutation(data.dev.indices)[:SHOWN]
+                for example in task.predict(encoder, [data.units[int(i)] for i in indices]):
                     width = max(map(len, example))
                     blocks.append("\n".join(f"    {key:{width}}  {text}" for key, text in example.items()))
         return "\n\n".join(blocks) + "\n"

@@ -1,9 +1,14 @@
-r"""Base of the sequence tasks: one or more decoders predict sequences from the same sentence vector.
+r"""Skip-thought, translation and parsing: decoders predict sequences from the same sentence vector.
 
     L = sum_k  - 1 / N_k  sum_{j, t}  log p_k(y_{j,t}^k | y_{j,<t}^k, E(x_j))        N_k: tokens of all y_j^k
 
-Subramanian et al. (2018), section 3. Sources x and targets y are cut to ``max_length`` tokens, start and end
-tokens included, as in the published program; the mean is over the real tokens of the global batch.
+Subramanian et al. (2018), sections 3 and 4. Sources x and targets y are cut to ``max_length`` tokens, start and
+end tokens included, as in the published program; the mean is over the real tokens of the global batch.
+
+Skip-thought (Kiros et al. 2015) predicts the next sentence (STN) and the previous one (STP), translation a
+sentence in French or German from an English one, parsing the sentence's constituency tree as a sequence of
+brackets (``data.sources.trees``). Words of all languages are split by ``data.vocabulary.WORDS``, which is made for
+English: French "l'homme" stays one word, which a French tokeniser splits. Perplexities are per such word.
 """
 
 from __future__ import annotations
@@ -18,18 +23,23 @@ import torch
 from torch import nn
 
 from data.batch import Batch, Tokens
-from data.pairs import PairSource
+from data.pairs import PairSource, PairUnit
 from data.selection import Selection
 from data.sources.base import fingerprint
+from data.store import prepare
 from data.token_format import TokenFormat
 from data.tokenizer import END, PAD, START
+from data.views import neighbours
+from data.views.neighbours import Neighbours, NeighbourUnit
 from data.vocabulary import corpus_vocabulary
 from encoders.base import Encoder
 from objectives.base import VOCABULARY_ID, Corpus, Loss, TaskData
 from objectives.decoder import Decoder
 from objectives.functional import forward_flops
 from objectives.gather import global_mean
-from objectives.gensen.base import GenSenTask, Sizes, decoded, surprisals
+from objectives.gensen.base import GenSenTask, Sizes, decoded, errors_of, surprisals
+
+OFFSETS = {"stn": 1, "stp": -1}
 
 
 class SequenceUnit(NamedTuple):
@@ -48,16 +58,14 @@ class SequenceTask(GenSenTask):
         sizes, source: see ``GenSenTask``.
     """
 
+    part_names: tuple[str, ...] = ()
+    source_length = 0.0  # mean content tokens of a source
+    target_lengths: tuple[float, ...] = ()  # mean number of tokens predicted by each decoder
+
     def __init__(self, name: str, parts: Sequence[str], sizes: Sizes, source: PairSource | None = None) -> None:
         super().__init__(name, sizes, source)
-        self.parts = tuple(parts)
+        self.part_names = tuple(parts)
         self.decoders: Mapping[str, Decoder] = {}
-        self.source_length = 0.0  # mean content tokens of a source
-        self.target_lengths: tuple[float, ...] = ()  # mean number of tokens predicted by each decoder
-
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        return self.parts
 
     @abstractmethod
     def split(self, unit: Any) -> SequenceUnit:
@@ -71,13 +79,10 @@ class SequenceTask(GenSenTask):
         *,
         symbols: bool = False,
     ) -> None:
-        """Builds ``tokenizer``, the decoders' vocabulary, from the words of the targets; cached.
+        """Builds ``tokenizer``, the decoders' vocabulary, from the words of the targets ``texts()``; cached.
 
-        Args:
-            corpus: the run's corpus, for its cache.
-            texts: returns the targets.
-            texts_key: returns a fingerprint of them.
-            symbols: whether words are symbols between blanks, and not to be lower-cased.
+        Words are lower-cased, unless they are ``symbols`` between blanks. ``texts_key()`` is a fingerprint of the
+        targets.
 
         Raises:
             UserError: if no word is frequent enough.
@@ -94,10 +99,10 @@ class SequenceTask(GenSenTask):
             symbols=symbols,
         )
 
-    def set_data(
+    def measured(
         self, units: Any, train: Selection, dev: Selection, sources: np.ndarray, targets: np.ndarray
     ) -> TaskData:
-        """Sets and returns ``data``, and measures its lengths and word frequencies.
+        """Returns the task's data, after measuring its lengths and word frequencies.
 
         Args:
             units, train, dev: see ``TaskData``.
@@ -108,13 +113,12 @@ class SequenceTask(GenSenTask):
         sources, targets = np.minimum(sources, content), np.minimum(targets, content)
         self.source_length = float(sources[train.indices].mean())
         self.target_lengths = tuple((targets[train.indices].mean(axis=0) + 1).tolist())  # and END
-        for number, part in enumerate(self.parts):
+        for number, part in enumerate(self.part_names):
             fetch = partial(self._target, units, number)
             self.surprisals[part] = surprisals(fetch, train.indices, len(self.tokenizer), END)
         words = fingerprint(*self.tokenizer.convert_ids_to_tokens(range(len(self.tokenizer))))
         self.register_buffer(VOCABULARY_ID, torch.tensor(int(words[:15], 16)))
-        self.data = TaskData(units, train, dev, sources + targets.sum(axis=1), self.setting)
-        return self.data
+        return TaskData(units, train, dev, sources + targets.sum(axis=1), self.setting)
 
     def build(self, encoder: Encoder) -> None:
         self.decoders = {
@@ -125,7 +129,7 @@ class SequenceTask(GenSenTask):
                 hidden=self.sizes.hidden,
                 dropout=self.sizes.dropout,
             )
-            for part in self.parts
+            for part in self.part_names
         }
         self.heads = nn.ModuleDict(self.decoders)  # registers them
 
@@ -137,7 +141,7 @@ class SequenceTask(GenSenTask):
 
     def collate(self, examples: list[SequenceUnit], format: TokenFormat) -> Batch:
         tokens = {"source": Tokens.pad([example.source for example in examples], format.pad_id)}
-        for number, part in enumerate(self.parts):
+        for number, part in enumerate(self.part_names):
             tokens[part] = Tokens.pad([example.targets[number] for example in examples], PAD)
         return Batch(tokens, size=len(examples), task=self.name)
 
@@ -184,3 +188,61 @@ class SequenceTask(GenSenTask):
 
     def _target(self, units: Any, number: int, i: int) -> np.ndarray:
         return self.split(units[i]).targets[number][: self.sizes.content]
+
+
+class SkipThought(SequenceTask):
+    """Predicts the next sentence, the previous one, or both in the same update (as published).
+
+    The decoders share a vocabulary of the words of the run's corpus. The sentences are tokenised a second time
+    with it, as the encoder's tokens need not be words.
+
+    Args:
+        parts: "stn", "stp" or both.
+        sizes: see ``Sizes``.
+    """
+
+    def __init__(self, parts: Sequence[str], sizes: Sizes) -> None:
+        super().__init__("skip_thought", parts, sizes)
+        self.offsets = [OFFSETS[part] for part in parts]
+
+    def split(self, unit: NeighbourUnit) -> SequenceUnit:
+        return SequenceUnit(unit.sentence, unit.neighbours)
+
+    def prepare(self, corpus: Corpus) -> TaskData:
+        corpus.progress("words", 0, None)
+        with errors_of("tasks"):
+            self.make_vocabulary(corpus, corpus.source.texts, corpus.source.texts_key)
+        targets = prepare(
+            corpus.source,
+            self.tokenizer,
+            cache=corpus.cache / "stores",
+            sentences=corpus.store.sentences,
+            progress=lambda done, total, _: corpus.progress("sentences to predict", done, total),
+        )
+        assert len(targets) == len(corpus.store), "the same splitter makes the same sentences"
+        train, dev = (neighbours.select(corpus.store, part, self.offsets) for part in ("train", "dev"))
+        lengths = np.stack([np.roll(targets.lengths, -offset) for offset in self.offsets], axis=1)
+        units = Neighbours(corpus.store, targets, self.offsets)
+        return self.measured(units, train, dev, corpus.store.lengths, lengths)
+
+
+class PairTask(SequenceTask):
+    """Translation or parsing: predicts the second text of a pair from the first.
+
+    Targets are lower-cased, but for brackets.
+    """
+
+    source: PairSource
+
+    def split(self, unit: PairUnit) -> SequenceUnit:
+        return SequenceUnit(unit.sources[0], (unit.target,))
+
+    def prepare(self, corpus: Corpus) -> TaskData:
+        source = self.source
+        with errors_of(self.name):
+            corpus.progress(f"words of {self.name}", 0, None)
+            self.make_vocabulary(
+                corpus, source.target_texts, lambda: f"targets {source.texts_key()}", symbols=source.symbols
+            )
+            store, train, dev = self.pair_store(corpus)
+        return self.measured(store, train, dev, store.source_lengths[:, 0], store.target_lengths[:, None])

@@ -10,8 +10,10 @@ import torch
 from data.batch import Batch
 from data.pairs import PairUnit
 from data.randomness import generator
+from data.sources.samples import Samples
 from data.views.neighbours import NeighbourUnit
 from objectives.gensen.base import GenSenTask, Sizes
+from objectives.gensen.nli import NLI
 from tests.tiny import FORMAT, TinyEncoder
 
 WORDS = 12
@@ -25,6 +27,10 @@ SIZES = Sizes(
     dropout=0.0,
     classifier_width=7,
 )
+
+
+def inference(sizes: Sizes = SIZES) -> NLI:
+    return NLI("nli", sizes, Samples(kind="nli", pairs=3))
 
 
 def built(task: GenSenTask, dropout: float = 0.0) -> tuple[Any, TinyEncoder]:

@@ -13,9 +13,8 @@ import torch
 from data.errors import UserError
 from objectives.base import Loss
 from objectives.gensen.base import GenSenTask, surprisals
-from objectives.gensen.nli import NLI
-from objectives.gensen.skip_thought import SkipThought
-from tests.objectives.gensen.small_tasks import SIZES, built, collated, neighbours, pairs
+from objectives.gensen.sequences import SkipThought
+from tests.objectives.gensen.small_tasks import SIZES, built, collated, inference, neighbours, pairs
 from tests.objectives.gensen.test_objective import corpus, small
 from tests.objectives.two_processes import Found, backward, check
 
@@ -44,7 +43,7 @@ def test_data_errors_name_the_key_of_the_task(tmp_path: Path) -> None:
 
 def test_dropout_is_on_only_in_training() -> None:
     sizes = replace(SIZES, dropout=0.5)
-    for task, units in ((SkipThought(["stn"], sizes), neighbours(offsets=1)), (NLI(None, 3, sizes), pairs())):
+    for task, units in ((SkipThought(["stn"], sizes), neighbours(offsets=1)), (inference(sizes), pairs())):
         task, encoder = built(task)
         batch = collated(task, units)
         values = [float(task.loss(encoder, batch).total.detach()) for _ in range(2)]
@@ -71,7 +70,7 @@ def test_half_precision(kind: str) -> None:
 def tasks() -> dict[str, tuple[GenSenTask, list[Any]]]:
     return {
         "skip_thought": (SkipThought(["stn", "stp"], SIZES), neighbours()),
-        "nli": (NLI(None, 3, SIZES), pairs()),
+        "nli": (inference(), pairs()),
     }
 
 

@@ -11,20 +11,19 @@ import torch
 from data.batch import Tokens
 from data.pairs import PairUnit
 from data.randomness import generator
-from objectives.gensen.nli import NLI
-from tests.objectives.gensen.small_tasks import SIZES, built, collated, pairs
+from tests.objectives.gensen.small_tasks import built, collated, inference, pairs
 from tests.tiny import FORMAT
 
 
 def test_inference_is_not_cut() -> None:
     long = np.resize(np.arange(5, 12), 300)
     wide = replace(FORMAT, max_length=500)
-    example = NLI(None, 3, SIZES).sample(PairUnit((long, long[:4]), np.array([2])), wide, generator(0))
+    example = inference().sample(PairUnit((long, long[:4]), np.array([2])), wide, generator(0))
     assert (len(example.premise), len(example.hypothesis), example.label) == (302, 6, 2)
 
 
 def test_inference_loss_is_that_of_a_loop() -> None:
-    task, encoder = built(NLI(None, 3, SIZES))
+    task, encoder = built(inference())
     units = pairs()
     loss = task.loss(encoder, collated(task, units))
     terms, right = [], []
@@ -43,4 +42,4 @@ def test_inference_loss_is_that_of_a_loop() -> None:
 
 def test_features() -> None:
     u, v = torch.tensor([[1.0, -2.0]]), torch.tensor([[3.0, 4.0]])
-    assert NLI(None, 3, SIZES).features(u, v).tolist() == [[1.0, -2.0, 3.0, 4.0, 2.0, 6.0, 3.0, -8.0]]
+    assert inference().features(u, v).tolist() == [[1.0, -2.0, 3.0, 4.0, 2.0, 6.0, 3.0, -8.0]]

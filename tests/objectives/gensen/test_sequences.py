@@ -1,4 +1,4 @@
-"""Sequence tasks: cutting, the vocabulary hash, and the loss against a loop."""
+"""Sequence tasks: cutting, vocabularies, the loss against a loop, and the units of each task."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from data.batch import Tokens
+from data.pairs import PairUnit
 from data.randomness import generator
-from data.tokenizer import END, START
+from data.tokenizer import END, START, train_bpe
 from data.views.neighbours import NeighbourUnit
+from data.vocabulary import train_word_level
 from objectives.base import VOCABULARY_ID
-from objectives.gensen.skip_thought import SkipThought
+from objectives.gensen.sequences import PairTask, SkipThought
 from tests.objectives.gensen.small_tasks import SIZES, built, collated, neighbours
-from tests.objectives.gensen.test_objective import LINES, corpus, gru, small
+from tests.objectives.gensen.test_objective import LINES, corpus, folder, gru, small, words
 from tests.tiny import FORMAT
+
+__all__ = ["folder"]
 
 
 def test_source_and_targets_are_cut_at_90_with_start_and_end_tokens() -> None:
@@ -78,3 +83,49 @@ def step(decoder: Any, token: int, vector: Tensor, state: Tensor) -> Tensor:
     c_r, c_z, c_n = decoder.of_sentence(vector).chunk(3, 1)
     reset, keep = torch.sigmoid(i_r + h_r + c_r), torch.sigmoid(i_z + h_z + c_z)
     return (1 - keep) * torch.tanh(i_n + reset * h_n + c_n) + keep * state
+
+
+# Skip-thought, translation and parsing
+
+
+def test_skip_thought_predicts_the_sentences_of_the_corpus(folder: Path) -> None:
+    read = {" ".join(line.lower().split()): i for i, line in enumerate(LINES)}
+    bpe = train_bpe(LINES, vocab_size=300)
+    for tokenizer in (words(), bpe):
+        objective = small(tasks=["stn", "stp"])
+        data = objective.task_data(corpus(folder, tokenizer))["skip_thought"]
+        task = objective.tasks["skip_thought"]
+        for i in (*data.train.indices, *data.dev.indices):
+            unit = data.units[int(i)]
+            assert str(tokenizer.decode(unit.sentence)).strip().lower() == LINES[i].lower()
+            following, previous = (read[task.tokenizer.decode(row)] for row in unit.neighbours)
+            assert (following, previous) == (i + 1, i - 1)
+        assert {int(i) % 4 for i in data.train.indices} == {1, 2}
+
+
+def test_a_translation_reads_the_source() -> None:
+    drawn = PairTask("fr", ["fr"], SIZES).sample(
+        PairUnit((np.array([20, 21]),), np.array([7, 8, 9])), FORMAT, generator(0)
+    )
+    assert drawn.source.tolist() == [0, 20, 21, 2]
+    assert [target.tolist() for target in drawn.targets] == [[START, 7, 8, 9, END]]
+
+
+@pytest.mark.parametrize("name", ["fr", "de", "parse"])
+def test_the_decoder_has_the_vocabulary_of_the_targets(name: str, tmp_path: Path) -> None:
+    objective = small(tasks=[name], vocab_size=40)
+    objective.task_data(corpus(tmp_path))
+    objective.build(gru(tmp_path))
+    task = objective.tasks[name]
+    assert isinstance(task, PairTask)
+    symbols = name == "parse"
+    expected = train_word_level(
+        task.source.target_texts(),
+        vocab_size=40,
+        min_count=1,
+        lowercase=not symbols,
+        symbols=symbols,
+        max_length=90,
+    )
+    assert task.tokenizer.get_vocab() == expected.get_vocab()
+    assert len(expected) <= 40 and task.decoders[name].output.out_features == len(expected)
