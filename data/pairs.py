@@ -213,7 +213,7 @@ class PairStore(MappedStore):
         texts = self.source_lengths
         if not self.classes:
             texts = np.column_stack([texts, self.target_lengths])
-        selected = Selection(np.flatnonzero(inside), {}).narrowed((texts >= min_tokens).all(axis=1), "too short")
+        selected = Selection(np.flatnonzero(inside), {}).narrowed(texts.min(axis=1) >= min_tokens, "too short")
         if not len(selected.indices):
             raise self._nothing(part, int(inside.sum()))
         return selected

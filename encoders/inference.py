@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from data.batch import Tokens
-from data.errors import UserError, reason
+from data.errors import UserError, is_failure, reason
 from data.grouping import length_chunks
+from data.tokenizer import hidden_panics
 from encoders.kernels import autocast, float32_products
 
 if TYPE_CHECKING:

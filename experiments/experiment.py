@@ -298,7 +298,9 @@ def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Train
     count = accelerator.num_processes
     with all_threads(count):  # on a CPU all processes share its cores
         products = budget.flops_per_second(accelerator.device, dtype)
-        in_fp32 = budget.flops_per_second(accelerator.device, torch.float32) if dtype != torch.float32 else products
+        in_fp32 = (
+            budget.flops_per_second(accelerator.device, torch.float32) if dtype != torch.float32 else products
+        )
     speed = budget.EFFICIENCY * products
     if accelerator.device.type != "cpu":
         speed *= count
@@ -309,8 +311,8 @@ def _show_plan(display: Display, parts: Parts, plan: budget.Plan, trainer: Train
     )
     if in_fp32 > SLOWER * products:  # a processor without such instructions
         display.warn(
-            f"Matrix products take {in_fp32 / products:.1f} times as long in {precision_of(accelerator)} as in fp32 "
-            "here: precision=fp32 is faster."
+            f"Matrix products take {in_fp32 / products:.1f} times as long in {precision_of(accelerator)} as in "
+            "fp32 here: precision=fp32 is faster."
         )
     why = f": {parts.start_reason}" if trainer.peak_lr_key != "optimizer.lr" else ""
     rate = f"peak learning rate {trainer.peak_lr:g} ({trainer.peak_lr_key}{why})"

@@ -199,11 +199,11 @@ class Text(Source):
             for name in columns:  # a nested value has no bound
                 if types.is_nested(table.schema_arrow.field(name).type):
                     raise UserError(f"{path}: field {name!r} is not text but nested.")
-            for batch in table.iter_batches(batch_size=32, columns=columns):  # of texts at the bound, 200 MB
-                for record in batch.to_pylist():
+            for batch in table.iter_batches(batch_size=8, columns=columns):  # of texts at the bound, 50 MB
+                for row in range(batch.num_rows):  # not all at once, as a batch may have one text many times
                     number += 1
+                    found = {name: batch[name][row].as_py() if name in columns else None for name in names}
                     where = f"{path}, row {number}"
-                    found = {name: record.get(name) for name in names}
                     yield pick(found, self.field, self.group_field, where, self.max_bytes)
         except (ArrowException, OSError) as error:
             raise UserError(f"{path}: cannot be read as a parquet file ({reason(error)}).") from error
