@@ -40,6 +40,7 @@ def test_an_unfinished_run_is_read_though_its_last_line_is_cut(tmp_path: Path) -
         ("config.yaml", "- 1", "config.yaml is not a mapping"),
         ("metrics.jsonl", '{"step": 1\n{"step": 2, "loss": 1}\n', "metrics.jsonl:1 is not JSON"),
         ("metrics.jsonl", "3\n4\n", "metrics.jsonl:1 is not a JSON object"),
+        ("metrics.jsonl", "\n" * 1_000_000, "metrics.jsonl:1 is not JSON"),
         ("quick.json", "{", "Expecting property name"),
         ("quick.json", "[]", "quick.json is not a JSON object"),
         (
@@ -70,6 +71,14 @@ def test_a_broken_run_is_listed_as_such(tmp_path: Path, file: str, content: str,
     assert problem in rows[1]["problem"]
     shown = text(rows)
     assert "3.0 → 14.5" in shown and problem in shown
+
+
+def test_a_journal_of_too_many_lines_is_a_broken_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = len((write(tmp_path / "run") / "metrics.jsonl").read_text().splitlines())
+    monkeypatch.setattr(runs, "MOST_LINES", count)
+    assert runs.scan(tmp_path)[0]["state"] == "finished"
+    monkeypatch.setattr(runs, "MOST_LINES", count - 1)
+    assert runs.scan(tmp_path)[0]["problem"] == f"metrics.jsonl has more than {count - 1} lines"
 
 
 def test_bytes_that_are_no_text_are_a_broken_run(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from data.files import (
     YAML_BYTES,
     atomic_folder,
     atomic_write,
+    contained,
+    open_bytes,
     read_json,
     read_text,
     read_yaml,
@@ -86,6 +89,8 @@ def test_what_is_no_file_or_no_text_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match=r"^pipe is not a file$"):
         read_text(tmp_path / "pipe", 10)
+    with pytest.raises(OSError, match="not a file"):
+        open_bytes(tmp_path / "pipe")
     (tmp_path / "a.txt").write_bytes(b"\xff")
     with pytest.raises(ValueError, match=r"^a\.txt is not UTF-8 text: "):
         read_text(tmp_path / "a.txt", 10)
@@ -105,3 +110,12 @@ def test_links_out_of_a_folder_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=rf"run/{link} is a link that leaves .*run: replace it by"):
             refuse_links_out(folder)
         (folder / link).unlink()
+
+
+@pytest.mark.parametrize("check", [contained, refuse_links_out])
+def test_folders_deep_inside_each_other_are_refused(tmp_path: Path, check: Callable[[Path], object]) -> None:
+    (tmp_path / ("a/" * (DEPTH - 1))).mkdir(parents=True)
+    check(tmp_path)
+    (tmp_path / ("a/" * DEPTH)).mkdir()
+    with pytest.raises(UserError, match=f"is one of more than {DEPTH} folders inside each other"):
+        check(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tokenizers import Regex, pre_tokenizers
 
 from data.batch import Tokens
 from data.errors import UserError
@@ -126,3 +127,11 @@ def test_vectors_that_are_not_finite_are_counted() -> None:
         encoder.embedding.weight[encoder.tokenizer.convert_tokens_to_ids("the")] = float("nan")
     with pytest.raises(UserError, match=r"^1 of 3 vectors are not finite, the first that of 'the dog'"):
         encoder.encode(["dog", "the dog", "on"])
+
+
+def test_a_tokenizer_that_cannot_split_the_text_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    encoder = tiny()
+    encoder.tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(x+x+)+y"), "isolated")
+    with pytest.raises(UserError, match=r"^The encoder's tokenizer cannot encode the text: .*Regex") as error:
+        encoder.encode(["x" * 40])
+    assert "\n" not in str(error.value) and not capfd.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -302,12 +303,14 @@ def test_broken_predictions(tmp_path: Path, arrays: dict[str, np.ndarray], said:
 def test_files_that_are_no_npz(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 cut")
     (tmp_path / "y.npz").write_text("text")
+    os.mkfifo(tmp_path / "pipe.npz")
     np.save(tmp_path / "z.npy", np.zeros(3))
     for path, said in (
         ("x.npz", "is no .npz file of plain arrays"),
         ("y.npz", "is no .npz file of plain arrays"),
         ("z.npy", "is no .npz file of plain arrays"),
         ("none.npz", "cannot be read: No such file or directory"),
+        ("pipe.npz", "cannot be read: not a file"),
     ):
         with pytest.raises(UserError, match=said) as error:
             bootstrap.read_predictions(tmp_path / path)

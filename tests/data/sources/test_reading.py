@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,9 @@ def test_a_line_of_json_that_is_refused(line: str, message: str) -> None:
     assert parsed('{"a": 1}', "x", "a field 'a'") == {"a": 1}
     with pytest.raises(UserError, match=message):
         parsed(line, "x", "a field 'a'")
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.txt")
+    with pytest.raises(UserError, match=r"a\.txt: cannot be read after line 0 \(not a file\)\.$"):
+        list(raw_lines(tmp_path / "a.txt"))

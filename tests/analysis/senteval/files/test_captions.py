@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.senteval.files import captions as module
-from analysis.senteval.files.captions import MOST_BYTES, captions, plain_data
+from analysis.senteval.files.captions import MOST_BYTES, SMALL, captions, plain_data
 from data.errors import UserError
 from data.randomness import generator
 
@@ -448,6 +448,7 @@ def test_what_names_stand_for_cannot_be_changed(tmp_path: Path) -> None:
 
 
 FORM = "must hold a dict of features, image_to_caption_ids and captions, as the toolkit's files do."
+LONG = "a" * 100_000
 LOOP: list[Any] = []
 LOOP.extend([LOOP] * 10)
 
@@ -482,6 +483,25 @@ def test_other_contents_are_refused(tmp_path: Path, changes: dict[str, Any], sai
     with pytest.raises(UserError) as error:
         captions(tmp_path)
     assert str(error.value) in (f"{tmp_path}/train.pkl {said}", f"{tmp_path}/train.pkl: {said}")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"features": [[0.0], *([[1.0] * 1000] * 2000)], "image_to_caption_ids": [[0] * 5] * 2001},
+        {"captions": dict.fromkeys((70 * i + j for i in range(3) for j in range(6)), {"cleaned_caption": LONG})},
+    ],
+)
+def test_values_that_stand_in_many_places_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    write(tmp_path, content(**changes), protocol=4)  # the file holds each of them once
+    assert (tmp_path / "train.pkl").stat().st_size < SMALL
+    with pytest.raises(UserError, match=FORM):
+        captions(tmp_path)
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x")
+    assert refused(tmp_path / "x") == "cannot be read: not a file."
 
 
 def test_not_a_dict(tmp_path: Path) -> None:
