@@ -489,7 +489,7 @@ def test_other_contents_are_refused(tmp_path: Path, changes: dict[str, Any], sai
     "changes",
     [
         {"features": [[0.0], *([[1.0] * 1000] * 2000)], "image_to_caption_ids": [[0] * 5] * 2001},
-        {"captions": dict.fromkeys((70 * i + j for i in range(3) for j in range(6)), {"cleaned_caption": LONG})},
+        {"captions": {70 * i + j: {"cleaned_caption": LONG} for i in range(3) for j in range(6)}},
     ],
 )
 def test_values_that_stand_in_many_places_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
