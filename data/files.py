@@ -236,7 +236,7 @@ def refuse_links_out(folder: Path) -> None:
         UserError: naming the link.
     """
     root = Path(os.path.realpath(folder))
-    for path in _inside(root):
+    for path in _inside(root) if root.is_dir() else ():
         if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root):
             continue
         inside = path.relative_to(root)

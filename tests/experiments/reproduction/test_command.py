@@ -30,7 +30,7 @@ from tests.experiments import tiny
 from tests.experiments.reproduction.test_results import finished, record
 
 TAUS = (Value("0.05", ["objective.temperature=0.05"]), Value("0.5", ["objective.temperature=0.5"]))
-BUNDLED = Value("bundled", ["encoder=bundled"])
+BUNDLED = Value("bundled", ["encoder=transformer"])
 # Two runs, and a third one that cannot be trained.
 FIGURE = Figure(
     id="some/fig",
@@ -240,7 +240,7 @@ def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_reported(
     assert reproduce(figure, "grid=paper", "jobs=2") == 1
     shown = capsys.readouterr().out
     bad = next(run for run in planned(figure, grid="paper") if run.labels["tau"] == "long")
-    assert f"failed      {bad.name}: None of the " in shown
+    assert f"failed      {bad.name}: No train document has the " in shown
     out = figure / "out"
     assert {path.name for path in out.iterdir()} == {f"some-fig.{kind}" for kind in ("pdf", "png", "csv", "md")}
     text = (out / "some-fig.md").read_text()
