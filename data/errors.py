@@ -60,7 +60,7 @@ def reason(error: BaseException) -> str:
 
 
 def is_failure(error: BaseException) -> bool:
-    """Returns whether ``error`` is an error, also a panic in Rust, and no request to stop."""
+    """Returns whether ``error`` is a failure (a panic in Rust included), not a request to stop."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 

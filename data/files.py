@@ -89,7 +89,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     """Opens a regular file; reading a pipe or a device might never end.
 
     Raises:
-        OSError: if it is none, or cannot be opened.
+        OSError: if it is not a regular file, or cannot be opened.
     """
     if path.exists() and not path.is_file():
         raise NotAFileError(errno.EINVAL, "not a file", str(path))
@@ -162,7 +162,8 @@ def contained(folder: Path) -> Path:
     In a cache of the hub, models--<name>/snapshots/<commit> has links into models--<name>/blobs.
 
     Raises:
-        UserError: if there is a link out of it or to a folder, or something that is no plain file.
+        UserError: if there is a link out of it or to a folder, something that is no plain file, or a folder more
+            than ``DEPTH`` deep.
     """
     root = folder.resolve()
     if root.parent.name == "snapshots" and root.parts[-3].startswith("models--"):
@@ -183,7 +184,11 @@ def _inside(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
     """
     if depth == 0:
         raise UserError(f"{folder} is one of more than {DEPTH} folders inside each other.")
-    for path in folder.iterdir():
+    try:
+        found = [*folder.iterdir()]
+    except OSError:  # gone, or closed to this user, who then cannot follow what is in it
+        return
+    for path in found:
         yield path
         if path.is_dir() and not path.is_symlink():
             yield from _inside(path, depth - 1)
@@ -233,10 +238,10 @@ def refuse_links_out(folder: Path) -> None:
     """Refuses a folder with a link out of it, through which writing would change other files.
 
     Raises:
-        UserError: naming the link.
+        UserError: naming the link, or a folder that is more than ``DEPTH`` deep.
     """
     root = Path(os.path.realpath(folder))
-    for path in _inside(root) if root.is_dir() else ():
+    for path in _inside(root):
         if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root):
             continue
         inside = path.relative_to(root)

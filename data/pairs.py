@@ -230,8 +230,7 @@ class PairStore(MappedStore):
                 f"none of {len(self):,} pairs. {change}."
             )
         return UserError(
-            f"None of the {total:,} {part} pairs of {self._name} can be used ({total:,} too short): "
-            "take other ones."
+            f"None of the {total:,} {part} pairs of {self._name} can be used (all are too short): take other ones."
         )
 
 

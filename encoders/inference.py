@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from data.batch import Tokens
 from data.errors import UserError, is_failure, reason
 from data.grouping import length_chunks
-from data.tokenizer import hidden_panics
 from encoders.kernels import autocast, float32_products
 
 if TYPE_CHECKING:
@@ -173,8 +172,7 @@ def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, n
     lengths: list[int] = []
     for start in range(0, len(sentences), CHUNK):
         try:
-            with hidden_panics():
-                encodings = backend.encode_batch_fast(list(sentences[start : start + CHUNK]))
+            encodings = backend.encode_batch_fast(list(sentences[start : start + CHUNK]))
         except BaseException as error:  # tokenizers raises no class of its own
             if not is_failure(error):
                 raise

@@ -196,10 +196,14 @@ class Text(Source):
             names = table.schema_arrow.names
             columns = [name for name in (self.field, self.group_field) if name in names]
             number = 0
-            for name in columns:  # a nested value has no bound
+            for name in columns:
+                if names.count(name) > 1:
+                    raise UserError(f"{path} has {names.count(name)} fields {name!r}.")
+                # a nested value has no bound
                 if types.is_nested(table.schema_arrow.field(name).type):
                     raise UserError(f"{path}: field {name!r} is not text but nested.")
-            for batch in table.iter_batches(batch_size=8, columns=columns):  # of texts at the bound, 50 MB
+            # Texts at the bound take 50 MB, besides pyarrow's unpacked pages.
+            for batch in table.iter_batches(batch_size=8, columns=columns):
                 for row in range(batch.num_rows):  # not all at once, as a batch may have one text many times
                     number += 1
                     found = {name: batch[name][row].as_py() if name in columns else None for name in names}

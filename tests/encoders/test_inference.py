@@ -129,9 +129,9 @@ def test_vectors_that_are_not_finite_are_counted() -> None:
         encoder.encode(["dog", "the dog", "on"])
 
 
-def test_a_tokenizer_that_cannot_split_the_text_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_tokenizer_that_cannot_split_the_text_is_one_line() -> None:
     encoder = tiny()
     encoder.tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(x+x+)+y"), "isolated")
     with pytest.raises(UserError, match=r"^The encoder's tokenizer cannot encode the text: .*Regex") as error:
         encoder.encode(["x" * 40])
-    assert "\n" not in str(error.value) and not capfd.readouterr().err
+    assert "\n" not in str(error.value)

@@ -26,7 +26,7 @@ from data.files import open_bytes
 FILES = {"train": "train.pkl", "dev": "valid.pkl", "test": "test.pkl"}
 CAPTIONS = 5  # of an image, the first ones
 MOST_BYTES = 2 * 2**30  # COCO's train.pkl, the largest, has about 1 GB: 113,287 images of 2,048 float32
-SMALL = 2**20  # bytes; a file may stand for as many although it holds fewer, as values may stand in several places
+SMALL = 2**20  # numbers or characters that a file may stand for even if it has fewer bytes
 _HASHABLE = {str, bytes, int, float, bool}  # others may nest: to hash them can overflow the stack
 
 

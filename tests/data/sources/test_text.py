@@ -235,6 +235,10 @@ def test_missing_group_field(tmp_path: Path) -> None:
         UserError, match=r"row 1: there is no field 'text'; corpus\.field must be one of: body, id\."
     ):
         texts(Text(path=str(tmp_path / "a.parquet")))
+    twice = pa.table([["x"], ["y"]], names=["text", "text"])
+    parquet.write_table(twice, tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=r"a\.parquet has 2 fields 'text'\.$"):
+        texts(Text(path=str(tmp_path / "a.parquet")))
 
 
 def test_refused_paths(tmp_path: Path) -> None:
