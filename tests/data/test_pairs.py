@@ -193,7 +193,9 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         UserError, match=r"^None of the 199 pairs of listed is in the dev part: raise listed\.pairs\.$"
     ):
         opened(tmp_path, PAIRS[1:], dev_fraction=0.0).select("dev")
-    with pytest.raises(UserError, match=r"^None of the 200 train pairs of listed can be used \(all are too short\): "):
+    with pytest.raises(
+        UserError, match=r"^None of the 200 train pairs of listed can be used \(all are too short\): "
+    ):
         store.select("train", min_tokens=99)
 
 

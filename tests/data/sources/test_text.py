@@ -278,5 +278,5 @@ def test_the_share_that_is_read_grows_to_1(tmp_path: Path, ending: str) -> None:
     source = Text(path=str(tmp_path / f"*{ending}"))
     shares = [source.share_read or 0.0 for _ in source.documents()]
     assert shares == sorted(shares) and 0 < shares[0] < 0.3 and source.share_read == 1.0
-    assert abs(shares[len(shares) // 2] - 0.5) < 0.1
+    assert abs(shares[len(shares) // 2] - 0.5) < 0.2  # gzip reads ahead: since Python 3.12 by 128 KiB
     assert Text(path=str(tmp_path / f"a{ending}"), pydocs=True).share_read is None
