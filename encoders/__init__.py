@@ -1,4 +1,4 @@
-"""Encoders of sentences: ``encoders.load(...)`` opens one, ``.encode(["a sentence"])`` returns vectors."""
+"""Sentence encoders: ``encoders.load(...)`` opens one, ``.encode(["a sentence"])`` returns vectors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def load(
         pooling: "mean", "cls", "max" or "last", or "pooler" if the weights have BERT's; None: the folder's own.
         layers: number of a transformer's first layers to keep; 0: only its embeddings; None: all.
         device: device of the encoder; None: the CPU.
-        precision: precision of products in ``encode``: "fp32", or on a GPU the faster "tf32" or "bf16".
+        precision: precision of matrix products in ``encode``: "fp32", or on a GPU the faster "tf32" or "bf16".
 
     Raises:
         UserError: if there is no such encoder, it cannot be opened, or the device does not support the precision.
@@ -45,20 +45,20 @@ def load(
 
     with opening(repr(str(name))[:200]):
         folder = starts.CHECKPOINTS / str(name) if str(name) in starts.bundled() else Path(name).expanduser()
-        there = bool(str(name)) and folder.is_dir()
-    if not there and (near := nearest_model(str(name), starts.bundled())):
+        is_folder = bool(str(name)) and folder.is_dir()
+    if not is_folder and (near := nearest_model(str(name), starts.bundled())):
         raise UserError(f"There is no encoder {printable(str(name))}. Did you mean {near}?")
     from encoders import models, transformer  # late, as transformers takes seconds to import
 
     by_pooler = pooling == POOLER
     own = None if by_pooler else pooling
     options: dict[str, Any] = {"pooling": own, "weights": "pretrained", "device": device}
-    if not there:
+    if not is_folder:
         if not isinstance(name, str) or folder.is_file() or not re.fullmatch(HUB_NAME, name):
             raise UserError(f"There is no encoder's folder {printable(str(name)) or repr(''):.200}.")
         encoder: Encoder = transformer.Transformer(name=name, **options)
     else:
-        kind = _kind(folder) if (folder / MARKER).is_file() else transformer.Transformer
+        kind = _encoder_class(folder) if (folder / MARKER).is_file() else transformer.Transformer
         is_transformer = kind is transformer.Transformer
         encoder = transformer.Transformer(path=str(folder), **options) if is_transformer else kind.load(folder)
     if isinstance(encoder, transformer.Transformer):
@@ -79,8 +79,8 @@ def load(
     return encoder
 
 
-def _kind(folder: Path) -> type[Encoder]:
-    """Returns the class that wrote ``folder``: an encoder of this package; nothing else is imported."""
+def _encoder_class(folder: Path) -> type[Encoder]:
+    """Returns the class that wrote ``folder``, which must be an encoder of this package; imports nothing else."""
     with opening(folder):
         name = read_marker(folder)["class"]
     module, _, last = name.rpartition(".")

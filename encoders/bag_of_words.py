@@ -27,13 +27,7 @@ from data.tokenizer import check_vocabulary, hidden_panics
 from data.vectors import WordVectors
 from data.vocabulary import parting
 from encoders.base import Encoder, Encoding
-from encoders.folder import (
-    NO_LIMIT,
-    WEIGHTS,
-    read_marker,
-    read_table,
-    try_out,
-)
+from encoders.folder import NO_LIMIT, WEIGHTS, read_marker, read_table, try_out
 from encoders.layout import write_modules
 from encoders.pooling import pool
 from encoders.starts import no_mask_token
@@ -150,7 +144,7 @@ class BagOfWords(Encoder):
 def _sentences(
     counts: str | None, texts: Callable[[], Iterable[str]] | None, weighting: Weighting
 ) -> Iterator[str]:
-    """Returns the sentences to count words in: lines of a file, or sentences of ``texts``, which may be prose."""
+    """Returns the sentences to count words in: the lines of a file, or ``texts`` split into sentences."""
     if counts is not None:
         return (line for _, line in lines(Path(counts).expanduser()) if line.strip())
     if texts is None:

@@ -23,7 +23,7 @@ from encoders.inference import SentenceEncoder
 from encoders.kernels import PRECISIONS, Precision
 
 MOST_GROUPS = 8
-WORTH = 1024  # padding tokens that a further sub-batch must save on a CPU: see benchmarks/padding.py
+LEAST_SAVING = 1024  # padding tokens that a further sub-batch must save on a CPU: see benchmarks/padding.py
 
 
 class Encoding(NamedTuple):
@@ -55,7 +55,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         opens_elsewhere: whether sentence-transformers opens what ``save`` writes.
         reads_order: whether the order of the tokens changes a sentence vector.
         computes_padding: whether padding takes as long to compute as tokens.
-        precision: of products in ``encode``: "fp32", or on a GPU "tf32" (10 bits of each factor) or "bf16"
+        precision: of matrix products in ``encode``: "fp32", or on a GPU "tf32" (10 bits of each factor) or "bf16"
             (8 bits), which are faster; set by ``encode_in``.
     """
 
@@ -86,7 +86,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         """
         groups: list[np.ndarray] = []
         if self.computes_padding and tokens.ids.device.type == "cpu" and not self.packs(tokens):
-            groups = length_groups(tokens.lengths.numpy(), MOST_GROUPS, WORTH)
+            groups = length_groups(tokens.lengths.numpy(), MOST_GROUPS, LEAST_SAVING)
         if len(groups) < 2:
             return self(tokens).sentence
         parts = [self(tokens.rows(torch.from_numpy(rows))).sentence for rows in groups]
@@ -167,7 +167,7 @@ class Encoder(SentenceEncoder, nn.Module, ABC):
         """Sets the ``precision`` of ``encode``; the weights stay.
 
         Raises:
-            ValueError: if it is none of those.
+            ValueError: if it is not one of ``PRECISIONS``.
             UserError: if the encoder's device does not support it.
         """
         if precision not in PRECISIONS:

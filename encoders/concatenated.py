@@ -2,7 +2,8 @@
 
     sentence = [E1(S) ; E2(S) ; ...]
 
-So are ConsSent's multitask encoders (Brahma 2018, section 3) and GenSen's (Subramanian et al. 2018, section 9).
+ConsSent's multitask encoders (Brahma 2018, section 3) are of this form, as are the pairs of encoders in GenSen's
+table 2 (Subramanian et al. 2018, section 9).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from encoders.folder import MARKER, class_name, read_marker
 from encoders.kernels import Precision
 from encoders.starts import no_mask_token
 
-_LEAST_FIRST = ("random", "bundled", "pretrained")  # one random member makes all of it "random"
+_WEAKEST_FIRST = ("random", "bundled", "pretrained")  # one random member makes the whole encoder "random"
 
 
 class Concatenated(Encoder):
@@ -47,7 +48,7 @@ class Concatenated(Encoder):
         members: the encoders, in the order of their vectors.
         fallback: the first warning of a member that got other weights than were asked for, else None.
 
-    It begins in eval mode.
+    The encoder starts in eval mode.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -74,7 +75,7 @@ class Concatenated(Encoder):
         super().__init__()
         if weights not in ("auto", "pretrained"):
             raise ValueError(
-                f"encoder.weights must be auto or pretrained for encoders that are there. Got {weights} instead."
+                f"encoder.weights must be auto or pretrained for existing encoders. Got {weights} instead."
             )
         if require_mask_token:
             raise no_mask_token("concatenated")
@@ -96,13 +97,11 @@ class Concatenated(Encoder):
         read = input_of(first)
         self._same_input = all(one.format == first.format and input_of(one) == read for one in members)
         if texts is not None and not self._same_input:
-            raise ValueError(
-                "encoder.paths must name encoders of one tokenizer and length, where they are trained."
-            )
+            raise ValueError("encoder.paths must name encoders of the same tokenizer and length to be trained.")
         self.reads_order = any(one.reads_order for one in members)
         self.dimension = sum(one.dimension for one in members)
         self.state_dimension = sum(one.state_dimension for one in members)
-        self.weights = saved.get("weights") or min((one.weights for one in members), key=_LEAST_FIRST.index)
+        self.weights = saved.get("weights") or min((one.weights for one in members), key=_WEAKEST_FIRST.index)
         self.origin = saved.get("origin") or "; ".join(
             f"{number} of {len(members)}: {one.origin}" for number, one in enumerate(members, start=1)
         )
@@ -168,7 +167,7 @@ class Concatenated(Encoder):
     def _encode(
         self, sentences: list[str], batch_size: int | None, batch_tokens: int, progress: bool
     ) -> np.ndarray:
-        """Encodes member by member, and so takes members with different tokenizers."""
+        """Encodes with each member separately, so their tokenizers may differ."""
         return np.hstack([one._encode(sentences, batch_size, batch_tokens, progress) for one in self.members])
 
     def write_files(self, folder: Path) -> dict[str, Any]:
@@ -180,7 +179,7 @@ class Concatenated(Encoder):
 
 
 def _opened(folder: Path) -> tuple[list[Encoder], dict[str, str]]:
-    """Opens the members in ``folder``; returns them, and weights and origin of all together."""
+    """Opens the members in ``folder``; returns them, and ``weights`` and ``origin`` of the whole encoder."""
     with opening(folder, "concatenated encoders"):
         marker = read_marker(folder)
         names = marker.get("members")

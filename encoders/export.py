@@ -27,7 +27,7 @@ _STARTS = {
     ),
 }
 _NORMALIZE = "\nvectors = torch.nn.functional.normalize(vectors)"
-_MAIN_SCORES = 2  # the first of all, in the list at the top
+_MAIN_SCORES = 2  # number of scores in the summary list; the first ones are taken
 
 
 def model_card(
@@ -93,7 +93,7 @@ def model_card(
             "prejudices. They say which texts resemble each other to this model, not which ones are true, and "
             "were not examined for any use in which people could come to harm."
         ),
-        "Licence": licence or _undecided(corpus or {}, encoder),
+        "Licence": licence or _missing_licence(corpus or {}, encoder),
         "Citation": citation and f"```bibtex\n{citation.strip()}\n```",
     }
     listed = "\n".join(f"- **{name}:** {_line(value)}." for name, value in facts.items() if value)
@@ -145,8 +145,8 @@ def _corpora(corpus: Mapping[str, Any], *keys: str) -> Iterator[str]:
             yield ", ".join([str(one["name"]), *known])
 
 
-def _undecided(corpus: Mapping[str, Any], encoder: Encoder) -> str:
-    """Returns what whoever publishes the encoder has to decide."""
+def _missing_licence(corpus: Mapping[str, Any], encoder: Encoder) -> str:
+    """Returns the section for an encoder without a licence: what its publisher has to decide."""
     texts = "; ".join(_corpora(corpus, "where", "licence")) or "the text that it was trained on"
     return _line(
         "No licence is chosen yet; whoever publishes the encoder decides. Write `license:` and an identifier of "

@@ -1,4 +1,4 @@
-"""Identifies an encoder by all that its vectors depend on, so that cached vectors are never another one's."""
+"""Identifies an encoder by all that its vectors depend on, so that a cache never returns another one's vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from encoders.base import Encoder
 from encoders.folder import class_name
 from encoders.random_vectors import RandomVectors
 
-VERSION = 1  # to be raised when a change of this package changes the vectors of encoders
+VERSION = 1  # to be raised when a change of the code changes the vectors of encoders
 
 
 def fingerprint(encoder: Encoder | RandomVectors) -> str:

@@ -1,4 +1,4 @@
-"""Reads an untrusted encoder's folder: no other file is opened, nothing is unpickled, and sizes are bounded."""
+"""Reads encoder folders without trusting them: opens no file outside, unpickles nothing, and bounds all sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BUNDLED = "modernbert-mini"  # the checkpoint that training starts from without 
 MARKER = "encoder.json"  # of this suite, beside sentence-transformers' files
 WEIGHTS = "model.safetensors"
 HEAD = "mlm_head.safetensors"  # a file of its own, as other libraries would report its weights as unexpected
-NO_LIMIT = 1_000_000  # stands for unlimited tokens of an input
+NO_LIMIT = 1_000_000  # tokens of an input; stands for "unlimited"
 MOST_TENSORS = 20_000  # of a random model: more take minutes to build, whatever their size
 MOST_COUNT = 20_000  # of layers, heads, labels
 COUNTS = re.compile(r"num_|layers?$")  # names of such settings
@@ -41,7 +41,7 @@ class Marker:
     origin: str
 
 
-def below(folder: Path, name: str, file: str) -> Path:
+def path_inside(folder: Path, name: str, file: str) -> Path:
     """Returns ``folder / name``, for a ``name`` read from the folder's ``file``.
 
     Raises:
@@ -58,7 +58,12 @@ def class_name(encoder: object) -> str:
 
 
 def read_marker(folder: Path, kind: type[Marker] = Marker) -> dict[str, Any]:
-    """Returns the folder's ``encoder.json``. Raises as ``read_as`` and ``contained`` do."""
+    """Returns the content of the folder's ``encoder.json``.
+
+    Raises:
+        OSError, ValueError: if it cannot be read.
+        UserError: if it lacks a key or has one of another type than ``kind``, or a link leads out of the folder.
+    """
     marker: dict[str, Any] = read_as(contained(folder) / MARKER, kind)
     if not isinstance(marker.get("class"), str):
         raise UserError(f"{folder / MARKER}: class must be a string.")
@@ -76,7 +81,11 @@ def refuse_other(folder: Path) -> None:
 
 
 def check_counts(values: Any, where: Path | str) -> None:
-    """Refuses counts of layers, heads or labels above ``MOST_COUNT``, at any depth of ``values``."""
+    """Refuses counts of layers, heads or labels above ``MOST_COUNT``, at any depth of ``values``.
+
+    Raises:
+        UserError: if there is one; the message begins with ``where``.
+    """
     for key, value in values.items():
         if isinstance(value, Mapping):
             check_counts(value, where)
@@ -92,7 +101,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """
     if not path.is_file():
         raise UserError(
-            f"{path.parent} has no {path.name}: save its weights as safetensors, others are not opened."
+            f"{path.parent} has no {path.name}: save its weights as safetensors; other formats are not opened."
         )
     try:
         found = load_file(path)
@@ -182,17 +191,17 @@ def bounded(tensors: float, numbers: float, message: str) -> Iterator[None]:
             raise UserError(message) from error  # more than torch can allocate or address
 
 
-def fitting() -> AbstractContextManager[None]:
+def bounded_by_memory() -> AbstractContextManager[None]:
     """Stops the construction of a random model that does not fit into this machine's memory."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     message = f"A random encoder of these sizes does not fit into {memory / 1e9:.0f} GB: make it smaller."
     return bounded(MOST_TENSORS, memory / 4, message)
 
 
-def by_weights(shapes: Collection[Sequence[int]], folder: Path) -> AbstractContextManager[None]:
-    """Stops the construction of a model that is far larger than its weights, of these ``shapes``.
+def bounded_by_weights(shapes: Collection[Sequence[int]], folder: Path) -> AbstractContextManager[None]:
+    """Stops the construction of a model that is far larger than its weights in ``folder``, of these ``shapes``.
 
-    A model can have a head, or a buffer, that its folder has no weights for.
+    The bound leaves room for heads and buffers without weights in the folder.
     """
     numbers = sum(map(math.prod, shapes))
     message = f"{folder}: the sizes in its settings are above those of its weights."
@@ -211,4 +220,7 @@ def try_out(encoder: Any, folder: Path | str) -> None:
         tokens = Tokens.pad([encoder.format.wrap([0])], encoder.format.pad_id)
         vector = encoder(tokens).sentence
         if vector.shape != (1, encoder.dimension) or not bool(vector.isfinite().all()):
-            raise UserError(f"{folder}: the encoder is damaged: its vectors are not finite.")
+            size = encoder.dimension
+            raise UserError(
+                f"{folder}: the encoder is damaged: its vectors are not finite, or not of size {size}."
+            )

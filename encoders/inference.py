@@ -53,8 +53,8 @@ class SentenceEncoder(ABC):
             Vectors of shape (n, D) in the order given, or of shape (D,) for one sentence; float32.
 
         Raises:
-            ValueError: if ``sentences`` holds anything but strings, or a batch is not positive.
-            UserError: if a vector is not finite.
+            ValueError: if ``sentences`` holds anything but strings, or a limit of a batch is below 1.
+            UserError: if the tokenizer cannot encode a sentence, or a vector is not finite.
         """
         listed = [sentences] if isinstance(sentences, str) else list(sentences)
         if others := [one for one in listed if not isinstance(one, str)]:
@@ -86,11 +86,14 @@ def encode(
 ) -> np.ndarray:
     """Encodes ``sentences`` with an encoder whose input is fully described by its tokenizer and ``format``.
 
-    They are sorted by length. On a CPU several batches run at once, each in a thread of its own: splitting small
-    matrix products over threads gains little, as the threads wait for each other at every layer.
+    Sentences of similar length share a batch. On a CPU several batches run at once, each in a thread of its own:
+    splitting small matrix products over threads gains little, as the threads wait for each other at every layer.
+
+    Returns:
+        Vectors of shape (n, D), float32, in the order of ``sentences``.
 
     Raises:
-        UserError: if a vector is not finite.
+        UserError: if the tokenizer cannot encode a sentence, or a vector is not finite.
     """
     ids, lengths = _tokenize(encoder, sentences)
     starts = np.cumsum(lengths) - lengths
@@ -154,7 +157,7 @@ def _one_late(results: Iterable[Result]) -> Iterator[Result]:
 
 
 def _at_once(run: Callable[[np.ndarray], Result], batches: list[np.ndarray], workers: int) -> Iterator[Result]:
-    """Runs ``batches``, ``workers`` at a time, which share torch's threads among them."""
+    """Runs ``batches`` in ``workers`` threads, which share torch's threads; yields results in order."""
     if workers == 1 or len(batches) == 1:
         yield from map(run, batches)
         return
@@ -164,7 +167,7 @@ def _at_once(run: Callable[[np.ndarray], Result], batches: list[np.ndarray], wor
 
 
 def _tokenize(encoder: Encoder, sentences: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns input ids of all sentences in one row, special tokens included, and the length of each."""
+    """Returns the input ids of all sentences in one row, with special tokens, and the length of each."""
     backend = encoder.tokenizer.backend_tokenizer
     backend.no_padding()
     backend.enable_truncation(encoder.format.max_length, direction=encoder.tokenizer.truncation_side)

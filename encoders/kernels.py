@@ -32,9 +32,9 @@ def without_cudnn_attention(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def float32_products(precision: Precision) -> Iterator[None]:
-    """Computes a GPU's float32 products with 10 bits (TF32) if ``precision`` is "tf32", else with all 23.
+    """Computes a GPU's float32 products with 10 mantissa bits (TF32) if ``precision`` is "tf32", else with 23.
 
-    By torch's default cuDNN's recurrent kernels use 10 bits and other products all.
+    By default, torch uses 10 in cuDNN's recurrent kernels and 23 elsewhere.
     """
     cudnn, before = torch.backends.cudnn, torch.get_float32_matmul_precision()
     tf32 = precision == "tf32"
@@ -49,5 +49,5 @@ def float32_products(precision: Precision) -> Iterator[None]:
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[None]:
-    """Computes products in bf16 if ``precision`` is "bf16"; of the calling thread only."""
+    """Computes matrix products in bf16 if ``precision`` is "bf16", in the calling thread only."""
     return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()

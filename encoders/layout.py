@@ -1,8 +1,8 @@
 """An encoder's folder, as sentence-transformers and transformers open it.
 
-config.json, model.safetensors, tokenizer*.json                     transformers
-modules.json, 1_Pooling/, 2_Dense/, 3_Normalize/, ...                sentence-transformers
-encoder.json, mlm_head.safetensors                                   of this suite: class, origin, MLM head
+config.json, model.safetensors, tokenizer*.json           transformers
+modules.json, 1_Pooling/, 2_Dense/, 3_Normalize/, ...     sentence-transformers
+encoder.json, mlm_head.safetensors                        this suite: class, origin, MLM head
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import Field
 
 from data.errors import UserError
 from data.files import read_as, write_json
-from encoders.folder import below
+from encoders.folder import path_inside
 from encoders.pooling import POOLINGS
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # in the order of their application
 _TOKENIZER = "sentence_transformers.models.tokenizer.TransformersTokenizerWrapper"
+# sentence_<name>_config.json holds the limits; older sentence-transformers name it after the architecture.
 _LIMITS = (
     "bert",
     "roberta",
@@ -34,8 +35,6 @@ _LIMITS = (
     "xlnet",
 )
 _UNSUPPORTED = ("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens")
-
-
 Empty = Annotated[dict[str, Any], Field(max_length=0)]  # settings that are not supported must be empty
 
 
@@ -110,20 +109,20 @@ def read_layout(folder: Path) -> Layout:
     modules = read_as(folder / "modules.json", list[Module])
     kinds = [module["type"].rsplit(".", 1)[-1] for module in modules]
     for kind, module in zip(kinds, modules, strict=True):
-        place = below(folder, module["path"], "modules.json")
+        subfolder = path_inside(folder, module["path"], "modules.json")
         if kind == "Transformer":
-            transformer = place
+            transformer = subfolder
         elif kind == "Pooling":
-            pooling = _read_pooling(place / "config.json")
+            pooling = _read_pooling(subfolder / "config.json")
         elif kind == "Dense":
-            dense.append(place)
+            dense.append(subfolder)
         elif kind == "Normalize":
             normalize = True
         else:
             raise UserError(f"{folder} has a module {kind}; only {', '.join(_MODULES)} are opened here.")
     if kinds != sorted(kinds, key=_MODULES.index):
         raise UserError(
-            f"{folder} has its modules in the order {', '.join(kinds)}; {', '.join(_MODULES)} is right."
+            f"{folder} has its modules in the order {', '.join(kinds)}; it must be {', '.join(_MODULES)}."
         )
     if any(kinds.count(kind) != 1 for kind in ("Transformer", "Pooling")):
         raise UserError(
@@ -149,19 +148,26 @@ def _read_pooling(path: Path) -> str:
     config = read_as(path, PoolingModes)
     modes = config.get("pooling_mode")
     if modes is None:
-        keys = [*(ours.key for ours in POOLINGS.values()), *_UNSUPPORTED]
+        keys = [*(known.key for known in POOLINGS.values()), *_UNSUPPORTED]
         modes = [key for key in keys if config.get(key)] or ["mean"]
     modes = [modes] if isinstance(modes, str) else list(modes)
-    found = [name for name, ours in POOLINGS.items() if modes[:1] and modes[0] in (ours.name, ours.key)]
+    found = [name for name, known in POOLINGS.items() if modes[:1] and modes[0] in (known.name, known.key)]
     if len(modes) != 1 or not found:
-        raise UserError(f"{path.parent} pools by {', '.join(modes)}; one of {', '.join(POOLINGS)} is opened here.")
+        raise UserError(f"{path.parent} pools by {', '.join(modes)}; it must be one of {', '.join(POOLINGS)}.")
     return found[0]
 
 
 def write_layout(folder: Path, layout: Layout, dimension: int, model_arguments: Mapping[str, Any]) -> list[Path]:
-    """Writes sentence-transformers' files beside a transformer of ``dimension``; returns folders for dense layers.
+    """Writes sentence-transformers' files beside those of a transformer.
 
-    ``model_arguments`` go to the model's constructor when sentence-transformers opens the folder.
+    Args:
+        folder: of the transformer.
+        layout: what follows the transformer; of ``dense`` only the number counts.
+        dimension: width of the transformer's states.
+        model_arguments: go to the model's constructor when sentence-transformers opens the folder.
+
+    Returns:
+        The folders that the linear maps are to be written to.
     """
     kinds = ["Pooling", *("Dense" for _ in layout.dense), *(["Normalize"] if layout.normalize else [])]
     names = [(f"{place}_{kind}", kind) for place, kind in enumerate(kinds, start=1)]
@@ -181,7 +187,7 @@ def write_layout(folder: Path, layout: Layout, dimension: int, model_arguments: 
 def write_pooling(folder: Path, pooling: str, dimension: int) -> None:
     """Writes sentence-transformers' pooling of states of ``dimension`` into a new ``folder``."""
     folder.mkdir()
-    modes = {ours.key: pooling == name for name, ours in POOLINGS.items()}
+    modes = {known.key: pooling == name for name, known in POOLINGS.items()}
     write_json(folder / "config.json", {"word_embedding_dimension": dimension, **modes})
 
 

@@ -1,4 +1,4 @@
-"""Models of the transformers library: opened from a folder or made untrained, and the names of their parts."""
+"""Models of the transformers library: opens them from a folder or builds untrained ones, and names their parts."""
 
 from __future__ import annotations
 
@@ -53,15 +53,13 @@ _DROPOUTS = (
     "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout", "embedding_dropout",
     "mlp_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop",
 )  # fmt: skip
-# Settings that choose code, files or a division of work: a folder's are ignored. "implementation" can name a
+# Settings that choose code, files or parallelism; those in a folder are ignored. "implementation" can name a
 # repository of kernels.
 _IGNORED = re.compile(
     "implementation|auto_map|name_or_path|(fusion|distributed)_config|transformers_weights|chunk_size"
 )
 INDEX = "model.safetensors.index.json"  # lists the files of sharded weights
-MLM_INDEX = (
-    "model.safetensors.index.mlm.json"  # of an export with its MLM head; read by transformers' variant="mlm"
-)
+MLM_INDEX = "model.safetensors.index.mlm.json"  # lists model and MLM head, for transformers' variant="mlm"
 # Endings of the names of buffers that older versions of transformers saved: masks and positions.
 _BUFFERS = (
     "position_ids", "token_type_ids", "attn.bias", "attention.bias", "masked_bias", "inv_freq",
@@ -82,8 +80,8 @@ _RENAMED = {"distilbert": {"intermediate_size": "hidden_dim"}}
 # Families that count positions from the id of the padding token on (fairseq's habit).
 PADDED_POSITIONS = frozenset({"roberta", "roberta-prelayernorm", "xlm-roberta", "camembert", "mpnet", "xmod"})
 
-# Families in which each token attends to all (ModernBERT's if no layer has a window). Others turn a mask of
-# padding into one of their own (causal, local).
+# Families in which each token attends to all others (in ModernBERT, if no layer has a window). Others combine the
+# padding mask with one of their own (causal, local).
 SEE_ALL = frozenset(
     ("albert", "bert", "camembert", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
 )
@@ -118,7 +116,7 @@ def with_dropout(config: PretrainedConfig, dropout: float | None) -> PretrainedC
 
 
 def in_each_layer(shape: Mapping[str, Any], layers: int) -> dict[str, Any]:
-    """Returns ``shape`` with "layer_types" as a list, of ``layers`` times the same if it names one for all."""
+    """Returns ``shape``, with "layer_types" repeated for each of ``layers`` layers if it is a single string."""
     kinds = shape.get("layer_types")
     return {**shape, "layer_types": [kinds] * layers} if isinstance(kinds, str) else dict(shape)
 
@@ -128,11 +126,13 @@ def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) 
 
     Args:
         shape: "model_type", and arguments of the family's configuration class (num_hidden_layers,
-            hidden_size, num_attention_heads, intermediate_size, ...); one string as layer_types is for all layers.
+            hidden_size, num_attention_heads, intermediate_size, ...); "layer_types" may be one string for all
+            layers.
         tokenizer: gives the vocabulary's size and the special tokens' ids.
 
     Raises:
         ValueError: if the family or an argument is unknown, or a value is refused.
+        UserError: if a number of layers or heads is too large.
     """
     sizes = dict(shape)
     model_type = sizes.pop("model_type", None)
@@ -170,7 +170,7 @@ def configuration(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast) 
 
 
 def describe(config: PretrainedConfig) -> str:
-    """Describes an untrained model's size in a line."""
+    """Describes an untrained model by family and sizes, in one line."""
     return (
         f"random {config.model_type}, {config.num_hidden_layers} layers x {config.hidden_size}, "
         f"vocabulary of {config.vocab_size}"
@@ -178,10 +178,19 @@ def describe(config: PretrainedConfig) -> str:
 
 
 def untrained(config: PretrainedConfig, options: Mapping[str, Any]) -> PreTrainedModel:
-    """Returns a model with random weights, with an MLM head if its family has one."""
+    """Returns a model with random weights, with an MLM head if its family has one.
+
+    Args:
+        config: of the model.
+        options: further arguments of ``from_config`` ("attn_implementation", say).
+
+    Raises:
+        ValueError: if the family does not support the sizes or the attention.
+        UserError: if the model does not fit into memory.
+    """
     kind = AutoModelForMaskedLM if has_masked_lm(config.model_type) else AutoModel
     try:
-        with folders.fitting():
+        with folders.bounded_by_memory():
             model = kind.from_config(config, trust_remote_code=False, **options)
     except UserError:
         raise
@@ -225,7 +234,7 @@ def check_attention(attention: str | None) -> None:
     """Refuses names that are no attention of transformers, which takes others for repositories of kernels.
 
     Raises:
-        ValueError: with the known names.
+        ValueError: if it is such a name.
     """
     known = ["eager", *(name for name in AttentionInterface().valid_keys() if "|" not in name)]
     if attention is not None and attention not in known:
@@ -257,11 +266,11 @@ def load_tokenizer(layout: Layout, config: PretrainedConfig) -> Any:
 def load_model(folder: Path, config: PretrainedConfig, options: Mapping[str, Any]) -> PreTrainedModel:
     """Opens the model, with its MLM head if all of the head's weights are there.
 
-    The weights are opened here and passed to transformers, which opens no file itself.
+    The weights are opened here and passed to transformers, which opens no file itself. Weights of other heads and
+    of a pooler are ignored.
 
     Raises:
-        UserError: if it cannot be opened, has a decoder, or its weights are not those of the configured model;
-            weights of other heads and of a pooler are ignored.
+        UserError: if it cannot be opened, has a decoder, or its weights are not those of the configured model.
     """
     if config.is_encoder_decoder:
         raise UserError(
@@ -278,7 +287,7 @@ def load_model(folder: Path, config: PretrainedConfig, options: Mapping[str, Any
         for name, weight in weights.items():
             if weight.get_dtype() not in _FLOATS and not name.endswith(_BUFFERS):
                 raise UserError(f"{folder}: {name} must hold floating-point numbers. Got {weight.get_dtype()}.")
-        with folders.by_weights([weight.get_shape() for weight in weights.values()], folder):
+        with folders.bounded_by_weights([weight.get_shape() for weight in weights.values()], folder):
             model, report = _get_model_class(config, kind._model_mapping).from_pretrained(
                 None,
                 config=config,

@@ -30,7 +30,13 @@ def packing(lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 
 def recurrent(layer: nn.RNNBase, data: Tensor, running: Tensor) -> Tensor:
-    """Runs an nn.LSTM or nn.GRU over packed ``data`` (N, E), ``running`` as of ``packing``; states (N, H)."""
+    """Runs an nn.LSTM or nn.GRU over packed rows; returns states of shape (N, H).
+
+    Args:
+        layer: a single layer, in one direction or both.
+        data: N tokens in packed order, of shape (N, E).
+        running: rows at each position, of shape (T,), on the host, as ``packing`` returns it.
+    """
     if data.device.type != "cpu" or not torch.is_grad_enabled():
         return layer(PackedSequence(data, running))[0].data
     kernel, directions = KERNELS[type(layer)], layer.all_weights
@@ -47,14 +53,15 @@ def recurrent(layer: nn.RNNBase, data: Tensor, running: Tensor) -> Tensor:
 def in_chunks(
     kernel: Callable[..., Any], data: Tensor, running: Tensor, start: Sequence[Tensor], weights: Sequence[Tensor]
 ) -> Tensor:
-    """Runs ``kernel`` (torch.lstm or torch.gru) over packed ``data`` (N, E) in one direction; states (N, H).
+    """Runs a kernel over packed rows in one direction; returns states of shape (N, H).
 
     Torch's CPU kernels slice the rows of each step out of the whole packed sequence, and the backward pass of each
     slice fills a gradient as large as the whole: time grows with the square of the length. It does not if the
     sequence is first split into chunks of a few steps. On other devices the sequence is one chunk.
 
     Args:
-        running: rows at each position, of shape (T,), on the host, as ``packing`` gives it.
+        kernel: torch.lstm or torch.gru.
+        data, running: see ``recurrent``.
         start: the first states (and cells), each of shape (1, B, H).
         weights: of input and state, and their biases.
     """
@@ -90,12 +97,12 @@ class _Mirrored(torch.autograd.Function):
         return gradient.index_select(0, ctx.mirror), None
 
 
-def in_own_type(values: Tensor) -> AbstractContextManager[None]:
-    """Switches bf16 autocast off for recurrent kernels.
+def without_bf16_autocast(values: Tensor) -> AbstractContextManager[None]:
+    """Switches autocast off on the device of ``values`` if it is in bf16, for recurrent kernels.
 
     On a GPU they would run in float16 (ATen's AutocastRNN.cpp always casts to that type), in which small gradients
     underflow without loss scaling, and bf16 training has none. On a CPU oneDNN has no backward pass of an
-    LSTM in bf16, and a GRU is many times slower than in float32. Under float16's autocast they stay in it.
+    LSTM in bf16, and a GRU is many times slower than in float32. Autocast in float16 is left on.
     """
     kind = values.device.type
     if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16:

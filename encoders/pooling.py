@@ -1,4 +1,4 @@
-"""From token states to one sentence vector: mean, cls, max or last of the real tokens, or BERT's pooler.
+"""Pools token states to one sentence vector: mean, cls, max or last of the real tokens, or BERT's pooler.
 
     mean  (1 / n) sum_t h_t      cls  h_1      max  max_t h_t      last  h_n      pooler  tanh(W h_1 + b)
 
@@ -127,15 +127,15 @@ def add_pooler(backbone: Any, folder: Path | None) -> None:
     share_pooler(fresh.to(next(backbone.parameters()).device).train(backbone.training), backbone)
 
 
-def share_pooler(one: Any, other: Any) -> None:
-    """Gives ``other`` the pooler of ``one``, if it has one."""
+def share_pooler(source: Any, target: Any) -> None:
+    """Gives ``target`` the pooler of ``source``, if it has one; both then share its weights."""
     for name in _PARTS:
-        if (part := getattr(one, name, None)) is not None:
-            setattr(other, name, part)
+        if (part := getattr(source, name, None)) is not None:
+            setattr(target, name, part)
 
 
 def pooler_output(backbone: Any, states: Tensor) -> Tensor:
-    """Returns the first of ``states`` (B, T, H), of shape (B, H), through the pooler if there is one."""
+    """Returns the first of ``states`` (B, T, H), passed through the pooler if there is one, of shape (B, H)."""
     if not has_pooler(backbone):
         return states[:, 0]
     if isinstance(backbone.pooler, nn.Linear):

@@ -30,7 +30,7 @@ from encoders import starts
 from encoders.base import Encoder, Encoding
 from encoders.folder import HEAD, NO_LIMIT
 from encoders.layout import write_lstm
-from encoders.packed import in_own_type, packing, recurrent
+from encoders.packed import packing, recurrent, without_bf16_autocast
 from encoders.pooling import pool
 
 WORDS, NETWORK = "emb_layer.weight", "encoder."  # sentence-transformers' names
@@ -50,7 +50,7 @@ class Shape:
     """
 
     hidden: Annotated[int, Field(ge=1, le=2**31)]
-    layers: Annotated[int, Field(ge=1, le=folders.MOST_COUNT)]
+    layers: Layers
     word_size: Annotated[int, Field(ge=1, le=2**31)]
     bidirectional: bool
 
@@ -100,7 +100,7 @@ class Recurrent(Encoder):
         require_mask_token: whether a randomly initialised encoder gets an MLM head, tied to the word vectors.
         device: device of the encoder.
 
-    The published sizes are in the YAML of each encoder. It begins in eval mode.
+    The published sizes are in the YAML of each encoder. The encoder starts in eval mode.
 
     Attributes:
         title: the encoder's name in messages.
@@ -172,7 +172,7 @@ class Recurrent(Encoder):
                 ),
             )
             shape = Shape(hidden=hidden, layers=layers, word_size=word_size, bidirectional=self.bidirectional)
-            with folders.fitting():
+            with folders.bounded_by_memory():
                 self._draw(shape, vectors)
             if require_mask_token:
                 self.add_mlm_head()
@@ -203,16 +203,16 @@ class Recurrent(Encoder):
             # (gradient caching, a resumed run) would use another mask.
             data = self.dropout(data) if number or self.drops_words else data
             assert isinstance(layer, nn.RNNBase), "by _build"
-            with in_own_type(data):
+            with without_bf16_autocast(data):
                 data = recurrent(layer, data, running)  # (N, H)
         states = data.new_zeros(rows * width, data.shape[1]).index_copy_(0, places, data)
         states = states.unflatten(0, (rows, width))  # (B, T, H)
-        sentence = self.summary(states, tokens.mask)
+        sentence = self.pool_states(states, tokens.mask)
         if not bool(tokens.lengths.all()):
             sentence = sentence.masked_fill(~tokens.mask.any(dim=1, keepdim=True), 0.0)
         return Encoding(states, tokens.mask, sentence)
 
-    def summary(self, states: Tensor, mask: Tensor) -> Tensor:
+    def pool_states(self, states: Tensor, mask: Tensor) -> Tensor:
         """Pools states of shape (B, T, H), which are 0 where ``mask`` is False, to vectors of shape (B, D).
 
         The last states of both directions are those of the first word, read backwards, and of the last one. The
@@ -267,7 +267,7 @@ class Recurrent(Encoder):
 
     def write_files(self, folder: Path) -> dict[str, Any]:
         layers = {
-            _stacked(number, name): weight.cpu()
+            _stored_name(number, name): weight.cpu()
             for number, layer in enumerate(self.layers)
             for name, weight in layer.state_dict().items()
         }
@@ -308,7 +308,7 @@ class Recurrent(Encoder):
         else:
             known, words = _copy_known(read, self.tokenizer, self.embedding.weight.data)
             if known == 0:
-                raise UserError(f"{vectors} has none of the {words:,} words: take one in the corpus' language.")
+                raise UserError(f"{vectors} has none of the {words:,} words: choose one in the corpus' language.")
             self.coverage = f"{known:,} of {words:,} words have a vector"
             self.origin += f" from {vectors} ({self.coverage})"
 
@@ -323,10 +323,10 @@ class Recurrent(Encoder):
             saved = folders.read_weights(folder / self.network / folders.WEIGHTS)
             table = folders.read_table(folder, WORDS, self.tokenizer)
             self.embedding = nn.Embedding.from_pretrained(table)
-            with folders.by_weights([weight.shape for weight in saved.values()], folder):
+            with folders.bounded_by_weights([weight.shape for weight in saved.values()], folder):
                 self._build(Shape(**marker["shape"]))
             for number, layer in enumerate(self.layers):
-                names = {_stacked(number, name): name for name in layer.state_dict()}
+                names = {_stored_name(number, name): name for name in layer.state_dict()}
                 own = {name: saved.pop(stored) for stored, name in names.items() if stored in saved}
                 folders.fill(layer, own, folder)
             if saved:
@@ -346,7 +346,7 @@ class Recurrent(Encoder):
             self.cell(width, shape.hidden, bidirectional=shape.bidirectional) for width in widths
         )
         for layer in self.layers:
-            layer.register_state_dict_post_hook(_apart)
+            layer.register_state_dict_post_hook(_unshare_memory)
 
 
 class WordHead(nn.Module):
@@ -366,6 +366,7 @@ class WordHead(nn.Module):
         nn.init.constant_(self.norm.weight, len(table) ** 0.5 / float(torch.linalg.vector_norm(table)))
 
     def forward(self, states: Tensor, table: Tensor) -> Tensor:
+        """Computes scores of shape (M, V) for ``states`` of shape (M, H) and word vectors ``table`` (V, E)."""
         return F.linear(self.norm(F.gelu(self.dense(states))), table, self.bias)
 
 
@@ -387,7 +388,7 @@ def _copy_known(read: WordVectors, tokenizer: Any, table: Tensor) -> tuple[int, 
     return len(known), len(words) - len(special)
 
 
-def _apart(layer: nn.Module, state: dict[str, Tensor], prefix: str, metadata: object) -> None:
+def _unshare_memory(layer: nn.Module, state: dict[str, Tensor], prefix: str, metadata: object) -> None:
     """Copies each of a layer's weights in ``state`` into memory of its own.
 
     cuDNN keeps all weights in one buffer, and safetensors refuses to write views of a shared buffer.
@@ -397,6 +398,6 @@ def _apart(layer: nn.Module, state: dict[str, Tensor], prefix: str, metadata: ob
             state[name] = weight.clone()
 
 
-def _stacked(number: int, name: str) -> str:
+def _stored_name(number: int, name: str) -> str:
     """Returns sentence-transformers' name of a weight in layer ``number``, from torch's for a single layer."""
     return NETWORK + name.replace("_l0", f"_l{number}")

@@ -1,4 +1,4 @@
-"""Starts of encoders: weights from a folder, the hub or its cache, the bundled checkpoints, or random values.
+"""Initial weights of encoders: from a folder, the hub or its cache, the bundled checkpoints, or random.
 
 A random start also needs a vocabulary, which is made from the corpus and cached.
 """
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
-KNOWN = ("roberta-base", "distilroberta-base", "bert-base-uncased", "albert-base-v2")
+KNOWN = ("roberta-base", "distilroberta-base", "bert-base-uncased", "albert-base-v2")  # suggested after a typo
 WEIGHTS = "*model*.safetensors"
 SETTINGS = ("*.json", "*.txt", "*.model")  # all files of a model on the hub except weights
-TEACHING = {"num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
+# Sizes of the random model that is built if the weights of a published one are not available.
+FALLBACK_SHAPE = {"num_hidden_layers": 4, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
 
 
 @dataclass(frozen=True)
@@ -93,11 +94,11 @@ def find(
     if name is None:
         return Source(None, "random")
     if name in bundled():
-        known = read_json(CHECKPOINTS / name / "config.json")
-        for key, value in models.in_each_layer(shape or {}, known["num_hidden_layers"]).items():
-            if key in known and known[key] != value:
+        config = read_json(CHECKPOINTS / name / "config.json")
+        for key, value in models.in_each_layer(shape or {}, config["num_hidden_layers"]).items():
+            if key in config and config[key] != value:
                 raise UserError(
-                    f"encoder.shape.{key}={value}: the bundled weights of {name} have {known[key]}. "
+                    f"encoder.shape.{key}={value}: the bundled weights of {name} have {config[key]}. "
                     "weights=random draws new ones."
                 )
         return Source(CHECKPOINTS / name, "bundled", f"{name}, bundled")
@@ -119,10 +120,10 @@ def find(
         raise UserError(f"{absent}: connect, or name a folder by encoder.path=.")
     # The fallback is the bundled language model, never a checkpoint that an objective trained.
     if model_type != "roberta" or BUNDLED not in bundled():
-        sentence = f"{absent}: the encoder is a small {model_type} with random weights instead."
-        return Source(None, "random", fallback=sentence)
-    sentence = f"{absent}: the encoder starts from the bundled {BUNDLED} instead."
-    return Source(CHECKPOINTS / BUNDLED, "bundled", f"{BUNDLED}, bundled", sentence)
+        warning = f"{absent}: the encoder is a small {model_type} with random weights instead."
+        return Source(None, "random", fallback=warning)
+    warning = f"{absent}: the encoder starts from the bundled {BUNDLED} instead."
+    return Source(CHECKPOINTS / BUNDLED, "bundled", f"{BUNDLED}, bundled", warning)
 
 
 def bundled() -> list[str]:
@@ -171,10 +172,10 @@ def transformer(
     tokenizer: Path | None,
     require_mask_token: bool,
 ) -> Start:
-    """Opens the weights that ``Transformer``'s arguments of these names ask for, or draws random ones.
+    """Opens the weights that ``Transformer``'s arguments of the same names specify, or initialises random ones.
 
     Raises:
-        ValueError: if arguments contradict each other.
+        ValueError: if an argument is out of range, or two of them contradict each other.
         UserError: if the weights are not available, or the tokenizer lacks a required mask token.
     """
     from encoders import models  # late, as above
@@ -194,13 +195,13 @@ def transformer(
     source = Source(None, "random") if weights == "random" else find(name, path, weights, model_type, shape)
     options = {} if attention is None else {"attn_implementation": attention}
     if source.folder is None:
-        made = random_tokenizer(
+        fast_tokenizer = random_tokenizer(
             tokenizer,
             texts,
             lambda texts: corpus_tokenizer(texts, vocab_size, max_length or models.POSITIONS, cache, texts_key),
         )
-        small = {"model_type": model_type, **TEACHING}
-        config = models.configuration(shape if shape and source.fallback is None else small, made)
+        small = {"model_type": model_type, **FALLBACK_SHAPE}
+        config = models.configuration(shape if shape and source.fallback is None else small, fast_tokenizer)
         model: Any = models.untrained(models.with_dropout(config, dropout), options)
         layout, origin, folder = Layout(Path()), models.describe(config), None
     else:
@@ -208,8 +209,8 @@ def transformer(
             layout = read_layout(contained(source.folder))
         origin, folder = source.origin, layout.transformer
         config = models.read_config(folder, dropout)
-        made = models.load_tokenizer(layout, config)
-        if require_mask_token and made.mask_token_id is None:
+        fast_tokenizer = models.load_tokenizer(layout, config)
+        if require_mask_token and fast_tokenizer.mask_token_id is None:
             raise no_mask_token(path or str(name))
         source.fetch()
         model = models.load_model(folder, config, options)
@@ -221,20 +222,20 @@ def transformer(
             f"encoder.max_length must be at most {limit}, the model's limit. Got {max_length} instead."
         )
     with opening(tokenizer or layout.transformer):
-        most = max_length or min(limit, made.model_max_length, layout.max_length or limit)
-        form = token_format(made, model.get_input_embeddings().num_embeddings, most, origin)
-    return Start(model, made, source, origin, layout, dense, folder, form)
+        most = max_length or min(limit, fast_tokenizer.model_max_length, layout.max_length or limit)
+        form = token_format(fast_tokenizer, model.get_input_embeddings().num_embeddings, most, origin)
+    return Start(model, fast_tokenizer, source, origin, layout, dense, folder, form)
 
 
 def check_weights(weights: str, path: str | None) -> None:
-    """Refuses random weights beside a folder of trained ones.
+    """Refuses random weights together with a folder of trained ones.
 
     Raises:
-        ValueError: with both keys.
+        ValueError: if both are given.
     """
     if weights == "random" and path is not None:
         raise ValueError(
-            "encoder.path names trained weights, and weights=random wants none: leave one of them out."
+            "encoder.path names trained weights, which weights=random excludes: leave one of them out."
         )
 
 

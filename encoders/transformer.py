@@ -68,7 +68,7 @@ class Transformer(Encoder):
         dense: the linear maps that follow the pooling, none in most folders.
         force_packing: whether rows are packed on any device and in any precision, if the model can.
 
-    It begins in eval mode. Random weights are drawn from torch's global generator, as transformers'
+    The encoder starts in eval mode. Random weights are drawn from torch's global generator, as transformers'
     initialisers take no other.
 
     Raises:
@@ -297,16 +297,12 @@ class Transformer(Encoder):
         if bool((tokens.lengths == tokens.ids.shape[1]).all()):  # no padding; lengths are on the host
             return None
         config = self.model.config
-        bidirectional = config.model_type in models.SEE_ALL and config._attn_implementation in (
-            "sdpa",
-            varlen.NAME,
-        )
+        uses_sdpa = config._attn_implementation in ("sdpa", varlen.NAME)
         windows = "sliding_attention" in (getattr(config, "layer_types", None) or ())
-        if tokens.mask.device.type == "cpu" or not bidirectional or windows:
+        if tokens.mask.device.type == "cpu" or config.model_type not in models.SEE_ALL or not uses_sdpa or windows:
             return tokens.mask
-        return models.full_mask(
-            tokens.mask
-        )  # else transformers reads the mask's values: the host waits for the GPU
+        # From a mask (B, T) transformers would read values, for which the host waits for the GPU.
+        return models.full_mask(tokens.mask)
 
 
 def _linear_weights(module: nn.Module) -> int:

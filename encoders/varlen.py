@@ -133,7 +133,7 @@ def attention(
     max_length_q: int = 0,
     **more: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention within rows where cumulative lengths are given, else transformers' "sdpa".
+    """Computes attention within rows if cumulative lengths are given, else transformers' "sdpa".
 
     Args:
         module: the attention layer.
@@ -158,7 +158,7 @@ def attention(
 def _row_by_row(
     query: Tensor, key: Tensor, value: Tensor, ends: Tensor, dropout: float, scaling: float | None
 ) -> Tensor:
-    """Reference for any device and type; on a GPU the host waits for ``ends``."""
+    """Computes attention row by row, on any device and in any type; on a GPU the host waits for ``ends``."""
     rows = zip(*(part.split(ends.diff().tolist(), dim=2) for part in (query, key, value)), strict=True)
     found = [F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scaling) for q, k, v in rows]
     return torch.cat(found, dim=2).transpose(1, 2)
@@ -167,7 +167,7 @@ def _row_by_row(
 def _flash(
     query: Tensor, key: Tensor, value: Tensor, ends: Tensor, longest: int, dropout: float, scaling: float | None
 ) -> Tensor:
-    """Flash attention's kernel, called directly: ``torch.nn.attention.varlen`` has no dropout."""
+    """Calls flash attention's kernel directly: ``torch.nn.attention.varlen`` has no dropout."""
     query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))  # (N, heads, D)
     output, *_ = torch.ops.aten._flash_attention_forward(
         query, key, value, ends, ends, longest, longest, dropout, False, False, scale=scaling
@@ -176,9 +176,8 @@ def _flash(
 
 
 def _can_pack(config: PretrainedConfig) -> bool:
-    return config.model_type in FAMILIES and not getattr(
-        config, "is_decoder", False
-    )  # a decoder's attention is causal
+    causal = getattr(config, "is_decoder", False)
+    return config.model_type in FAMILIES and not causal
 
 
 AttentionInterface.register(NAME, attention)

@@ -66,7 +66,7 @@ def weigh(
 
 
 def _counted(backend: Tokenizer, sentences: Iterable[str], size: int) -> tuple[sparse.csr_array, int]:
-    """Counts each of the ``size`` known words in each of N sentences, (N, V), and all running words."""
+    """Returns counts of V = ``size`` known words in N sentences, of shape (N, V), and the number of all words."""
     blocks, running, some = [], 0, islice(sentences, MOST)
     while chunk := list(islice(some, CHUNK)):
         rows = [encoding.ids for encoding in backend.encode_batch_fast(chunk, add_special_tokens=False)]

@@ -215,7 +215,7 @@ class Objective(nn.Module, ABC):
         Raises:
             UnfitError: if the pair is impossible: by default, if the encoder ignores word order and
                 ``requirements.word_order`` is set.
-            UserError: if the encoder would do with other settings (longer inputs, say).
+            UserError: if the encoder could be trained with other settings (longer inputs, say).
         """
         if self.requirements.word_order and not encoder.reads_order:
             raise UnfitError(NO_WORD_ORDER.format(encoder.origin))

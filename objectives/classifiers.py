@@ -1,4 +1,4 @@
-"""Classifier of sentence vectors, dropped at export, and the loss of classes.
+"""Classifier of sentence vectors, dropped at export, and its loss.
 
     Linear(D, width) -> f -> Linear(width, width) -> f -> Linear(width, classes)
 

@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy
 
 from data.batch import Tokens, to_device
 from data.tokenizer import END, START
-from encoders.packed import in_chunks, in_own_type, packing
+from encoders.packed import in_chunks, packing, without_bf16_autocast
 from objectives.functional import at_least_float32
 
 WORD_RANGE = 0.1  # word vectors are initialised uniformly in [-0.1, 0.1], as in the published program
@@ -87,7 +87,12 @@ class Decoder(nn.Module):
         return cross_entropy_sum(self.output, states, wanted, self.chunk), len(wanted)
 
     def loss_and_hits(self, vectors: Tensor, targets: Tokens) -> tuple[Tensor, Tensor, int]:
-        """Returns the sum and the number of tokens as ``loss`` does and, between them, the correct predictions."""
+        """Computes the loss and the number of correct predictions; arguments as in ``loss``.
+
+        Returns:
+            The summed cross-entropy and the number of tokens whose score is the largest, both scalars, and the
+            number of tokens.
+        """
         states, wanted = self.states(vectors, targets)
         total, hits = (
             states.new_zeros((), dtype=torch.promote_types(states.dtype, torch.float32)),
@@ -112,7 +117,7 @@ class Decoder(nn.Module):
         rows = places // width  # (N,)
         ids = targets.ids.flatten()
         vectors = self.dropout(at_least_float32(vectors))
-        with in_own_type(vectors):
+        with without_bf16_autocast(vectors):
             states = in_chunks(
                 torch.gru,
                 torch.cat([self.embedding(ids[places]), _units(vectors)[rows]], dim=1),
@@ -221,8 +226,8 @@ class _CrossEntropySum(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, given: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.gradients is None:
             raise RuntimeError("This loss was differentiated before, which is possible only once.")
         gradients, ctx.gradients = ctx.gradients, None  # scaled in place, so this works once
-        return (*(each.mul_(given) for each in gradients), None, None, None)
+        return (*(each.mul_(grad_output) for each in gradients), None, None, None)

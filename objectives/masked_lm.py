@@ -36,6 +36,7 @@ def masked_lm_sum(encoder: Encoder, states: Tensor, labels: Tensor) -> Tensor:
     and again in the backward pass.
 
     Args:
+        encoder: with an MLM head.
         states: of shape (B, T, H).
         labels: token ids to predict, of shape (B, T), on the host; ``IGNORE`` at all other positions.
 
@@ -99,7 +100,7 @@ class CrossEntropyOfScores(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, given: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         scores, wanted, norms = ctx.saved_tensors
         rows = _rows_in_cache(scores)
         gradient = torch.empty_like(scores)
@@ -107,7 +108,7 @@ class CrossEntropyOfScores(torch.autograd.Function):
         for score, column, norm, result in zip(*parts, strict=True):
             softmax = (at_least_float32(score) - norm).exp_()
             softmax.scatter_add_(1, column, softmax.new_full((1, 1), -1.0).expand_as(column))
-            result.copy_(softmax.mul_(given))
+            result.copy_(softmax.mul_(grad_output))
         return gradient, None
 
 

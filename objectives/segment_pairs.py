@@ -57,7 +57,7 @@ class SegmentPairs(Objective):
     Args:
         batch_size: pairs of a micro-batch over all processes.
         max_length: most tokens of a pair, special tokens included; less if the encoder has fewer positions.
-        short: probability that a pair is given a shorter length, of any size.
+        short: probability that a pair gets a shorter length, chosen at random.
         mlm_weight: weight of the MLM loss; 0: no MLM.
         mlm_probability: probability of a token to be selected for MLM.
 

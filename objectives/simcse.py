@@ -1,4 +1,4 @@
-"""Unsupervised SimCSE: a sentence is encoded twice with different dropout, and finds itself in the batch.
+"""Unsupervised SimCSE: a sentence is encoded twice, with different dropout, and found again in the batch.
 
     l(i) = -log  exp(cos(z_i, z'_i) / t) / sum_{j=1..N} exp(cos(z_i, z'_j) / t)        z = tanh(W E(S) + b)
 

@@ -35,15 +35,14 @@ RECIPE, LOG = "recipe.yaml", "training.csv"  # the run's configuration, and its 
 PICTURE = "training.png"  # of figures/ of the run
 CURVE, LOGGED = 12, 500  # points of the held-out loss on the card, and rows of the log, at most
 GUESSES = 5
-FOLDERS = re.compile(
-    r"\S*/(?=[^\s/]+/[^\s/]+)"
-)  # all of a path but its last two parts: they differ from machine to machine
+# All of a path but its last two parts, which differs from machine to machine.
+FOLDERS = re.compile(r"\S*/(?=[^\s/]+/[^\s/]+)")
 HALF = "The file has half precision; as float32, which these lines ask for, it is quicker on a CPU."
 AS_FLOAT32 = {  # of the card's lines for other libraries
     'SentenceTransformer("<folder>")': 'SentenceTransformer("<folder>", model_kwargs={"dtype": "float32"})',
     'AutoModel.from_pretrained("<folder>")': 'AutoModel.from_pretrained("<folder>", dtype="float32")',
 }
-DROPOUT = 0.1  # that whoever trains it further begins with, as in the published models
+DROPOUT = 0.1  # in the checkpoint's configuration, for further training; as in the published models
 CLOZE = (
     "The king sat on his [MASK].",
     "She opened the [MASK] and looked out of the window.",
@@ -92,7 +91,7 @@ def bundle(
     with opening(run, "a finished run"):
         config = read_yaml(run / "config.yaml")
         lines = [json.loads(line) for line in read_text(run / "metrics.jsonl", JOURNAL_BYTES).splitlines()]
-        of_run = read_text(run / "encoder" / "README.md", YAML_BYTES)
+        run_card = read_text(run / "encoder" / "README.md", YAML_BYTES)
         models.with_dropout(encoder.model.config, DROPOUT)  # type: ignore[union-attr, arg-type]
         seen = max(line["tokens"] for line in lines if "tokens" in line)
         names = config["names"]
@@ -107,9 +106,9 @@ def bundle(
                 key: config[key] for key in ("objective", "optimizer", "schedule", "budget", "precision", "seed")
             },
             licence=licence,
-            citation=section(of_run, "Citation").removeprefix("```bibtex\n").removesuffix("\n```"),
+            citation=section(run_card, "Citation").removeprefix("```bibtex\n").removesuffix("\n```"),
         )
-        card = with_section(card, "Scores", section(of_run, "Scores"))
+        card = with_section(card, "Scores", section(run_card, "Scores"))
         picture = run / "figures" / PICTURE
         drawn = f"![Losses, learning rate and speed along the steps]({PICTURE})\n\n" if picture.is_file() else ""
         extra = _curve(lines) + drawn + (_cloze(encoder) if encoder.has_mlm_head else "")

@@ -3,12 +3,12 @@
     v(w) = A f(w) + a        (A, a) = argmin  sum over w in both of  |v(w) - A f(w) - a|^2
 
 v are the encoder's word vectors, f those of the file. Kiros et al. (2015), "Skip-Thought Vectors", section 2.2;
-Subramanian et al. (2018), section 8. Kiros et al. write a matrix alone, but the programs of both fit the constant
+Subramanian et al. (2018), section 8. Kiros et al. write only a matrix, but the programs of both fit the constant
 a as well (scikit-learn's LinearRegression), and so does this one. Words that the encoder had keep their vectors.
 
     python -m encoders.tools.expansion <encoder's folder> <file of word vectors> <new folder>
 
-Of encoders that are to be joined (``encoder=concatenated``) each is expanded by itself.
+Encoders that are to be concatenated (``encoder=concatenated``) are expanded one by one.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Expansion(NamedTuple):
 
     Attributes:
         shared: words that encoder and file both have, which the map is fitted to.
-        added: words that the encoder has now besides.
-        held_out: shared words that a fit to the others is measured on; the fit that is used takes all.
+        added: words that are new to the encoder.
+        held_out: shared words on which a fit to the others is measured; the map that is used is fitted to all.
         cosine: mean of cos(v(w), A f(w) + a) over them.
         r2: share of their variance that the map explains, 1 - |v - A f - a|^2 / |v - mean v|^2.
     """
@@ -67,12 +67,14 @@ class Expansion(NamedTuple):
 def expand(encoder: Recurrent, vectors: WordVectors, name: str) -> tuple[Recurrent, Expansion]:
     """Returns a copy of ``encoder`` that knows the words of ``vectors`` too, and a report.
 
-    Old words keep their ids, new ones follow in the file's order. Those that the encoder's tokenizer would never
-    look up are left out: in another case than its own (their vector serves the lower-cased word, if the file
-    does not have that), or in several pieces. An MLM head is left out, as it scores only the old words.
+    Old words keep their ids, new ones follow in the file's order. Words that the encoder's tokenizer never looks
+    up are left out: those that it splits, and, if it lower-cases, those with capitals (whose vector is used for
+    the lower-cased word if the file lacks that). An MLM head is left out, as it scores only the old words.
 
     Args:
-        name: of the file, for ``origin``.
+        encoder: left unchanged.
+        vectors: f, of shape (number of words, F).
+        name: of the file of vectors, for ``origin``.
 
     Raises:
         UserError: if there are too few shared words for the fit, or none to add.
@@ -85,8 +87,8 @@ def expand(encoder: Recurrent, vectors: WordVectors, name: str) -> tuple[Recurre
     least = max(HELD_OUT, vectors.dim + 2)
     if len(shared) < least:
         raise UserError(
-            f"{name} shares {len(shared):,} words with the encoder, and a map from {vectors.dim} numbers takes "
-            f"{least:,}: take a file in its language, or an encoder of more words."
+            f"{name} shares {len(shared):,} words with the encoder, and a map from {vectors.dim} numbers needs "
+            f"{least:,}: choose a file in its language, or an encoder of more words."
         )
     if not added:
         raise UserError(f"{name} has no word that the encoder does not know.")
@@ -116,7 +118,7 @@ def expand(encoder: Recurrent, vectors: WordVectors, name: str) -> tuple[Recurre
 
 
 def _places(backend: Tokenizer, words: Iterable[str]) -> dict[str, int]:
-    """Returns the place in ``words`` of each word that the tokenizer can look up; its own form goes first."""
+    """Returns the index in ``words`` of each word that the tokenizer can look up; its exact form is preferred."""
     places: dict[str, int] = {}
     for place, word in enumerate(words):
         asked = backend.normalizer.normalize_str(word)
@@ -127,13 +129,14 @@ def _places(backend: Tokenizer, words: Iterable[str]) -> dict[str, int]:
 
 
 def _fit(sources: np.ndarray, targets: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns the least-squares map from ``sources`` (n, F) to ``targets`` (n, E); of several the smallest."""
+    """Returns the least-squares map of smallest norm from ``sources`` (n, F) to ``targets`` (n, E)."""
     middle, target = sources.mean(axis=0), targets.mean(axis=0)
     matrix = np.linalg.lstsq(sources - middle, targets - target)[0]  # (F, E)
     return lambda others: (others - middle) @ matrix + target
 
 
 def _measured(found: np.ndarray, own: np.ndarray) -> tuple[float, float]:
+    """Returns ``cosine`` and ``r2`` of ``Expansion`` for mapped and own vectors, both of shape (n, E)."""
     lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(own, axis=1)
     cosine = float(np.mean((found * own).sum(axis=1) / np.maximum(lengths, 1e-12)))
     return cosine, float(1 - ((own - found) ** 2).sum() / ((own - own.mean(axis=0)) ** 2).sum())
@@ -151,7 +154,7 @@ def _extended(tokenizer: Any, words: Sequence[str]) -> Any:
 
 
 def _before(path: Path) -> str:
-    """Returns the card of the encoder before, a level below its own heading; "" if it has none."""
+    """Returns the card of the original encoder, its headings one level down; "" if it has none."""
     if not path.is_file():
         return ""
     *_, body = path.read_text(encoding="utf-8").split("\n---\n", 1)  # without the hub's front matter

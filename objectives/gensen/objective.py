@@ -43,7 +43,7 @@ TaskName = Literal["stn", "stp", "fr", "de", "parse", "nli"]
 Kind = Literal["fr", "de", "parse", "nli"]  # of tasks with pairs of text
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
 SHOWN = 5  # random held-out examples of each task in ``example_predictions``
-REMEMBERED = 1 << 21  # texts among which repetitions are found: enough that repetition makes no word frequent
+REMEMBERED = 1 << 21  # texts that are remembered to skip repetitions; limits memory
 
 CITATION = """@inproceedings{subramanian-etal-2018-gensen,
   title = {Learning General Purpose Distributed Sentence Representations via Large Scale Multi-task Learning},

@@ -16,7 +16,7 @@ from tests.encoders.models import SENTENCES, tiny, tokens_of
 
 
 def test_vectors_are_those_of_one_pass_with_less_padding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "WORTH", 8)
+    monkeypatch.setattr(base, "LEAST_SAVING", 8)
     encoder = tiny()
     lengths = (5, 20, 3, 4, 20, 6, 11, 3, 12, 21)
     tokens = tokens_of(encoder, lengths)

@@ -207,7 +207,7 @@ def test_real_words_and_vectors(tmp_path: Path) -> None:
         ({"weights": "pretrained"}, r"encoder\.path must name an encoder's folder where weights=pretrained"),
         (
             {"weights": "random", "path": "a"},
-            r"encoder\.path names trained weights, and weights=random wants none",
+            r"encoder\.path names trained weights, which weights=random excludes",
         ),
     ],
 )
@@ -227,7 +227,7 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
         tiny(vectors=str(tmp_path / "absent.txt"))
     (tmp_path / "other.txt").write_text("und 1 2\noder 3 4\n")
     with pytest.raises(
-        UserError, match=r"other\.txt has none of the \d+ words: take one in the corpus' language\."
+        UserError, match=r"other\.txt has none of the \d+ words: choose one in the corpus' language\."
     ):
         tiny(vectors=str(tmp_path / "other.txt"))
     BagOfWords(vectors=str(tmp_path / "other.txt")).save(tmp_path / "bag")

@@ -102,7 +102,7 @@ def test_encoders_of_different_tokenizers_encode_alone(mixed: list[str], tmp_pat
     assert encoder.weights == "random"  # one of them is
     with pytest.raises(ValueError, match="different tokenizers or token formats: only encode works for them"):
         encoder(Tokens.pad(ROWS, 1))
-    with pytest.raises(ValueError, match=r"encoder\.paths must name encoders of one tokenizer and length"):
+    with pytest.raises(ValueError, match=r"encoder\.paths must name encoders of the same tokenizer and length"):
         Concatenated(paths=mixed, texts=texts)
     encoder.save(tmp_path / "both")
     again = Concatenated.load(tmp_path / "both")
@@ -118,7 +118,7 @@ def test_a_transformer_beside_a_bilstm() -> None:
 def test_equal_tokenizers_of_another_length_are_not_the_same(tmp_path: Path) -> None:
     tiny().save(tmp_path / "one")
     tiny(max_length=4).save(tmp_path / "two")
-    with pytest.raises(ValueError, match="one tokenizer and length"):
+    with pytest.raises(ValueError, match="the same tokenizer and length"):
         Concatenated(paths=[str(tmp_path / "one"), str(tmp_path / "two")], texts=texts)
     together = Concatenated(paths=[str(tmp_path / "one")] * 2, texts=texts)
     assert together(Tokens.pad(ROWS, 1)).sentence.shape == (6, 16)

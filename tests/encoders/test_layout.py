@@ -236,7 +236,7 @@ def test_lower_casing_of_a_folder_is_honoured_and_kept(tmp_path: Path) -> None:
         ({"pooling_mode": "lasttoken"}, "last"),
         ({"pooling_mode": ["max"]}, "max"),
         ({"word_embedding_dimension": 32}, "mean"),
-        ({"pooling_mode": ["cls", "mean"]}, "pools by cls, mean; one of mean, cls, max, last is opened here"),
+        ({"pooling_mode": ["cls", "mean"]}, "pools by cls, mean; it must be one of mean, cls, max, last"),
         ({"pooling_mode_weightedmean_tokens": True}, "pools by pooling_mode_weightedmean_tokens"),
     ],
 )

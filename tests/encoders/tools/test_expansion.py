@@ -124,10 +124,10 @@ def test_the_fit_is_measured_on_words_that_it_did_not_see(maker: Any) -> None:
 def test_too_few_shared_words_are_refused(maker: Any) -> None:
     encoder = tiny()
     with pytest.raises(
-        UserError, match=r"v\.txt shares 9 words with the encoder, and .* 3 numbers takes 10: take"
+        UserError, match=r"v\.txt shares 9 words with the encoder, and .* 3 numbers needs 10: choose"
     ):
         expand(encoder, maker(encoder, [*KNOWN[:9], *NEW]), "v.txt")
-    with pytest.raises(UserError, match="shares 20 words with the encoder, and a map from 30 numbers takes 32"):
+    with pytest.raises(UserError, match="shares 20 words with the encoder, and a map from 30 numbers needs 32"):
         expand(encoder, maker(encoder, [*KNOWN[:20], *NEW], width=30), "v.txt")
     with pytest.raises(UserError, match=r"v\.txt has no word that the encoder does not know\."):
         expand(encoder, maker(encoder, KNOWN), "v.txt")
