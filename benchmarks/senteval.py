@@ -44,7 +44,7 @@ from analysis.senteval.features import embed
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
 from analysis.senteval.tasks import find
 from benchmarks.memory import mark, resident
-from tests.analysis.senteval.plain import plain_fit
+from tests.analysis.senteval.plain_linear import plain_fit
 
 HERE = Path(__file__).resolve().parents[1]
 PROTOCOL = PROTOCOLS["default"]

@@ -1,4 +1,4 @@
-"""Makes the tests independent of the user's environment, and of each other's threads."""
+"""Makes the tests independent of the user's environment and limits threads in parallel test processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ settings.load_profile("any machine")
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Names bytes by their type: archives hold the time, and two test processes must collect the same names."""
+    """Replaces bytes in test ids by their type: archives contain the time, and test processes must agree."""
     return "bytes" if isinstance(val, bytes) else None
 
 

@@ -1,4 +1,4 @@
-"""Points this process, or a command, to a hub on this machine."""
+"""Connects this process, or a command, to a local Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from huggingface_hub import close_session, constants
 
 from experiments import experiment
 from tests import hub_server
+from tests.command_runner import Outcome, run_command
 from tests.experiments import tiny
-from tests.hostile import Answer, answer
 
 NOWHERE = "http://127.0.0.1:9"
 TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
@@ -21,11 +21,11 @@ TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 @contextmanager
 def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
-    """Serves an empty hub, which this process takes for the only one, with its cache in the folder ``cache``.
+    """Serves an empty local hub to this process, which caches in the folder ``cache``.
 
-    The libraries read their environment when they were imported. No run draws its figure, which takes a second.
+    The libraries have read their environment at import, so their constants are patched. Runs draw no figure.
     """
-    from datasets import config  # here, as it takes a second
+    from datasets import config  # imported here because it takes a second
 
     with hub_server.serve() as hub:
         for name in TOKENS:
@@ -42,22 +42,22 @@ def connected(cache: Path, patch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub
         patch.setattr(config, "HF_DATASETS_CACHE", cache / "datasets")
         patch.setattr(config, "USE_PARQUET_EXPORT", False)  # it asks another server
         patch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
-        close_session()  # which may have read a proxy
+        close_session()  # an open session may have read a proxy
         yield hub
 
 
 def environment(hub: hub_server.Hub, home: Path) -> dict[str, str]:
-    """The environment of a process that takes ``hub`` for the only one."""
+    """Returns the environment of a process that uses ``hub``."""
     own = {name: value for name, value in os.environ.items() if name not in (*TOKENS, "HF_HUB_OFFLINE")}
     ours = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
     return own | ours | {"no_proxy": "127.0.0.1,localhost"}
 
 
-def run(folder: Path, *more: str) -> Answer:
-    """Trains two steps on the tiny corpus, unless ``more`` names another one."""
+def run(folder: Path, *more: str) -> Outcome:
+    """Trains two steps on the tiny corpus, or on the one that ``more`` names."""
     left_out = ("encoder", "weights", "budget.steps")
     given = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
     if any(text.startswith("corpus=") for text in more):
         given = [text for text in given if not text.startswith(("corpus=", "corpus.path="))]
     options = ["budget.steps=2", f"run_dir={folder / 'run'}", "threads=1", *more]
-    return answer("experiments.run", *given, *options, folder=folder)
+    return run_command("experiments.run", *given, *options, folder=folder)

@@ -1,4 +1,4 @@
-"""Naive references, written from the papers' formulas alone."""
+"""Naive references, written only from the papers' formulas."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def nt_xent(anchors: Tensor, positives: Tensor, temperature: float, queue: Tenso
 
 
 def placements(n: int, length: int, count: int, gap: int) -> list[tuple[int, ...]]:
-    """All increasing starts of ``count`` spans of ``length`` in n tokens, at least ``gap`` apart."""
+    """Returns all increasing starts of ``count`` spans of ``length`` in n tokens, at least ``gap`` apart."""
     starts = range(n - length + 1)
     return [
         chosen
@@ -38,7 +38,7 @@ def placements(n: int, length: int, count: int, gap: int) -> list[tuple[int, ...
 
 
 def least_padded_area(lengths: list[int], groups: int) -> int:
-    """Smallest padded area over all ways to cut the sorted lengths into at most ``groups`` runs."""
+    """Returns the smallest padded area over all ways to cut the sorted lengths into at most ``groups`` runs."""
     rows = sorted(lengths)
     best = math.inf
     for count in range(min(groups, len(rows))):
@@ -49,7 +49,7 @@ def least_padded_area(lengths: list[int], groups: int) -> int:
 
 
 def chi_square(counts: np.ndarray) -> float:
-    """Survival probability of the chi-square statistic of ``counts`` against equal expectation."""
+    """Returns the p-value of the chi-square statistic of ``counts`` against equal expectation."""
     from scipy import stats
 
     return float(stats.chisquare(counts).pvalue)

@@ -1,4 +1,4 @@
-"""Rules of the code base, read from the source: who imports whom, what nobody imports or calls, sizes, names."""
+"""Rules of the code base, checked in the source: allowed imports and calls, configuration keys, module names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MAY_UNPICKLE = "analysis/senteval/files/captions.py", "pickle"  # with the instr
 
 
 def faults(root: Path) -> list[str]:
-    """Every breach of the rules in the Python files under ``root``, as "path:line: what"."""
+    """Returns every breach of the rules in the Python files under ``root``, as "path:line: what"."""
     requirements = declared(root / "setup.cfg")
     taken = sys.stdlib_module_names | imports_of(requirements["install"])
     result = []
@@ -160,15 +160,15 @@ def _is(node: ast.expr | None, value: bool) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
-def test_rules_hold() -> None:
+def test_the_source_keeps_all_rules() -> None:
     assert faults(ROOT) == []
 
 
-def test_packages_are_the_checkouts() -> None:
+def test_packages_are_imported_from_this_checkout() -> None:
     assert intruders(OURS, ROOT) == []
 
 
-def test_every_package_is_seen() -> None:
+def test_the_rules_cover_every_package() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in sources(ROOT)} == OURS
 
 
@@ -189,7 +189,7 @@ def test_every_package_is_seen() -> None:
             "from analysis.reporting import tables\n",
             "analysis/senteval/a.py:1: analysis/senteval imports analysis.reporting",
         ),
-        ("experiments/a.py", "from tests import support\n", "experiments/a.py:1: experiments imports tests"),
+        ("experiments/a.py", "from tests import real_data\n", "experiments/a.py:1: experiments imports tests"),
         ("data/a.py", "from . import batch\n", "data/a.py:1: a relative import"),
         ("data/a.py", "import torchtext\n", "data/a.py:1: torchtext: only data/vectors.py imports it"),
         ("analysis/a.py", "import mteb\n", "analysis/a.py:1: mteb: only analysis/mteb.py imports it"),
@@ -243,7 +243,7 @@ def test_one_file_may_unpickle_and_with_one_module(tmp_path: Path) -> None:
     assert faults(tmp_path) == [f"{file}:2: _pickle: nothing is unpickled here"]
 
 
-def test_an_intruder_is_named(tmp_path: Path) -> None:
+def test_a_package_imported_from_elsewhere_is_named(tmp_path: Path) -> None:
     [line] = intruders(["data"], tmp_path)
     assert line == f"data is {ROOT / 'data' / '__init__.py'}, not the one in {tmp_path}"
 

@@ -64,7 +64,7 @@ def test_no_yaml_is_overlooked() -> None:
     "option",
     [option for option in OPTIONS if "help" not in option and "/" in option and not option.startswith("figure/")],
 )
-def test_it_composes_and_names_every_parameter(option: str, check: Any) -> None:
+def test_a_yaml_composes_and_names_every_parameter(option: str, check: Any) -> None:
     """All parameters, so that ``--cfg job`` shows whatever can be set."""
     config = check(option)
     group, name = option.split("/", 1)
@@ -80,7 +80,7 @@ def test_the_bundled_encoder_has_one_name() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=OPTIONS)
-def test_its_head_says_what_it_is(path: Path) -> None:
+def test_every_yaml_begins_with_a_comment(path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("# ")
 
 

@@ -1,4 +1,4 @@
-"""Losses and vectors where the encoder is on another device than the host's tensors; no GPU is needed."""
+"""Losses and vectors with the encoder on another device than the CPU, simulated without a GPU."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from encoders.transformer import Transformer
 from experiments import building, compose, processes
 from experiments.progress import Display
 from experiments.settings import Settings
-from tests.elsewhere import DEVICE, Elsewhere, refuse_waits
 from tests.encoders.models import FAMILIES, tiny
+from tests.simulated_device import DEVICE, SimulatedDevice, refuse_waits
 from tests.test_interchange import OBJECTIVES, SENTENCES, folder, overrides, refusal
 
 __all__ = ["folder"]
@@ -30,15 +30,15 @@ FURTHER = {"declutr": ["objective.memory_bank=16", "objective.projection={width:
 
 @pytest.fixture(autouse=True)
 def simpler_modes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stand-in knows no autocast, and torch hands it no whole views in inference mode."""
+    """Replaces autocast and inference mode, which the simulated device does not support."""
     monkeypatch.setattr(torch, "inference_mode", torch.no_grad)
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda *_: torch.float32)
 
 
-def test_the_stand_in_refuses_what_a_gpu_refuses() -> None:
-    with Elsewhere():
+def test_the_simulated_device_refuses_what_a_gpu_refuses() -> None:
+    with SimulatedDevice():
         there = torch.ones(2).to(DEVICE)
         assert (there + 1).sum().item() == 4 and (there * torch.zeros(2, device=DEVICE)).device == DEVICE
         with pytest.raises(RuntimeError, match="add of tensors on two devices"):
@@ -48,8 +48,8 @@ def test_the_stand_in_refuses_what_a_gpu_refuses() -> None:
             torch.cat([labels.labels, torch.full_like(labels.ids, 0)])  # type: ignore[list-item]
 
 
-def test_the_stand_in_refuses_to_wait() -> None:
-    with Elsewhere():
+def test_the_simulated_device_refuses_to_wait() -> None:
+    with SimulatedDevice():
         there, mask = torch.ones(2).to(DEVICE), torch.tensor([True, False]).to(DEVICE)
         with refuse_waits():
             there[torch.tensor([0]).to(DEVICE)] + there.sum()
@@ -60,9 +60,9 @@ def test_the_stand_in_refuses_to_wait() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_transformer_waits(family: str) -> None:
+def test_no_transformer_waits_for_the_device(family: str) -> None:
     encoder = tiny(family).train()
-    with Elsewhere():
+    with SimulatedDevice():
         encoder.to(DEVICE)
         for lengths in ((5, 9, 3), (6, 6)):
             rows = [encoder.format.wrap(np.arange(5, 5 + length)) for length in lengths]
@@ -71,7 +71,7 @@ def test_no_transformer_waits(family: str) -> None:
 
 
 @pytest.mark.parametrize(("objective", "task", "encoder"), PAIRS)
-def test_no_tensor_stays_behind_and_no_step_waits(
+def test_no_tensor_stays_on_the_host_and_no_step_waits(
     objective: str, task: str | None, encoder: str, folder: Path
 ) -> None:
     config = compose.check([*overrides(objective, task, encoder, folder), *FURTHER.get(objective, [])])
@@ -81,7 +81,7 @@ def test_no_tensor_stays_behind_and_no_step_waits(
     here = parts.encoder.encode(SENTENCES)
     batches = [parts.batches("train", 1).batch(step) for step in range(3)]
     dev = parts.batches("dev", 1).fixed(1)
-    with Elsewhere():
+    with SimulatedDevice():
         parts.encoder.to(DEVICE).train()
         parts.objective.to(DEVICE).train()
         with refuse_waits():

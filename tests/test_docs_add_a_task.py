@@ -53,6 +53,6 @@ def test_the_files_pass_the_lint(tree: Path) -> None:
         assert found.returncode == 0, found.stdout
 
 
-def test_it_names_what_there_is() -> None:
+def test_the_page_names_files_that_exist() -> None:
     named = set(re.findall(r"`([\w./-]+/[\w./-]+\.\w+)`", FILE.sub("", PAGE)))
     assert named and all((ROOT / name).exists() for name in named), named

@@ -141,7 +141,7 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     assert broken_links(page) == ["none.png", "there.md#why", "#there"]
 
 
-def test_their_own_tests_pass(tree: Path) -> None:
+def test_the_tests_on_the_pages_pass(tree: Path) -> None:
     """In one process, as starting it is what takes time."""
     first, second = (commands(group)[0] for group in GROUPS)
     assert re.search(r"\b7 passed", follow(first, tree, *shlex.split(second)[1:]))
@@ -149,7 +149,7 @@ def test_their_own_tests_pass(tree: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
-def test_it_trains(group: str, tree: Path) -> None:
+def test_the_command_on_the_page_trains(group: str, tree: Path) -> None:
     """The page's command, on text that is tokenised in a moment."""
     run = tree / f"run-{group}"
     small = ["corpus=text", f"corpus.path={tree / 'corpus.jsonl'}", "corpus.dev_fraction=0.2", "dev_batches=1"]
@@ -163,13 +163,13 @@ def test_it_trains(group: str, tree: Path) -> None:
 
 
 @pytest.mark.slow
-def test_help_names_both(tree: Path) -> None:
+def test_help_names_the_new_objective_and_encoder(tree: Path) -> None:
     shown = follow(commands("encoder")[2], tree)
     assert all(re.search(rf"^  {group}=[^=]*\| mine\b", shown, re.M) for group in GROUPS), shown
 
 
 @pytest.mark.slow
-def test_the_suites_tests_find_both_by_themselves(tree: Path) -> None:
+def test_the_suites_tests_find_the_new_objective_and_encoder(tree: Path) -> None:
     """Every encoder with the new objective, every objective with the new encoder, and both with each other."""
     configs, interchange = commands("encoder")[3:]
     assert commands("objective")[3:] == [configs, interchange]
@@ -177,7 +177,7 @@ def test_the_suites_tests_find_both_by_themselves(tree: Path) -> None:
     follow(interchange, tree, "-m", "not slow")
 
 
-def test_readme_begins_with_what_it_prints() -> None:
+def test_the_readmes_example_prints_what_it_shows() -> None:
     [session] = re.findall(r"^```pycon\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
     told: list[str] = []
     example = doctest.DocTestParser().get_doctest(session, {}, "README", "README.md", 0)

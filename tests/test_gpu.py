@@ -37,7 +37,7 @@ from objectives.declutr import Declutr
 from tests.encoders.models import tiny as tiny_transformer
 from tests.experiments import tiny
 from tests.test_interchange import OBJECTIVES, SENTENCES, folder, overrides, refusal
-from tests.tiny import documents
+from tests.tiny_encoder import documents
 
 __all__ = ["folder"]
 DEVICE = os.environ.get("TESTED_DEVICE", "cuda")
@@ -110,7 +110,7 @@ def error(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize(("objective", "task", "encoder"), PAIRS)
-def test_a_step_is_that_of_a_cpu(objective: str, task: str | None, encoder: str, folder: Path) -> None:
+def test_a_step_equals_that_of_a_cpu(objective: str, task: str | None, encoder: str, folder: Path) -> None:
     here = built(objective, task, encoder, folder)
     without_dropout(here.encoder, here.objective)
     step(here, here.batches[0], "cpu")
@@ -127,7 +127,7 @@ def test_a_step_is_that_of_a_cpu(objective: str, task: str | None, encoder: str,
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_vectors_are_those_of_a_cpu(precision: Any) -> None:
+def test_vectors_equal_those_of_a_cpu(precision: Any) -> None:
     encoder = tiny_transformer()
     expected = encoder.encode(SENTENCES * 20, batch_tokens=64)
     encoder.to(DEVICE)
@@ -194,7 +194,7 @@ def test_gradient_caching_keeps_the_dropout(monkeypatch: pytest.MonkeyPatch) -> 
     assert error(step(parts, parts.batches[0], DEVICE)[1], gradient) > 0.01  # another mask
 
 
-def test_packed_rows_are_padded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_rows_equal_padded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """In bf16, by flash attention: packed on a GPU by itself, on a CPU (of a developer) forced to."""
     parts = declutr()
     without_dropout(parts.encoder)
@@ -206,7 +206,7 @@ def test_packed_rows_are_padded_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found, error(found_gradient, gradient)) != (loss, 0.0)  # two ways, which round differently
 
 
-def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_resumes_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)  # finished runs are resumed here
     whole = tiny.run(tmp_path, f"device={DEVICE}", "checkpoint.every=4", "objective.memory_bank=8", "log_every=1")
     newest = whole / "checkpoints" / "step-00000008"
@@ -217,7 +217,7 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.M
         assert ours == pytest.approx(theirs, rel=1e-2, abs=1e-4)
 
 
-def test_runs_with_workers_are_those_without(tmp_path: Path) -> None:
+def test_workers_do_not_change_a_run(tmp_path: Path) -> None:
     runs = [tiny.run(tmp_path, f"device={DEVICE}", "precision=fp32", f"workers={count}") for count in (0, 2)]
     for ours, theirs in zip(*map(tiny.metrics, runs), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-3, abs=1e-5)

@@ -1,4 +1,4 @@
-"""Numbers out of range, paths of odd letters, and hostile run folders, given to the commands that start runs."""
+"""Commands that start runs, given numbers out of range, special characters in paths, and hostile run folders."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from experiments.comparison.settings import read
 from experiments.jobs import Job
 from experiments.overrides import override
 from experiments.reproduction import planning, settings
+from tests.command_runner import Outcome, run_command, snapshot
 from tests.experiments import tiny
 from tests.experiments.reproduction.test_command import FIGURE
 from tests.experiments.test_compare import in_this_process
-from tests.hostile import Answer, answer, snapshot
 
 ODD = "my runs, (v=2) 'quoted' \"two\" é ${seed}"
 HUGE = 2**64
@@ -126,49 +126,49 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def unchanged(place: Path, module: str, *arguments: str) -> Answer:
-    """The answer of a command that writes nothing."""
+def unchanged(place: Path, module: str, *arguments: str) -> Outcome:
+    """Runs a command and asserts that it writes nothing; returns its outcome."""
     before = snapshot(place)
-    found = answer(module, *arguments, folder=place)
+    found = run_command(module, *arguments, folder=place)
     assert snapshot(place) == before
     return found
 
 
-def run(place: Path, argument: str) -> Answer:
-    """The answer of run.py to ``argument`` beside what else a tiny run needs."""
+def run(place: Path, argument: str) -> Outcome:
+    """Returns the outcome of run.py with ``argument`` and the overrides of a tiny run."""
     key = argument.partition("=")[0]
     others = [text for text in tiny.overrides(place) if text.partition("=")[0] != key]
     return unchanged(place, "experiments.run", *others, argument)
 
 
 @pytest.mark.parametrize(("argument", "line"), NUMBERS.items())
-def test_numbers_of_a_run(argument: str, line: str, place: Path) -> None:
+def test_numbers_of_a_run_out_of_range_are_refused(argument: str, line: str, place: Path) -> None:
     found = run(place, argument)
     assert found.refused(line), found
 
 
 @pytest.mark.parametrize(("arguments", "line"), OBJECTIVES.items())
-def test_numbers_of_an_objective(arguments: str, line: str, place: Path) -> None:
+def test_numbers_of_an_objective_out_of_range_are_refused(arguments: str, line: str, place: Path) -> None:
     objective, argument = arguments.split()
     found = unchanged(place, "experiments.run", f"objective={objective}", argument)
     assert found.refused(line), found
 
 
 @pytest.mark.parametrize(("argument", "line"), EVALUATE.items())
-def test_keys_of_evaluate(argument: str, line: str, place: Path) -> None:
+def test_wrong_values_of_evaluate_are_refused(argument: str, line: str, place: Path) -> None:
     found = unchanged(place, "experiments.evaluate", "model=random_vectors", argument)
     assert found.refused(line), found
 
 
 @pytest.mark.parametrize(("argument", "line"), REPRODUCE.items())
-def test_keys_of_reproduce(argument: str, line: str, place: Path) -> None:
+def test_wrong_values_of_reproduce_are_refused(argument: str, line: str, place: Path) -> None:
     figure = [] if argument.startswith("figure") else ["figure=declutr/s1b"]
     found = unchanged(place, "experiments.reproduce", *figure, argument)
     assert found.refused(line), found
 
 
 @pytest.mark.parametrize(("argument", "line"), COMPARE.items())
-def test_keys_of_compare(argument: str, line: str, place: Path) -> None:
+def test_wrong_values_of_compare_are_refused(argument: str, line: str, place: Path) -> None:
     found = unchanged(place, "experiments.compare", argument)
     assert found.refused(line), found
 
@@ -201,7 +201,7 @@ FOUND = (
 
 
 def not_begun(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
-    """``run_jobs`` without children: asks for the command only."""
+    """Stands in for ``run_jobs`` without child processes: only requests the commands."""
     failed = {}
     for job in jobs:
         try:
@@ -213,7 +213,7 @@ def not_begun(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
 
 
 def finished_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the run that ``FOUND`` plans, in which it seems finished."""
+    """Writes a folder that looks like the finished run that ``FOUND`` plans."""
     monkeypatch.setattr(planned_runs, "run_jobs", not_begun)
     monkeypatch.chdir(place)
     [run] = plan(*read(FOUND))
@@ -234,41 +234,43 @@ def test_damaged_runs_are_not_compared(
     folder = finished_run(tmp_path, monkeypatch)
     (folder / file).write_text(text, encoding="latin-1")
     before = snapshot(tmp_path)
-    found = answer("experiments.compare", *FOUND, folder=tmp_path)
+    found = run_command("experiments.compare", *FOUND, folder=tmp_path)
     assert found.refused("None of the 1 runs is finished"), found
     assert f"{file.partition('.')[0]}" in found.output
     assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize("part", ["evaluation", "objective", "corpus", "encoder"])
-def test_what_a_found_run_names_is_not_called(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_named_in_a_found_run_is_not_called(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tiny.corpus(tmp_path)
     folder = finished_run(tmp_path, monkeypatch)
     attack = {"_target_": "data.files.write_json", "path": str(tmp_path / "written"), "value": 1}
     config = json.loads((folder / "config.yaml").read_text())
     (folder / "config.yaml").write_text(json.dumps(config | {part: attack, "cache": str(tmp_path / "elsewhere")}))
-    found = answer("experiments.compare", *FOUND, f"cache={tmp_path / 'cache'}", folder=tmp_path)
+    found = run_command("experiments.compare", *FOUND, f"cache={tmp_path / 'cache'}", folder=tmp_path)
     assert found.status in (0, 1, 2) and "Traceback" not in found.error, found
     assert not (tmp_path / "written").exists() and not (tmp_path / "elsewhere").exists()
 
 
-def test_logs_do_not_go_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_are_not_written_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny.corpus(tmp_path)
     folder = finished_run(tmp_path, monkeypatch)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes").write_text("kept")
     logs = folder.parent / "logs"
     logs.symlink_to(tmp_path / "mine")
-    assert answer("experiments.compare", *FOUND, folder=tmp_path).refused("runs/logs is a symbolic link")
+    assert run_command("experiments.compare", *FOUND, folder=tmp_path).refused("runs/logs is a symbolic link")
     logs.unlink()
     logs.mkdir()
     (logs / f"{folder.name}.log").symlink_to(tmp_path / "mine" / "notes")
-    assert answer("experiments.compare", *FOUND, folder=tmp_path).refused(f"{folder.name}.log is a link")
+    assert run_command("experiments.compare", *FOUND, folder=tmp_path).refused(f"{folder.name}.log is a link")
     shutil.rmtree(logs)
     folder.rename(tmp_path / "mine" / "run")
     folder.symlink_to(tmp_path / "mine" / "run")
     before = snapshot(tmp_path / "mine")
-    found = answer("experiments.compare", *FOUND, folder=tmp_path)  # of several runs, the others go on
+    found = run_command("experiments.compare", *FOUND, folder=tmp_path)  # of several runs, the others go on
     assert found.status == 1 and f"{folder.name} is a symbolic link: replace it" in found.output
     assert snapshot(tmp_path / "mine") == before
     folder.unlink()
@@ -276,7 +278,7 @@ def test_logs_do_not_go_through_links(tmp_path: Path, monkeypatch: pytest.Monkey
     assert snapshot(tmp_path / "mine") == {str(tmp_path / "mine" / "notes"): hashlib.sha256(b"kept").hexdigest()}
 
 
-def test_results_of_a_run_do_not_go_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_a_run_are_not_written_through_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny.corpus(tmp_path)
     folder = finished_run(tmp_path, monkeypatch)
     (tmp_path / "mine").mkdir()
@@ -308,7 +310,7 @@ def test_damaged_runs_are_missing_from_a_figure(tmp_path: Path, monkeypatch: pyt
     assert found.output.count("delete it, and the same command trains it again.") == 2
 
 
-def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_work_in_a_folder_with_special_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trained, resumed and evaluated by commands that Hydra reads as they are meant."""
     folder = tmp_path / ODD
     folder.mkdir()
@@ -323,7 +325,7 @@ def test_runs_in_a_folder_of_odd_letters(tmp_path: Path, monkeypatch: pytest.Mon
     passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
     passed += [override("corpus.path", folder / "corpus.jsonl"), override("cache", folder / "cache")]
     asked = ["figure=some/fig", "budget.steps=2", "only.tau=0.05", *passed, f"runs={folder / 'runs'}"]
-    found = answer("experiments.reproduce", *asked, f"out={folder / 'out'}", folder=tmp_path)
+    found = run_command("experiments.reproduce", *asked, f"out={folder / 'out'}", folder=tmp_path)
     assert found.status == 0, found
     assert (folder / "out" / "some-fig.csv").is_file()
     [run] = [path for path in (folder / "runs").iterdir() if path.name != "logs"]

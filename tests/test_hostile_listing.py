@@ -1,4 +1,4 @@
-"""Damaged run folders in a listing: each is called broken, and the others are listed as ever."""
+"""Damaged run folders in a listing: each is listed as broken, and the others are listed as usual."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.analysis import runs_on_disk
-from tests.damage import BOMB, DEEP, Damage, added, config, directory, pipe, text
-from tests.hostile import answer, snapshot
+from tests.command_runner import run_command, snapshot
+from tests.run_damage import BOMB, DEEP, Damage, added, config, directory, pipe, text
 
 
 @pytest.fixture
@@ -53,11 +53,13 @@ LISTED: list[tuple[str, Damage, str]] = [
 
 
 @pytest.mark.parametrize(("damage", "problem"), [pytest.param(*case, id=name) for name, *case in LISTED])
-def test_a_damaged_run_costs_no_other_its_line(damage: Damage, problem: str, run: Path, tmp_path: Path) -> None:
+def test_a_damaged_run_is_listed_as_broken_beside_the_others(
+    damage: Damage, problem: str, run: Path, tmp_path: Path
+) -> None:
     runs_on_disk.write(tmp_path / "good", steps=10, finished=False)
     damage(run)
     before = snapshot(tmp_path)
-    found = answer("experiments.runs", str(tmp_path), folder=tmp_path, seconds=20)
+    found = run_command("experiments.runs", str(tmp_path), folder=tmp_path, seconds=20)
     assert found.status == 0, found
     [good, broken] = (line for line in found.output.splitlines() if line.startswith(("│ good ", "│ run  ")))
     assert "unfinished" in good and "broken" in broken and problem in broken, found.output
@@ -65,13 +67,13 @@ def test_a_damaged_run_costs_no_other_its_line(damage: Damage, problem: str, run
 
 
 @pytest.mark.parametrize("name", ["[red]x", "[link=a]b", ":smile:", "a\x1b[31mb", "x\\", "\udcff"])
-def test_names_are_shown_as_they_are(name: str, run: Path, tmp_path: Path) -> None:
+def test_markup_and_control_characters_in_names_are_shown_as_text(name: str, run: Path, tmp_path: Path) -> None:
     averages = {"probing ([/foo])": 1.0, "probing (:car:)": 1.0}
     (run / "senteval.json").write_text(json.dumps({"averages": averages}))
     (run / "quick.json").write_text(json.dumps({"start": {}, "weights": "[/red]\x1b"}))
     (tmp_path / "runs").mkdir()
     run.rename(tmp_path / "runs" / name)
-    found = answer("experiments.runs", "runs", folder=tmp_path)
+    found = run_command("experiments.runs", "runs", folder=tmp_path)
     assert found.status == 0, found
     shown = name.replace("\x1b", r"\x1b").replace("\udcff", r"\udcff")
     for part in (shown, r"[/red]\x1b", "([/foo])", "(:car:)"):
@@ -80,5 +82,5 @@ def test_names_are_shown_as_they_are(name: str, run: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("given", ["", "nowhere", "x\x1b[31m"])
-def test_no_folder_of_runs(given: str, tmp_path: Path) -> None:
-    assert answer("experiments.runs", given, folder=tmp_path).refused("folder")
+def test_a_missing_folder_of_runs_is_one_line(given: str, tmp_path: Path) -> None:
+    assert run_command("experiments.runs", given, folder=tmp_path).refused("folder")

@@ -1,4 +1,4 @@
-"""Damaged and hostile encoders' folders: each is refused with one line that names it, and opens nothing else."""
+"""Damaged and hostile encoders' folders: each is refused in one line, and no other file is opened."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import torch
 
 import encoders
 from data.errors import UserError
-from tests.encoders.damage import (
+from tests.command_runner import run_command, snapshot
+from tests.encoders.folder_damage import (
     DEEP,
     Damage,
     change,
@@ -31,12 +32,11 @@ from tests.encoders.damage import (
     without,
 )  # fmt: skip
 from tests.encoders.models import texts
-from tests.hostile import answer, snapshot
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of each encoder."""
+    """Folders of one encoder of each kind."""
     root = tmp_path_factory.mktemp("whole")
     save_all(root)
     return root
@@ -267,7 +267,11 @@ CASES: list[tuple[str, Damage, str]] = [  # a whole folder, what is damaged, a p
 ]
 
 
-@pytest.mark.parametrize(("kind", "damage", "part"), CASES, ids=range(len(CASES)))
+@pytest.mark.parametrize(
+    ("kind", "damage", "part"),
+    CASES,
+    ids=[f"{number}-{kind}-{part}" for number, (kind, _, part) in enumerate(CASES)],
+)
 def test_a_damaged_folder_is_refused(
     kind: str, damage: Damage, part: str, whole: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -295,7 +299,7 @@ COMMANDS: list[tuple[str, Damage, str]] = [
 
 @pytest.mark.parametrize("command", ["run", "evaluate"])
 @pytest.mark.parametrize(("kind", "damage", "part"), COMMANDS, ids=range(len(COMMANDS)))
-def test_the_commands_refuse_it_in_one_line(
+def test_the_commands_refuse_a_damaged_folder_in_one_line(
     command: str, kind: str, damage: Damage, part: str, whole: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "encoder"
@@ -317,6 +321,6 @@ def test_the_commands_refuse_it_in_one_line(
         "evaluate": [f"model={folder}", f"data={tmp_path}", "tasks=[CR]", "device=cpu"],
     }[command]
     before = snapshot(tmp_path)
-    found = answer(f"experiments.{command}", *arguments, folder=tmp_path)
+    found = run_command(f"experiments.{command}", *arguments, folder=tmp_path)
     assert found.refused(str(folder), part), found
     assert snapshot(tmp_path) == before

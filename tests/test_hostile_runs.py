@@ -19,9 +19,9 @@ from safetensors.torch import load_file, save_file
 from data import files
 from data.errors import UserError
 from experiments import building, checkpoint, compose, experiment, overrides
-from tests.damage import BOMB, DEEP, MERGES, Damage, added, config, directory, link, pipe, text
+from tests.command_runner import run_command, snapshot
 from tests.experiments import tiny
-from tests.hostile import answer, snapshot
+from tests.run_damage import BOMB, DEEP, MERGES, Damage, added, config, directory, link, pipe, text
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ BROKEN = ("config.yaml is broken",)
 WRITER = {"_target_": "data.files.write_json", "path": "victim", "value": "gone"}
 FOREIGN = (
     "data.files.write_json", "experiments.jobs._begin", "os.system", "subprocess.Popen",
-    "benchmarks.decoder.main", "tests.hostile.answer", "objectives.base.nn.Module",
+    "benchmarks.decoder.main", "tests.command_runner.run_command", "objectives.base.nn.Module",
     "experiments.run_folder.RunFolder", "objectives..declutr.Declutr",
 )  # fmt: skip
 ABSTRACT = {
@@ -221,17 +221,17 @@ OPENED: list[tuple[str, Damage, tuple[str, ...]]] = [
 def test_a_damaged_run_is_not_resumed(damage: Damage, parts: tuple[str, ...], run: Path, tmp_path: Path) -> None:
     damage(run)
     before = snapshot(tmp_path)
-    found = answer("experiments.run", "resume=run", folder=tmp_path, seconds=20)
+    found = run_command("experiments.run", "resume=run", folder=tmp_path, seconds=20)
     assert found.refused(*parts), found
     assert snapshot(tmp_path) == before
     assert "benchmarks.decoder" not in sys.modules
 
 
 @pytest.mark.parametrize(("damage", "parts"), [pytest.param(*case, id=name) for name, *case in OPENED])
-def test_damage_behind_a_good_configuration_is_found(
+def test_damage_beside_a_valid_configuration_is_found(
     damage: Damage, parts: tuple[str, ...], run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As above, without Hydra around it."""
+    """Damage as above, but opened without Hydra."""
     monkeypatch.chdir(tmp_path)
     damage(run)
     before = snapshot(tmp_path)
@@ -257,14 +257,14 @@ def test_a_link_inside_a_run_is_followed_and_the_run_goes_on(
     (tmp_path / "by-link").symlink_to(run)
     (run / "trackers").mkdir()
     (run / "trackers" / "debug.log").symlink_to(tmp_path / "elsewhere" / "log")  # as wandb does
-    found = answer("experiments.run", f"resume={tmp_path / 'by-link'}", folder=tmp_path)
+    found = run_command("experiments.run", f"resume={tmp_path / 'by-link'}", folder=tmp_path)
     assert found.status == 0, found
     # All the same as in one go.
     for name in ("metrics.jsonl", "quick.json", "encoder/model.safetensors"):
         assert (run / name).read_bytes() == (made / "run" / name).read_bytes()
 
 
-def test_a_component_is_found_wherever_its_base_class_may_be_extended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_module_in_the_package_is_accepted_as_a_component(monkeypatch: pytest.MonkeyPatch) -> None:
     """As docs/add-an-objective.md does it: a module of one's own in the package."""
     from objectives import declutr
 
@@ -291,14 +291,14 @@ def test_a_damaged_run_is_not_continued_from(
     shutil.copytree(made / "run" / "encoder", run / "encoder")
     damage(run)
     before = snapshot(tmp_path)
-    found = answer("experiments.run", *tiny.overrides(made), "warm_start=run", folder=tmp_path)
+    found = run_command("experiments.run", *tiny.overrides(made), "warm_start=run", folder=tmp_path)
     assert found.refused(*parts), found
     assert {path for path in snapshot(tmp_path) if "/runs" not in path} == {*before}
     assert not [*tmp_path.glob("runs/*")]
 
 
-def test_a_run_is_not_named_after_a_path_in_another(made: Path, run: Path) -> None:
-    """Its folder would be elsewhere."""
+def test_a_warm_start_takes_no_name_that_is_a_path(made: Path, run: Path) -> None:
+    """Such a name would place the new run's folder elsewhere."""
     shutil.copytree(made / "run" / "encoder", run / "encoder")
     config("names.encoder", "../../../victim")(run)
     assert compose.check([*tiny.overrides(made), f"warm_start={run}"])["names"]["encoder"] == "roberta-mini"
@@ -325,25 +325,25 @@ EMPTY = [
 
 
 @pytest.mark.parametrize(("given", "part"), EMPTY)
-def test_an_empty_value_is_no_path(given: str, part: str, tmp_path: Path) -> None:
+def test_an_empty_value_is_refused_as_a_path(given: str, part: str, tmp_path: Path) -> None:
     arguments = given.replace("='  '", "=_blank_").split()
-    found = answer("experiments.run", *(each.replace("_blank_", "'  '") for each in arguments), folder=tmp_path)
+    found = run_command(
+        "experiments.run", *(each.replace("_blank_", "'  '") for each in arguments), folder=tmp_path
+    )
     assert found.refused(part), found
     assert snapshot(tmp_path) == {}
 
 
 @pytest.mark.parametrize("key", ["model", "data", "probing", "out", "embed", "cache", "encoder.vectors"])
-def test_an_evaluation_takes_no_empty_value(key: str, tmp_path: Path) -> None:
-    found = answer("experiments.evaluate", "model=random_vectors", f"{key}=", folder=tmp_path)
+def test_an_evaluation_refuses_empty_values(key: str, tmp_path: Path) -> None:
+    found = run_command("experiments.evaluate", "model=random_vectors", f"{key}=", folder=tmp_path)
     assert found.refused(key), found
     assert snapshot(tmp_path) == {}
 
 
-def test_a_request_to_terminate_takes_back_what_was_begun(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sigterm_removes_unfinished_files(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "build", lambda *given: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)
-    found = answer("experiments.run", *tiny.overrides(made), "run_dir=new", folder=tmp_path)
+    found = run_command("experiments.run", *tiny.overrides(made), "run_dir=new", folder=tmp_path)
     assert (found.status, found.error) == (130, "Interrupted.\n")
     assert snapshot(tmp_path) == {} and signal.getsignal(signal.SIGTERM) == before

@@ -20,8 +20,8 @@ from data.sources.reading import MOST_BYTES
 from data.sources.text import Text
 from experiments.overrides import compose
 from tests.analysis.senteval import small_data
+from tests.command_runner import run_command, snapshot
 from tests.experiments import tiny
-from tests.hostile import answer, snapshot
 
 Content = bytes | str
 DEEP = "[" * 100_000
@@ -71,7 +71,7 @@ def refused(root: Path, module: str, *arguments: str, parts: tuple[str, ...]) ->
     """Checks that a command is refused in a line that contains ``parts``, and writes nothing but caches."""
     (root / "cache").mkdir(exist_ok=True)
     before = snapshot(root, without=root / "cache")
-    found = answer(module, *arguments, folder=root)
+    found = run_command(module, *arguments, folder=root)
     assert found.refused(*parts), found
     assert len(found.error) < 2500 and not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", found.error)
     assert snapshot(root, without=root / "cache") == before
@@ -129,7 +129,7 @@ CORPORA: dict[str, tuple[str, Content, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("case", CORPORA)
-def test_damaged_corpora(root: Path, case: str) -> None:
+def test_damaged_corpora_are_refused(root: Path, case: str) -> None:
     name, content, parts = CORPORA[case]
     path = root / "corpora" / name  # of few names, so that few command lines are composed
     path.parent.mkdir(exist_ok=True)
@@ -142,7 +142,7 @@ def test_damaged_corpora(root: Path, case: str) -> None:
         path.unlink()
 
 
-def test_limits_are_exact(tmp_path: Path) -> None:
+def test_text_at_the_byte_limit_is_read_and_longer_text_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"1234\n12345\n")
     assert [one.text for one in Text(path=str(tmp_path / "a.txt"), max_bytes=6).read()] == ["1234\n", "12345\n"]
     assert [one.text for one in Text(path=str(tmp_path), max_bytes=11).read()] == ["1234\n12345\n"]
@@ -209,7 +209,7 @@ SENTEVAL: list[tuple[str, str, Callable[[bytes], bytes], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("task", "file", "damage", "parts"), SENTEVAL)
-def test_damaged_senteval_files(
+def test_damaged_senteval_files_are_refused(
     root: Path, task: str, file: str, damage: Callable[[bytes], bytes], parts: tuple[str, ...]
 ) -> None:
     path = root / "senteval" / "downstream" / file
@@ -234,7 +234,7 @@ def test_identical_sentences_have_no_correlation(root: Path, tmp_path: Path) -> 
             f"data={root / 'senteval'}",
             "tasks=[STS12]",
         ]
-        assert answer("experiments.evaluate", *overrides, f"out={tmp_path / 'out'}", folder=root).status == 0
+        assert run_command("experiments.evaluate", *overrides, f"out={tmp_path / 'out'}", folder=root).status == 0
     finally:
         path.write_bytes(good)
     text = (tmp_path / "out" / "senteval.json").read_text()
@@ -243,7 +243,7 @@ def test_identical_sentences_have_no_correlation(root: Path, tmp_path: Path) -> 
     assert found["tasks"]["STS12"]["test"] is found["tasks"]["STS12"]["spearman"]["mean"] is None
     assert found["tasks"]["STS12"]["subsets"]["MSRvid"]["spearman"] is not None
     assert not any(name.startswith("sts_spearman_mean") for name in found["averages"])
-    shown = answer("experiments.evaluate", "table", f"results={tmp_path / 'out'}", folder=root)
+    shown = run_command("experiments.evaluate", "table", f"results={tmp_path / 'out'}", folder=root)
     assert shown.status == 0 and "│ – │" in re.sub(" +", " ", shown.output)
     assert "nan" not in shown.output and "–: no correlation is defined" in shown.output
 
@@ -292,7 +292,7 @@ RESULTS: dict[str, tuple[Content, str]] = {
 
 @pytest.mark.parametrize("name", RESULTS)
 @pytest.mark.parametrize("command", ["table", "ranking"])
-def test_damaged_results(root: Path, command: str, name: str) -> None:
+def test_damaged_results_are_refused(root: Path, command: str, name: str) -> None:
     content, message = RESULTS[name]
     (root / name).mkdir(exist_ok=True)
     (root / name / "senteval.json").write_bytes(raw(content))
@@ -318,7 +318,7 @@ PREDICTIONS: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", PREDICTIONS)
-def test_damaged_predictions(root: Path, name: str) -> None:
+def test_damaged_predictions_are_refused(root: Path, name: str) -> None:
     content, message = PREDICTIONS[name]
     path = root / f"predicted-{name}" / "predictions" / "STSBenchmark.npz"
     path.parent.mkdir(parents=True)
@@ -361,7 +361,7 @@ COMMANDS: list[tuple[str, str, dict[str, Content], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("command", "option", "files", "parts"), COMMANDS)
-def test_damaged_files_of_commands(
+def test_damaged_files_of_commands_are_refused(
     root: Path, tmp_path: Path, command: str, option: str, files: dict[str, Content], parts: tuple[str, ...]
 ) -> None:
     around = {"x_dev.ptb": TREE, "x_test.ptb": TREE} if command == "probes" else {}
@@ -373,7 +373,7 @@ def test_damaged_files_of_commands(
     refused(root, "experiments.evaluate", *arguments, parts=parts)
 
 
-def test_what_is_shown_of_text_is_harmless(tmp_path: Path) -> None:
+def test_control_characters_and_formulas_in_text_are_shown_escaped(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"=1+1\n{ESCAPES}\n\tindented\n-0.22\n")
     (tmp_path / "q.txt").write_text("=\x1b[2J\n")
     (tmp_path / "r").mkdir()
@@ -384,11 +384,11 @@ def test_what_is_shown_of_text_is_harmless(tmp_path: Path) -> None:
     searched = ["neighbours", "models=random_vectors", "cache=null", "sentences=a.txt", "queries_file=q.txt"]
     for form in ("text", "md", "csv"):
         for found in (
-            answer("experiments.evaluate", *searched, f"format={form}", folder=tmp_path),
-            answer("experiments.evaluate", "table", "results=r", f"format={form}", folder=tmp_path),
+            run_command("experiments.evaluate", *searched, f"format={form}", folder=tmp_path),
+            run_command("experiments.evaluate", "table", "results=r", f"format={form}", folder=tmp_path),
         ):
             assert found.status == 0 and "1+1" in found.output
             assert not re.search("[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]", found.output + found.error)
             assert form != "csv" or not re.search(r"(^|,)=", found.output, re.MULTILINE)
-    best = answer("experiments.evaluate", "ranking", "results=r", "by=[]", folder=tmp_path)
+    best = run_command("experiments.evaluate", "ranking", "results=r", "by=[]", folder=tmp_path)
     assert best.status == 0 and "\x1b" not in best.output

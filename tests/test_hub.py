@@ -22,10 +22,10 @@ from analysis.model_card import add_scores
 from data.errors import UserError
 from encoders.transformer import Transformer
 from tests import hub_server
-from tests.analysis.senteval import made_up, small_data
+from tests.analysis.senteval import example_results, small_data
+from tests.command_runner import run_command, snapshot
 from tests.encoders import models
 from tests.experiments import tiny
-from tests.hostile import answer, snapshot
 from tests.hub_client import NOWHERE, connected, environment, run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,7 +68,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 # -- models
 
 
-def test_a_published_encoder_is_the_same(folder: Path, hub: hub_server.Hub) -> None:
+def test_a_published_encoder_gives_the_same_vectors(folder: Path, hub: hub_server.Hub) -> None:
     commit = hub.publish("org/tiny", folder)
     encoder = encoders.load("org/tiny")
     assert (encoder.weights, encoder.origin) == ("pretrained", f"org/tiny, revision {commit[:12]}")
@@ -89,7 +89,7 @@ def test_training_and_evaluating_by_name(folder: Path, hub: hub_server.Hub, tmp_
     assert json.loads((tmp_path / "run" / "quick.json").read_text())["weights"] == "pretrained"
     data = small_data.folder(tmp_path / "senteval")
     given = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping", f"cache={tmp_path / 'cache'}"]
-    found = answer("experiments.evaluate", "model=org/tiny-roberta", *given, folder=tmp_path)
+    found = run_command("experiments.evaluate", "model=org/tiny-roberta", *given, folder=tmp_path)
     assert found.status == 0, found.error
     results = json.loads(next((tmp_path / "evaluations").rglob("senteval.json")).read_text())
     assert [*results["tasks"]] == ["CR", "STS12"] and results["model"]["name"] == "org/tiny-roberta"
@@ -101,7 +101,7 @@ def test_an_encoder_is_shared_as_the_page_says_and_opens_by_name(
 ) -> None:
     exported = tmp_path / "encoder"
     models.tiny(pooling="mean").save(exported)
-    add_scores(exported / "README.md", made_up.results(tasks={"CR": made_up.record("CR", 70)}))
+    add_scores(exported / "README.md", example_results.results(tasks={"CR": example_results.record("CR", 70)}))
     monkeypatch.setenv("HF_TOKEN", hub_server.TOKEN)
     names = {"runs/<folder>/encoder": str(exported), "<you>/<name>": "org/shared"}
     page = (ROOT / "docs" / "sharing.md").read_text(encoding="utf-8")
@@ -176,7 +176,7 @@ def test_a_misspelt_name_ends_the_command_before_anything_is_written(hub: hub_se
     assert found.refused("The model 'org/distilroberta-bse' cannot be downloaded: no such name"), found.error
     assert snapshot(tmp_path) == before
     data = small_data.folder(tmp_path / "senteval")
-    found = answer("experiments.evaluate", "model=org/tinny", f"data={data}", "tasks=[CR]", folder=tmp_path)
+    found = run_command("experiments.evaluate", "model=org/tinny", f"data={data}", "tasks=[CR]", folder=tmp_path)
     assert found.refused("The model 'org/tinny' cannot be downloaded: no such name"), found.error
     assert not (tmp_path / "evaluations").exists()
 
@@ -194,7 +194,7 @@ def test_a_private_and_a_gated_model_with_a_login(
     assert {request.token for request in hub.asked("/cdn/")} == {None}  # of another origin
 
 
-def test_a_hub_that_fails_is_no_network(folder: Path, hub: hub_server.Hub) -> None:
+def test_a_failing_hub_counts_as_no_network(folder: Path, hub: hub_server.Hub) -> None:
     hub.publish("org/tiny-roberta", folder)
     for hub.status in (403, 429, 503):
         why = rf"org/tiny-roberta is not on this machine, and the hub \(.*\) answers with HTTP status {hub.status}"
@@ -214,7 +214,7 @@ def test_pickled_weights_are_not_downloaded(folder: Path, hub: hub_server.Hub, t
 
 
 @pytest.mark.slow
-def test_a_model_of_real_size(hub: hub_server.Hub, tmp_path: Path) -> None:
+def test_a_model_of_real_size_trains_and_evaluates(hub: hub_server.Hub, tmp_path: Path) -> None:
     """RoBERTa-base with random weights, as commands of their own download, train and evaluate it."""
     from transformers import RobertaConfig, RobertaForMaskedLM
 
@@ -264,7 +264,7 @@ def _widen(tokenizer: Path, size: int) -> None:
 # -- the cache
 
 
-def test_a_second_call_needs_no_hub(
+def test_a_second_call_makes_no_request(
     folder: Path, hub: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = _files(folder)
@@ -282,7 +282,7 @@ def test_a_second_call_needs_no_hub(
         encoders.load("org/tiny")
 
 
-def test_weights_are_of_the_commit_of_their_settings(
+def test_weights_and_settings_are_of_one_commit(
     folder: Path, hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = _files(folder)
@@ -301,7 +301,7 @@ def test_weights_are_of_the_commit_of_their_settings(
 # -- connections that are cut
 
 
-def test_a_closed_connection_is_gone_on_with(
+def test_a_download_continues_after_the_connection_closed(
     folder: Path, hub: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 512)  # the library keeps whole chunks
@@ -316,7 +316,7 @@ def test_a_closed_connection_is_gone_on_with(
     assert kept.read_bytes() == (folder / WEIGHTS).read_bytes()
 
 
-def test_a_connection_that_is_reset_is_one_line_and_the_next_call_fetches_what_is_missing(
+def test_a_reset_connection_is_one_line_and_the_next_call_fetches_the_rest(
     folder: Path, hub: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = hub.publish("org/tiny", folder)
@@ -336,7 +336,7 @@ def test_a_connection_that_is_reset_is_one_line_and_the_next_call_fetches_what_i
     assert len(hub.asked("/cdn/")) == 1 and not hub.asked("/resolve/")
 
 
-def test_a_new_commit_is_noticed_where_the_download_was_cut(folder: Path, hub: hub_server.Hub) -> None:
+def test_a_cut_download_notices_a_new_commit(folder: Path, hub: hub_server.Hub) -> None:
     files = _files(folder)
     hub.publish("org/tiny", files)
     hub.cuts[WEIGHTS] = [(3000, "reset")]

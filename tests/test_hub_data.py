@@ -86,7 +86,7 @@ SMALL = (
     ("corpus", "named"),
     [("hub", "corpus.dataset=org/texts"), ("wikitext103", None), ("openwebtext", None), ("lm1b", None)],
 )
-def test_the_configured_data_sets(
+def test_the_configured_data_sets_are_read(
     corpus: str, named: str | None, rows: list[str], hub: hub_server.Hub, tmp_path: Path
 ) -> None:
     commits = _publish_data(hub, rows)
@@ -100,14 +100,14 @@ def test_the_configured_data_sets(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["hub", "wikitext103", "openwebtext"])
-def test_a_run_on_a_data_set(corpus: str, rows: list[str], hub: hub_server.Hub, tmp_path: Path) -> None:
+def test_a_run_trains_on_a_data_set(corpus: str, rows: list[str], hub: hub_server.Hub, tmp_path: Path) -> None:
     commits = _publish_data(hub, rows)
     found = run(tmp_path, *SMALL, f"corpus={corpus}", *["corpus.dataset=org/texts"] * (corpus == "hub"))
     assert found.status == 0, found.error
     assert read_yaml(tmp_path / "run" / "config.yaml")["corpus"]["revision"] == commits[corpus]
 
 
-def test_a_run_is_repeated_without_the_hub(
+def test_a_second_run_makes_no_request(
     rows: list[str], hub: hub_server.Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = _publish_data(hub, rows)["lm1b"]
@@ -121,7 +121,7 @@ def test_a_run_is_repeated_without_the_hub(
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
-def test_a_new_commit_is_another_corpus(rows: list[str], hub: hub_server.Hub) -> None:
+def test_a_new_commit_changes_the_fingerprint(rows: list[str], hub: hub_server.Hub) -> None:
     hub.publish("org/texts", {"train.parquet": _table(rows)}, kind="datasets")
     first = Hub(dataset="org/texts")
     assert len(list(first.documents())) == len(rows)
@@ -161,9 +161,7 @@ def test_what_the_hub_refuses_of_a_data_set_is_one_line(
     assert "\n" not in str(refusal.value)
 
 
-def test_a_data_set_that_is_refused_leaves_nothing_behind(
-    rows: list[str], hub: hub_server.Hub, tmp_path: Path
-) -> None:
+def test_a_refused_data_set_leaves_no_files(rows: list[str], hub: hub_server.Hub, tmp_path: Path) -> None:
     _publish_data(hub, rows)
     for given, part in (("revision=v1", "it has no revision 'v1'"), ("split=tran", "Bad split: tran")):
         found = run(tmp_path, *SMALL, "corpus=hub", "corpus.dataset=org/texts", f"corpus.{given}")
@@ -171,7 +169,7 @@ def test_a_data_set_that_is_refused_leaves_nothing_behind(
     assert not (tmp_path / "run").exists() and not list(tmp_path.rglob("*.part"))
 
 
-def test_a_table_is_read_on_after_the_connection_was_closed(rows: list[str], hub: hub_server.Hub) -> None:
+def test_a_table_is_read_to_the_end_after_the_connection_closed(rows: list[str], hub: hub_server.Hub) -> None:
     commit = hub.publish("org/texts", {"train.parquet": _table(rows)}, kind="datasets")
     hub.cuts["train.parquet"] = [(1000, "close")]
     assert [document.text for document in Hub(dataset="org/texts", revision=commit).documents()] == rows

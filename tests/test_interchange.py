@@ -142,7 +142,7 @@ def overrides(objective: str, task: str | None, encoder: str, folder: Path) -> l
 
 
 def refusal(objective: str, task: str | None, encoder: str, chosen: Sequence[str] = ()) -> str | None:
-    """What is missing to a pair that cannot work, in the words of its refusal; all others must work."""
+    """Returns the expected refusal of a pair that cannot work; all other pairs must work."""
     there = keys("encoder", encoder)
     masks = bool(keys("objective", objective).get("mlm_weight", 0)) and "objective.mlm_weight=0" not in chosen
     bags = str(there["_target_"]).endswith(("BagOfWords", "Concatenated"))  # the latter of such, here
@@ -194,20 +194,24 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("encoder", sorted(CLASSES.values()))
 @pytest.mark.parametrize(("objective", "task"), OBJECTIVES)
-def test_pair(objective: str, task: str | None, encoder: str, folder: Path, tmp_path: Path) -> None:
+def test_every_objective_trains_every_encoder(
+    objective: str, task: str | None, encoder: str, folder: Path, tmp_path: Path
+) -> None:
     try_pair(objective, task, encoder, folder, tmp_path / "run")
 
 
 @pytest.mark.parametrize("encoder", [*CLASSES.values()])
 @pytest.mark.parametrize("form", FORMS)
-def test_form(form: str, encoder: str, folder: Path, tmp_path: Path) -> None:
+def test_every_form_of_an_objective_trains(form: str, encoder: str, folder: Path, tmp_path: Path) -> None:
     objective, chosen = FORMS[form]
     try_pair(objective, None, encoder, folder, tmp_path / "run", chosen)
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("objective", ["nli", "quick_thoughts"])
-def test_weighted_words(objective: str, weighting: str, folder: Path, tmp_path: Path) -> None:
+def test_every_objective_trains_with_weighted_words(
+    objective: str, weighting: str, folder: Path, tmp_path: Path
+) -> None:
     weights = [f"encoder.weighting={weighting}"]
     try_pair(objective, None, CLASSES["encoders.bag_of_words.BagOfWords"], folder, tmp_path / "run", weights)
 
@@ -215,5 +219,5 @@ def test_weighted_words(objective: str, weighting: str, folder: Path, tmp_path: 
 @pytest.mark.slow
 @pytest.mark.parametrize("encoder", sorted(set(names("encoder")) - set(CLASSES.values())))
 @pytest.mark.parametrize(("objective", "task"), OBJECTIVES)
-def test_further_pair(objective: str, task: str | None, encoder: str, folder: Path, tmp_path: Path) -> None:
+def test_further_pairs_train(objective: str, task: str | None, encoder: str, folder: Path, tmp_path: Path) -> None:
     try_pair(objective, task, encoder, folder, tmp_path / "run")

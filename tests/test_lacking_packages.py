@@ -30,7 +30,7 @@ finally:
 """
 
 
-def test_mteb_is_asked_for_in_one_line() -> None:
+def test_missing_mteb_is_reported_in_one_line() -> None:
     command = [sys.executable, "-c", WITHOUT_MTEB]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
     line = "mteb is not installed: pip install -c requirements/constraints.txt -e '.[mteb]'\n"
@@ -38,7 +38,7 @@ def test_mteb_is_asked_for_in_one_line() -> None:
 
 
 @pytest.mark.slow
-def test_training_needs_none_of_them(tmp_path: Path) -> None:
+def test_training_works_without_packages_of_other_features(tmp_path: Path) -> None:
     overrides = tiny.overrides(tmp_path, "budget.steps=2", "dev_batches=1", f"run_dir={tmp_path / 'run'}")
     command = [sys.executable, "-c", WITHOUT, *overrides]
     found = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=ROOT)

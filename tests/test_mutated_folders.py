@@ -1,4 +1,4 @@
-"""Random damage to a valid run folder and to valid model folders: one line or success, nothing outside touched."""
+"""Randomly damaged folders of runs and models open or are refused in one line, and nothing outside changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import encoders
 from data.errors import UserError
 from experiments import experiment
-from tests.hostile import answer, snapshot
+from tests.command_runner import run_command, snapshot
 
 FIXTURES = Path(__file__).parent / "fixtures" / "version_0_1"
 MODELS = ("transformer", "bilstm_max", "gru", "bag_of_words", "concatenated")
@@ -111,9 +111,9 @@ def _try_run(data: st.DataObject) -> None:
         _damage(root / "runs" / "one", root / "outside", data)
         before = snapshot(root / "outside")
         with patch.object(experiment.training, "draw", lambda folder: [folder / "none.png"]):
-            found = answer("experiments.run", "resume=runs/one", f"cache={root / 'cache'}", folder=root)
+            found = run_command("experiments.run", "resume=runs/one", f"cache={root / 'cache'}", folder=root)
         assert found.status == 0 or found.refused(), found
-        listed = answer("experiments.runs", "runs", folder=root)
+        listed = run_command("experiments.runs", "runs", folder=root)
         assert listed.status == 0 and "two" in listed.output and "finished" in listed.output
         assert snapshot(root / "outside") == before
         assert {path.name for path in root.iterdir()} <= {"runs", "corpus.jsonl", "outside", "cache"}
@@ -122,13 +122,13 @@ def _try_run(data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", MODELS)
 @_mutations(40)
 @given(data=st.data())
-def test_damaged_model(name: str, data: st.DataObject) -> None:
+def test_a_damaged_model_opens_or_is_one_line(name: str, data: st.DataObject) -> None:
     _try_model(name, 1, data)
 
 
 @_mutations(15)
 @given(data=st.data())
-def test_damaged_run(data: st.DataObject) -> None:
+def test_a_damaged_run_resumes_or_is_one_line(data: st.DataObject) -> None:
     _try_run(data)
 
 
@@ -136,12 +136,12 @@ def test_damaged_run(data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", MODELS)
 @_mutations(600)
 @given(data=st.data())
-def test_model_damaged_in_several_places(name: str, data: st.DataObject) -> None:
+def test_a_model_damaged_in_several_places_opens_or_is_one_line(name: str, data: st.DataObject) -> None:
     _try_model(name, data.draw(st.integers(1, 3)), data)
 
 
 @pytest.mark.slow
 @_mutations(250)
 @given(data=st.data())
-def test_damaged_run_at_length(data: st.DataObject) -> None:
+def test_a_damaged_run_resumes_or_is_one_line_in_many_examples(data: st.DataObject) -> None:
     _try_run(data)

@@ -48,7 +48,7 @@ def test_the_pinned_version_is_in_the_range(requirement: str) -> None:
         assert COMPARE[sign](pinned, numbers(version)), f"{name}: {pinned} is not {bound}"
 
 
-def test_pythons_are_those_that_the_readme_names() -> None:
+def test_supported_pythons_match_the_readme() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg", encoding="utf-8")
     named = re.findall(r"Python :: (\S+)", config["metadata"]["classifiers"])
@@ -75,7 +75,7 @@ def interpreter(tmp_path: Path) -> Path:
     return path
 
 
-def test_make_takes_the_python_that_it_is_given(tmp_path: Path, interpreter: Path) -> None:
+def test_make_uses_the_given_python(tmp_path: Path, interpreter: Path) -> None:
     (tree := tmp_path / "tree").mkdir()
     done = make(tree, f"PYTHON={interpreter}")
     version = ".".join(map(str, sys.version_info[:3]))
@@ -94,7 +94,7 @@ def test_make_refuses_an_old_python_in_one_line(tmp_path: Path) -> None:
     assert not (tree / ".venv").exists()
 
 
-def test_windows_is_answered_in_one_line() -> None:
+def test_windows_is_refused_in_one_line() -> None:
     code = "import sys; sys.platform = 'win32'; import experiments"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (
@@ -104,7 +104,7 @@ def test_windows_is_answered_in_one_line() -> None:
 
 
 @pytest.mark.parametrize("name", ["run", "evaluate", "compare", "reproduce", "runs"])
-def test_a_python_without_the_packages_is_answered_in_one_line(name: str) -> None:
+def test_missing_packages_are_reported_in_one_line(name: str) -> None:
     """With -S Python does not find what is installed."""
     command = [sys.executable, "-S", f"experiments/{name}.py"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -47,7 +47,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "name", [name if name == FAST else pytest.param(name, marks=pytest.mark.slow) for name in NOTEBOOKS]
 )
-def test_it_runs_and_leaves_nothing(name: str, tree: Path, tmp_path: Path) -> None:
+def test_a_notebook_runs_and_leaves_no_files(name: str, tree: Path, tmp_path: Path) -> None:
     client = NotebookClient(read(name), timeout=900, resources={"metadata": {"path": str(tmp_path / "here")}})
     # Without folders to look for kernels in it starts ipykernel under this interpreter, installed as one or not.
     manager = client.create_kernel_manager()
@@ -74,7 +74,7 @@ def files(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_what_is_stored(name: str) -> None:
+def test_a_notebook_is_stored_with_outputs_within_its_limits(name: str) -> None:
     notebook = read(name)
     nbformat.validate(notebook)
     assert (FOLDER / name).stat().st_size <= MOST_BYTES
@@ -95,7 +95,7 @@ def test_what_is_stored(name: str) -> None:
     assert all((FOLDER / link).is_file() for link in linked)
 
 
-def test_the_page_links_to_all_of_them() -> None:
+def test_the_page_links_to_every_notebook() -> None:
     links = LINK.findall((FOLDER / "README.md").read_text(encoding="utf-8"))
     assert len(NOTEBOOKS) == 5
     assert [link for link in links if link.endswith(".ipynb")] == NOTEBOOKS

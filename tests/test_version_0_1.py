@@ -1,4 +1,4 @@
-"""Folders of version 0.1 stay of use: runs are listed, exports give the same vectors, results open."""
+"""Folders of version 0.1 stay usable: runs are listed, exports give the same vectors, results open."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import encoders
 from analysis import quick, runs
 from analysis.senteval.results import read_results
 from experiments import compose, experiment
-from tests.hostile import answer
-from tests.support import suite_data
+from tests.command_runner import run_command
+from tests.real_data import suite_data
 
 FIXTURES = Path(__file__).parent / "fixtures" / "version_0_1"
 SENTENCES = json.loads((FIXTURES / "sentences.json").read_text())
@@ -78,7 +78,7 @@ def test_runs_are_continued(name: str, folders: Path, tmp_path: Path) -> None:
     assert np.allclose(encoders.load(run / "encoder").encode(SENTENCES), VECTORS[name], atol=1e-6)
 
 
-def test_an_unfinished_run_goes_on(folders: Path, tmp_path: Path) -> None:
+def test_an_unfinished_run_is_resumed(folders: Path, tmp_path: Path) -> None:
     run = experiment.run(compose.check(["resume=folders/unfinished", f"cache={tmp_path / 'cache'}"]))
     assert np.isfinite(encoders.load(run / "encoder").encode(SENTENCES)).all()
 
@@ -87,7 +87,7 @@ def test_exports_are_evaluated_to_the_same_scores(folders: Path, tmp_path: Path)
     data = suite_data("senteval")
     arguments = ["model=folders/transformer", f"data={data}", f"probing={data / 'probing_rebuilt'}"]
     arguments += ["tasks=[MRPC,STS16,Length]", "protocol=prototyping", "out=new", f"cache={tmp_path / 'cache'}"]
-    assert answer("experiments.evaluate", *arguments, folder=tmp_path).status == 0
+    assert run_command("experiments.evaluate", *arguments, folder=tmp_path).status == 0
     before, now = read_results(folders / "transformer").tasks, read_results(tmp_path / "new").tasks
     assert {name: task["test"] for name, task in now.items()} == pytest.approx(
         {name: before[name]["test"] for name in now},
@@ -95,7 +95,7 @@ def test_exports_are_evaluated_to_the_same_scores(folders: Path, tmp_path: Path)
     )
 
 
-def test_results_open(folders: Path) -> None:
+def test_results_can_be_read(folders: Path) -> None:
     results = read_results(folders / "transformer")
     assert results.tasks.keys() == {"TREC", "MRPC", "STS16", "Length"}
     assert results.tasks["TREC"]["test"] == 39.4

@@ -1,4 +1,4 @@
-"""Made-up run folders, as a run writes them."""
+"""Writes run folders with generated losses and scores, in the form that a run leaves them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRAINED = START | {"recall@1": 14.5, "recall@5": 31.0, "alignment": 0.4, "unifor
 def write(
     folder: Path, *, parts: tuple[str, ...] = ("contrastive", "mlm"), steps: int = 60, finished: bool = True
 ) -> Path:
-    """A run of ``steps`` steps whose dev lines are at every tenth."""
+    """Writes a run of ``steps`` steps with a dev evaluation at every tenth."""
     folder.mkdir(parents=True)
     names = {"objective": "declutr", "encoder": "roberta-base", "corpus": "pydocs", "budget": "teaching"}
     (folder / "config.yaml").write_text(yaml.safe_dump({"names": names, "seed": 1, "weights": "auto"}))

@@ -31,13 +31,13 @@ def test_models_are_opened_and_named(tmp_path: Path) -> None:
     assert alone.facts()["fingerprint"] == model.facts()["fingerprint"]
 
 
-def test_options_are_for_the_models_that_have_them(tmp_path: Path) -> None:
+def test_options_apply_only_to_models_that_have_them(tmp_path: Path) -> None:
     tiny().save(tmp_path / "encoder")
     pooled, random = opened(tmp_path / "encoder", "random_vectors", pooling="max", precision="bf16", layers=1)
     assert pooled.name == f"{tmp_path.name}/encoder, layers 1, bf16, max" and random.name == "random_vectors"
 
 
-def test_words_are_weighted(tmp_path: Path) -> None:
+def test_word_weights_apply_to_bags_of_words(tmp_path: Path) -> None:
     texts, vectors = tmp_path / "texts.txt", tmp_path / "vectors.txt"
     texts.write_text("the cat\nthe dog\nthe the dog\n")
     vectors.write_text("the 1 2\ncat 3 4\ndog -1 1\n")
@@ -48,7 +48,7 @@ def test_words_are_weighted(tmp_path: Path) -> None:
     assert not np.allclose(weighted.rows(["the cat"]), plain.rows(["the cat"]))
 
 
-def test_vectors_are_kept(tmp_path: Path) -> None:
+def test_vectors_are_cached(tmp_path: Path) -> None:
     class Counting(RandomVectors):
         asked = 0
 
@@ -63,7 +63,7 @@ def test_vectors_are_kept(tmp_path: Path) -> None:
     assert encoder.asked == 2
 
 
-def test_results_are_whole_or_not_there(tmp_path: Path) -> None:
+def test_results_are_written_atomically(tmp_path: Path) -> None:
     out = tmp_path / "new" / "x.json"
     write(str(out), {"a": 1})
     assert json.loads(out.read_text()) == {"a": 1} and [path.name for path in out.parent.iterdir()] == ["x.json"]

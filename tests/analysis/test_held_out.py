@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.analysis.made_up import evaluate, refusal
+from tests.analysis.evaluation_helpers import evaluate, refusal
 
 
 def run(folder: Path, task: str, seed: int, accuracy: float, **scores: float) -> str:
@@ -29,7 +29,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()[2:]
 
 
-def test_seeds_of_one_name_are_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seeds_of_one_run_share_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = [run(tmp_path / f"d{seed}", "D", seed, share) for seed, share in ((1, 0.7), (2, 0.8), (3, 0.9))]
     folders.append(run(tmp_path / "c1", "C", 1, 0.6))
     evaluate("held_out", f"runs=[{','.join(folders)}]", "format=md", "by=[objective.task,objective.k]")
@@ -44,7 +44,7 @@ def test_seeds_of_one_name_are_one_row(tmp_path: Path, capsys: pytest.CaptureFix
     assert [line.split(" | ")[:2] for line in lines(capsys)] == [["| both", "2"], ["| d3", "1"]]
 
 
-def test_what_not_all_have_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_that_some_runs_lack_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     more = {"dev_mlm": 3.0, "dev_mlm_unigram": 6.0}
     folders = [run(tmp_path / "a", "D", 1, 0.7, **more), run(tmp_path / "b", "D", 2, 0.7)]
     evaluate("held_out", f"runs=[{','.join(folders)}]", "format=md", "by=[objective.task]")
@@ -54,7 +54,7 @@ def test_what_not_all_have_is_left_out(tmp_path: Path, capsys: pytest.CaptureFix
     assert [cell.strip() for cell in shown.split("│")[-4:-1]] == ["–", "3.000", "6.000"]
 
 
-def test_only_what_is_alike_is_averaged(tmp_path: Path) -> None:
+def test_only_runs_of_equal_settings_are_averaged(tmp_path: Path) -> None:
     one, other = (run(tmp_path / name, "D", seed, 0.7) for name, seed in (("a", 1), ("b", 2)))
     assert "is named twice" in refusal("held_out", f"runs=[{one},{one}]")
     config = yaml.safe_load((tmp_path / "b" / "config.yaml").read_text())

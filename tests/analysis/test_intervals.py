@@ -13,7 +13,7 @@ from analysis.intervals import reach, welch
 FIRST, SECOND = [61.2, 63.0, 62.1, 64.4, 60.9], [59.0, 60.2, 61.5]
 
 
-def test_of_a_mean() -> None:
+def test_the_interval_of_a_mean_equals_scipys() -> None:
     error = stdev(FIRST) / math.sqrt(len(FIRST))
     low, high = stats.t.interval(0.95, len(FIRST) - 1, loc=0, scale=error)
     assert reach(error, len(FIRST) - 1) == pytest.approx(high) == pytest.approx(-low)
@@ -21,7 +21,7 @@ def test_of_a_mean() -> None:
     assert reach(0.0, 1) == 0
 
 
-def test_of_a_difference() -> None:
+def test_the_interval_of_a_difference_equals_welchs_test() -> None:
     error, freedom = welch((stdev(FIRST), len(FIRST)), (stdev(SECOND), len(SECOND)))
     found = stats.ttest_ind(FIRST, SECOND, equal_var=False)
     assert freedom == pytest.approx(found.df)

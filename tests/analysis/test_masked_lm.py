@@ -19,8 +19,8 @@ from data.errors import UserError
 from data.randomness import MASKED_PASSAGES, generator
 from data.sources.mixture import Mixture
 from data.views.masking import mask_tokens
-from tests.analysis.made_up import evaluate, refusal
-from tests.tiny import FORMAT, TinyEncoder
+from tests.analysis.evaluation_helpers import evaluate, refusal
+from tests.tiny_encoder import FORMAT, TinyEncoder
 
 
 def letters(text: str, add_special_tokens: bool) -> list[int]:
@@ -39,7 +39,7 @@ TEXTS = [Passage("abcde fghij klmno pqrst", "one"), Passage("yxw", "one"), Passa
 
 
 @pytest.mark.parametrize("probability", [0.3, 1.0])
-def test_equals_a_loop_over_masked_tokens(probability: float) -> None:
+def test_the_loss_equals_a_loop_over_masked_tokens(probability: float) -> None:
     encoder = tiny()
     nats, tokens = {"one": [0.0, 0], "two": [0.0, 0]}, 0
     with torch.no_grad():
@@ -95,7 +95,7 @@ def given(tmp_path: Path) -> list[str]:
     return [f"corpora={{a: {{path: {tmp_path}/train.txt, dev_path: {tmp_path}/dev.txt}}}}", "passages=4"]
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_and_records_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "found.json"
     evaluate("masked_lm", "models=roberta-mini", *given(tmp_path), "format=csv", f"out={out}")
     [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
@@ -117,11 +117,11 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("{a: {paht: b}}", "corpus.corpora.a.paht: no such key. Did you mean corpus.corpora.a.path?"),
     ],
 )
-def test_bad_corpora_are_one_line(corpora: str, line: str) -> None:
+def test_bad_corpora_are_refused_in_one_line(corpora: str, line: str) -> None:
     assert refusal("masked_lm", "models=roberta-mini", f"corpora={corpora}") == line
 
 
-def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
+def test_models_and_text_that_cannot_be_measured_are_refused(tmp_path: Path) -> None:
     said = refusal("masked_lm", "models=random_vectors", *given(tmp_path))
     assert said == "random_vectors has no head for masked language modelling."
     with pytest.raises(

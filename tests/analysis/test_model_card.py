@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard
 from analysis.model_card import add_scores
 from data.errors import UserError
 from encoders.export import section
-from tests.analysis.senteval.made_up import record, results
+from tests.analysis.senteval.example_results import record, results
 from tests.encoders.models import tiny
 
 EDITED = """---
@@ -76,7 +76,7 @@ def test_the_hub_reads_every_score_that_a_table_shows(card: Path) -> None:
         assert row in text
 
 
-def test_scores_that_cannot_be_compared_say_so(card: Path) -> None:
+def test_incomparable_scores_are_marked(card: Path) -> None:
     add_scores(card, results(tasks={"CR": record("CR", n_train=40), "MR": record("MR")}))
     why = "40 training examples, SentEval has 3,775"
     entries = {one.dataset_name: one.dataset_args for one in ModelCard.load(card).data.eval_results or []}
@@ -84,7 +84,7 @@ def test_scores_that_cannot_be_compared_say_so(card: Path) -> None:
     assert f"Not comparable with published scores: CR: {why}." in card.read_text()
 
 
-def test_a_score_that_is_missing_is_no_entry(card: Path) -> None:
+def test_a_missing_score_has_no_entry(card: Path) -> None:
     add_scores(card, results(tasks={"CR": record("CR"), "SST2": record("SST2") | {"test": None}}))
     assert [name for name, *_ in measured(card)] == ["SentEval CR"]
     assert "| SST2 | accuracy | 60.00 | – | default |" in card.read_text()
@@ -110,7 +110,7 @@ def test_a_later_evaluation_replaces_the_scores_of_its_protocol_only(card: Path)
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_what_was_edited_stays(tmp_path: Path, ending: str) -> None:
+def test_edits_of_the_card_are_kept(tmp_path: Path, ending: str) -> None:
     path = tmp_path / "README.md"
     path.write_bytes(EDITED.replace("\n", ending).encode())
     add_scores(path, results(tasks={"CR": record("CR", 70)}))
@@ -143,7 +143,7 @@ def test_a_card_without_front_matter_gets_one(tmp_path: Path) -> None:
         "{type: f, value: 1}]}]}]\n---\n",
     ],
 )  # fmt: skip
-def test_a_card_that_cannot_be_read_is_left_as_it_is(tmp_path: Path, damaged: str) -> None:
+def test_an_unreadable_card_is_left_unchanged(tmp_path: Path, damaged: str) -> None:
     path = tmp_path / "README.md"
     path.write_bytes(damaged.encode("latin-1"))
     with pytest.raises(UserError, match=r"README.md is left as it is: .+\.$") as refusal:

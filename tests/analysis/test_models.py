@@ -21,13 +21,13 @@ def test_a_lower_precision_is_named_and_set() -> None:
     assert lower.name == f"{BUNDLED}, bf16" and lower.open().precision == "bf16"  # type: ignore[union-attr]
 
 
-def test_the_first_layers_of_a_transformer(tmp_path: Path) -> None:
+def test_only_the_first_layers_of_a_transformer_are_opened(tmp_path: Path) -> None:
     cut = Named(BUNDLED, ModelOptions(layers=0, pooling="max"))
     assert cut.name == f"{BUNDLED}, layers 0, max"
     assert cut.open().model.config.num_hidden_layers == 0  # type: ignore[union-attr]
 
 
-def test_a_weighted_bag_of_words(tmp_path: Path) -> None:
+def test_a_weighted_bag_of_words_is_opened_and_named(tmp_path: Path) -> None:
     vectors, counts = tmp_path / "glove.txt.gz.txt", tmp_path / "news.txt"
     vectors.write_text("the 1 2\ncat 3 4\n")
     counts.write_text("the cat\nthe\n")
@@ -45,7 +45,7 @@ def test_a_weighted_bag_of_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_refused() -> None:
+def test_a_missing_gpu_is_refused() -> None:
     with pytest.raises(UserError, match="device cuda: there is none here"):
         device("cuda")
     assert device("auto") == "cpu"

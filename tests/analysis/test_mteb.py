@@ -33,10 +33,10 @@ from encoders import BUNDLED
 from encoders.bilstm_max import BiLSTMMax
 from encoders.gru import GRU
 from encoders.random_vectors import RandomVectors
-from tests.analysis.made_up import evaluate, refusal
+from tests.analysis.evaluation_helpers import evaluate, refusal
 from tests.analysis.senteval import small_data
 from tests.encoders.models import tiny
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 NAMES = ["LocalSTSBenchmark", "LocalSTS16"]
 
@@ -95,7 +95,7 @@ def examples(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     return found
 
 
-def test_scores_of_three_kinds_of_models(
+def test_scores_of_three_kinds_of_models_equal_scipys(
     tmp_path: Path,
     examples: list[Examples],
     capsys: pytest.CaptureFixture[str],
@@ -145,7 +145,7 @@ def test_every_kind_of_text_task_runs() -> None:
 
 
 @pytest.mark.parametrize("kind", [BiLSTMMax, GRU])
-def test_recurrent_encoders(kind: type, tmp_path: Path) -> None:
+def test_scores_of_recurrent_encoders_equal_scipys(kind: type, tmp_path: Path) -> None:
     texts = ["the sun and the moon", "a car", "the moon", "the sun rose and the car was a moon"]
     encoder = kind(hidden=4, word_size=3, min_count=1, texts=lambda: texts)
     pairs = Examples(texts, ["the car", "a moon", "the sun", "a sun rose"], np.array([1.0, 2.0, 4.0, 3.0]))
@@ -168,7 +168,7 @@ def test_mteb_itself_opens_an_export(tmp_path: Path, examples: list[Examples]) -
 
 
 @pytest.mark.parametrize("examples", ["made"], indirect=True)
-def test_models_of_one_name_have_results_of_their_own(tmp_path: Path, examples: list[Examples]) -> None:
+def test_models_of_equal_names_have_separate_results(tmp_path: Path, examples: list[Examples]) -> None:
     cache = mteb.ResultCache(tmp_path / "out")
     [task] = find_tasks(NAMES[:1], None)
     found = []
@@ -225,7 +225,7 @@ def test_vectors_that_are_not_finite_are_refused(tmp_path: Path) -> None:
         (["tasks=[STS12]", "benchmark=x"], "Either tasks=[STSBenchmark,STS16] or benchmark=<name> must be given."),
     ],
 )
-def test_mistakes_are_answered_in_one_line(
+def test_mistakes_are_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from analysis.neighbours import Neighbour, as_markdown, neighbours, same
 from encoders.random_vectors import RandomVectors
-from tests.analysis.made_up import evaluate, refusal
+from tests.analysis.evaluation_helpers import evaluate, refusal
 
 LINES = ["the sun", "The  Sun", "moon", "", "a star", "moon", "zero", "mars"]
 VECTORS = {"sun": (1, 0), "moon": (0.8, 0.6), "star": (0, 2), "zero": (0, 0), "mars": (-1, 0), "earth": (3, 4)}
@@ -30,7 +30,7 @@ def numbered(lines: Sequence[str]) -> list[tuple[int, str]]:
     return [(number, line) for number, line in enumerate(lines, start=1) if line]
 
 
-def test_by_hand() -> None:
+def test_neighbours_solved_by_hand() -> None:
     [sun, earth] = neighbours(["THE SUN", "earth"], numbered(LINES), rows, 3)
     assert [(one.line, one.text) for one in sun] == [(3, "moon"), (5, "a star"), (7, "zero")]
     assert [one.cosine for one in sun] == pytest.approx([0.8, 0, 0], abs=1e-6)  # equal ones as they stand
@@ -45,7 +45,7 @@ def test_by_hand() -> None:
     st.integers(1, 6),
     st.integers(1, 9),
 )
-def test_equals_sorting_all_in_any_blocks(lines: list[str], k: int, block: int) -> None:
+def test_neighbours_equal_a_full_sort_for_any_block_size(lines: list[str], k: int, block: int) -> None:
     encoder = RandomVectors(dimension=3)
 
     def embed(texts: Sequence[str]) -> np.ndarray:
@@ -67,7 +67,7 @@ def test_equals_sorting_all_in_any_blocks(lines: list[str], k: int, block: int) 
         assert all(lines[one.line - 1] == one.text for one in near)
 
 
-def test_only_a_block_is_in_memory() -> None:
+def test_only_one_block_is_in_memory() -> None:
     asked = []
 
     def embed(texts: Sequence[str]) -> np.ndarray:
@@ -79,7 +79,7 @@ def test_only_a_block_is_in_memory() -> None:
     assert [one.line for one in found] == [1, 2, 3]
 
 
-def test_markdown_escapes() -> None:
+def test_markdown_is_escaped() -> None:
     said = as_markdown([("m|n", {"a|b": [Neighbour(0.5, 3, "*c*")]})])
     assert said.splitlines() == [
         "## m\\|n",
@@ -92,7 +92,7 @@ def test_markdown_escapes() -> None:
     ]
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_neighbours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, out = tmp_path / "lines.txt.gz", tmp_path / "found.json"
     with gzip.open(text, "wt") as file:
         file.write("one\ntwo\n\n  \nthree\ntwo\n")

@@ -16,7 +16,7 @@ from analysis.probes import LENGTH_BINS, PROBES, Questions, evaluate_probes, gue
 from analysis.senteval.classifiers import probe as trainers
 from analysis.syntax import Sentence, read_parts
 from encoders.random_vectors import RandomVectors
-from tests.analysis.made_up import bag, evaluate, refusal, tree_folder
+from tests.analysis.evaluation_helpers import bag, evaluate, refusal, tree_folder
 
 
 def sentences(count: int, seed: int, vocabulary: int = 60) -> list[Sentence]:
@@ -34,7 +34,7 @@ def sentences(count: int, seed: int, vocabulary: int = 60) -> list[Sentence]:
 PARTS = {"train": sentences(400, 0), "dev": sentences(150, 1), "test": sentences(150, 2)}
 
 
-def test_content_asks_for_a_word_that_is_in_and_one_that_is_not() -> None:
+def test_content_questions_pair_a_word_inside_with_one_outside() -> None:
     asked = questions("content", PARTS, 0)
     for name, part in PARTS.items():
         found = asked[name]
@@ -62,7 +62,7 @@ def test_content_negatives_are_as_frequent_as_positives() -> None:
     assert 0.7 < share < 1.0  # frequent words are in most sentences, hence seldom a negative
 
 
-def test_order_asks_both_ways_round() -> None:
+def test_order_questions_are_asked_in_both_orders() -> None:
     found = questions("order", PARTS, 0)["train"]
     first, second = found.words
     assert found.labels.tolist() == [1, 0] * (len(first) // 2)
@@ -76,7 +76,7 @@ def test_order_asks_both_ways_round() -> None:
     assert 0.15 < np.mean(places) < 0.4  # any two words, not neighbours or the first ones alone
 
 
-def test_lengths_have_adis_bins() -> None:
+def test_lengths_have_the_bins_of_adi_et_al() -> None:
     part = [Sentence(("w",) * count, None, None, None) for count in (1, 4, 5, 8, 9, 28, 29, 33, 70, 71)]
     found = questions("length", {"train": part}, 0)["train"]
     assert [len(text.split()) for text in found.sentences] == [5, 8, 9, 28, 29, 33, 70]
@@ -101,13 +101,13 @@ def test_top_sequences_are_the_commonest_of_training() -> None:
     assert questions("tss", PARTS | {"test": other}, 0)["test"].labels.tolist() == [19]
 
 
-def test_questions_depend_on_the_seed_alone() -> None:
+def test_questions_depend_only_on_the_seed() -> None:
     for probe in ("content", "order"):
         assert questions(probe, PARTS, 0)["test"].words == questions(probe, PARTS, 0)["test"].words
         assert questions(probe, PARTS, 0)["test"].words != questions(probe, PARTS, 1)["test"].words
 
 
-def test_voice_and_tense_ask_where_there_is_a_verb() -> None:
+def test_voice_and_tense_questions_need_a_verb() -> None:
     part = [
         Sentence((word,), passive, past, None)
         for word, passive, past in zip("abc", (True, False, None), (False, True, None), strict=True)
@@ -117,12 +117,12 @@ def test_voice_and_tense_ask_where_there_is_a_verb() -> None:
         assert (found.sentences, found.labels.tolist()) == (["a", "b"], labels)
 
 
-def test_guesses() -> None:
+def test_chance_and_majority_levels_by_hand() -> None:
     found = guesses("length", np.array([1, 1, 2, 0]), np.array([1, 2, 2, 2]))
     assert found == {"chance": 12.5, "majority": 25.0}
 
 
-def test_a_bag_of_words_holds_words_and_only_a_perceptron_finds_them(
+def test_a_perceptron_finds_words_in_a_bag_of_words_and_a_linear_probe_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainers, "DEV_EVALUATIONS", 6)
@@ -140,7 +140,7 @@ def test_a_bag_of_words_holds_words_and_only_a_perceptron_finds_them(
     assert "mlp" not in found["passive"] and "words" not in found["passive"]
 
 
-def test_features_are_the_sentence_and_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_are_the_vectors_of_sentence_and_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Word vectors stand beside the sentence's; a word is looked up in lower case, else as it is written."""
     model = bag(tmp_path, ["a", "b", "B", "C"])
     part = Questions(["a b", "b B"], [["C", "B"], ["unknown", "A"]], np.array([1, 0]))
@@ -160,7 +160,7 @@ def test_features_are_the_sentence_and_its_words(tmp_path: Path, monkeypatch: py
         np.testing.assert_allclose(rows, expected, atol=1e-6)
 
 
-def test_printed_rows_are_marked() -> None:
+def test_printed_rows_are_marked_as_other_data() -> None:
     scores = {"mlp": {"test": 60.0}, "logistic": {"test": 50.0}, "chance": 50.0, "majority": 50.0}
     counts = {"n_train": 1000, "n_dev": 20, "n_test": 30}
     grid = table([{"model": {"name": "a"}, "probes": {"content": scores | counts}}])
@@ -174,7 +174,7 @@ def test_printed_rows_are_marked() -> None:
     assert "Content 1,000 / 20 / 30" in grid.notes[0]
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_table_and_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, out = tree_folder(tmp_path / "trees"), tmp_path / "found.json"
     given = ["models=random_vectors", "cache=null", f"data={folder}", f"out={out}"]
     evaluate("probes", *given, "probes=[tense,tss]", "format=md")
@@ -191,7 +191,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_all_probes_have_names_and_makers() -> None:
+def test_all_probes_have_titles_and_builders() -> None:
     model = Model("random", RandomVectors(dimension=4))
     assert set(probes.TITLES) == set(probes.CLASSES) == set(PROBES) == {"tss", *probes._MAKERS}
     assert model.rows(["a"]).shape == (1, 4)

@@ -23,8 +23,8 @@ from analysis.projection_map import (
     sample,
 )
 from data.errors import UserError
-from tests.analysis.made_up import NOUNS, evaluate, refusal, vector_file
-from tests.support import suite_data
+from tests.analysis.evaluation_helpers import NOUNS, evaluate, refusal, vector_file
+from tests.real_data import suite_data
 
 
 def test_agreement_equals_a_loop() -> None:
@@ -81,11 +81,11 @@ def test_a_sample_has_the_wanted_size() -> None:
     assert Counter(sample(data, 2, 0).labels) == dict.fromkeys("abcd", 1)  # none is lost
 
 
-def test_labels_keep_their_order() -> None:
+def test_labels_are_sorted_with_numbers_by_value() -> None:
     assert Labelled([], ["10", "9", "b", "a", "9"]).names == ["a", "b", "9", "10"]
 
 
-def test_colours_and_shapes_tell_all_labels_apart() -> None:
+def test_every_label_has_its_own_colour_and_shape() -> None:
     data = Labelled([f"s{i}" for i in range(20)], [f"l{i % 10}" for i in range(20)])
     figure = draw(np.random.default_rng(0).normal(size=(20, 2)), data, Agreement(1, 2, 3), model="m", source="d")
     [axes] = figure.axes
@@ -98,7 +98,7 @@ def test_colours_and_shapes_tell_all_labels_apart() -> None:
     assert len(set(COLOURS)) * len(set(SHAPES)) == MOST_LABELS
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_draws_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     words = {
         f"{noun}{n}": (rng.normal(size=4) + 9 * (i % 2)).round(3).tolist()
@@ -134,13 +134,13 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("a\tone\nb\ttwo\n", ["perplexity=0"], "perplexity must be at least 1. Got 0 instead."),
     ],
 )
-def test_faults_are_told(tmp_path: Path, content: str, more: list[str], told: str) -> None:
+def test_faults_of_the_file_are_reported(tmp_path: Path, content: str, more: list[str], told: str) -> None:
     (tmp_path / "made.tsv").write_text(content)
     given = ["models=random_vectors", "cache=null", f"data={tmp_path / 'made.tsv'}", *more]
     assert refusal("projection_map", *given).endswith(told)
 
 
-def test_real_labels() -> None:
+def test_maps_of_real_labels() -> None:
     news = read(suite_data("labelled/ag_news_test_titles.tsv.gz"))
     assert news.names == ["Business", "Sci/Tech", "Sports", "World"] and len(news.texts) > 7000
     chosen = read(suite_data("labelled/stackoverflow_titles.tsv.gz"), ["2", "10"])

@@ -1,4 +1,4 @@
-"""The quick evaluation against naive loops, hand-solved cases, and encoders that know one thing each."""
+"""The quick evaluation against naive loops, hand-solved cases, and encoders that encode one property each."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from data.errors import UserError
 from data.randomness import EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, generator
 from data.sentences import split_sentences
 from tests.analysis import runs_on_disk
-from tests.analysis.comparison import made_up
+from tests.analysis.comparison import example_comparison
 
 PROBES = ("probe_length", "probe_word_content", "probe_bigram_shift")
 Vectors = Callable[[str], Sequence[float] | np.ndarray]
 
 
 class Knows:
-    """An encoder that makes a vector of each text by itself, and keeps what it was asked."""
+    """Encoder that applies a function to each text and records its inputs."""
 
     def __init__(self, vector: Vectors) -> None:
         self.vector = vector
@@ -75,7 +75,7 @@ def scores(texts: list[str]) -> dict[str, float | None]:
     return quick.evaluate(Knows(bag), texts, seed=3)
 
 
-def test_each_kind_of_question_has_random_numbers_of_its_own(
+def test_each_kind_of_question_has_its_own_random_stream(
     texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = []
@@ -121,7 +121,7 @@ def test_both_orders_and_all_lengths_occur() -> None:
     assert lengths == set(range(16, 49))
 
 
-def test_at_most_so_many_pairs() -> None:
+def test_the_number_of_pairs_is_limited() -> None:
     text = " ".join(["word"] * 200)
     anchors, positives = quick.draw_pairs([text] * 900, generator(0))
     assert len(anchors) == len(positives) == quick.MAX_PAIRS
@@ -157,7 +157,7 @@ def test_geometry_by_hand() -> None:
     assert quick.uniformity(three) == pytest.approx(np.log((1 + 2 * np.exp(-4)) / 3))
 
 
-def test_probes_are_what_they_say(texts: list[str]) -> None:
+def test_labels_of_probes_match_their_sentences(texts: list[str]) -> None:
     sentences = split_sentences(texts[:60]), split_sentences(texts[60:])
     known = [set(part) for part in sentences]
 
@@ -202,7 +202,7 @@ def test_documents_are_either_trained_or_tested_on() -> None:
     assert sum(len(text.split()) for part in quick.split_documents(long, generator(0)) for text in part) <= 250_000
 
 
-def test_a_bag_of_words_knows_topics_and_words_but_no_order(scores: dict[str, float | None]) -> None:
+def test_a_bag_of_words_solves_topics_and_words_but_not_order(scores: dict[str, float | None]) -> None:
     assert value(scores, "recall@1") > 8 * (quick.chance("recall@1", scores) or 0)
     assert value(scores, "recall@5") >= value(scores, "recall@1")
     assert value(scores, "probe_word_content") > 90
@@ -210,7 +210,7 @@ def test_a_bag_of_words_knows_topics_and_words_but_no_order(scores: dict[str, fl
     assert abs(value(scores, "probe_bigram_shift") - 50) < 4 * error
 
 
-def test_an_encoder_that_counts_knows_lengths(texts: list[str]) -> None:
+def test_an_encoder_of_length_bins_solves_length(texts: list[str]) -> None:
     bins = np.array(quick.LENGTH_BINS)
 
     def vector(sentence: str) -> np.ndarray:
@@ -226,7 +226,7 @@ def test_a_constant_encoder_scores_chance(texts: list[str]) -> None:
         assert scores[name] == pytest.approx(quick.chance(name, scores))
 
 
-def test_same_questions_to_every_encoder_and_others_with_another_seed(texts: list[str]) -> None:
+def test_every_encoder_gets_the_same_questions_and_another_seed_other_ones(texts: list[str]) -> None:
     def letters(sentence: str) -> list[int]:
         return [sentence.count(letter) for letter in "abdfgk"]
 
@@ -240,7 +240,7 @@ def test_same_questions_to_every_encoder_and_others_with_another_seed(texts: lis
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_too_little_text_gives_no_figure_but_a_reason(count: int) -> None:
+def test_too_little_text_gives_a_reason_and_no_score(count: int) -> None:
     scores = quick.evaluate(Knows(bag), documents(count, sentences=12), seed=1)
     for name in ("recall@1", "recall@5", "alignment", "uniformity", *PROBES):
         assert scores[name] is None
@@ -257,7 +257,7 @@ def test_vectors_that_are_not_finite_are_refused(texts: list[str]) -> None:
         quick.evaluate(Knows(lambda sentence: [float("nan")]), texts, seed=1)
 
 
-def test_chance_by_hand() -> None:
+def test_chance_levels_by_hand() -> None:
     scores: dict[str, float | None] = {"n_pairs": 200}
     assert quick.chance("recall@1", scores) == 0.5
     assert quick.chance("recall@5", scores) == 2.5
@@ -269,7 +269,7 @@ def test_chance_by_hand() -> None:
     assert quick.chance("recall@1", {"n_pairs": 0}) is None
 
 
-def test_an_entry_is_computed_and_explained(texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_score_needs_only_one_entry(texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     entry = quick.Score(
         "first", "first", of_pairs=lambda anchors, positives: 100 * float(anchors[0] @ positives[0])
     )
@@ -281,7 +281,7 @@ def test_an_entry_is_computed_and_explained(texts: list[str], monkeypatch: pytes
     assert quick.missing("first", few) == "first: held-out text gives 1 pairs of spans; 20 are needed"
 
 
-def test_of_a_held_out_loss_less_is_better_and_of_its_accuracy_more() -> None:
+def test_lower_held_out_losses_and_higher_accuracies_are_better() -> None:
     loss, share = quick.score_of("dev_mlm"), quick.score_of("dev_mlm_accuracy")
     assert (loss.label, loss.higher_is_better, loss.percent, loss.decimals) == ("dev mlm", False, False, 3)
     assert (share.label, share.higher_is_better, share.percent, share.decimals) == (
@@ -293,7 +293,7 @@ def test_of_a_held_out_loss_less_is_better_and_of_its_accuracy_more() -> None:
     assert loss.count == share.count == ""
 
 
-def test_every_score_has_a_name_of_its_own_and_a_definition() -> None:
+def test_every_score_has_a_unique_title_and_a_definition() -> None:
     scores = quick.SCORES.values()
     assert [*quick.SCORES] == ["recall@1", "recall@5", *PROBES, "alignment", "uniformity"]
     assert len({score.label for score in scores}) == len(scores)
@@ -310,7 +310,7 @@ def test_every_score_is_shown_wherever_scores_are(tmp_path: Path) -> None:
     assert all(any(name in str(cell) for cell in table.columns[0].cells) for name in names)
     headers = [str(column.header) for column in run_tables.table([row]).columns]
     assert all(f"{score.group}s, %" in headers or f"{score.key}, %" in headers for score in quick.PERCENTAGES)
-    grid = comparison.quick_grid([made_up.run(tmp_path, "declutr", "gru")])
+    grid = comparison.quick_grid([example_comparison.run(tmp_path, "declutr", "gru")])
     assert grid is not None and [name for _, name in grid.columns] == names
     [csv] = [path for path in training.draw(tmp_path / "run") if path.suffix == ".csv"]
     assert all(score.label in csv.read_text() for score in quick.PERCENTAGES)

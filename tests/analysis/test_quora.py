@@ -13,8 +13,8 @@ from sklearn.metrics import f1_score
 from analysis import quora
 from analysis.quora import evaluate_duplicates, f1, read, short, sizes
 from analysis.senteval.classifiers import probe
-from tests.analysis.made_up import NOUNS, bag, evaluate, refusal, vector_file
-from tests.support import suite_data
+from tests.analysis.evaluation_helpers import NOUNS, bag, evaluate, refusal, vector_file
+from tests.real_data import suite_data
 
 
 def questions(count: int, seed: int) -> list[tuple[int, str, str]]:
@@ -50,13 +50,13 @@ def test_the_last_tenth_of_the_permutation_is_dev(tmp_path: Path) -> None:
         assert label == (first.split()[-1] == second.split()[2])
 
 
-def test_a_dev_file_is_taken(tmp_path: Path) -> None:
+def test_a_dev_file_is_used(tmp_path: Path) -> None:
     parts = read(folder(tmp_path, dev=20), seed=0)
     assert [len(part.labels) for part in parts] == [120, 20, 60]
     assert parts.dev.first == [a for _, a, _ in questions(20, 2)]
 
 
-def test_files_without_a_header_and_with_other_columns(tmp_path: Path) -> None:
+def test_files_without_a_header_or_with_other_columns_are_read(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "train.tsv.gz", "wt") as file:
         file.write('1\ta "b\tc\t17\n0\td\t \t18\n')  # a lone quotation mark is a character
     (tmp_path / "dev.tsv").write_text("id\tquestion2\tquestion1\tis_duplicate\n5\ty\tx\t1\n")
@@ -77,13 +77,13 @@ def test_files_without_a_header_and_with_other_columns(tmp_path: Path) -> None:
         ("other.tsv", "", "There is no test.tsv in"),
     ],
 )
-def test_faults_are_told(tmp_path: Path, name: str, content: str, told: str) -> None:
+def test_faults_of_the_files_are_reported(tmp_path: Path, name: str, content: str, told: str) -> None:
     (tmp_path / "train.tsv").write_text("1\ta\tb\n0\tc\td\n")
     (tmp_path / name).write_text(content)
     assert told in refusal("quora", "models=random_vectors", f"data={tmp_path}")
 
 
-def test_sizes_that_are_not_reached_are_named() -> None:
+def test_training_sizes_beyond_the_data_are_reported() -> None:
     assert sizes([1000, 5000, 1500, 25000, "all"], 6000) == (
         {"1k": 1000, "5k": 5000, "1500": 1500, "all": 6000},
         ["25k"],
@@ -91,14 +91,16 @@ def test_sizes_that_are_not_reached_are_named() -> None:
     assert [short(size) for size in (1000, 25000, 1500, "all")] == ["1k", "25k", "1500", "all"]
 
 
-def test_f1_is_scikit_learns() -> None:
+def test_f1_equals_scikit_learns() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
         ours, theirs = rng.integers(2, size=(2, 15))
         assert f1(ours, theirs) == pytest.approx(100 * f1_score(theirs, ours, zero_division=0))
 
 
-def test_a_size_is_the_first_of_the_permutation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_size_takes_the_first_pairs_of_the_permutation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Features [u; v; |u-v|; u*v] of the right pairs reach the classifiers."""
     parts = read(folder(tmp_path / "data"), seed=0)
     model = bag(tmp_path, [*NOUNS, "where", "is", "the", "here"])
@@ -119,7 +121,7 @@ def test_a_size_is_the_first_of_the_permutation(tmp_path: Path, monkeypatch: pyt
     assert found["logistic"]["20"]["f1"] == pytest.approx(200 / 3)
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_table_and_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     words = {word: rng.normal(size=6).round(3).tolist() for word in [*NOUNS, "where", "is", "the", "here"]}
     file = vector_file(tmp_path / "words.txt", words)
@@ -140,7 +142,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert refusal("quora", *given, f"sizes=[{size}]").startswith(f"sizes {fault}")
 
 
-def test_the_real_files() -> None:
+def test_real_files_have_the_published_counts() -> None:
     parts = read(suite_data("quora"), seed=0)
     assert [len(part.labels) for part in parts] == [16_082, 1_787, 5_614]
     assert parts.test.labels.sum() == 2_807

@@ -67,7 +67,7 @@ def varied(root: Path) -> list[dict[str, object]]:
     return runs.scan(root)
 
 
-def test_what_is_special_about_a_run_is_shown(tmp_path: Path) -> None:
+def test_overrides_that_distinguish_a_run_are_shown(tmp_path: Path) -> None:
     rows = varied(tmp_path)
     assert rows[0]["special"] == ["objective.temperature=0.1"]
     assert "objective.temperature=0.1" in text(rows)

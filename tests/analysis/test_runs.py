@@ -73,7 +73,7 @@ def test_a_broken_run_is_listed_as_such(tmp_path: Path, file: str, content: str,
     assert "3.0 → 14.5" in shown and problem in shown
 
 
-def test_a_journal_of_too_many_lines_is_a_broken_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_with_too_long_a_journal_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = len((write(tmp_path / "run") / "metrics.jsonl").read_text().splitlines())
     monkeypatch.setattr(runs, "MOST_LINES", count)
     assert runs.scan(tmp_path)[0]["state"] == "finished"
@@ -81,7 +81,7 @@ def test_a_journal_of_too_many_lines_is_a_broken_run(tmp_path: Path, monkeypatch
     assert runs.scan(tmp_path)[0]["problem"] == f"metrics.jsonl has more than {count - 1} lines"
 
 
-def test_bytes_that_are_no_text_are_a_broken_run(tmp_path: Path) -> None:
+def test_a_run_with_undecodable_files_is_broken(tmp_path: Path) -> None:
     (write(tmp_path / "run") / "metrics.jsonl").write_bytes(b"\xff\xfe\x00")
     assert runs.scan(tmp_path)[0]["state"] == "broken"
 
@@ -90,14 +90,14 @@ def test_a_run_folder_itself_may_be_named(tmp_path: Path) -> None:
     assert [row["run"] for row in runs.scan(write(tmp_path / "one"))] == ["one"]
 
 
-def test_no_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r"There is no folder .*nowhere: name the folder that holds the run folders"
     ):
         runs.scan(tmp_path / "nowhere")
 
 
-def test_a_key_that_older_runs_lack_makes_no_difference_by_its_default() -> None:
+def test_a_key_that_older_runs_lack_counts_as_its_default() -> None:
     older = {"corpus": {"path": "a.txt"}}
     newer = {"corpus": {"path": "a.txt", "document": None, "max_bytes": 9}}
     assert runs.comparable(newer) == runs.comparable(older)

@@ -25,13 +25,13 @@ from encoders.kernels import Precision
 from encoders.pooling import POOLER, POOLINGS
 from encoders.word_weights import Weighting
 from experiments.overrides import compose, file_of, ours
-from tests.analysis.made_up import refusal
+from tests.analysis.evaluation_helpers import refusal
 
 ALL: dict[str, type[CheckedSettings]] = {"evaluate": EvaluationSettings, **EVALUATIONS}
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_its_yaml_has_the_same_keys_and_defaults(name: str) -> None:
+def test_the_yaml_of_an_evaluation_has_the_same_keys_and_defaults(name: str) -> None:
     given = OmegaConf.to_container(ours(compose([], name)))
     assert isinstance(given, dict)
     required = {key for key, value in given.items() if value == "???"}
@@ -57,7 +57,7 @@ def test_the_help_of_evaluate_lists_it(name: str) -> None:
         assert callable(importlib.import_module(EVALUATIONS[name].module).run)
 
 
-def test_names_are_those_of_the_modules_that_have_them() -> None:
+def test_names_of_settings_match_the_modules_that_define_them() -> None:
     assert get_args(Pooling) == (*POOLINGS, POOLER) and get_args(Paper) == PAPERS
     options, words = get_type_hints(ModelOptions), get_type_hints(WordVectorSettings)
     assert options["precision"] == Precision and words["weighting"] == Weighting
@@ -84,7 +84,7 @@ def test_names_are_those_of_the_modules_that_have_them() -> None:
         (f"models={BUNDLED} words=tabel", "words must be 'table' or 'sentence'. Got 'tabel' instead."),
     ],
 )
-def test_mistakes_are_reported_before_anything_is_opened(
+def test_mistakes_are_reported_before_a_model_is_opened(
     overrides: str, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(file_of("evaluate").parents[3])

@@ -12,8 +12,8 @@ from analysis.syntax import described, read_parts, verbs
 from data.errors import UserError
 from data.sources.reading import lines
 from data.sources.trees import Tree, pruned, read_trees
-from tests.analysis.made_up import tree_folder
-from tests.support import suite_data
+from tests.analysis.evaluation_helpers import tree_folder
+from tests.real_data import suite_data
 
 # tree: passive, past, top sequence
 CASES = {
@@ -57,14 +57,14 @@ def test_labels_by_hand(tree: str, labels: tuple[bool | None, bool | None, str |
     assert (sentence.passive, sentence.past, sentence.top) == labels
 
 
-def test_words_are_the_sentences() -> None:
+def test_words_equal_those_of_the_sentence() -> None:
     tree = read(
         r"(S (NP (NP (-NONE- *T*-1)) (NN A\/B)) (-LRB- -LRB-) (VP (VBZ is) (NP (-NONE- 0))) (-RRB- -RRB-))"
     )
     assert described(tree).text == "A/B ( is )"
 
 
-def test_the_chain_of_verbs() -> None:
+def test_the_chain_of_verbs_is_found() -> None:
     tree = read("(S (NP (NN it)) (VP (MD Could) (VP (VB have) (VP (VBN been) (VP (VBN seen))))))")
     bare = pruned(tree)
     assert bare is not None and verbs(bare) == [("MD", "could"), ("VB", "have"), ("VBN", "been"), ("VBN", "seen")]
@@ -83,7 +83,7 @@ def test_parts_share_no_sentence(tmp_path: Path) -> None:
     }
 
 
-def test_faults_are_told(tmp_path: Path) -> None:
+def test_faults_of_the_files_are_reported(tmp_path: Path) -> None:
     tree_folder(tmp_path, (3, 2, 2))
     (tmp_path / "made_dev.ptb.gz").rename(tmp_path / "dev.mrg.gz")
     (tmp_path / "more_test.ptb").write_text("(S (NP (NN x))\n")
@@ -94,7 +94,7 @@ def test_faults_are_told(tmp_path: Path) -> None:
         read_parts(str(tmp_path))
 
 
-def test_the_treebank_is_parted_by_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_treebank_is_split_by_files(monkeypatch: pytest.MonkeyPatch) -> None:
     import nltk
 
     monkeypatch.setattr(nltk.data, "path", [str(suite_data("nltk_data"))])
@@ -115,7 +115,7 @@ def test_the_treebank_is_parted_by_files(monkeypatch: pytest.MonkeyPatch) -> Non
     assert other["test"] != parts["test"]
 
 
-def test_real_trees() -> None:
+def test_labels_of_real_trees() -> None:
     folder = suite_data("parsing")
     path = folder / "gum_dev.ptb.gz"
     found = [described(tree) for tree in read_trees(lines(path), str(path))]

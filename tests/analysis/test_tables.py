@@ -37,14 +37,14 @@ def test_rows_by_hand() -> None:
     assert "weights: random · negatives per anchor: 62 · tokens seen: 3,123,456" in shown
 
 
-def test_what_frequencies_alone_give_stands_beside_a_loss() -> None:
+def test_the_chance_level_of_a_loss_is_shown_beside_it() -> None:
     found, _ = rows(
         {"start": {"dev_fr": 9.0, "dev_fr_unigram": 5.5}, "trained": {"dev_fr": 3.0, "dev_fr_unigram": 5.5}}
     )
     assert list(found) == ["dev fr ↓"] and found["dev fr ↓"][3] == "5.500"
 
 
-def test_colour_only_beyond_two_standard_errors() -> None:
+def test_differences_are_coloured_only_beyond_two_standard_errors() -> None:
     def change(trained: float) -> str:
         # 600 test sentences at about 50 %: the difference of two accuracies has a standard error of 2.9.
         return rows({"start": START, "trained": START | {"probe_bigram_shift": trained}})[0][
@@ -61,13 +61,13 @@ def test_a_loss_that_rises_is_red() -> None:
     assert rows({"start": {"dev_mlm": 6.0}, "trained": {"dev_mlm": 7.0}})[0]["dev mlm ↓"][2] == "[red]+1.000[/red]"
 
 
-def test_what_is_missing_is_said() -> None:
+def test_missing_scores_are_explained() -> None:
     few = START | {"probe_length": None, "n_probe_length": 12}
     found, shown = rows({"start": few, "trained": few})
     assert found["probe: sentence length, % ↑"][:3] == ["–", "–", "–"]
     assert "probe_length: held-out text gives 12 test sentences; 60 are needed" in shown
 
 
-def test_start_alone_and_nothing_at_all() -> None:
+def test_scores_before_training_only_and_no_scores_at_all() -> None:
     assert rows({"start": START})[0]["recall@1, % ↑"][:3] == ["3.0", "–", "–"]
     assert rows({})[0] == {}

@@ -30,9 +30,9 @@ from encoders.bag_of_words import BagOfWords
 from encoders.bilstm_max import BiLSTMMax
 from encoders.concatenated import Concatenated
 from encoders.random_vectors import RandomVectors
-from tests.analysis.made_up import evaluate, refusal, vector_file
+from tests.analysis.evaluation_helpers import evaluate, refusal, vector_file
 from tests.encoders.models import tiny
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 WORDS = {"sun": (1.0, 0.0), "moon": (0.8, 0.6), "car": (0.0, 1.0), "Rome": (-1.0, 0.1), "zero": (0.0, 0.0)}
 
@@ -88,7 +88,7 @@ def test_a_bag_has_the_same_words_in_its_table_and_as_sentences(words: BagOfWord
         np.testing.assert_allclose(one.vectors(["moon", "mars"]), [WORDS["moon"], (0, 0)], atol=1e-6)
 
 
-def test_words_of_other_encoders(words: BagOfWords, tmp_path: Path) -> None:
+def test_other_encoders_encode_words_as_sentences(words: BagOfWords, tmp_path: Path) -> None:
     lstm = BiLSTMMax(hidden=4, word_size=3, min_count=1, texts=lambda: ["the sun and the long-term moon"])
     table, sentence = (Lexicon(lstm, lstm.encode, kind) for kind in ("table", "sentence"))
     for one in (table, sentence):
@@ -112,7 +112,7 @@ def test_words_of_other_encoders(words: BagOfWords, tmp_path: Path) -> None:
         Lexicon(pieces, pieces.encode, "table")
 
 
-def test_sets_are_read_as_they_are(tmp_path: Path) -> None:
+def test_word_pair_sets_are_read_unchanged(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("no set")
     (tmp_path / "EN-OWN.txt").write_bytes(b"\xef\xbb\xbfa b 1\r\n\r\nc\td\t2.5")
     (tmp_path / "EN-RG-65.txt").write_text("e f 3\n")
@@ -130,24 +130,24 @@ def test_sets_are_read_as_they_are(tmp_path: Path) -> None:
         ("\xe9 b 1\n", "EN-X.txt:1: not UTF-8 text"),
     ],
 )
-def test_faults_of_a_set_are_told_with_their_line(tmp_path: Path, content: str, told: str) -> None:
+def test_faults_of_a_set_are_reported_with_their_line(tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "EN-X.txt").write_bytes(content.encode("latin-1"))
     assert told in refusal("wordsim", "models=random_vectors", "cache=null", f"data={tmp_path}")
 
 
-def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
+def test_a_damaged_archive_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03K")
     with pytest.raises(UserError, match=r"x\.gz: cannot be read after line 0"):
         list(stream(tmp_path / "x.gz"))
 
 
-def test_absent_data_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_data_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for data, told in (("nowhere", "data=nowhere: there is no such folder."), (".", "has no EN-*.txt")):
         assert told in refusal("wordsim", "models=random_vectors", f"data={data}")
 
 
-def test_the_papers_rows_stand_below_and_qvec_is_named_as_missing() -> None:
+def test_printed_rows_are_shown_below_and_qvec_is_named_as_missing() -> None:
     scores = {"RG-65": Similarity(0.876, 20, 65), "OWN": Similarity(None, 1, 4)}
     grid = table([ModelScores("a", "table", scores)])
     assert [name for _, name in grid.columns] == ["RG-65", "QVEC", "OWN"]
@@ -162,7 +162,7 @@ def test_the_papers_rows_stand_below_and_qvec_is_named_as_missing() -> None:
     assert grid.notes[0] == "a: a word's vector is the row in its table of word vectors."
 
 
-def test_command_writes_table_and_record(
+def test_the_command_writes_table_and_record(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wordsim, "LEAST_PAIRS", 2)
@@ -183,7 +183,7 @@ def test_command_writes_table_and_record(
 
 
 @pytest.mark.slow
-def test_real_vectors_on_the_real_sets() -> None:
+def test_real_vectors_score_as_expected_on_the_real_sets() -> None:
     words = BagOfWords(vectors=str(suite_data("embeddings/glove.100d.10k.txt.gz")))
     found = evaluate_similarity(Lexicon(words, words.encode), read_sets(suite_data("wordsim")))
     assert len(found) == 13

@@ -1,4 +1,4 @@
-"""Reads linearised brackets back, to see that nothing was lost."""
+"""Parses linearised trees, to check that linearising loses nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from data.sources.trees import Tree
 
 
 def delinearised(line: str) -> Tree:
-    """The tree without words that ``line`` stands for."""
+    """Returns the tree (without words) of a linearised ``line``."""
     stack: list[tuple[str, list[Tree]]] = [("", [])]
     for symbol in line.split():
         if symbol.startswith("(") and len(symbol) > 1:

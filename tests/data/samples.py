@@ -1,4 +1,4 @@
-"""Small corpora, a tokenizer and a drawer for the tests of this folder."""
+"""Small corpora, a tokenizer and an example sampler for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def document(i: int, words: int = 40) -> str:
 
 
 class Listed(Source):
-    """A corpus in a list."""
+    """Corpus whose documents are given as a list."""
 
     name = "listed"
 
@@ -44,7 +44,7 @@ class Listed(Source):
 
 
 class Cut:
-    """Draws five tokens of a document at a random place, and a random number beside them."""
+    """Example sampler: five consecutive tokens of a document from a random position, and a random number."""
 
     def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
         start = int(rng.integers(len(unit) - 4))

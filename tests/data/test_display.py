@@ -9,12 +9,12 @@ from data.display import csv_cell, duration, nearest_model, printable
 from data.errors import LONGEST, UserError
 
 
-def test_printable() -> None:
+def test_control_characters_are_shown_escaped() -> None:
     assert printable("a\x1b[0m\r\n\x9b\u202e\ud800 é 你") == r"a\x1b[0m\r\n\x9b\u202e\ud800 é 你"
     assert printable("👩\u200d🔬") == "👩\u200d🔬"  # a joiner, not a control character
 
 
-def test_csv_cell() -> None:
+def test_a_csv_cell_is_never_a_formula() -> None:
     cells = ["=1", "+cmd", "-x", "@a", " =1", "\t=1", "＝1", "-0.22", "+1e5", "a=1", "", 3, -2.5, None]
     assert [csv_cell(cell) for cell in cells] == [
         *("'=1", "'+cmd", "'-x", "'@a", "' =1", r"\t=1", "'＝1"),
@@ -22,7 +22,7 @@ def test_csv_cell() -> None:
     ]
 
 
-def test_an_error_is_fit_for_a_terminal() -> None:
+def test_an_error_has_no_control_characters() -> None:
     assert str(UserError("a\x1b[31m\rb")) == r"a\x1b[31m\rb"
     assert len(str(UserError("a" * 10**6))) < LONGEST + 10
 
@@ -34,7 +34,7 @@ def test_an_error_is_fit_for_a_terminal() -> None:
         (8215 * 86400, "22 years"), (2e8, "6.3 years"),
     ],
 )  # fmt: skip
-def test_durations_have_one_unit(seconds: float, text: str) -> None:
+def test_durations_are_shown_in_one_unit(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
@@ -48,11 +48,11 @@ def test_durations_have_one_unit(seconds: float, text: str) -> None:
         ("", None),
     ],
 )
-def test_the_nearest_model_name(name: str, meant: str | None) -> None:
+def test_the_nearest_model_name_is_suggested(name: str, meant: str | None) -> None:
     assert nearest_model(name, ["declutr-mini", "roberta-mini", "bag_of_words"]) == meant
 
 
-def test_a_bar_is_a_line_now_and_then_without_a_terminal(
+def test_without_a_terminal_a_bar_is_an_occasional_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = iter([0.0, 0.0, 5.0, 12.0, 12.0, 71.0, 72.0, 72.0])

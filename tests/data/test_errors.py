@@ -46,7 +46,7 @@ def test_errors_are_prefixed_with_their_place() -> None:
         raise ValueError("bad")
 
 
-def test_lines_stay_lines_in_another_process_and_behind_a_prefix() -> None:
+def test_lines_survive_pickling_and_a_prefix() -> None:
     error = UserError("one", "two")
     assert str(copy.copy(error)) == "one\ntwo"  # as a pool of processes passes it on
     with pytest.raises(UserError, match=r"^file: one\ntwo$"), about("file"):

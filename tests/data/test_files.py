@@ -24,7 +24,7 @@ from data.files import (
 )
 
 
-def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
     with atomic_write(path) as file:
@@ -40,7 +40,7 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
-def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_folder_is_replaced_atomically(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     for content in ("one", "two"):
         with atomic_folder(folder) as unfinished:
@@ -78,14 +78,14 @@ def test_yaml_has_json_types_and_numbers_without_a_dot(tmp_path: Path) -> None:
         ("a" * (YAML_BYTES + 1), r"a\.yaml is larger than 262,144 bytes"),
     ],
 )
-def test_yaml_that_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_disallowed_yaml_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "a.yaml").write_text(text)
     with pytest.raises(ValueError, match=message) as error:
         read_yaml(tmp_path / "a.yaml")
     assert "a.yaml" in str(error.value) and "\n" not in str(error.value)
 
 
-def test_what_is_no_file_or_no_text_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_regular_utf8_text_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match=r"^pipe is not a file$"):
         read_text(tmp_path / "pipe", 10)
@@ -113,7 +113,7 @@ def test_links_out_of_a_folder_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", [contained, refuse_links_out])
-def test_folders_deep_inside_each_other_are_refused(tmp_path: Path, check: Callable[[Path], object]) -> None:
+def test_deeply_nested_folders_are_refused(tmp_path: Path, check: Callable[[Path], object]) -> None:
     (tmp_path / ("a/" * (DEPTH - 1))).mkdir(parents=True)
     check(tmp_path)
     (tmp_path / ("a/" * DEPTH)).mkdir()

@@ -38,7 +38,7 @@ def documents(batch: Batch) -> list[int]:
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(0, 5))
-def test_a_batch_is_a_function_of_its_step(steps: list[int], seed: int) -> None:
+def test_a_batch_depends_only_on_its_step(steps: list[int], seed: int) -> None:
     one = loader(seed=seed)
     for step in steps:
         assert rows(one.batch(step)) == rows(loader(seed=seed).batch(step))
@@ -67,8 +67,8 @@ def test_epochs_seeds_and_visits_differ() -> None:
 
 
 @pytest.mark.parametrize("stream", [0, 2])
-def test_the_keys_of_order_and_examples(stream: int) -> None:
-    """The bits of a run hang on them: those of stream 0 are the ones of a loader that knows of no streams."""
+def test_the_random_keys_of_order_and_examples_are_fixed(stream: int) -> None:
+    """Runs are reproducible only while these keys stay; stream 0 has those of a loader without streams."""
     more = (stream,) if stream else ()
 
     def expected(order: np.ndarray, *key: int) -> list[list[int]]:
@@ -99,7 +99,7 @@ def test_an_example_does_not_depend_on_its_place_or_batch() -> None:
 
 
 @pytest.mark.parametrize("world", [2, 4])
-def test_ranks_take_contiguous_rows(world: int) -> None:
+def test_ranks_get_contiguous_rows(world: int) -> None:
     for step in range(12):
         parts = [rows(loader(rank=rank, world=world).batch(step)) for rank in range(world)]
         assert list(chain.from_iterable(parts)) == rows(loader().batch(step))
@@ -120,14 +120,14 @@ def test_workers_are_forked_on_every_python_version() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_iterate(workers: int) -> None:
+def test_iterate_gives_the_batches_of_each_step_with_any_workers(workers: int) -> None:
     state = torch.random.get_rng_state()
     batches = [rows(batch) for batch in loader().iterate(3, 9, workers=workers)]
     assert batches == [rows(loader().batch(step)) for step in range(3, 9)]
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_fixed_batches() -> None:
+def test_fixed_batches_do_not_depend_on_the_seed() -> None:
     batches = [rows(batch) for batch in loader(batch_size=5).fixed(3)]
     assert batches == [rows(batch) for batch in loader(batch_size=5, seed=9).fixed(3)]
     assert batches[0] != batches[1]
@@ -172,20 +172,20 @@ def test_too_few_held_out_documents(count: int, world: int, needed: int) -> None
         held_out(count, 8, world=world).fixed(1)
 
 
-def test_a_measurement_may_take_more_documents() -> None:
+def test_more_held_out_documents_may_be_required() -> None:
     few = Loader(UNITS, [3, 4, 5], Cut(), FORMAT, batch_size=8, seed=3, units="pairs of fr", least=4)
     with pytest.raises(ShortTextError, match=r"too few usable pairs of fr for a measurement: 3 of 4\.$"):
         few.fixed(1)
 
 
 def turns() -> MultiTaskLoader:
-    """Task b takes two turns of three; its loader has other documents and larger batches than a's."""
+    """Loader in which task b takes two of three steps, with more documents and larger batches than a."""
     a = Loader(UNITS, range(6), Cut(), FORMAT, batch_size=2, seed=3)
     b = Loader(UNITS, range(6, 22), Cut(), FORMAT, batch_size=4, seed=3)
     return MultiTaskLoader({"a": a, "b": b}, lambda step: "abb"[step % 3])
 
 
-def test_each_task_goes_through_its_own_documents() -> None:
+def test_each_task_cycles_through_its_own_documents() -> None:
     batches = turns()
     assert batches.batches_per_epoch == 3 + 4
     taken = [documents(batches.batch(step)) for step in range(9)]
@@ -200,12 +200,12 @@ def test_the_task_of_a_step_is_the_same_in_any_worker() -> None:
     assert [rows(batch) for batch in turns().iterate(2, 7, workers=2)] == forward[2:]
 
 
-def test_held_out_batches_of_every_task() -> None:
+def test_held_out_batches_cover_every_task() -> None:
     sizes = [batch.size for batch in turns().fixed(2)]
     assert sizes == [2, 2, 4, 4]
 
 
-def test_mean_tokens_weighs_tasks_by_their_share_of_steps() -> None:
+def test_mean_tokens_weights_tasks_by_their_share_of_steps() -> None:
     both = turns()
     a, b = (loader.mean_tokens(3) for loader in both.loaders.values())
     assert a == sum(batch.n_tokens for batch in both.loaders["a"].fixed(3)) / 3
@@ -230,13 +230,13 @@ def places(loader: Loader, step: int) -> list[int]:
 
 @settings(max_examples=40)
 @given(st.integers(1, 21), st.integers(0, 60), st.integers(0, 5))
-def test_a_contiguous_batch_is_a_run_of_neighbours(size: int, step: int, seed: int) -> None:
+def test_a_contiguous_batch_holds_consecutive_documents(size: int, step: int, seed: int) -> None:
     found = places(contiguous(size, seed), step)
     assert found == [(found[0] + i) % 21 for i in range(size)]
 
 
 @pytest.mark.parametrize("size", [4, 7])
-def test_contiguous_epochs_take_each_document_once_and_move_the_borders(size: int) -> None:
+def test_contiguous_epochs_take_each_document_once_with_shifted_boundaries(size: int) -> None:
     whole, count = contiguous(size), 21 // size
     orders = set()
     for epoch in range(60):
@@ -254,7 +254,7 @@ def test_processes_share_a_contiguous_batch_in_order() -> None:
         assert [place for part in parts for place in part] == places(one, step)
 
 
-def test_contiguous_held_out_batches_are_runs() -> None:
+def test_contiguous_held_out_batches_hold_consecutive_documents() -> None:
     for seed in (1, 2):
         rows = [batch.tokens["cut"].ids[:, 0] // 100 for batch in contiguous(3, seed).fixed(9)]
         found = [[OTHERS.index(int(place)) for place in row] for row in rows]
@@ -307,7 +307,7 @@ def test_batches_by_length_save_padding_and_stay_random(monkeypatch: pytest.Monk
     assert not company & {frozenset(batch) for batch in other}
 
 
-def test_shares_and_held_out_batches_by_length() -> None:
+def test_batches_by_length_are_divided_among_ranks_and_held_out() -> None:
     for step in (0, 7, 124):
         parts = [documents(by_length(rank=rank, world=2).batch(step)) for rank in range(2)]
         assert [*parts[0], *parts[1]] == documents(by_length().batch(step))

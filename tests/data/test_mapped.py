@@ -112,7 +112,7 @@ JOURNALS = (
 
 
 @pytest.mark.parametrize("damage", ["short", *JOURNALS])
-def test_a_shard_that_is_not_whole_is_written_anew(
+def test_an_incomplete_shard_is_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     monkeypatch.setattr(mapped, "SHARD_WRITES", 1)
@@ -126,7 +126,7 @@ def test_a_shard_that_is_not_whole_is_written_anew(
 
 
 @pytest.mark.parametrize("dev_fraction", [0.0, 0.3])
-def test_a_unit_is_in_its_own_part_else_in_that_of_its_hash(tmp_path: Path, dev_fraction: float) -> None:
+def test_the_hash_decides_the_part_of_a_unit_without_its_own(tmp_path: Path, dev_fraction: float) -> None:
     write(tmp_path, UNITS)
     store = TwoColumns(tmp_path, dev_fraction=dev_fraction)
     own: list[Part | None] = [None, *PARTS]
@@ -172,7 +172,7 @@ def test_a_folder_is_made_once_and_by_one_process(tmp_path: Path) -> None:
     assert len(made) == 1 and not made[0].exists() and len(TwoColumns(cached(tmp_path, "key", make))) == len(UNITS)
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failure_leaves_no_files(tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         (folder / "one.bin").write_bytes(b"some")
         raise UserError("line 7 is bad")
@@ -200,7 +200,7 @@ def test_a_pipe_in_an_unfinished_folder_is_not_opened(tmp_path: Path) -> None:
     assert len(TwoColumns(cached(tmp_path, "key", lambda folder: write(folder, UNITS)))) == len(UNITS)
 
 
-def test_a_state_that_cannot_be_used_is_dropped(tmp_path: Path) -> None:
+def test_an_unusable_state_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "key.part").mkdir()
     empty = {"sizes": [0, 0, 0], "count": 0, "ends": [0, 0], "state": [1]}
     (tmp_path / "key.part" / "shards.json").write_text(json.dumps(empty))
@@ -260,7 +260,7 @@ def test_a_kill_at_the_end_loses_no_finished_shard(
     assert [cell.tolist() for cell in TwoColumns(folder).cells(5)] == [*map(list, UNITS[5])]
 
 
-def test_a_column_that_got_shorter_is_no_shorter_unit(tmp_path: Path) -> None:
+def test_a_truncated_column_is_an_error_and_no_shorter_unit(tmp_path: Path) -> None:
     write(tmp_path, UNITS)
     store = TwoColumns(tmp_path)
     os.truncate(tmp_path / "one.bin", 2)
@@ -268,7 +268,7 @@ def test_a_column_that_got_shorter_is_no_shorter_unit(tmp_path: Path) -> None:
         store.cells(14)
 
 
-def test_a_slice_of_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slice_of_a_column_is_read_completely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if the system reads less at once than asked."""
     np.arange(9, dtype=np.uint16).tofile(tmp_path / "column.bin")
     column, whole, pread = Column(tmp_path / "column.bin", np.dtype(np.uint16)), list(range(9)), os.pread

@@ -1,4 +1,4 @@
-"""Whether the hub can be asked: through a proxy, with its answers told apart from silence."""
+"""Reachability of the hub: through a proxy, and with its refusals distinguished from no answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from data import network
 
 @pytest.fixture
 def doors(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The addresses that a connection is asked of; all of them are open."""
+    """Records the addresses to which a connection is opened; all accept it."""
     asked: list[tuple[str, int]] = []
 
     def connect(address: tuple[str, int], **_: Any) -> socket.socket:

@@ -91,7 +91,7 @@ def test_an_interrupted_store_is_continued_and_equal_to_the_byte(
         assert (again.folder / path.name).read_bytes() == path.read_bytes()
 
 
-def test_classes(tmp_path: Path) -> None:
+def test_classes_are_stored_with_their_pairs(tmp_path: Path) -> None:
     pairs = [Pair((text, f"{text} again"), i % 2) for i, text in enumerate(TEXTS)]
     store = prepare_pairs(Classed(pairs), ENGLISH, None, cache=tmp_path)
     assert store.classes == ("no", "yes") and not store.synthetic
@@ -134,7 +134,7 @@ def test_one_store_serves_all_dev_fractions(tmp_path: Path) -> None:
     assert set(few.select("dev").indices) < set(many.select("dev").indices)
 
 
-def test_lengths_of_source_and_target(tmp_path: Path) -> None:
+def test_pairs_are_selected_by_lengths_of_source_and_target(tmp_path: Path) -> None:
     store = opened(tmp_path, dev_fraction=0.0)
     chosen = store.select("train", min_tokens=3)
     lengths = np.column_stack([store.source_lengths, store.target_lengths])
@@ -167,7 +167,7 @@ def test_texts_and_tokenizers_are_in_the_fingerprint(tmp_path: Path) -> None:
     assert Listed(PAIRS).texts_key() != Listed(PAIRS, dev_fraction=0.1).texts_key()
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failure_leaves_no_files(tmp_path: Path) -> None:
     class Failing(Listed):
         def pairs(self) -> Iterator[Pair]:
             yield PAIRS[0]

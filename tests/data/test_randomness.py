@@ -15,7 +15,7 @@ def test_a_generator_depends_only_on_its_key() -> None:
     assert generator(3, 0).integers(2**62) == generator(3).integers(2**62)  # why purposes stand in front
 
 
-def test_purposes_differ_whatever_follows_them() -> None:
+def test_generators_of_different_purposes_differ() -> None:
     assert all(value > 0 for value in PURPOSES.values())
     for one, other in combinations(PURPOSES.values(), 2):
         assert one != other

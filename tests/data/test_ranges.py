@@ -30,7 +30,7 @@ ENDS: dict[str, tuple[list[float], list[float]]] = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_values_at_the_ends_fit_and_those_beyond_do_not(name: str) -> None:
+def test_values_at_the_bounds_are_accepted_and_those_beyond_refused(name: str) -> None:
     kind: Any = getattr(ranges, name)
     inside, outside = ENDS[name]
     assert [fault(kind, value) for value in inside] == [None] * len(inside)

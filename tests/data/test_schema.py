@@ -31,14 +31,14 @@ from data.schema import fault, require, validated
         (Literal["a", "b"], ["a"], {"c": "'a' or 'b'. Got 'c' instead.", None: "'a' or 'b'. Got null instead."}),
     ],
 )
-def test_bounds_of_ranges(kind: Any, good: list[Any], bad: dict[Any, str]) -> None:
+def test_bounds_of_ranges_are_checked(kind: Any, good: list[Any], bad: dict[Any, str]) -> None:
     for value in good:
         assert fault(kind, value) is None
     for value, line in bad.items():
         assert str(fault(kind, value)).startswith(f"must be {line}")
 
 
-def test_lengths_of_lists() -> None:
+def test_lengths_of_lists_are_checked() -> None:
     kind = Annotated[Sequence[Positive], Field(min_length=2, max_length=2)]
     assert fault(kind, [1, 2]) is None
     assert fault(kind, [1]) == "must have at least 2 values. Got [1] instead."
@@ -56,7 +56,7 @@ class Member(Base):
 
 
 class Heir(Member):
-    """Has no constructor of its own."""
+    """Class without a constructor of its own."""
 
 
 @pytest.mark.parametrize("cls", [Member, Heir])
@@ -84,7 +84,7 @@ def test_a_dataclass_checks_its_fields() -> None:
         Settings(least=1)
 
 
-def test_a_constructor_that_passes_keywords_on_shows_those_of_its_base() -> None:
+def test_parameters_include_those_of_the_base_class_behind_keyword_arguments() -> None:
     class Base:
         def __init__(self, *, size: Size = 2, kind: Literal["a", "b"] = "a") -> None:
             self.size, self.kind = size, kind

@@ -21,7 +21,7 @@ def small_chunks() -> Iterator[None]:
         yield
 
 
-def test_narrowed() -> None:
+def test_narrowed_keeps_units_and_counts_those_left_out() -> None:
     found = Selection(np.array([0, 2, 3]), {"too short": 2})
     fewer = found.narrowed(np.array([True, True, False, True, False]), "repeated")
     assert fewer.indices.tolist() == [0, 3] and fewer.left_out == {"too short": 2, "repeated": 1}
@@ -29,7 +29,7 @@ def test_narrowed() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=6), max_size=20))
-def test_varied(units: list[list[int]]) -> None:
+def test_varied_units_have_two_different_tokens(units: list[list[int]]) -> None:
     ids = np.array([token for unit in units for token in unit], dtype=np.uint16)
     found = varied(ids, np.array([len(unit) for unit in units], dtype=np.int64))
     assert found.tolist() == [len(set(unit)) > 1 for unit in units]
@@ -39,7 +39,7 @@ UNITS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.sampled_from
 
 
 @given(UNITS, st.booleans())
-def test_repeated(units: list[tuple[int, int, str]], with_others: bool) -> None:
+def test_repeated_units_equal_a_naive_loop(units: list[tuple[int, int, str]], with_others: bool) -> None:
     texts, order = (np.array([unit[i] for unit in units], dtype=np.uint64) for i in (0, 1))
     usable, besides = (np.array([unit[2] == name for unit in units], dtype=bool) for name in ("usable", "besides"))
     expected = []

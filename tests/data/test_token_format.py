@@ -28,7 +28,7 @@ def content(tokenizer: Any, text: str) -> np.ndarray:
     return np.array(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def test_a_pair_is_wrapped_as_by_a_bert() -> None:
+def test_a_pair_is_wrapped_like_berts() -> None:
     tokenizer = words(cls_token="[CLS]", sep_token="[SEP]")
     tokenizer.backend_tokenizer.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
     form = TokenFormat((1,), (2,), 0, None, len(tokenizer), 20, frozenset(), separator(tokenizer))
@@ -51,7 +51,7 @@ def test_an_encoder_wraps_a_pair_as_its_tokenizer_does(family: str) -> None:
         assert types.tolist() == wanted["token_type_ids"]
 
 
-def test_a_tokenizer_without_a_template_for_pairs_puts_its_end_between_them() -> None:
+def test_a_tokenizer_without_a_pair_template_puts_its_end_token_between() -> None:
     assert separator(words(eos_token="[SEP]")) == (2,)
     assert separator(words(eos_token="[SEP]", sep_token="[CLS]")) == (1,)
     assert separator(words()) == ()

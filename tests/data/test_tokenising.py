@@ -40,7 +40,7 @@ def test_paragraphs_are_split_into_sentences_that_name_their_text() -> None:
 @pytest.mark.parametrize(
     ("split", "least"), [(None, tokenising.SMALL_CHUNKS), (str.splitlines, tokenising.SMALL_CHUNKS_SPLIT)]
 )
-def test_processes_are_only_started_for_large_corpora(
+def test_processes_are_started_only_for_large_corpora(
     monkeypatch: pytest.MonkeyPatch, split: Callable[[str], list[str]] | None, least: int
 ) -> None:
     taken: list[int] = []
@@ -58,7 +58,7 @@ def test_processes_are_only_started_for_large_corpora(
     assert taken == [least]
 
 
-def test_as_many_processes_are_started_as_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_requested_number_of_processes_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     class Pool(tokenising.ProcessPoolExecutor):

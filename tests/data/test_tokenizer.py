@@ -20,7 +20,7 @@ from tests.data.samples import FISH, document, tokenizer
 TOKENIZER = tokenizer()
 
 
-def test_special_tokens_and_template() -> None:
+def test_special_tokens_have_fixed_ids_and_wrap_a_text() -> None:
     assert TOKENIZER.convert_tokens_to_ids(["<s>", "<pad>", "</s>", "<unk>", "<mask>"]) == [0, 1, 2, 3, 4]
     assert TOKENIZER.mask_token_id == 4 and TOKENIZER.pad_token_id == 1
     assert TOKENIZER("the model").input_ids == [0, *TOKENIZER("the model", add_special_tokens=False).input_ids, 2]
@@ -34,7 +34,7 @@ def test_a_word_has_one_id_wherever_it_stands() -> None:
 
 
 @given(st.text())
-def test_nothing_is_lost(text: str) -> None:
+def test_decoding_restores_the_text(text: str) -> None:
     text = normalise(text)
     ids = plain_backend(TOKENIZER).encode(text, add_special_tokens=False).ids
     assert str(TOKENIZER.decode(ids)).removeprefix(" ") == text
@@ -47,7 +47,7 @@ def test_special_tokens_in_a_text_are_text() -> None:
     assert str(TOKENIZER.decode(ids)).strip() == "the <mask> of </s><pad>"
 
 
-def test_plain_backend_leaves_the_tokenizer_alone() -> None:
+def test_plain_backend_does_not_change_the_tokenizer() -> None:
     other = tokenizer()
     other.backend_tokenizer.enable_truncation(3)
     other.backend_tokenizer.enable_padding(length=9)
@@ -70,7 +70,7 @@ def test_refusals() -> None:
         train_bpe([], vocab_size=300)
 
 
-def test_a_named_corpus_is_read_once(tmp_path: Path) -> None:
+def test_a_corpus_with_an_id_is_read_once(tmp_path: Path) -> None:
     reads = []
 
     def texts() -> Iterator[str]:
@@ -85,14 +85,14 @@ def test_a_named_corpus_is_read_once(tmp_path: Path) -> None:
     assert len(reads) == 2 and other.get_vocab() == first.get_vocab()
 
 
-def test_a_nameless_corpus_is_known_by_its_text(tmp_path: Path) -> None:
+def test_a_corpus_without_an_id_is_identified_by_its_text(tmp_path: Path) -> None:
     corpus_tokenizer(lambda: FISH, 300, 64, tmp_path, None)
     corpus_tokenizer(lambda: FISH, 300, 64, tmp_path, None)
     corpus_tokenizer(lambda: FISH[1:], 300, 64, tmp_path, None)
     assert len([path for path in tmp_path.glob("bpe-*") if path.is_dir()]) == 2
 
 
-def test_two_at_once_train_it_once(tmp_path: Path) -> None:
+def test_two_processes_at_once_train_one_tokenizer(tmp_path: Path) -> None:
     reads = []
 
     def texts() -> Iterator[str]:
@@ -106,7 +106,7 @@ def test_two_at_once_train_it_once(tmp_path: Path) -> None:
     assert len(reads) == 1 and vocabularies[0] == vocabularies[1] == vocabularies[2]
 
 
-def test_another_version_of_the_training_is_another_tokenizer(
+def test_another_version_of_the_training_gives_another_tokenizer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus_tokenizer(lambda: FISH, 300, 64, tmp_path, lambda: "fish")
@@ -115,5 +115,5 @@ def test_another_version_of_the_training_is_another_tokenizer(
     assert len([path for path in tmp_path.glob("bpe-*") if path.is_dir()]) == 2
 
 
-def test_the_texts_are_named_only_where_a_name_is_needed() -> None:
+def test_the_corpus_id_is_computed_only_with_a_cache() -> None:
     corpus_tokenizer(lambda: FISH, 300, 64, None, lambda: pytest.fail("nothing is kept"))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from data.errors import UserError
 from data.vectors import WordVectors, vocab
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 GLOVE = "the 0.5 -1 2e-3\n, 1 2 3\nÉté -0.25 .5 +4\n"
 EXPECTED = np.array([[0.5, -1, 2e-3], [1, 2, 3], [-0.25, 0.5, 4]], dtype=np.float32)
@@ -56,7 +56,7 @@ def test_all_file_formats_give_the_same_vectors(text: str, name: str, tmp_path: 
     np.testing.assert_array_equal(read.vectors.numpy(), EXPECTED)
 
 
-def test_torchtext_look_up(tmp_path: Path) -> None:
+def test_lookup_behaves_like_torchtexts(tmp_path: Path) -> None:
     read = WordVectors(written(tmp_path / "a.txt", GLOVE))
     assert isinstance(read, vocab.Vectors) and len(read) == 3
     found = read.get_vecs_by_tokens(["THE", "unknown", "Été"], lower_case_backup=True)
@@ -86,13 +86,13 @@ def test_the_first_of_equal_words_counts(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.vectors.numpy(), [[1, 2], [3, 4]])
 
 
-def test_words_that_no_text_can_hold_are_skipped(tmp_path: Path) -> None:
+def test_empty_and_undecodable_words_are_skipped(tmp_path: Path) -> None:
     read = WordVectors(written(tmp_path / "a.txt", b"4 2\na 1 2\ncaf\xe9 3 4\n 5 6\nb\xc2\xa0c 7 8\n"))
     assert read.words == ["a", "b\u00a0c"]
     np.testing.assert_array_equal(read.vectors.numpy(), [[1, 2], [7, 8]])
 
 
-def test_many_words(tmp_path: Path) -> None:
+def test_a_file_of_many_words_is_read_completely(tmp_path: Path) -> None:
     count = 100_000
     read = WordVectors(written(tmp_path / "a.txt", "".join(f"w{i} {i} {-i}\n" for i in range(count))))
     assert len(read.words) == count and read.stoi[f"w{count - 1}"] == count - 1
@@ -137,7 +137,7 @@ def test_faults_are_named_with_their_line(text: str | bytes, message: str, tmp_p
     assert "\n" not in str(error.value)
 
 
-def test_broken_files_are_named(tmp_path: Path) -> None:
+def test_broken_files_are_refused_with_their_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"absent\.txt cannot be read \(No such file"):
         WordVectors(tmp_path / "absent.txt")
     with pytest.raises(UserError, match=r"cannot be read after line 0 \(not a file"):
@@ -179,7 +179,7 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
         ("v.zip", b"no zip", "v.zip"),
     ],
 )
-def test_damaged_word_vectors(name: str, content: bytes, part: str, tmp_path: Path) -> None:
+def test_damaged_word_vectors_are_refused(name: str, content: bytes, part: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError) as error:
         WordVectors(tmp_path / name)

@@ -18,7 +18,7 @@ from data.errors import UserError
 from data.tokenizer import corpus_tokenizer, is_byte_level, plain_backend
 from data.vocabulary import corpus_vocabulary, train_word_level
 from tests.data.samples import FISH
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 TEXTS = ["the cat sat on the mat .", "The dog did n't sit .", "a cat , a dog", "<s> <s> <unk> <mask> </s> <pad>"]
 
@@ -64,7 +64,7 @@ def test_raw_and_tokenised_text_have_the_same_words(raw: str, tokenised: str) ->
 
 @settings(max_examples=300)
 @given(st.text(alphabet="abdmnostDNT019 '’.,-–…\"`&/:%<>_é", max_size=30))
-def test_nothing_is_lost_and_words_stay_words(text: str) -> None:
+def test_no_character_is_lost_and_words_are_split_the_same_again(text: str) -> None:
     found = words(text)
     straight = text.replace("’", "'").replace(" ", "")
     assert "".join(found) == straight and all(found)
@@ -84,7 +84,7 @@ WORDS = st.lists(st.sampled_from(["the", "The", "cat", "dog", "n't", ".", "b", "
 
 @settings(max_examples=30)
 @given(st.lists(WORDS, min_size=1, max_size=5), st.integers(6, 14), st.integers(1, 3))
-def test_words_by_falling_count(texts: list[list[str]], vocab_size: int, min_count: int) -> None:
+def test_words_are_ordered_by_falling_count(texts: list[list[str]], vocab_size: int, min_count: int) -> None:
     counts = Counter(word for text in texts for word in text)
     expected = sorted(
         (word for word in counts if counts[word] >= min_count), key=lambda word: (-counts[word], word)
@@ -113,7 +113,7 @@ def test_special_tokens_in_a_text_are_text() -> None:
     assert TOKENIZER("<s> the <unk>").input_ids == [0, TOKENIZER.get_vocab()["the"], 3]  # by itself it does not
 
 
-def test_lowercase() -> None:
+def test_lower_casing_applies_to_training_and_text() -> None:
     cased = TOKENIZER("The DOG").input_ids
     assert cased[1] == TOKENIZER.unk_token_id != cased[0] != TOKENIZER.convert_tokens_to_ids("the")
     lower = train_word_level(TEXTS, vocab_size=100, min_count=1, lowercase=True, max_length=64)
@@ -151,7 +151,7 @@ def test_words_of_glove_are_found_in_real_prose() -> None:
     assert parted > 0.9 > by_blanks
 
 
-def test_words_are_kept_by_all_that_makes_them(tmp_path: Path) -> None:
+def test_a_vocabulary_is_cached_by_corpus_and_settings(tmp_path: Path) -> None:
     reads = []
 
     def texts() -> Iterator[str]:
@@ -170,7 +170,9 @@ def test_words_are_kept_by_all_that_makes_them(tmp_path: Path) -> None:
     assert corpus_vocabulary(lambda: FISH, 50, 1, False, 64, None, None).get_vocab() == first
 
 
-def test_another_version_of_the_vocabulary_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_the_training_gives_another_vocabulary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus_vocabulary(lambda: FISH, 50, 1, False, 64, tmp_path, lambda: "fish")
     monkeypatch.setattr("data.vocabulary.VERSION", "next")
     corpus_vocabulary(lambda: FISH, 50, 1, False, 64, tmp_path, lambda: "fish")

@@ -1,4 +1,4 @@
-"""Small BiLSTM-Max encoders that several tests share, and what they read."""
+"""Small BiLSTM-Max encoders, and the texts, sentences and token rows that tests of recurrent encoders share."""
 
 from __future__ import annotations
 

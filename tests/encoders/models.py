@@ -1,4 +1,4 @@
-"""Tiny models and folders that the encoders' tests share; all made on the fly, without network."""
+"""Tiny transformer encoders, their sentences and tokens, made without network; and the folder of MiniLM."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from data.sources.text import Text
 from data.store import prepare
 from data.vectors import WordVectors
 from encoders.bag_of_words import BagOfWords
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 WORDS = {
     "the": [1.0, 2.0],
@@ -57,7 +57,7 @@ def by_hand(sentence: str, words: dict[str, list[float]] = WORDS) -> np.ndarray:
     return np.mean(found, axis=0) if found else np.zeros(2)
 
 
-def test_it_is_the_mean_over_known_words(encoder: BagOfWords) -> None:
+def test_the_vector_is_the_mean_over_known_words(encoder: BagOfWords) -> None:
     vectors = encoder.encode(SENTENCES)
     assert vectors.dtype == np.float32 and encoder.dimension == 2
     np.testing.assert_allclose(vectors, [by_hand(sentence) for sentence in SENTENCES], rtol=1e-6)
@@ -67,13 +67,13 @@ def test_it_is_the_mean_over_known_words(encoder: BagOfWords) -> None:
 
 
 @given(st.lists(st.sampled_from([*WORDS, "The", "aI", "caté", "..", "\u2581the"]), max_size=8))
-def test_whatever_the_words(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
+def test_the_vector_is_the_mean_for_any_words(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
     sentence = " ".join(words)
     [vector] = BagOfWords(vectors=file(tmp_path_factory.mktemp("bag"))).encode([sentence])
     np.testing.assert_allclose(vector, by_hand(sentence), rtol=1e-5, atol=1e-6)
 
 
-def test_words_are_taken_as_they_are_or_in_lower_case(tmp_path: Path) -> None:
+def test_words_are_looked_up_as_written_or_in_lower_case(tmp_path: Path) -> None:
     as_is, lower = (BagOfWords(vectors=file(tmp_path), lowercase=lowercase) for lowercase in (False, True))
     np.testing.assert_array_equal(as_is.encode(["THE", "Cat"]), [[0, 0], [3, -1]])
     np.testing.assert_array_equal(lower.encode(["THE", "Cat", "ÉTÉ"]), [[1, 2], [0, 0], [7, 5]])
@@ -82,7 +82,7 @@ def test_words_are_taken_as_they_are_or_in_lower_case(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_export_opens_everywhere(lowercase: bool, tmp_path: Path) -> None:
+def test_an_export_opens_here_and_in_sentence_transformers(lowercase: bool, tmp_path: Path) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
     encoder = BagOfWords(vectors=file(tmp_path), lowercase=lowercase)
     vectors = encoder.encode(SENTENCES)
@@ -97,7 +97,7 @@ def test_export_opens_everywhere(lowercase: bool, tmp_path: Path) -> None:
     assert encoder.origin == f"word vectors of {tmp_path / 'words.txt'}, 6 x 2"
 
 
-def test_real_vectors_are_those_of_the_program(tmp_path: Path) -> None:
+def test_vectors_of_real_sentences_equal_sentevals_bow(tmp_path: Path) -> None:
     path = suite_data("embeddings/glove.100d.10k.txt.gz")
     lines = suite_data("senteval/downstream/CR/custrev.pos").read_text("latin-1").splitlines()[:500]
     sentences = [" ".join(line.split()) for line in lines]
@@ -116,7 +116,7 @@ def test_real_vectors_are_those_of_the_program(tmp_path: Path) -> None:
     np.testing.assert_allclose(opened.encode(sentences), expected, atol=1e-5)
 
 
-def test_it_trains(encoder: BagOfWords) -> None:
+def test_the_word_vectors_receive_gradients(encoder: BagOfWords) -> None:
     ids = [np.array(encoder.tokenizer("the Cat zzz .")["input_ids"]), np.array([2])]
     assert ids[0].tolist() == [0, 1, 4]
     encoding = encoder(Tokens.pad(ids, encoder.format.pad_id))
@@ -137,7 +137,7 @@ def test_a_corpus_is_tokenised_to_its_known_words(encoder: BagOfWords, tmp_path:
     assert sorted(store[place].tolist() for place in range(len(store))) == [[0, 1], [0, 2, 4]]
 
 
-def test_a_saved_one_replaces_an_encoder_alone(encoder: BagOfWords, tmp_path: Path) -> None:
+def test_saving_replaces_only_an_encoders_folder(encoder: BagOfWords, tmp_path: Path) -> None:
     encoder.save(tmp_path / "encoder")
     encoder.save(tmp_path / "encoder", card="# A card\n")
     assert (tmp_path / "encoder" / "README.md").read_text() == "# A card\n"
@@ -147,7 +147,7 @@ def test_a_saved_one_replaces_an_encoder_alone(encoder: BagOfWords, tmp_path: Pa
         encoder.save(tmp_path / "thesis")
 
 
-def test_what_cannot_work_is_refused(encoder: BagOfWords, tmp_path: Path) -> None:
+def test_impossible_arguments_are_refused(encoder: BagOfWords, tmp_path: Path) -> None:
     words = file(tmp_path)
     with pytest.raises(UnfitError, match=r"^bag_of_words has no mask token, and the objective predicts masked"):
         BagOfWords(vectors=words, require_mask_token=True)

@@ -15,7 +15,7 @@ from encoders.transformer import Transformer
 from tests.encoders.models import SENTENCES, tiny, tokens_of
 
 
-def test_vectors_are_those_of_one_pass_with_less_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sub_batches_give_the_vectors_of_one_pass_with_less_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "LEAST_SAVING", 8)
     encoder = tiny()
     lengths = (5, 20, 3, 4, 20, 6, 11, 3, 12, 21)
@@ -43,7 +43,7 @@ def test_vectors_are_those_of_one_pass_with_less_padding(monkeypatch: pytest.Mon
     assert areas == [21]  # nothing to spare
 
 
-def test_a_saved_encoder_replaces_an_encoder_alone(tmp_path: Path) -> None:
+def test_saving_replaces_only_an_encoders_folder(tmp_path: Path) -> None:
     encoder = tiny()
     encoder.save(tmp_path / "encoder")
     encoder.save(tmp_path / "encoder", card="# A card\n")
@@ -56,7 +56,7 @@ def test_a_saved_encoder_replaces_an_encoder_alone(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "thesis").iterdir()] == ["thesis.tex"]
 
 
-def test_a_failed_save_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_save_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = tiny()
     monkeypatch.setattr(
         "encoders.transformer.write_layout", lambda *_: (_ for _ in ()).throw(OSError("disk full"))

@@ -18,7 +18,7 @@ from encoders.bag_of_words import BagOfWords
 from encoders.bilstm_max import BiLSTMMax
 from encoders.fingerprint import fingerprint
 from tests.encoders.bilstms import ROWS, SENTENCES, texts, tiny
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 
 def by_hand(encoder: BiLSTMMax, row: np.ndarray) -> Tensor:
@@ -43,7 +43,7 @@ def by_hand(encoder: BiLSTMMax, row: np.ndarray) -> Tensor:
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_states_maximum_and_gradients_are_those_of_the_equations(layers: int) -> None:
+def test_states_maximum_and_gradients_equal_the_equations(layers: int) -> None:
     encoder = tiny(layers=layers).double()
     encoding = encoder(Tokens.pad(ROWS, encoder.format.pad_id))
     assert encoding.states.shape == (6, 6, 8) and encoding.sentence.shape == (6, 8)
@@ -70,7 +70,7 @@ def test_states_maximum_and_gradients_are_those_of_the_equations(layers: int) ->
 
 @settings(max_examples=25)
 @given(st.permutations(range(len(ROWS))), st.integers(1, 6), st.integers(0, 4))
-def test_batch_order_and_padding_decide_on_nothing(order: list[int], count: int, wider: int) -> None:
+def test_batch_order_and_padding_do_not_change_vectors(order: list[int], count: int, wider: int) -> None:
     encoder = tiny(layers=2)
     rows = [ROWS[place] for place in order[:count]]
     longer = Tokens.cat(
@@ -82,7 +82,7 @@ def test_batch_order_and_padding_decide_on_nothing(order: list[int], count: int,
     torch.testing.assert_close(together[:-1], alone, rtol=0, atol=1e-6)
 
 
-def test_encode() -> None:
+def test_encode_equals_the_equations_sentence_by_sentence() -> None:
     encoder = tiny()
     vectors = encoder.encode(SENTENCES)
     assert vectors.shape == (6, 8) and vectors.dtype == np.float32 and np.isfinite(vectors).all()
@@ -99,7 +99,7 @@ def test_encode() -> None:
     assert encoder.encode([]).shape == (0, 8)
 
 
-def test_the_start_is_torchs_and_named() -> None:
+def test_initial_weights_are_torchs_defaults_and_named() -> None:
     encoder = BiLSTMMax(hidden=64, layers=2, word_size=50, min_count=1, texts=texts)
     words = len(encoder.tokenizer)
     assert encoder.origin == f"random BiLSTM-Max, 2 layers x 2 x 64, vocabulary of {words}, word vectors of 50"
@@ -113,7 +113,7 @@ def test_the_start_is_torchs_and_named() -> None:
         assert torch.equal(first, second)
 
 
-def test_length_is_cut_where_it_is_limited() -> None:
+def test_sentences_are_cut_at_the_length_limit() -> None:
     encoder = tiny(max_length=3)
     np.testing.assert_array_equal(encoder.encode(["the cat sat on the mat"]), encoder.encode(["the cat sat"]))
     assert encoder.format.max_length == 3 and tiny().format.max_length == 1_000_000
@@ -147,7 +147,7 @@ def test_a_folder_opens_here_and_in_sentence_transformers(layers: int, tmp_path:
     assert "SentenceTransformer(" in card and "AutoModel" not in card and encoder.origin in card
 
 
-def test_a_folder_can_be_trained_on(tmp_path: Path) -> None:
+def test_training_can_continue_from_a_folder(tmp_path: Path) -> None:
     tiny().save(tmp_path / "encoder")
     encoder = BiLSTMMax(path=str(tmp_path / "encoder"), hidden=99, train_vectors=False)  # sizes are the folder's
     assert encoder.shape.hidden == 4 and not encoder.has_mlm_head
@@ -162,7 +162,7 @@ def test_a_folder_can_be_trained_on(tmp_path: Path) -> None:
     assert (tmp_path / "encoder" / "README.md").read_text() == "# A card\n"
 
 
-def test_a_resumed_run_keeps_its_words(tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_its_vocabulary(tmp_path: Path) -> None:
     first = tiny()
     first.tokenizer.save_pretrained(tmp_path / "tokenizer")
     torch.manual_seed(3)
@@ -172,7 +172,7 @@ def test_a_resumed_run_keeps_its_words(tmp_path: Path) -> None:
     assert fingerprint(resumed) == fingerprint(first) and resumed.origin == first.origin
 
 
-def test_real_words_and_vectors(tmp_path: Path) -> None:
+def test_a_vocabulary_and_vectors_from_real_files(tmp_path: Path) -> None:
     path = suite_data("embeddings/glove.100d.10k.txt.gz")
     lines = suite_data("senteval/downstream/CR/custrev.pos").read_text("latin-1").splitlines()[:400]
     encoder = BiLSTMMax(hidden=32, vectors=str(path), texts=lambda: lines, vocab_size=1000)
@@ -216,7 +216,7 @@ def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str
         BiLSTMMax(**arguments)
 
 
-def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+def test_damaged_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="makes its vocabulary from a corpus, and none is given"):
         BiLSTMMax()
     with pytest.raises(UserError, match=r"absent cannot be opened as a tokenizer: there is no such folder\."):

@@ -51,7 +51,7 @@ def test_states_and_vectors_stand_side_by_side() -> None:
     assert encoder.forward_flops(7, 3.5) == first.forward_flops(7, 3.5) + second.forward_flops(7, 3.5)
 
 
-def test_both_are_trained() -> None:
+def test_both_members_are_trained() -> None:
     encoder = pair().train()
     assert all(member.training for member in encoder.members)
     encoder(Tokens.pad(ROWS, 1)).sentence.sum().backward()
@@ -65,7 +65,7 @@ def test_both_are_trained() -> None:
         torch.testing.assert_close(weight.grad, gradient)
 
 
-def test_a_folder_holds_both_and_each_opens_by_itself(tmp_path: Path) -> None:
+def test_a_folder_holds_both_members_and_each_opens_by_itself(tmp_path: Path) -> None:
     encoder = pair()
     vectors, name = encoder.encode(SENTENCES), fingerprint(encoder)
     encoder.save(tmp_path / "both")
@@ -92,7 +92,7 @@ def test_a_folder_holds_both_and_each_opens_by_itself(tmp_path: Path) -> None:
     assert fingerprint(encoders.load(tmp_path / "nested")) == fingerprint(twice)
 
 
-def test_encoders_of_different_tokenizers_encode_alone(mixed: list[str], tmp_path: Path) -> None:
+def test_encoders_of_different_tokenizers_can_only_encode(mixed: list[str], tmp_path: Path) -> None:
     encoder = Concatenated(paths=mixed)
     bag, bilstm = (encoders.load(path) for path in mixed)
     expected = np.hstack([bag.encode(SENTENCES), bilstm.encode(SENTENCES)])
@@ -110,12 +110,12 @@ def test_encoders_of_different_tokenizers_encode_alone(mixed: list[str], tmp_pat
     assert fingerprint(again) == fingerprint(encoder)
 
 
-def test_a_transformer_beside_a_bilstm() -> None:
+def test_a_transformer_can_be_joined_with_a_bilstm() -> None:
     encoder = Concatenated([tiny(), models.tiny()])
     assert encoder.encode(SENTENCES).shape == (6, 8 + 32)
 
 
-def test_equal_tokenizers_of_another_length_are_not_the_same(tmp_path: Path) -> None:
+def test_tokenizers_of_different_maximum_lengths_are_different(tmp_path: Path) -> None:
     tiny().save(tmp_path / "one")
     tiny(max_length=4).save(tmp_path / "two")
     with pytest.raises(ValueError, match="the same tokenizer and length"):
@@ -125,7 +125,7 @@ def test_equal_tokenizers_of_another_length_are_not_the_same(tmp_path: Path) -> 
     assert not together.untrained and together.weights == "random"
 
 
-def test_whatever_decides_on_vectors_changes_the_fingerprint() -> None:
+def test_every_setting_that_changes_vectors_changes_the_fingerprint() -> None:
     names = {fingerprint(pair()), fingerprint(Concatenated([tiny(hidden=3, layers=2), tiny()]))}
     changed = pair()
     with torch.no_grad():
@@ -134,14 +134,14 @@ def test_whatever_decides_on_vectors_changes_the_fingerprint() -> None:
     assert len(names) == 4 and fingerprint(pair()) in names
 
 
-def test_it_warns_where_a_member_does() -> None:
+def test_the_fallback_of_a_member_is_reported() -> None:
     assert pair().fallback is None
     encoder = pair()
     vars(encoder.members[1])["fallback"] = "other weights"  # as a transformer has it
     assert Concatenated([*encoder.members, tiny()]).fallback == "other weights"
 
 
-def test_what_cannot_work_is_refused(mixed: list[str], tmp_path: Path) -> None:
+def test_impossible_arguments_are_refused(mixed: list[str], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"encoder\.paths must name two or more encoders\. Got \[\] instead\."):
         Concatenated()
     with pytest.raises(ValueError, match=r"encoder\.paths must name two or more encoders\. Got \['a'\] instead\."):

@@ -15,7 +15,7 @@ from tests.encoders.test_layout import dense, equal_to_theirs, folder_of
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_dense_layers(activation: str, tmp_path: Path) -> None:
+def test_dense_layers_equal_those_of_sentence_transformers(activation: str, tmp_path: Path) -> None:
     from sentence_transformers.models import Normalize
 
     maps = dense(32, 12, activation), dense(12, 20, "Identity", bias=False)

@@ -16,7 +16,7 @@ from objectives.declutr import Declutr
 from tests.encoders.models import tiny
 
 
-def test_the_card_says_what_it_started_from_and_how_to_use_it() -> None:
+def test_the_card_names_the_starting_weights_and_how_to_use_the_encoder() -> None:
     encoder = tiny(pooling="cls")
     card = model_card(
         title="declutr",
@@ -58,12 +58,12 @@ def test_the_card_says_what_it_started_from_and_how_to_use_it() -> None:
     assert "| seed | 1 |" in folded and card.count("<details>") == 1
 
 
-def test_the_card_of_an_encoder_without_a_limit() -> None:
+def test_the_card_of_an_encoder_without_a_length_limit() -> None:
     encoder = GRU(hidden=4, word_size=3, min_count=1, texts=lambda: ["a word"])
     assert "vectors of 8, last pooling; input of any length.\n" in model_card(title="gru", encoder=encoder)
 
 
-def test_a_card_names_all_that_the_weights_went_through(tmp_path: Path) -> None:
+def test_a_card_names_the_whole_training_history(tmp_path: Path) -> None:
     tiny().save(tmp_path / "one")
     encoders.load(tmp_path / "one").save(tmp_path / "two")
     card = model_card(title="declutr", encoder=encoders.load(tmp_path / "two"))
@@ -99,7 +99,7 @@ def test_without_a_licence_the_card_names_what_its_publisher_decides() -> None:
     assert "(the text that it was trained on)" in section(model_card(title="a", encoder=encoder), "Licence")
 
 
-def test_a_section_is_replaced_and_the_rest_stays() -> None:
+def test_a_section_is_replaced_and_the_rest_is_kept() -> None:
     card = "---\na: b\n---\n\n# A\n\n## Use\n\nHow.\n\n## Licence\n\nmit\n"
     longer = with_section(card, "New", "One.")
     assert longer == card.replace("## Use", "## New\n\nOne.\n\n## Use")

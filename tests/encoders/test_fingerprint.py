@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_using_saving_and_opening_keep_it(family: str, tmp_path: Path) -> None:
+def test_using_saving_and_opening_keep_the_fingerprint(family: str, tmp_path: Path) -> None:
     encoder = tiny(family)
     name = fingerprint(encoder)
     assert len(name) == 64 and int(name, 16)
@@ -36,7 +36,7 @@ def test_using_saving_and_opening_keep_it(family: str, tmp_path: Path) -> None:
     assert fingerprint(encoders.load(tmp_path / "encoder")) == name
 
 
-def test_another_process_and_another_place_find_the_same(folder: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_is_the_same_in_another_process_and_folder(folder: Path, tmp_path: Path) -> None:
     program = (
         "import sys, encoders; from encoders.fingerprint import fingerprint; "
         "print(fingerprint(encoders.load(sys.argv[1])))"
@@ -49,7 +49,7 @@ def test_another_process_and_another_place_find_the_same(folder: Path, tmp_path:
     assert said.strip() == fingerprint(encoders.load(folder))
 
 
-def test_whatever_decides_on_vectors_changes_it(folder: Path) -> None:
+def test_every_setting_that_changes_vectors_changes_the_fingerprint(folder: Path) -> None:
     names = [fingerprint(encoders.load(folder)), fingerprint(encoders.load(folder, pooling="max"))]
     names.append(fingerprint(Transformer(path=str(folder), max_length=32)))
     names.append(fingerprint(Transformer(path=str(folder), normalize=True)))
@@ -69,7 +69,7 @@ def test_whatever_decides_on_vectors_changes_it(folder: Path) -> None:
     assert fingerprint(encoders.load(folder)) == names[0]
 
 
-def test_of_word_vectors(tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_bag_of_words_depends_on_vectors_and_case(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("the 1 2\ncat 3 4\n")
     (tmp_path / "b.txt").write_text("the 1 2\ndog 3 4\n")
     bags = [BagOfWords(vectors=str(tmp_path / name)) for name in ("a.txt", "b.txt")]
@@ -81,7 +81,7 @@ def test_of_word_vectors(tmp_path: Path) -> None:
     assert fingerprint(encoders.load(tmp_path / "bag")) == names[0]
 
 
-def test_of_random_vectors() -> None:
+def test_the_fingerprint_of_random_vectors_depends_on_size_and_seed() -> None:
     names = [fingerprint(RandomVectors(dimension=d, seed=s)) for d, s in ((384, 0), (384, 1), (300, 0))]
     assert len(set(names)) == 3 and fingerprint(RandomVectors()) == names[0]
 

@@ -1,4 +1,4 @@
-"""Contents of an encoder's folder that are accepted and refused; sizes that no machine has."""
+"""Contents of an encoder's folder that are accepted or refused; impossible sizes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from encoders.gru import GRU
 from encoders.lstm import LSTM
 from encoders.transformer import Transformer
 from tests.encoders import bilstms
-from tests.encoders.damage import change, config, put, save_all, weights
+from tests.encoders.folder_damage import change, config, put, save_all, weights
 from tests.encoders.models import shape, tiny
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of each encoder."""
+    """Folders of one encoder of each kind."""
     root = tmp_path_factory.mktemp("whole")
     save_all(root)
     return root
@@ -33,13 +33,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "name",
     ["", "..", "~nobody_at_all", "a" * 100_000, "\x1b[31mred", "a\nb", "\0", "a/b/c", "/dev/null", __file__],
 )
-def test_strange_names(name: str) -> None:
+def test_strange_names_are_refused_in_printable_text(name: str) -> None:
     with pytest.raises(UserError) as error:
         encoders.load(name)
     assert str(error.value).isprintable() and len(str(error.value)) < 500
 
 
-def test_what_a_folder_may_have(whole: Path, tmp_path: Path) -> None:
+def test_extra_weights_and_code_settings_of_a_folder_are_ignored(whole: Path, tmp_path: Path) -> None:
     """Heads of other tasks, a pooler and old buffers do not matter; settings that choose code are not followed."""
     expected = encoders.load(whole / "transformer").encode(["a cat"])
     shutil.copytree(whole / "transformer", tmp_path / "encoder")
@@ -64,7 +64,7 @@ def test_what_a_folder_may_have(whole: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(encoders.load(tmp_path / "encoder").encode(["a cat"]), expected)
 
 
-def test_links_inside_a_cache_of_the_hub(whole: Path, tmp_path: Path) -> None:
+def test_links_inside_a_cache_of_the_hub_are_followed(whole: Path, tmp_path: Path) -> None:
     model = tmp_path / "models--someone--model"
     shutil.copytree(whole / "transformer", model / "snapshots" / "0123")
     (model / "blobs").mkdir()
@@ -100,13 +100,13 @@ def test_links_inside_a_cache_of_the_hub(whole: Path, tmp_path: Path) -> None:
         lambda: GRU(vocab_size=10**20, texts=bilstms.texts),
     ],
 )
-def test_sizes_that_no_machine_has(make: Callable[[], object]) -> None:
+def test_impossible_sizes_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises((UserError, ValueError)) as error:
         make()
     assert len(str(error.value).splitlines()) == 1 and "encoder" in str(error.value)
 
 
-def test_a_random_start_takes_no_damaged_tokenizer(whole: Path, tmp_path: Path) -> None:
+def test_a_damaged_tokenizer_is_refused_for_a_random_start(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole / "transformer", tmp_path / "tokenizer")
     put("tokenizer.json", "{}")(tmp_path / "tokenizer")
     with pytest.raises(UserError, match="tokenizer cannot be opened as a tokenizer"):

@@ -56,9 +56,7 @@ def by_hand(encoder: GRU, row: list[int]) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize(("layers", "bidirectional"), [(1, True), (2, True), (1, False), (2, False)])
 @pytest.mark.parametrize("summary", ["last", "max"])
-def test_states_vector_and_gradients_are_those_of_the_equations(
-    layers: int, bidirectional: bool, summary: Any
-) -> None:
+def test_states_vector_and_gradients_equal_the_equations(layers: int, bidirectional: bool, summary: Any) -> None:
     encoder = tiny(layers=layers, bidirectional=bidirectional, summary=summary).double()
     width = 8 if bidirectional else 4
     rows = [encoder.format.wrap(np.array(row)) for row in WORDS]
@@ -83,7 +81,7 @@ def test_states_vector_and_gradients_are_those_of_the_equations(
 
 @settings(max_examples=25)
 @given(st.permutations(range(len(ROWS))), st.integers(1, 6), st.integers(0, 4), st.sampled_from(["last", "max"]))
-def test_batch_order_and_padding_decide_on_nothing(order: list[int], count: int, wider: int, how: Any) -> None:
+def test_batch_order_and_padding_do_not_change_vectors(order: list[int], count: int, wider: int, how: Any) -> None:
     encoder = tiny(layers=2, summary=how)
     rows = [ROWS[place] for place in order[:count]]
     longer = Tokens.cat(
@@ -95,7 +93,7 @@ def test_batch_order_and_padding_decide_on_nothing(order: list[int], count: int,
     torch.testing.assert_close(together[:-1], alone, rtol=0, atol=1e-6)
 
 
-def test_encode_puts_marks_around_a_sentence() -> None:
+def test_encode_puts_start_and_end_tokens_around_a_sentence() -> None:
     encoder = tiny()
     assert (encoder.format.prefix, encoder.format.suffix) == ((0,), (2,))
     vectors = encoder.encode(SENTENCES)
@@ -110,13 +108,13 @@ def test_encode_puts_marks_around_a_sentence() -> None:
     assert encoder.encode([]).shape == (0, 8)
 
 
-def test_length_is_cut_with_the_marks_in_it() -> None:
+def test_the_length_limit_includes_start_and_end_tokens() -> None:
     encoder = tiny(max_length=5)
     np.testing.assert_array_equal(encoder.encode(["the cat sat on the mat"]), encoder.encode(["the cat sat"]))
     assert len(encoder.format.wrap(np.arange(5, 50))) == 5 and tiny().format.max_length == 1_000_000
 
 
-def test_the_start() -> None:
+def test_initial_weights_have_the_published_ranges_and_are_named() -> None:
     encoder = tiny(hidden=64, layers=2, word_size=50)
     words = len(encoder.tokenizer)
     assert encoder.origin == f"random GRU, 2 layers x 2 x 64, vocabulary of {words}, word vectors of 50"
@@ -126,13 +124,13 @@ def test_the_start() -> None:
     assert "1 layer x 4," in tiny(bidirectional=False).origin
 
 
-def test_vectors_of_a_file_are_kept(tmp_path: Path) -> None:
+def test_word_vectors_of_a_file_are_used(tmp_path: Path) -> None:
     (tmp_path / "vectors.txt").write_text("the 1 2\ncat 3 -4\n")
     encoder = tiny(vectors=str(tmp_path / "vectors.txt"))
     assert encoder.embedding.weight[encoder.tokenizer.convert_tokens_to_ids("cat")].tolist() == [3, -4]
 
 
-def test_dropout_is_between_layers_alone() -> None:
+def test_dropout_is_only_between_layers() -> None:
     tokens = Tokens.pad(ROWS, 1)
     single = tiny(dropout=0.5).train()
     assert torch.equal(single(tokens).states, single(tokens).states)
@@ -176,7 +174,7 @@ def test_a_folder_opens_here(layers: int, bidirectional: bool, summary: Any, tmp
     assert fingerprint(encoders.load(folder)) == fingerprint(again) != name
 
 
-def test_one_trained_encoder_pools_either_way(tmp_path: Path) -> None:
+def test_a_trained_encoder_can_be_pooled_either_way(tmp_path: Path) -> None:
     encoder = tiny(layers=2)
     encoder.save(tmp_path / "encoder")
     names = {fingerprint(encoder)}
@@ -239,7 +237,7 @@ def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str
         GRU(**arguments)
 
 
-def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+def test_damaged_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"absent cannot be opened as a GRU: No such file or directory\."):
         GRU(path=str(tmp_path / "absent"))
     BiLSTMMax(hidden=3, word_size=3, min_count=1, texts=texts).save(tmp_path / "bilstm")

@@ -37,7 +37,7 @@ def test_encode_on_several_threads_gives_the_vectors_of_one_and_leaves_their_num
     assert np.abs(vectors[1] - vectors[2]).max() < 1e-6 and np.abs(vectors[1] - vectors[3]).max() < 1e-6
 
 
-def test_encode_of_nothing() -> None:
+def test_encoding_no_sentences_gives_an_empty_array() -> None:
     assert tiny().encode([]).shape == (0, 32)
     assert tiny().encode([], convert_to_tensor=True).shape == (0, 32)
 

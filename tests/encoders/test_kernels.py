@@ -25,7 +25,7 @@ def cudnn_attention() -> bool:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_cudnns_attention_is_off_within(enabled: bool) -> None:
+def test_cudnns_attention_is_off_inside_the_context(enabled: bool) -> None:
     before = cudnn_attention()
     torch.backends.cuda.enable_cudnn_sdp(enabled)
     try:
@@ -40,7 +40,7 @@ def test_cudnns_attention_is_off_within(enabled: bool) -> None:
 
 
 @pytest.mark.parametrize(("precision", "tf32", "matmul"), [("fp32", False, "highest"), ("tf32", True, "high")])
-def test_float32_products_are_cut_where_asked_for(precision: kernels.Precision, tf32: bool, matmul: str) -> None:
+def test_tf32_is_used_only_on_request(precision: kernels.Precision, tf32: bool, matmul: str) -> None:
     before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
     with pytest.raises(KeyError), kernels.float32_products(precision):
         assert (torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()) == (tf32, matmul)
@@ -48,7 +48,7 @@ def test_float32_products_are_cut_where_asked_for(precision: kernels.Precision, 
     assert (torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()) == before
 
 
-def test_a_lower_precision_changes_vectors_and_fingerprint_and_ends() -> None:
+def test_a_lower_precision_changes_vectors_and_fingerprint_until_its_context_ends() -> None:
     encoder = tiny()
     exact, key = encoder.encode(SENTENCES), fingerprint(encoder)
     encoder.encode_in("bf16")
@@ -59,7 +59,7 @@ def test_a_lower_precision_changes_vectors_and_fingerprint_and_ends() -> None:
     assert np.array_equal(encoder.encode(SENTENCES), exact) and fingerprint(encoder) == key
 
 
-def test_what_a_device_lacks_is_refused() -> None:
+def test_a_precision_that_the_device_lacks_is_refused() -> None:
     encoder = tiny()
     with pytest.raises(UserError, match=r"^precision=tf32 needs a CUDA GPU, not cpu: "):
         encoder.encode_in("tf32")
@@ -73,7 +73,7 @@ def test_members_of_concatenated_encoders_take_the_precision() -> None:
     assert {member.precision for member in both.members} == {"bf16"}
 
 
-def test_results_come_one_late_and_in_order() -> None:
+def test_results_are_read_one_step_later_and_in_order() -> None:
     events: list[str] = []
 
     def made() -> Iterator[int]:

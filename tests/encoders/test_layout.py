@@ -21,7 +21,7 @@ from encoders.layout import read_layout
 from encoders.pooling import pool
 from encoders.transformer import Transformer
 from tests.encoders.models import SENTENCES, minilm, tiny
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
 ODD = [
@@ -64,12 +64,12 @@ def compare(sentences: list[str]) -> None:
     np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 1, atol=1e-5)
 
 
-def test_odd_sentences() -> None:
+def test_odd_sentences_get_the_same_vectors() -> None:
     compare(ODD + SENTENCES)
 
 
 @pytest.mark.slow
-def test_two_thousand_sentences_of_senteval() -> None:
+def test_two_thousand_sentences_of_senteval_get_the_same_vectors() -> None:
     sentences = [*senteval(), *ODD]
     long = [" ".join(sentences[i : i + 25]) for i in range(0, 100, 25)]
     assert len(sentences) + len(long) >= 2000
@@ -113,18 +113,18 @@ def dense(inputs: int, outputs: int, activation: str = "Tanh", **options: Any) -
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max", "lasttoken"])
-def test_poolings(pooling: str, tmp_path: Path) -> None:
+def test_every_pooling_gives_the_same_vectors(pooling: str, tmp_path: Path) -> None:
     equal_to_theirs(folder_of(tmp_path, pooling=pooling), tmp_path)
 
 
-def test_limit_of_length_and_lower_case(tmp_path: Path) -> None:
+def test_length_limit_and_lower_casing_are_applied(tmp_path: Path) -> None:
     ours = equal_to_theirs(folder_of(tmp_path, max_seq_length=9, do_lower_case=True), tmp_path)
     assert ours.format.max_length == 9
     np.testing.assert_array_equal(ours.encode(["A Dog."]), ours.encode(["a dog."]))
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
-def test_a_plain_folder_pools_as_it_is_told(pooling: str, tmp_path: Path) -> None:
+def test_a_plain_folder_uses_the_given_pooling(pooling: str, tmp_path: Path) -> None:
     theirs = folder_of(tmp_path, pooling=pooling)
     expected = sentence_transformers.SentenceTransformer(str(theirs), device="cpu").encode(SENTENCES)
     np.testing.assert_allclose(
@@ -142,7 +142,7 @@ def refused(folder: Path, file: str, change: dict[str, Any], message: str) -> No
     path.write_text(before)
 
 
-def test_what_would_give_other_vectors_is_refused(tmp_path: Path) -> None:
+def test_settings_that_would_give_other_vectors_are_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, dense(32, 8))
     refused(folder, "1_Pooling/config.json", {"pooling_mode": "mean_sqrt_len_tokens"}, "pools by mean_sqrt_len")
     refused(folder, "1_Pooling/config.json", {"pooling_mode": "weightedmean"}, "pools by weightedmean")
@@ -181,7 +181,7 @@ def _by_transformers(folder: Path, how: str) -> np.ndarray:
     ("family", "pooling"),
     [*itertools.product(("roberta", "bert", "albert"), ("mean", "cls", "max")), ("bert", "last")],
 )
-def test_export_opens_everywhere(
+def test_an_export_opens_here_and_in_sentence_transformers(
     family: str, pooling: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
@@ -206,7 +206,7 @@ def test_export_opens_everywhere(
     assert encoder.untrained and not again.untrained
 
 
-def test_minilm_survives_saving(tmp_path: Path) -> None:
+def test_saving_minilm_keeps_its_vectors(tmp_path: Path) -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
     encoder = encoders.load(minilm())
     vectors = encoder.encode(SENTENCES)
@@ -218,7 +218,7 @@ def test_minilm_survives_saving(tmp_path: Path) -> None:
     np.testing.assert_allclose(encoders.load(tmp_path / "copy").encode(SENTENCES), vectors, atol=1e-6)
 
 
-def test_lower_casing_of_a_folder_is_honoured_and_kept(tmp_path: Path) -> None:
+def test_lower_casing_of_a_folder_is_applied_and_saved(tmp_path: Path) -> None:
     tiny().save(tmp_path / "a")
     settings = tmp_path / "a" / "sentence_bert_config.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"do_lower_case": True}))
@@ -240,7 +240,9 @@ def test_lower_casing_of_a_folder_is_honoured_and_kept(tmp_path: Path) -> None:
         ({"pooling_mode_weightedmean_tokens": True}, "pools by pooling_mode_weightedmean_tokens"),
     ],
 )
-def test_poolings_of_sentence_transformers(pooling: dict[str, Any], expected: str, tmp_path: Path) -> None:
+def test_poolings_of_sentence_transformers_are_read_or_refused(
+    pooling: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
     tiny().save(tmp_path / "encoder")
     (tmp_path / "encoder" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     if expected in ("mean", "cls", "max", "last"):

@@ -40,7 +40,7 @@ def by_hand(encoder: LSTM, row: list[int]) -> Tensor:
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_states_vector_and_gradients_are_those_of_the_equations(layers: int) -> None:
+def test_states_vector_and_gradients_equal_the_equations(layers: int) -> None:
     encoder = tiny(layers=layers).double()
     rows = [encoder.format.wrap(row) for row in ROWS]
     encoding = encoder(Tokens.pad(rows, encoder.format.pad_id))
@@ -60,7 +60,7 @@ def test_states_vector_and_gradients_are_those_of_the_equations(layers: int) -> 
 
 @settings(max_examples=20)
 @given(st.permutations(range(len(ROWS))), st.integers(1, 6), st.integers(0, 4))
-def test_batch_order_and_padding_decide_on_nothing(order: list[int], count: int, wider: int) -> None:
+def test_batch_order_and_padding_do_not_change_vectors(order: list[int], count: int, wider: int) -> None:
     encoder = tiny(layers=2)
     rows = [encoder.format.wrap(ROWS[place]) for place in order[:count]]
     longest = np.arange(5, 5 + max(map(len, rows)) + wider)
@@ -70,7 +70,7 @@ def test_batch_order_and_padding_decide_on_nothing(order: list[int], count: int,
     torch.testing.assert_close(together[:-1], alone, rtol=0, atol=1e-6)
 
 
-def test_encode_puts_a_mark_before_a_sentence() -> None:
+def test_encode_puts_a_start_token_before_a_sentence() -> None:
     encoder = tiny(max_length=6)
     assert (encoder.format.prefix, encoder.format.suffix) == ((0,), ())
     vectors = encoder.encode([*SENTENCES, ""])
@@ -81,7 +81,7 @@ def test_encode_puts_a_mark_before_a_sentence() -> None:
         np.testing.assert_allclose(by_hand(encoder, whole)[-1].detach(), vector, atol=1e-6)
 
 
-def test_a_folder_opens_everywhere(tmp_path: Path) -> None:
+def test_a_folder_opens_here_and_in_sentence_transformers(tmp_path: Path) -> None:
     encoder = tiny(layers=2, max_length=30, require_mask_token=True)
     vectors = encoder.encode(SENTENCES)
     encoder.save(tmp_path / "encoder")

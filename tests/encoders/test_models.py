@@ -17,7 +17,7 @@ from data.errors import UserError
 from encoders import models
 from encoders.fingerprint import fingerprint
 from encoders.transformer import Transformer
-from tests.encoders.damage import put
+from tests.encoders.folder_damage import put
 from tests.encoders.models import FAMILIES, SENTENCES, shape, tiny, tokens_of
 
 
@@ -46,7 +46,7 @@ def test_a_head_beside_the_other_weights_is_read_too(tmp_path: Path) -> None:
     torch.testing.assert_close(again.token_logits(states), encoder.token_logits(states))
 
 
-def test_half_precision(tmp_path: Path) -> None:
+def test_weights_saved_in_half_precision_load_as_float32(tmp_path: Path) -> None:
     encoder = tiny()
     expected = encoder.encode(SENTENCES)
     encoder.save(tmp_path / "full")
@@ -60,7 +60,7 @@ def test_half_precision(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layers", [0, 1, 2])
-def test_the_first_layers_alone(family: str, layers: int, tmp_path: Path) -> None:
+def test_only_the_first_layers_can_be_loaded(family: str, layers: int, tmp_path: Path) -> None:
     tiny(family).save(tmp_path / "whole")
     whole, cut = Transformer.load(tmp_path / "whole"), encoders.load(tmp_path / "whole", layers=layers)
     tokens = whole.tokenizer(SENTENCES[:1], return_tensors="pt")
@@ -72,7 +72,7 @@ def test_the_first_layers_alone(family: str, layers: int, tmp_path: Path) -> Non
     assert (layers == 2) == (fingerprint(cut) == fingerprint(whole))
 
 
-def test_layers_that_are_not_there(tmp_path: Path) -> None:
+def test_more_layers_than_the_model_has_are_refused(tmp_path: Path) -> None:
     tiny().save(tmp_path / "whole")
     with pytest.raises(UserError, match=r"layers must be from 0, the embeddings only, to 2\. Got 3 instead\."):
         encoders.load(tmp_path / "whole", layers=3)
@@ -86,7 +86,7 @@ def test_layers_that_are_not_there(tmp_path: Path) -> None:
         ("modernbert", {"local_attention": 4}, False),
     ],
 )
-def test_the_gpus_mask_gives_the_same_states(family: str, more: dict[str, Any], equal: bool) -> None:
+def test_the_full_attention_mask_gives_the_same_states(family: str, more: dict[str, Any], equal: bool) -> None:
     encoder = tiny(family, shape=shape(family, **more), attention="sdpa")
     tokens = tokens_of(encoder, (5, 20, 3))
     whole = models.full_mask(tokens.mask)
@@ -96,13 +96,13 @@ def test_the_gpus_mask_gives_the_same_states(family: str, more: dict[str, Any], 
 
 
 @pytest.mark.parametrize("family", ["roberta", "bert", "distilbert"])
-def test_dropout_is_set_everywhere(family: str) -> None:
+def test_dropout_is_set_in_every_layer(family: str) -> None:
     encoder = tiny(family, dropout=0.25)
     inside = [module.p for module in encoder.modules() if isinstance(module, torch.nn.Dropout)]
     assert inside and set(inside) == {0.25}
 
 
-def test_weights_in_several_files(tmp_path: Path) -> None:
+def test_weights_in_several_files_are_loaded(tmp_path: Path) -> None:
     original = tiny()
     original.save(tmp_path / "encoder")
     tensors = load_file(tmp_path / "encoder" / "model.safetensors")

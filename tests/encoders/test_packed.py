@@ -19,7 +19,7 @@ from tests.encoders.bilstms import ROWS, texts
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.integers(0, 3))
-def test_packing_is_torchs(counts: list[int], wider: int) -> None:
+def test_packing_equals_torchs(counts: list[int], wider: int) -> None:
     lengths = torch.tensor(counts)
     width = max(counts) + wider
     places, running = packing(lengths, width)
@@ -36,7 +36,7 @@ def test_packing_is_torchs(counts: list[int], wider: int) -> None:
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
 @pytest.mark.parametrize("steps", [1, 3, 50])
-def test_recurrent_is_torchs_layer(
+def test_packed_recurrent_layers_equal_torchs(
     steps: int, cell: type[nn.LSTM] | type[nn.GRU], bidirectional: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packed, "STEPS", steps)

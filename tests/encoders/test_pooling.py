@@ -39,7 +39,7 @@ def _naive(states: Tensor, how: str) -> Tensor:
 
 
 @pytest.mark.parametrize("how", POOLINGS)
-def test_equals_a_loop_over_real_tokens(how: str) -> None:
+def test_pooling_equals_a_loop_over_real_tokens(how: str) -> None:
     states, mask = _example()
     torch.testing.assert_close(pool(states, mask, how), _naive(states, how))
 
@@ -54,7 +54,7 @@ def test_padding_has_no_influence_and_no_gradient(how: str) -> None:
     assert changed.grad is not None and not changed.grad[~mask].any()
 
 
-def test_solved_by_hand() -> None:
+def test_poolings_solved_by_hand() -> None:
     states = torch.tensor([[[1.0, 8.0], [3.0, -2.0], [100.0, 100.0]]])
     mask = torch.tensor([[True, True, False]])
     expected = {"mean": [2.0, 3.0], "cls": [1.0, 8.0], "max": [3.0, 8.0], "last": [3.0, -2.0]}
@@ -70,7 +70,7 @@ def test_mean_of_half_precision_is_summed_in_float32() -> None:
 
 
 @pytest.mark.parametrize("how", ["mean", "cls", "last"])
-def test_gradient(how: str) -> None:
+def test_gradcheck(how: str) -> None:
     states, mask = _example()
     assert torch.autograd.gradcheck(lambda value: pool(value, mask, how), states.requires_grad_())
 
@@ -122,7 +122,7 @@ def test_a_new_pooler_is_exported_and_used_by_evaluation(family: str, tmp_path: 
         again.save(tmp_path / "other")
 
 
-def test_the_pooler_of_published_weights_is_read_where_it_is_asked_for() -> None:
+def test_the_pooler_of_published_weights_is_loaded_on_request() -> None:
     encoder = encoders.load(minilm())
     assert isinstance(encoder, Transformer) and "pooler" in encoder.poolings
     assert not any("pooler" in name for name in encoder.state_dict())
@@ -132,7 +132,7 @@ def test_the_pooler_of_published_weights_is_read_where_it_is_asked_for() -> None
     np.testing.assert_allclose(pooled.encode([SENTENCES[0]])[0], vector / np.linalg.norm(vector), atol=1e-5)
 
 
-def test_a_family_without_one_gives_the_first_state(tmp_path: Path) -> None:
+def test_a_family_without_a_pooler_gives_the_first_state(tmp_path: Path) -> None:
     encoder = tiny("distilbert")
     encoder.add_pooler()
     tokens = Tokens.pad([encoder.format.wrap(np.arange(7, 12))], encoder.format.pad_id)
@@ -142,14 +142,14 @@ def test_a_family_without_one_gives_the_first_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["roberta", "distilbert"])
-def test_weights_without_one_are_refused(family: str, tmp_path: Path) -> None:
+def test_weights_without_a_trained_pooler_are_refused(family: str, tmp_path: Path) -> None:
     tiny(family).save(tmp_path / "encoder")
     with pytest.raises(UserError) as error:
         encoders.load(tmp_path / "encoder", pooling="pooler")
     assert "has no trained pooler" in str(error.value) and "\n" not in str(error.value)
 
 
-def test_pooling_is_taken_by_name() -> None:
+def test_pooling_can_be_changed_by_name() -> None:
     encoder = tiny(pooling="mean")
     encoder.pool_by("cls")
     assert np.array_equal(encoder.encode(SENTENCES[:1])[0], _first_state(encoder, SENTENCES[0]))

@@ -10,7 +10,7 @@ from scipy import stats
 from encoders.random_vectors import RandomVectors
 
 
-def test_a_vector_depends_on_seed_and_sentence_alone() -> None:
+def test_a_vector_depends_only_on_seed_and_sentence() -> None:
     encoder = RandomVectors(dimension=5, seed=3)
     vectors = encoder.encode(["a", "b", "a", ""])
     assert vectors.shape == (4, 5) and vectors.dtype == np.float32
@@ -21,7 +21,7 @@ def test_a_vector_depends_on_seed_and_sentence_alone() -> None:
     assert not np.array_equal(RandomVectors(dimension=5, seed=1).encode(["1 a"]), encoder.encode(["a"]))
 
 
-def test_another_process_draws_the_same() -> None:
+def test_another_process_gives_the_same_vectors() -> None:
     program = (
         "from encoders.random_vectors import RandomVectors as R; print(R(dimension=3).encode(['x y']).tolist())"
     )
@@ -29,7 +29,7 @@ def test_another_process_draws_the_same() -> None:
     assert said.strip() == str(RandomVectors(dimension=3).encode(["x y"]).tolist())
 
 
-def test_they_are_standard_normal_and_unrelated() -> None:
+def test_vectors_are_standard_normal_and_uncorrelated() -> None:
     vectors = RandomVectors(dimension=256).encode([f"sentence {i}" for i in range(400)])
     assert stats.kstest(vectors.ravel()[:20_000], "norm").pvalue > 1e-3
     units = RandomVectors(dimension=256).encode([f"sentence {i}" for i in range(400)], normalize_embeddings=True)
@@ -38,11 +38,11 @@ def test_they_are_standard_normal_and_unrelated() -> None:
     assert abs(cosines.mean()) < 0.002 and abs(cosines.std() - 256**-0.5) < 0.002
 
 
-def test_no_sentence_no_vector() -> None:
+def test_encoding_no_sentences_gives_an_empty_array() -> None:
     assert RandomVectors().encode([]).shape == (0, 384)
 
 
-def test_sentences_come_in_any_form() -> None:
+def test_sentences_may_be_any_iterable() -> None:
     one = RandomVectors(dimension=3)
     np.testing.assert_array_equal(one.encode(text for text in "ab"), one.encode(["a", "b"]))  # type: ignore[arg-type]
     np.testing.assert_array_equal(one.encode("ab"), one.encode(["ab"])[0])

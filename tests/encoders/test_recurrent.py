@@ -34,7 +34,7 @@ def row(encoder: BiLSTMMax, word: str) -> list[float]:
     return encoder.embedding.weight[encoder.tokenizer.convert_tokens_to_ids(word)].tolist()
 
 
-def test_words_begin_with_their_vectors(vectors: str) -> None:
+def test_words_are_initialised_with_their_vectors(vectors: str) -> None:
     encoder = tiny(vectors=vectors)
     assert encoder.embedding.embedding_dim == encoder.shape.word_size == 2
     assert row(encoder, "The") == [6, 8] and row(encoder, "the") == [0, 10]  # its own form first
@@ -48,7 +48,7 @@ def test_words_begin_with_their_vectors(vectors: str) -> None:
     assert row(lower, "the") == [0, 10] and lower.coverage is not None and lower.coverage.startswith("3 of ")
 
 
-def test_other_words_are_as_long_as_the_file_s(tmp_path: Path) -> None:
+def test_unknown_words_get_vectors_of_the_files_norm(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     lines = (f"w{n} " + " ".join(f"{x:.4f}" for x in rng.normal(0, 5, 50)) for n in range(200))
     (tmp_path / "vectors.txt").write_text("\n".join(["the " + "5 " * 49 + "5", *lines]))
@@ -59,7 +59,7 @@ def test_other_words_are_as_long_as_the_file_s(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trained", [True, False])
-def test_frozen_vectors_do_not_move(trained: bool, vectors: str) -> None:
+def test_frozen_vectors_are_not_updated(trained: bool, vectors: str) -> None:
     encoder = tiny(vectors=vectors, train_vectors=trained, require_mask_token=True).train()
     before = {name: weight.clone() for name, weight in encoder.named_parameters()}
     optimizer = torch.optim.SGD([weight for weight in encoder.parameters() if weight.requires_grad], lr=0.1)
@@ -74,7 +74,7 @@ def test_frozen_vectors_do_not_move(trained: bool, vectors: str) -> None:
 # Dropout, MLM head, cost
 
 
-def test_dropout_is_for_training_and_comes_from_torchs_generator() -> None:
+def test_dropout_is_only_in_training_and_uses_torchs_generator() -> None:
     encoder = tiny(layers=2, dropout=0.5, hidden=16)
     tokens = Tokens.pad(ROWS, 1)
     still = encoder(tokens).sentence
@@ -115,7 +115,7 @@ def test_the_mlm_head_is_tied_to_the_word_vectors() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.01, 30.0])
-def test_first_scores_are_of_order_one(scale: float, tmp_path: Path) -> None:
+def test_initial_logits_are_of_order_one(scale: float, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     words = ["the", "cat", *(f"w{number}" for number in range(50))]
     (tmp_path / "v.txt").write_text(
@@ -125,7 +125,7 @@ def test_first_scores_are_of_order_one(scale: float, tmp_path: Path) -> None:
     assert 0.5 < encoder.token_logits(torch.randn(100, 8)).std() < 2
 
 
-def test_a_head_can_come_later() -> None:
+def test_an_mlm_head_can_be_added_later() -> None:
     encoder = tiny()
     assert not encoder.has_mlm_head and encoder.head_flops(5) == 0
     with pytest.raises(ValueError, match="has no MLM head; add_mlm_head"):
@@ -137,7 +137,7 @@ def test_a_head_can_come_later() -> None:
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_cost_is_what_torch_counts(layers: int) -> None:
+def test_flops_equal_torchs_count(layers: int) -> None:
     encoder = tiny(layers=layers, hidden=16, require_mask_token=True)
     tokens = Tokens.pad(ROWS, 1)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
@@ -150,7 +150,7 @@ def test_cost_is_what_torch_counts(layers: int) -> None:
     assert encoder.head_flops(6) == counter.get_total_flops()
 
 
-def test_a_layer_in_one_buffer_is_saved_as_well(tmp_path: Path) -> None:
+def test_a_layer_in_one_buffer_can_be_saved(tmp_path: Path) -> None:
     """As on a GPU, where cuDNN wants a layer's weights in one row."""
     encoder = tiny(layers=2)
     expected = encoder.encode(SENTENCES)

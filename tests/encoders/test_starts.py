@@ -44,7 +44,7 @@ def _small_hub_model(**arguments: Any) -> Transformer:
     return Transformer(name="FacebookAI/roberta-base", texts=texts, vocab_size=400, **arguments)
 
 
-def test_auto_falls_back_to_a_small_random_model_and_says_so(
+def test_auto_falls_back_to_a_small_random_model_and_reports_it(
     unplugged: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
@@ -69,7 +69,7 @@ def test_auto_falls_back_to_a_small_random_model_and_says_so(
         ("sentence-transformers/all-MiniLM-L6-v2", None),
     ],
 )
-def test_family_by_name(name: str, family: str | None) -> None:
+def test_the_family_is_found_by_name(name: str, family: str | None) -> None:
     assert models.family(name) == family
 
 
@@ -85,7 +85,7 @@ def test_an_unknown_family_has_no_random_start(unplugged: None) -> None:
         Transformer(name="someone/minilm", texts=texts)
 
 
-def test_offline_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_mode_makes_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     encoder = _small_hub_model()
     assert encoder.fallback is not None and "HF_HUB_OFFLINE is set" in encoder.fallback
@@ -144,7 +144,9 @@ def _serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...
     return calls
 
 
-def test_a_hub_model_is_fetched_settings_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_a_hub_model_are_fetched_before_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = tiny(pooling="max")
     original.save(tmp_path / "hub")
     calls = _serve(tmp_path / "hub", monkeypatch)
@@ -154,7 +156,7 @@ def test_a_hub_model_is_fetched_settings_first(tmp_path: Path, monkeypatch: pyte
     assert not any("safetensors" in pattern for pattern in calls[0]) and len(calls) == 2
 
 
-def test_the_hubs_cache_is_used_without_network_if_it_is_whole(tmp_path: Path, unplugged: None) -> None:
+def test_a_complete_cache_of_the_hub_is_used_without_network(tmp_path: Path, unplugged: None) -> None:
     revision = "0123456789abcdef0123456789abcdef01234567"
     model = tmp_path / "no-cache" / "models--someone--some-model"
     original = tiny()
@@ -214,7 +216,9 @@ def test_a_causal_model_serves_where_no_mask_is_needed(tmp_path: Path) -> None:
         encoder.add_mlm_head()
 
 
-def test_the_box_comes_before_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unplugged: None) -> None:
+def test_bundled_weights_take_precedence_over_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unplugged: None
+) -> None:
     monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
     assert Transformer(name=BUNDLED, shape=shape(), texts=texts, vocab_size=400).weights == "random"
     with pytest.raises(UserError, match=f"no weights of {BUNDLED}"):
@@ -235,7 +239,7 @@ def test_the_box_comes_before_the_hub(tmp_path: Path, monkeypatch: pytest.Monkey
     assert encoders.load(BUNDLED).encode(["a cat"]) == pytest.approx(original.encode(["a cat"]), abs=1e-6)
 
 
-def test_roberta_begins_from_the_bundled_model_whatever_its_family(
+def test_roberta_starts_from_the_bundled_model_of_any_family(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unplugged: None
 ) -> None:
     monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
@@ -256,7 +260,7 @@ def test_the_tokenizer_of_a_random_start_is_kept(tmp_path: Path, monkeypatch: py
         tiny(cache=tmp_path, texts=lambda: ["other texts"])
 
 
-def test_a_run_takes_its_own_tokenizer_up_again(tmp_path: Path) -> None:
+def test_a_resumed_run_uses_its_own_tokenizer(tmp_path: Path) -> None:
     first = tiny()
     first.tokenizer.save_pretrained(tmp_path / "tokenizer")
     again = tiny(tokenizer=tmp_path / "tokenizer", texts=None)
@@ -268,13 +272,13 @@ def test_a_run_takes_its_own_tokenizer_up_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["declutr_mini", "DeCLUTR-mini", "declutr-mni"])
-def test_a_misspelt_bundled_name_gets_the_right_one(name: str) -> None:
+def test_for_a_misspelt_bundled_name_the_right_one_is_suggested(name: str) -> None:
     with pytest.raises(UserError) as refused:
         encoders.load(name)
     assert str(refused.value) == f"There is no encoder {name}. Did you mean declutr-mini?"
 
 
-def test_no_folder(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"encoder\.path: there is no folder"):
         Transformer(path=str(tmp_path / "nothing"))
     with pytest.raises(UserError, match=r"is not a model's folder \(it has no config\.json\)"):
@@ -286,7 +290,7 @@ def test_no_folder(tmp_path: Path) -> None:
         encoders.load(tmp_path / "nothing")
 
 
-def test_broken_folders(tmp_path: Path) -> None:
+def test_broken_folders_are_refused(tmp_path: Path) -> None:
     tiny().save(tmp_path / "m")
     weights = tmp_path / "m" / "model.safetensors"
     whole = weights.read_bytes()

@@ -15,7 +15,7 @@ from tests.encoders.models import FAMILIES, SENTENCES, minilm, shape, texts, tin
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_states_and_logits_are_those_of_the_whole_model(family: str) -> None:
+def test_states_and_logits_equal_those_of_transformers_model(family: str) -> None:
     encoder = tiny(family)
     tokens = tokens_of(encoder)
     encoding = encoder(tokens)
@@ -26,7 +26,7 @@ def test_states_and_logits_are_those_of_the_whole_model(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_padding_changes_nothing(family: str) -> None:
+def test_padding_does_not_change_states(family: str) -> None:
     encoder = tiny(family)
     tokens = tokens_of(encoder)
     for row in range(3):
@@ -80,7 +80,7 @@ def test_minilm_equals_sentence_transformers() -> None:
     np.testing.assert_allclose(encoder.encode(texts), theirs, atol=1e-5)
 
 
-def test_a_head_is_added_tied_and_leaves_the_vectors(tmp_path: Path) -> None:
+def test_an_added_head_is_tied_and_does_not_change_vectors(tmp_path: Path) -> None:
     headed = tiny("bert")
     headed.backbone.save_pretrained(tmp_path)
     headed.tokenizer.save_pretrained(tmp_path)
@@ -103,7 +103,7 @@ def test_a_head_is_added_tied_and_leaves_the_vectors(tmp_path: Path) -> None:
     assert embeddings.grad is not None and embeddings.grad.abs().sum() > 0
 
 
-def test_pretrained_head_is_used(tmp_path: Path) -> None:
+def test_a_pretrained_head_is_used(tmp_path: Path) -> None:
     encoder = tiny("roberta")
     encoder.save(tmp_path / "encoder")
     again = Transformer(path=str(tmp_path / "encoder"))
@@ -133,6 +133,6 @@ def test_pretrained_head_is_used(tmp_path: Path) -> None:
         ({"shape": shape(), "max_length": 65}, "encoder.max_length must be at most 64, the model's limit."),
     ],
 )
-def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Transformer(**{"texts": texts, "vocab_size": 400, **arguments})

@@ -79,7 +79,7 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
 
 
 @pytest.mark.parametrize("family", sorted(varlen.FAMILIES))
-def test_states_and_gradients_are_those_of_padded_rows(family: str) -> None:
+def test_states_and_gradients_equal_those_of_padded_rows(family: str) -> None:
     encoder = packing(family)
     other = padding(encoder)
     tokens = tokens_of(encoder, segments=family in WITH_SEGMENTS)
@@ -92,7 +92,7 @@ def test_states_and_gradients_are_those_of_padded_rows(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", sorted(varlen.FAMILIES))
-def test_a_change_in_one_row_leaves_the_others(family: str) -> None:
+def test_a_change_in_one_row_does_not_affect_the_others(family: str) -> None:
     encoder = packing(family)
     tokens = tokens_of(encoder)
     before = encoder(tokens).states
@@ -118,7 +118,7 @@ def test_a_layer_that_does_not_get_the_lengths_fails(family: str, monkeypatch: p
 
 @pytest.mark.parametrize("lengths", [(9,), (64,), (7, 7, 7), (4, 0, 6), (0, 0, 5)])
 @pytest.mark.parametrize("family", ["roberta", "bert"])
-def test_rows_that_are_alone_equally_long_or_empty(family: str, lengths: tuple[int, ...]) -> None:
+def test_single_equally_long_and_empty_rows_equal_padded_ones(family: str, lengths: tuple[int, ...]) -> None:
     encoder = packing(family)
     tokens = tokens_of(encoder, lengths)
     found, expected = encoder(tokens), padding(encoder)(tokens)
@@ -191,7 +191,7 @@ def step(objective: Declutr, encoder: Transformer, batch: Batch) -> tuple[Tensor
     return loss.detach(), gradients_of(encoder)
 
 
-def test_gradient_caching_draws_the_same_dropout_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradient_caching_repeats_the_same_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
     objective, encoder = declutr(cache_chunk=24), packing(dropout=0.3).train()
     batch = batch_of(objective, encoder)
     cached = step(objective, encoder, batch)
@@ -232,7 +232,7 @@ def test_gradient_checkpointing_of_layers_computes_packed_rows_again() -> None:
     torch.testing.assert_close(gradients(encoder, tokens), expected, atol=1e-6, rtol=1e-4)
 
 
-def test_encode_and_vectors_are_those_of_padded_rows() -> None:
+def test_encode_and_vectors_equal_those_of_padded_rows() -> None:
     encoder = packing()
     other = padding(encoder)
     expected = other.encode(SENTENCES)
@@ -243,7 +243,7 @@ def test_encode_and_vectors_are_those_of_padded_rows() -> None:
     assert_close(encoder.vectors(tokens), other.vectors(tokens))
 
 
-def test_autocast_computes_what_padded_rows_give() -> None:
+def test_packed_rows_in_autocast_equal_padded_ones() -> None:
     encoder = packing()
     tokens = tokens_of(encoder)
     exact = encoder(tokens).sentence
@@ -269,7 +269,7 @@ def reason(encoder: Transformer, longest: int = 20) -> str | None:
         ("roberta", {}, None, None),
     ],
 )
-def test_what_cannot_pack_is_padded_and_says_why(
+def test_encoders_that_cannot_pack_pad_and_give_the_reason(
     family: str, sizes: dict[str, Any], attention: str | None, expected: str | None
 ) -> None:
     encoder = tiny(family, shape=shape(family, **OWN.get(family, {}) | sizes), attention=attention)
@@ -287,7 +287,7 @@ def test_rows_beyond_a_sliding_window_are_padded() -> None:
     assert torch.equal(encoder(beyond).sentence, padding(encoder)(beyond).sentence)
 
 
-def test_the_kernel_decides_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_gpu_packing_requires_flash_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"capability": (9, 0)}
     monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: found["capability"])
@@ -312,7 +312,7 @@ def test_concatenated_encoders_pack_if_all_members_do() -> None:
     assert padded.padding_reason(CPU, torch.float32, 9) == "rows are packed on CUDA devices only, not on cpu"
 
 
-def test_exports_open_elsewhere_and_know_nothing_of_packing(tmp_path: Path) -> None:
+def test_exports_open_in_transformers_without_a_trace_of_packing(tmp_path: Path) -> None:
     encoder = packing()
     encoder.save(tmp_path / "encoder")
     assert varlen.NAME not in "".join(path.read_text() for path in (tmp_path / "encoder").rglob("*.json"))
@@ -344,12 +344,12 @@ def test_a_copy_and_a_model_with_a_new_head_pack_too(tmp_path: Path) -> None:
     assert_close(pooled, right)
 
 
-def test_packing_is_no_attention_that_a_user_chooses() -> None:
+def test_packing_cannot_be_chosen_as_attention() -> None:
     with pytest.raises(ValueError, match=r"encoder\.attention must be one of .*sdpa.* Got packed\|sdpa instead"):
         tiny(attention=varlen.NAME)
 
 
-def test_flash_attention_gets_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flash_attention_is_called_with_valid_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against a stand-in of the operator that reads its arguments by the names in torch's own schema."""
     names = [argument.name for argument in torch.ops.aten._flash_attention_forward.default._schema.arguments]
 

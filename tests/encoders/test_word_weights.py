@@ -51,7 +51,7 @@ def sif(a: float) -> tuple[dict[str, float], np.ndarray]:
 
 
 @pytest.mark.parametrize("a", [1e-3, 0.5])
-def test_sif_is_that_of_the_algorithm(a: float, vectors: str, counts: str) -> None:
+def test_sif_equals_algorithm_1(a: float, vectors: str, counts: str) -> None:
     weights, common = sif(a)
     expected = [(v := mean(sentence, weights)) - common * (common @ v) for sentence in SENTENCES]
     encoder = BagOfWords(vectors=vectors, weighting="sif", counts=counts, sif_a=a)
@@ -62,7 +62,7 @@ def test_sif_is_that_of_the_algorithm(a: float, vectors: str, counts: str) -> No
     assert encoder.origin.endswith(f"weighted by sif (a = {a:g}) from 5 sentences of {counts}")
 
 
-def test_tfidf_is_scikit_learns(vectors: str, counts: str) -> None:
+def test_tfidf_equals_scikit_learns(vectors: str, counts: str) -> None:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     lines = [line for line in LINES if line]
@@ -76,7 +76,7 @@ def test_tfidf_is_scikit_learns(vectors: str, counts: str) -> None:
     np.testing.assert_allclose(found, sums / length[:, None], rtol=1e-5, atol=1e-7)
 
 
-def test_chunks_decide_on_nothing(vectors: str, counts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunk_size_does_not_change_vectors(vectors: str, counts: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = BagOfWords(vectors=vectors, weighting="sif", counts=counts).encode(SENTENCES)
     monkeypatch.setattr(word_weights, "CHUNK", 2)
     np.testing.assert_allclose(
@@ -97,7 +97,7 @@ def test_without_a_file_the_corpus_is_counted(vectors: str, tmp_path: Path) -> N
     assert ours.origin.endswith("from 3 sentences of the corpus")
 
 
-def test_a_folder_keeps_them(vectors: str, counts: str, tmp_path: Path) -> None:
+def test_a_folder_keeps_the_weights(vectors: str, counts: str, tmp_path: Path) -> None:
     encoder = BagOfWords(vectors=vectors, weighting="sif", counts=counts)
     found = encoder.encode(SENTENCES)
     encoder.save(tmp_path / "encoder")
@@ -111,7 +111,7 @@ def test_a_folder_keeps_them(vectors: str, counts: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(opened.encode(SENTENCES), found, atol=1e-6)
 
 
-def test_what_cannot_work_is_refused(vectors: str, tmp_path: Path) -> None:
+def test_impossible_arguments_are_refused(vectors: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"weighting must be 'none', 'tfidf' or 'sif'\. Got 'idf' instead\."):
         BagOfWords(vectors=vectors, weighting="idf")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"encoder\.sif_a must be a positive number\. Got 0 instead\."):

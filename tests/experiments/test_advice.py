@@ -57,7 +57,7 @@ def refusal(given: list[str]) -> str:
         ("quick_thoughts", "files", r"as one document a file: 3 documents, the longest of \d+ words."),
     ],
 )
-def test_advice_works_when_it_is_followed(
+def test_the_advised_settings_make_the_run_start(
     objective: str, file: str, read: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
@@ -72,7 +72,7 @@ def test_advice_works_when_it_is_followed(
         experiment.run(compose.check([*given, *shlex.split(way), f"run_dir={folder / str(number)}"]))
 
 
-def test_what_is_set_is_not_advised_again(folder: Path) -> None:
+def test_a_setting_that_is_already_given_is_not_advised(folder: Path) -> None:
     line = refusal(overrides(folder, "nsp", "long.txt", "corpus.document=file"))
     assert "The corpus was read as one document a file: 1 document," in line
     assert "corpus.document=" in line and "corpus.document=file" not in line
@@ -90,7 +90,7 @@ def test_a_text_that_no_setting_makes_long_enough_needs_more_words(folder: Path)
     assert "No setting" not in refusal(overrides(folder, "quick_thoughts", "more.txt"))
 
 
-def test_a_search_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_for_advice_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advice, "TRIALS", 2)
     line = refusal(overrides(folder, "conssent", "thirty.txt"))
     assert " No setting was found that makes it long enough; take a longer text" in line

@@ -35,5 +35,5 @@ def test_refusals() -> None:
         Budget(**SIZES)
 
 
-def test_measured_speed_is_a_possible_one() -> None:
+def test_measured_speed_is_plausible() -> None:
     assert 1e8 < flops_per_second(torch.device("cpu"), torch.float32, seconds=0.02) < 1e14

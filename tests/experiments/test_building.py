@@ -60,7 +60,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_encoders_beside_each_other_are_trained_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_concatenated_encoders_can_be_warm_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def train(name: str, *more: str, objective: str = "conssent_mt") -> Path:
         given = ("objective.k=2", "budget.steps=2", *more, f"run_dir={tmp_path / name}")
         return experiment.run(compose.check(tiny.conssent(tmp_path, *given, objective=objective)))
@@ -92,7 +92,7 @@ def test_encoders_beside_each_other_are_trained_on(tmp_path: Path, capsys: pytes
     assert encoders.load(followed / "encoder").dimension == 12
 
 
-def test_order_is_refused_before_a_mask_token(tmp_path: Path) -> None:
+def test_missing_word_order_is_reported_before_a_missing_mask_token(tmp_path: Path) -> None:
     """As another weight of the loss would not help."""
     (tmp_path / "words.txt").write_text("a 1 2\nb 2 1\n")
     common = [
@@ -137,7 +137,7 @@ def test_a_second_continuation_takes_the_rate_of_published_weights(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_vocabulary_is_of_what_is_read(tmp_path: Path) -> None:
+def test_the_vocabulary_is_built_from_the_tasks_data(tmp_path: Path) -> None:
     first = experiment.run(compose.check(gensen(tmp_path, f"run_dir={tmp_path / 'first'}")))
     known = encoders.load(first / "encoder").tokenizer.get_vocab()
     assert "dog" in known and not {"bad", "baf", "ked", "lig"} & {*known}  # the corpus' words

@@ -1,4 +1,4 @@
-"""Checkpoints: everything comes back, nothing half-written is believed."""
+"""Checkpoints: all state is restored, and unfinished or damaged ones are refused."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write(root: Path, step: int, steps_taken: int | None = None) -> tuple[Tied, 
     return encoder, objective, optimizer
 
 
-def test_all_state_comes_back(tmp_path: Path) -> None:
+def test_all_state_is_restored(tmp_path: Path) -> None:
     encoder, objective, optimizer = write(tmp_path, 7)
     fresh_encoder, fresh_objective, fresh_optimizer = make()
     (folder,) = checkpoint.found(tmp_path)
@@ -150,7 +150,7 @@ def test_an_optimizer_of_another_model_is_one_line(tmp_path: Path, change: dict[
         checkpoint.load(path.parent, encoder=encoder, objective=objective, optimizer=optimizer)
 
 
-def test_what_was_being_written_is_no_checkpoint_and_vanishes(tmp_path: Path) -> None:
+def test_an_unfinished_checkpoint_is_ignored_and_removed(tmp_path: Path) -> None:
     (tmp_path / ".step-00000003.part").mkdir()
     assert checkpoint.found(tmp_path) == []
     write(tmp_path, 4)
@@ -162,7 +162,7 @@ def optimizers(root: Path) -> list[bool]:
     return [checkpoint.OPTIMIZER in checkpoint.verify(path)["files"] for path in checkpoint.found(root)]
 
 
-def test_the_newest_are_kept_and_of_the_best_the_weights(tmp_path: Path) -> None:
+def test_the_newest_checkpoints_and_the_best_weights_are_kept(tmp_path: Path) -> None:
     for step in (1, 2, 3, 4):
         write(tmp_path, step, steps_taken=0)
     checkpoint.prune(tmp_path, keep_last=2, best=1)
@@ -198,7 +198,7 @@ def test_another_model_is_refused_in_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_matching_takes_parameters_and_leaves_queues(tmp_path: Path) -> None:
+def test_matching_parameters_are_loaded_and_queues_are_not(tmp_path: Path) -> None:
     _, objective, _ = write(tmp_path, 1)
     fresh = Queue()
     path = checkpoint.found(tmp_path)[0] / checkpoint.OBJECTIVE
@@ -208,7 +208,7 @@ def test_matching_takes_parameters_and_leaves_queues(tmp_path: Path) -> None:
 
 
 class Worded(nn.Module):
-    """Two heads; that of ``words`` is about a vocabulary."""
+    """Two heads, of which ``words`` depends on a vocabulary."""
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ class Worded(nn.Module):
         self.words.register_buffer(VOCABULARY_ID, torch.tensor(vocabulary))
 
 
-def test_weights_of_another_vocabulary_are_not_taken(tmp_path: Path) -> None:
+def test_weights_for_another_vocabulary_are_not_loaded(tmp_path: Path) -> None:
     encoder, _, optimizer = make()
     old = Worded(7)
     saved = checkpoint.save(

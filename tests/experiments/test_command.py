@@ -1,4 +1,4 @@
-"""The command itself, with what people do wrong: status 2, one line, no traceback, and nothing left behind."""
+"""The command, given common mistakes: status 2, one line, no traceback, and no files left behind."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     ],
 )  # fmt: skip
-def test_a_wrong_command_ends_in_a_line_a_fault(
+def test_a_wrong_command_ends_in_one_line_per_fault(
     overrides: str, lines: list[str], texts: Path, tmp_path: Path
 ) -> None:
     given = overrides.format(texts=texts).split()
@@ -148,7 +148,7 @@ def test_a_sweep_has_a_folder_for_each_run() -> None:
         assert [*commands.jobs_of(given)]
 
 
-def test_a_sweep_tells_each_fault_once() -> None:
+def test_a_sweep_reports_each_fault_once() -> None:
     with pytest.raises(UserError) as error:
         compose.check_all(commands.jobs_of(["seed=1,-2", "objective.temperature=0,0.1,-1"]))
     assert str(error.value).split("\n") == [
@@ -179,7 +179,7 @@ def ended(overrides: list[str], value: Any) -> JobReturn:
     return JobReturn(overrides=overrides, _return_value=value, status=JobStatus.COMPLETED)
 
 
-def test_a_failure_elsewhere_is_told_with_what_was_asked_of_that_job_alone() -> None:
+def test_a_failure_in_another_process_is_reported_with_the_overrides_of_its_job() -> None:
     other = os.getpid() + 1
     done = [
         ended(["corpus=text", "seed=1"], None),
@@ -190,7 +190,7 @@ def test_a_failure_elsewhere_is_told_with_what_was_asked_of_that_job_alone() -> 
     assert failed_elsewhere([]) == []
 
 
-def test_the_end_of_a_command_can_be_sent_to_another_process() -> None:
+def test_the_exit_of_a_command_can_be_pickled() -> None:
     end = pickle.loads(pickle.dumps(command_line.Ended(2, "It broke.")))
     assert isinstance(end, command_line.Ended)
     assert (end.code, end.line) == (2, "It broke.")
@@ -216,7 +216,7 @@ def test_what_jobs_in_other_processes_returned_is_reported(
     assert (end.value.code, reported, capsys.readouterr().err) == (2, ["a", "b"], "seed=2: It broke.\n")
 
 
-def test_a_launcher_that_is_not_installed_is_told_so(tmp_path: Path) -> None:
+def test_a_launcher_that_is_not_installed_is_reported(tmp_path: Path) -> None:
     found = command(tmp_path, "-m", "hydra/launcher=nowhere", "seed=1,2")
     assert found.returncode == 2
     assert found.stderr == (
@@ -245,7 +245,7 @@ def test_a_sweep_ends_with_its_runs_and_their_means(tmp_path: Path) -> None:
         ("-m", "-m: only run.py and evaluate.py take this flag."),
     ],
 )
-def test_a_flag_is_one_line(
+def test_a_flag_is_answered_in_one_line(
     given: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["reproduce.py", *given.split()])
@@ -267,7 +267,7 @@ def test_keys_of_runs_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert end.value.code == 1 and seen == [[1, 2], 2, ["corpus=text", "+clipping=norm_5"]]
 
 
-def test_one_value_of_a_mapping_and_of_a_list() -> None:
+def test_single_values_of_mappings_and_lists_can_be_set() -> None:
     wanted, _ = reproduction.read(["figure=declutr/2a", "seeds=3", 'only.row=["a, b(5)",c]', "only.k=0.1"])
     assert wanted.seeds == (3,) and wanted.only == {"row": ["a, b(5)", "c"], "k": 0.1}
     given = ["settings.gru=[encoder.hidden=8,optimizer=sgd]", "settings.declutr=['objective.gap=1']"]

@@ -61,7 +61,7 @@ def test_flags_and_overrides_in_any_order() -> None:
         (["--config-dir", ".", "hydra.searchpath=[a]"], "--config-dir and hydra.searchpath= exclude each other"),
     ],
 )
-def test_a_wrong_flag_is_one_line(arguments: list[str], line: str) -> None:
+def test_a_wrong_flag_is_refused_in_one_line(arguments: list[str], line: str) -> None:
     with pytest.raises(UserError) as error:
         split(arguments)
     assert str(error.value).startswith(line) and "\n" not in str(error.value)
@@ -77,7 +77,7 @@ def test_a_wrong_flag_is_one_line(arguments: list[str], line: str) -> None:
         ("a={b: [c , d]}", "a={b: [c , d]}: the shell splits arguments at spaces; write 'a={b: [c,d]}'"),
     ],
 )
-def test_a_list_that_the_shell_split_is_one_line(arguments: str, line: str) -> None:
+def test_a_list_split_by_the_shell_is_refused_in_one_line(arguments: str, line: str) -> None:
     with pytest.raises(UserError) as error:
         split(arguments.split())
     assert str(error.value) == line
@@ -98,12 +98,12 @@ def test_a_flag_is_resolved_to_the_key_of_a_run(name: str, key: str) -> None:
         command_line.split([f"--{name}", "3", "encoder=gru"], lambda given: keys_of(given, "run"))
 
 
-def test_brackets_that_nothing_closes_are_left_to_hydra() -> None:
+def test_unclosed_brackets_are_left_to_hydra() -> None:
     for given in (["tasks=[MR", "seed=1"], ["tasks=[MR,CR]", "CR]"], ["a=b[", "c]"]):
         assert split(given) == ([], given)
 
 
-def test_a_command_may_take_few_flags() -> None:
+def test_flags_of_other_commands_are_refused() -> None:
     def few(*arguments: str) -> object:
         return command_line.split(arguments, lambda _: KEYS, command_line.HELP)
 
@@ -129,7 +129,7 @@ def test_a_command_may_take_few_flags() -> None:
         (OSError(28, "No space left on device", "x"), 2, "Cannot read or write x: No space left on device."),
     ],
 )
-def test_what_a_user_can_mend_ends_in_a_line(
+def test_errors_that_a_user_can_fix_end_in_one_line(
     error: BaseException, status: int, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left, command_line.one_line_errors():
@@ -141,7 +141,7 @@ def test_what_a_user_can_mend_ends_in_a_line(
 @pytest.mark.parametrize(
     ("error", "status", "shown"), [(UserError("No."), 2, "No.\n"), (KeyboardInterrupt("Stopped."), 130, "")]
 )
-def test_other_processes_wait_for_the_first_to_say_it(
+def test_other_processes_leave_the_message_to_the_first(
     error: BaseException,
     status: int,
     shown: str,
@@ -164,7 +164,7 @@ def test_other_errors_keep_their_traceback() -> None:
 
 
 @pytest.mark.parametrize("name", ["run", "run -u", "evaluate", "compare", "reproduce", "runs"])
-def test_help_into_a_closed_pipe_ends_quietly(name: str, tmp_path: Path) -> None:
+def test_help_into_a_closed_pipe_ends_without_a_traceback(name: str, tmp_path: Path) -> None:
     name, *unbuffered = name.split()
     file = ROOT / "experiments" / f"{name}.py"
     command = f"{shlex.join([sys.executable, *unbuffered, str(file)])} --help | true; exit ${{PIPESTATUS[0]}}"

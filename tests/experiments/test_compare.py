@@ -59,7 +59,7 @@ def test_refusals_are_one_line(given: str, line: str) -> None:
     assert str(refused.value).startswith(line) and "\n" not in str(refused.value)
 
 
-def test_a_comma_is_in_brackets_or_quotes() -> None:
+def test_a_value_with_a_comma_needs_brackets_or_quotes() -> None:
     assert [*(read(["queries='Hello, world'"])[0].queries or [])] == ["Hello, world"]
     for given in ("queries=Hello, world", "tasks=MR, CR"):
         key, _, value = given.partition("=")
@@ -72,13 +72,13 @@ def test_a_comma_is_in_brackets_or_quotes() -> None:
         )
 
 
-def test_all_faults_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     with pytest.raises(UserError) as refused:
         read(["tokens=many", "jbs=2"])
     assert len(str(refused.value).split("\n")) == 2
 
 
-def test_own_keys_and_those_of_runs() -> None:
+def test_keys_of_runs_are_passed_on() -> None:
     wanted, passed = read(["seeds=3", "corpus=text", "corpus.path=a", "settings.gru=[encoder.hidden=8]", "jobs=2"])
     assert [*wanted.seeds] == [3] and wanted.jobs == 2 and passed == ["corpus=text", "corpus.path=a"]
     assert [*wanted.settings["gru"]] == ["encoder.hidden=8"] and "bilstm_max" in wanted.settings
@@ -96,7 +96,7 @@ def fake_check(overrides: list[str]) -> dict[str, Any]:
     return values | {"names": names, "objective": objective, "encoder": {}, "seed": 1}
 
 
-def test_every_pair_and_seed_under_one_budget() -> None:
+def test_every_pair_and_seed_gets_the_same_budget() -> None:
     given = (
         "objectives=[a,b]",
         "encoders=[gru,lstm]",
@@ -119,7 +119,7 @@ def test_every_pair_and_seed_under_one_budget() -> None:
     assert planned[1].command.startswith("python experiments/run.py objective=a encoder=gru ")
 
 
-def test_names_follow_from_what_is_trained_only() -> None:
+def test_names_depend_only_on_what_is_trained() -> None:
     def name(*given: str) -> str:
         wanted, passed = read(["objectives=[a]", "encoders=[gru]", *given])
         return plan(wanted, passed, fake_check)[0].name
@@ -128,7 +128,7 @@ def test_names_follow_from_what_is_trained_only() -> None:
     assert len({name(), name("tokens=7"), name("equal=compute"), name("weights=random")}) == 4
 
 
-def test_unknown_ones_are_reported_once() -> None:
+def test_unknown_encoders_are_reported_once() -> None:
     wanted, passed = read(["objectives=[a,b]", "encoders=[none]"])
     with pytest.raises(UserError, match=r"^encoder=none: no such encoder\.$"):
         plan(wanted, passed, fake_check)
@@ -274,7 +274,7 @@ def test_an_impossible_pair_is_refused_before_the_others_are_trained(
     assert "impossible" not in shown
 
 
-def test_what_encoders_lack_is_refused_before_anything_is_trained(
+def test_missing_encoder_settings_are_refused_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All together, each once, by a dry run, too."""
@@ -296,7 +296,7 @@ def test_what_encoders_lack_is_refused_before_anything_is_trained(
     assert not (tmp_path / "runs").exists()
 
 
-def test_nothing_finished_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_without_a_finished_run_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "require_fit", lambda config: None)
     monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, fake_check))
     monkeypatch.setattr(
@@ -311,7 +311,7 @@ def test_nothing_finished_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("objective", [NSP(max_length=24, short=0.0), SOP(max_length=24, mlm_weight=0.0)])
-def test_segments_of_text_that_repeats_are_found_where_they_were_sampled(
+def test_segments_of_repetitive_text_are_located_where_they_were_sampled(
     objective: NSP | SOP, tmp_path: Path
 ) -> None:
     """Sentences of all documents are of three phrases only."""

@@ -1,4 +1,4 @@
-"""What is wrong with a command line is said in one line a fault, all at once, before anything is done."""
+"""Faults of a command line are reported together, one line each, before anything is done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from experiments.overrides import override
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_guesses_look_at_a_key_s_own_part() -> None:
+def test_guesses_compare_the_last_part_of_a_key() -> None:
     known = ["encoder.shape", "encoder.pooling", "objective.min_length", "seed"]
     assert overrides.guess("encoder.hiden", known) == ""
     assert overrides.guess("encoder.poling", known) == " Did you mean encoder.pooling?"
@@ -87,14 +87,14 @@ def test_guesses_look_at_a_key_s_own_part() -> None:
         ("seed=${sead}", "Interpolation key 'sead' not found"),
     ],
 )  # fmt: skip
-def test_a_fault_is_one_line(given: str, line: str) -> None:
+def test_a_fault_is_reported_in_one_line(given: str, line: str) -> None:
     with pytest.raises(UserError) as error:
         compose.check([given])
     assert str(error.value).startswith(line)
     assert "\n" not in str(error.value)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     overrides = [
         "objective=mlm_only",
         "objective.temprature=1",
@@ -135,12 +135,12 @@ def test_an_objective_brings_its_optimizer_and_the_command_line_wins() -> None:
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam"])
-def test_only_adamw_has_a_rate_of_its_own(name: str) -> None:
+def test_only_adamw_has_a_default_rate(name: str) -> None:
     with pytest.raises(UserError, match=r"^optimizer.lr must be a valid number. Got null instead.$"):
         compose.check([f"optimizer={name}", "optimizer.lr=null"])
 
 
-def test_sizes_come_from_the_budget_and_nothing_else_does() -> None:
+def test_only_sizes_come_from_the_budget() -> None:
     teaching, paper = compose.check([]), compose.check(["budget=paper"])
     changed = {key for key in teaching["objective"] if teaching["objective"][key] != paper["objective"][key]}
     assert changed == {"min_length", "max_length", "min_tokens"}
@@ -165,7 +165,7 @@ def test_a_run_is_named_after_what_it_trains(
     assert compose.check([given])["names"]["encoder"] == name
 
 
-def test_a_yaml_of_ones_own_without_its_package_line(tmp_path: Path) -> None:
+def test_a_users_yaml_without_its_package_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment/mine.yaml").write_text("budget: {steps: 3}\n")
     with pytest.raises(UserError) as refused:
@@ -175,7 +175,7 @@ def test_a_yaml_of_ones_own_without_its_package_line(tmp_path: Path) -> None:
     assert str(refused.value) == line
 
 
-def test_a_broken_yaml_of_ones_own_is_one_line(tmp_path: Path) -> None:
+def test_a_users_broken_yaml_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     path = tmp_path / "experiment" / "broken.yaml"
     path.write_text("# @package _global_\nobjective:\n temperature 0.1\n  seed: [7\n")
@@ -200,7 +200,7 @@ def test_a_broken_yaml_of_ones_own_is_one_line(tmp_path: Path) -> None:
         ("defaults:\n  - override /objective: simcse\n", "its first line must be '# @package _global_', as"),
     ],
 )
-def test_a_choice_in_a_yaml_of_ones_own_overrides_that_of_a_run(text: str, line: str, tmp_path: Path) -> None:
+def test_a_choice_in_a_users_yaml_overrides_that_of_a_run(text: str, line: str, tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     path = tmp_path / "experiment" / "mine.yaml"
     path.write_text(text)
@@ -213,7 +213,7 @@ def test_a_choice_in_a_yaml_of_ones_own_overrides_that_of_a_run(text: str, line:
     assert compose.check(given)["names"]["objective"] == "simcse"
 
 
-def test_a_fault_in_a_yaml_of_ones_own_names_it(tmp_path: Path) -> None:
+def test_a_fault_in_a_users_yaml_names_the_file(tmp_path: Path) -> None:
     """Unless an override sets the key."""
     (tmp_path / "experiment").mkdir()
     (tmp_path / "objective").mkdir()
@@ -241,7 +241,7 @@ def test_a_fault_in_a_yaml_of_ones_own_names_it(tmp_path: Path) -> None:
         assert len(told) == len(expected) and all(map(str.startswith, told, expected)), told
 
 
-def test_configs_of_the_user(tmp_path: Path) -> None:
+def test_configs_of_the_user_are_found(tmp_path: Path) -> None:
     folder = tmp_path / "my conf"
     (folder / "experiment").mkdir(parents=True)
     (folder / "objective").mkdir()
@@ -258,7 +258,7 @@ def test_configs_of_the_user(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["it's.txt", "a (1).txt", "[a b", "{a", "a;b", "a#b", "é.txt", "a=b"])
-def test_a_path_is_cured_in_a_sweep_too(path: str) -> None:
+def test_an_unquoted_path_gets_the_same_advice_in_a_sweep(path: str) -> None:
     with pytest.raises(
         UserError, match="such text must be quoted, once for Hydra and again for the shell: "
     ) as one:
@@ -268,7 +268,7 @@ def test_a_path_is_cured_in_a_sweep_too(path: str) -> None:
     assert str(one.value) == str(several.value)
 
 
-def test_the_home_folder_is_written_out() -> None:
+def test_a_tilde_in_a_path_is_refused_with_the_full_path() -> None:
     with pytest.raises(UserError) as error:
         compose.check(["corpus=text", "corpus.path=~/x.txt"])
     written_out = shlex.quote(override("corpus.path", Path.home() / "x.txt"))
@@ -296,7 +296,7 @@ def test_the_home_folder_is_written_out() -> None:
         "compare --help",
     ],
 )
-def test_a_mistake_is_answered_without_heavy_imports(arguments: str, tmp_path: Path) -> None:
+def test_a_mistake_is_reported_without_heavy_imports(arguments: str, tmp_path: Path) -> None:
     name, *given = arguments.split()
     code = (
         "import sys\n"

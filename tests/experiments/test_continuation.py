@@ -13,7 +13,7 @@ from encoders import BUNDLED
 from experiments import compose
 
 
-def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
+def test_a_warm_start_takes_the_encoders_class_and_name(tmp_path: Path) -> None:
     kinds = {BUNDLED: "transformer.Transformer", "gru": "gru.GRU", "both": "concatenated.Concatenated"}
     for name, kind in kinds.items():
         (tmp_path / name / "encoder").mkdir(parents=True)
@@ -58,13 +58,13 @@ def test_a_warm_start_is_of_its_own_kind_and_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["a: [1", "", "- seed", "seed: 1"])
-def test_a_broken_run_cannot_go_on(text: str, tmp_path: Path) -> None:
+def test_a_broken_run_cannot_be_resumed(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(UserError, match=r"^resume=.*: its config.yaml is broken\."):
         compose.check([f"resume={tmp_path}"])
 
 
-def test_resume_takes_only_what_does_not_change_the_run(tmp_path: Path) -> None:
+def test_resume_accepts_only_keys_that_do_not_change_the_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"not a run folder \(it has no config.yaml\)\.$"):
         compose.check([f"resume={tmp_path}"])
     (tmp_path / "declutr-gru-1").mkdir()

@@ -22,7 +22,7 @@ def flags() -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("given", [None, ":16:8"])
-def test_flags_hold_within_and_are_restored(given: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deterministic_flags_are_set_and_restored(given: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CUBLAS, raising=False)
     if given:
         monkeypatch.setenv(CUBLAS, given)
@@ -35,7 +35,7 @@ def test_flags_hold_within_and_are_restored(given: str | None, monkeypatch: pyte
         assert flags() == before
 
 
-def test_an_operation_without_such_a_kernel_is_named() -> None:
+def test_an_operation_without_a_deterministic_kernel_is_named() -> None:
     line = r"^deterministic=true: put_ does not have .* set \.\.\.$"
     with pytest.raises(UserError, match=line), deterministic(True):
         raise RuntimeError("put_ does not have a deterministic implementation, but you set ...\nFurther lines.")
@@ -43,7 +43,7 @@ def test_an_operation_without_such_a_kernel_is_named() -> None:
         raise RuntimeError("another fault")
 
 
-def test_a_run_records_it_and_the_next_one_of_a_sweep_is_without(
+def test_a_run_records_determinism_and_the_next_run_of_a_sweep_is_unaffected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []

@@ -26,8 +26,8 @@ from experiments import compose, evaluation, experiment
 from experiments.progress import Display
 from experiments.settings import require_models
 from tests.analysis.senteval import small_data
+from tests.command_runner import snapshot
 from tests.experiments import tiny
-from tests.hostile import snapshot
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,7 +51,7 @@ def command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_two_models_one_table(data: Path, tmp_path: Path) -> None:
+def test_two_models_are_shown_in_one_table(data: Path, tmp_path: Path) -> None:
     given = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping"]
     first = command(tmp_path, "model=bag_of_words", f"encoder.vectors={data / 'words.txt'}", *given)
     assert first.returncode == 0, first.stderr
@@ -84,7 +84,7 @@ def test_a_sweep_goes_on_after_models_that_cannot_be_opened(data: Path, tmp_path
     assert "random_vectors" in found.stdout.split("│ bag_of_words, words")[-1]  # both in one table
 
 
-def test_the_run_that_may_have_been_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_a_similar_name_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "declutr-gru-1").mkdir(parents=True)
     (tmp_path / "runs" / "declutr-gru-1" / "config.yaml").touch()
@@ -94,20 +94,20 @@ def test_the_run_that_may_have_been_meant(tmp_path: Path, monkeypatch: pytest.Mo
     assert EvaluationSettings(model="~nobody/x").model == "~nobody/x"
 
 
-def test_a_wrong_data_folder_hides_no_missing_model() -> None:
+def test_a_missing_model_is_reported_before_a_wrong_data_folder() -> None:
     assert refusal(["model=./nowhere", "data=no"]) == "There is no encoder's folder ./nowhere."
     assert refusal(["model=runs/no", "data=no"]) == "There is no encoder's folder runs/no."
     assert refusal(["model=runs/no/encoder", "data=no"]) == "There is no encoder's folder runs/no/encoder."
     assert refusal(["model=declutr-mini", "data=no"]) == "data=no: there is no such folder."
 
 
-def test_an_unfinished_run_is_no_model(tmp_path: Path) -> None:
+def test_an_unfinished_run_is_refused_as_a_model(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").touch()
     line = f"model={tmp_path}: the run is not finished; resume={tmp_path} goes on with it."
     assert refusal([f"model={tmp_path}"]) == line
 
 
-def test_what_a_model_does_not_use_is_said(
+def test_settings_that_a_model_does_not_use_are_reported(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -126,7 +126,7 @@ def test_what_a_model_does_not_use_is_said(
         assert said in shown and ("ignored" in shown) == bool(said)
 
 
-def test_an_ensemble_of_results(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ensemble_is_computed_from_results(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     def evaluate(*overrides: str) -> None:
@@ -235,7 +235,7 @@ def refusal(overrides: list[str]) -> str:
         ("ensemble=[none,a] out=x", "There is no none: name a senteval.json"),
     ],
 )
-def test_mistakes_are_told_in_a_line_and_leave_nothing(
+def test_mistakes_are_one_line_and_leave_no_files(
     overrides: str, line: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -255,7 +255,7 @@ def test_the_command_ends_with_status_2_and_all_faults(tmp_path: Path) -> None:
     assert protocol.startswith("protocl: no such key.") and folds.startswith("folds must be at least 2.")
 
 
-def test_another_evaluation_is_named_first(data: Path, tmp_path: Path) -> None:
+def test_the_first_argument_may_name_another_evaluation(data: Path, tmp_path: Path) -> None:
     (tmp_path / "EN-X.txt").write_text("dog cat 9\n" * 10)
     given = ["wordsim", f"data={tmp_path}", f"encoder.vectors={data / 'words.txt'}", "format=csv"]
     found = command(tmp_path, *given, "models=[bag_of_words,random_vectors]")
@@ -268,7 +268,7 @@ def test_another_evaluation_is_named_first(data: Path, tmp_path: Path) -> None:
     assert sorted({path.name for path in tmp_path.iterdir()} - {*before}) == ["evaluations"]
 
 
-def test_mistakes_with_other_evaluations_are_lines(tmp_path: Path) -> None:
+def test_mistakes_in_other_evaluations_are_one_line_each(tmp_path: Path) -> None:
     for given, lines in (
         (
             ["prbes", "models=x"],
@@ -304,7 +304,7 @@ def test_mistakes_with_other_evaluations_are_lines(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_embedded(data: Path, tmp_path: Path) -> None:
+def test_the_sentences_of_a_file_are_embedded(data: Path, tmp_path: Path) -> None:
     found = command(
         tmp_path, f"embed={data / 'sentences.txt'}", "model=random_vectors", f"out={tmp_path / 'x.npy'}"
     )
@@ -380,7 +380,9 @@ def test_a_card_that_cannot_be_written_is_one_line_and_the_results_stay(
     assert "as it is" not in capsys.readouterr().out and not card.exists()
 
 
-def test_a_bundled_checkpoint_stays_as_it_is(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluating_a_bundled_checkpoint_leaves_it_unchanged(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     before = snapshot(starts.CHECKPOINTS)
     for model in ("declutr-mini", str(starts.CHECKPOINTS / "declutr-mini")):
@@ -391,7 +393,7 @@ def test_a_bundled_checkpoint_stays_as_it_is(data: Path, tmp_path: Path, monkeyp
     assert snapshot(starts.CHECKPOINTS) == before
 
 
-def test_a_run_is_refused_before_training_where_the_data_lack(data: Path, tmp_path: Path) -> None:
+def test_a_run_without_its_evaluation_data_is_refused_before_training(data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(data / "downstream" / "CR", other / "downstream" / "CR")
     for overrides, said in (

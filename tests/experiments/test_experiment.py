@@ -87,7 +87,7 @@ def test_a_run_folder_is_complete(whole: Path) -> None:
     assert compose.check([f"resume={whole}"])["objective"]["memory_bank"] == 24
 
 
-def test_metrics_have_a_line_a_step(whole: Path) -> None:
+def test_metrics_have_one_line_per_step(whole: Path) -> None:
     lines = tiny.metrics(whole)
     steps = [line for line in lines if "loss" in line]
     assert [line["step"] for line in steps] == list(range(1, 25))
@@ -98,7 +98,7 @@ def test_metrics_have_a_line_a_step(whole: Path) -> None:
     assert measured == [*range(0, 24, 2), 24]
 
 
-def test_the_export_is_what_was_trained(whole: Path) -> None:
+def test_the_export_gives_the_vectors_of_the_trained_encoder(whole: Path) -> None:
     vectors = encoders.load(whole / "encoder").encode(["bad bif", "ked"])
     assert vectors.shape == (2, 16) and np.isfinite(vectors).all()
     card = (whole / "encoder" / "README.md").read_text()
@@ -112,7 +112,7 @@ def test_the_same_command_gives_the_same_bits(folder: Path, whole: Path) -> None
     assert (again / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
 
 
-def test_killed_and_resumed_it_gives_the_same_bits(folder: Path, whole: Path) -> None:
+def test_a_killed_and_resumed_run_gives_the_same_bits(folder: Path, whole: Path) -> None:
     run = folder / "killed"
     overrides = tiny.overrides(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
     process = subprocess.Popen(command(*overrides), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -130,7 +130,7 @@ def test_killed_and_resumed_it_gives_the_same_bits(folder: Path, whole: Path) ->
     assert json.loads((run / "quick.json").read_text()) == json.loads((whole / "quick.json").read_text())
 
 
-def test_interrupted_it_says_how_to_go_on_and_does(
+def test_an_interrupted_run_reports_how_to_resume_and_resumes(
     folder: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = iter(range(1, 100))
@@ -150,7 +150,7 @@ def test_interrupted_it_says_how_to_go_on_and_does(
     assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
 
 
-def test_interrupted_while_it_evaluates_it_says_how_to_go_on_and_does(
+def test_a_run_interrupted_while_evaluating_reports_how_to_resume_and_resumes(
     folder: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     score = experiment.Scorer.__call__
@@ -200,7 +200,7 @@ def test_the_length_of_other_runs_cannot_be_changed(folder: Path) -> None:
         experiment.run(compose.check([f"resume={run}", "budget.steps=4"]))
 
 
-def test_a_finished_run_cannot_get_other_steps(folder: Path) -> None:
+def test_the_steps_of_a_finished_run_cannot_be_changed(folder: Path) -> None:
     run = tiny.run(folder, "schedule=constant", "budget.steps=2", f"run_dir={folder / 'constant'}")
     with pytest.raises(
         UserError, match=rf"^resume={run}: the run is finished and its optimizer state was deleted"
@@ -208,7 +208,7 @@ def test_a_finished_run_cannot_get_other_steps(folder: Path) -> None:
         experiment.run(compose.check([f"resume={run}", "budget.steps=4", f"cache={folder / 'cache'}"]))
 
 
-def test_a_finished_run_keeps_no_optimizer_state_and_says_so_when_resumed(
+def test_a_finished_run_keeps_no_optimizer_state_and_reports_it_when_resumed(
     folder: Path, whole: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={folder / 'finished'}")
@@ -245,7 +245,7 @@ def test_a_half_written_checkpoint_is_refused(folder: Path, whole: Path) -> None
 
 
 @pytest.mark.parametrize("change", ["text", "tokenizer"])
-def test_it_does_not_go_on_with_another_text_or_tokenizer(
+def test_resuming_with_another_text_or_tokenizer_is_refused(
     folder: Path, whole: Path, tmp_path: Path, change: str
 ) -> None:
     shutil.copytree(whole, run := tmp_path / "run")
@@ -325,7 +325,7 @@ def test_trackers_get_each_number_of_the_journals_once(
 
 
 @pytest.mark.parametrize("begun", ["processes", pytest.param("torchrun", marks=pytest.mark.slow)])
-def test_two_processes_train_as_one(folder: Path, begun: str) -> None:
+def test_two_processes_train_like_one(folder: Path, begun: str) -> None:
     """The same global batches, and so (without dropout) the same losses, gradient norms and tokens; gradient
     caching, which only the two of them do, changes nothing."""
     same = (
@@ -421,7 +421,7 @@ def test_refusals(folder: Path, tmp_path: Path, override: str, line: str) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["run"] * began
 
 
-def test_wrecked_weights_are_neither_saved_nor_exported(folder: Path, tmp_path: Path) -> None:
+def test_weights_that_are_not_finite_are_neither_saved_nor_exported(folder: Path, tmp_path: Path) -> None:
     """The learning rate is far too large from the fourth step on; the checkpoint of the second one stays."""
     run = tmp_path / "run"
     steps = ["budget.steps=6", "checkpoint.every=2", "dev_every=6", "schedule=constant", "optimizer.lr=1e-3"]
@@ -440,7 +440,7 @@ def test_wrecked_weights_are_neither_saved_nor_exported(folder: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("objective", ["contrastive_only", "mlm_only"])
-def test_the_controls_train(folder: Path, objective: str) -> None:
+def test_the_control_objectives_train(folder: Path, objective: str) -> None:
     run = tiny.run(folder, f"objective={objective}", "budget.steps=2", f"run_dir={folder / objective}")
     (part,) = {"contrastive", "mlm"} & set(tiny.metrics(run)[1])
     assert (part == "mlm") == (objective == "mlm_only")
@@ -456,7 +456,7 @@ def test_bf16_trains(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("in_bf16", "warned"), [(1e9, True), (1e10, False)])
-def test_a_processor_without_bf16_is_told(
+def test_slow_bf16_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], in_bf16: float, warned: bool
 ) -> None:
     speeds = {torch.bfloat16: in_bf16, torch.float32: 8e9}

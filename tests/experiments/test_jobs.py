@@ -62,7 +62,7 @@ def test_a_failure_is_explained_by_the_output_of_its_own_process(tmp_path: Path)
     }
 
 
-def test_as_many_run_at_once_as_are_asked_for(tmp_path: Path) -> None:
+def test_the_requested_number_of_jobs_runs_at_once(tmp_path: Path) -> None:
     most = [0]
 
     def watch(running: Sequence[RunningJob], share: float) -> None:
@@ -93,7 +93,7 @@ def test_threads_are_limited_and_progress_is_read_from_the_run_folder(tmp_path: 
     [('{"step": 3, "steps": 4}', 0.75), ('{"step": 9, "steps": 4}', 1.0), ('{"step": 3}', 0.0), ('{"st', 0.0),
      ("[]", 0.0), ('{"step": 3, "steps": 0}', 0.0), ("", 0.0)],
 )  # fmt: skip
-def test_the_share_of_a_training(tmp_path: Path, line: str, share: float) -> None:
+def test_the_trained_share_is_read_from_the_timings(tmp_path: Path, line: str, share: float) -> None:
     assert trained_share(tmp_path) == 0.0
     (tmp_path / "timings.jsonl").write_text(f'{{"step": 1, "steps": 4}}\n{line}\n' if line else "")
     assert trained_share(tmp_path) == share
@@ -121,13 +121,13 @@ def test_an_interrupt_reaches_the_children_once_and_waits_for_them(tmp_path: Pat
     assert done.read_text() == "saved"
 
 
-def test_the_last_line_of_a_log(tmp_path: Path) -> None:
+def test_the_last_line_of_a_log_skips_blank_lines(tmp_path: Path) -> None:
     assert last_line(tmp_path / "none.log") == ""
     (tmp_path / "a.log").write_text("first\nlast one \n\n")
     assert last_line(tmp_path / "a.log") == "last one"
 
 
-def test_a_job_waits_for_those_that_it_is_after_whether_they_end_well_or_not(tmp_path: Path) -> None:
+def test_a_job_waits_for_its_predecessors_even_if_they_fail(tmp_path: Path) -> None:
     ended, log = tmp_path / "ended", tmp_path / "log"
 
     def named(name: str, *, wrong: bool = False, after: Sequence[str] = ()) -> Job:
@@ -141,7 +141,7 @@ def test_a_job_waits_for_those_that_it_is_after_whether_they_end_well_or_not(tmp
     assert set(failed) == {"b"}
 
 
-def test_the_time_left_is_by_what_was_done_here(
+def test_the_time_left_is_estimated_from_work_done_in_this_call(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [0.0]

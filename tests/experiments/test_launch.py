@@ -53,7 +53,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
         (8, ["processes=2", "threads=3"], (2, 3)),
     ],
 )
-def test_processes_and_threads(
+def test_threads_are_divided_among_processes(
     launched: list[Any],
     monkeypatch: pytest.MonkeyPatch,
     cores: int,
@@ -66,7 +66,7 @@ def test_processes_and_threads(
     assert launched == [expected]
 
 
-def test_a_launcher_decides(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launcher_sets_the_number_of_processes(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
     launch.run(compose.check([]))
     assert launched == [(3, None)]
@@ -74,13 +74,15 @@ def test_a_launcher_decides(launched: list[Any], monkeypatch: pytest.MonkeyPatch
         launch.run(compose.check(["processes=2"]))
 
 
-def test_a_launcher_that_counts_in_words_is_refused(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launcher_whose_process_count_is_no_number_is_refused(
+    launched: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WORLD_SIZE", "two")
     with pytest.raises(UserError, match=r"^WORLD_SIZE, .+: where one is set it must be a whole number\.$"):
         launch.run(compose.check([]))
 
 
-def test_the_next_job_of_a_sweep_has_all_threads(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_job_of_a_sweep_gets_all_threads(launched: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def run(config: dict[str, Any]) -> None:
         torch.set_num_threads(1)
         raise UserError("It failed.")
@@ -150,7 +152,7 @@ LONG = ("budget.steps=2000", "log_every=1", "dev_every=2000", "checkpoint.every=
 
 @pytest.mark.slow
 @pytest.mark.parametrize("to_all", [True, False], ids=["Ctrl-C", "SIGTERM to the command"])
-def test_interrupted_it_goes_on_to_the_same_bits(tmp_path: Path, started: Any, to_all: bool) -> None:
+def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path: Path, started: Any, to_all: bool) -> None:
     process = started("budget.steps=60", "log_every=1")
     if to_all:
         os.killpg(process.pid, signal.SIGINT)
@@ -187,7 +189,7 @@ def test_a_process_that_is_killed_ends_the_run_in_one_line(tmp_path: Path, start
 
 
 @pytest.mark.slow
-def test_nothing_listens_beyond_this_machine(started: Any) -> None:
+def test_processes_listen_only_on_localhost(started: Any) -> None:
     process = started(*LONG)
     for one in (psutil.Process(process.pid), *trainers(process)):
         listening = {at.laddr.ip for at in one.net_connections("tcp") if at.status == psutil.CONN_LISTEN}
@@ -195,7 +197,7 @@ def test_nothing_listens_beyond_this_machine(started: Any) -> None:
 
 
 @pytest.mark.slow
-def test_workers_of_two_processes_draw_the_same_batches(tmp_path: Path) -> None:
+def test_workers_of_two_processes_sample_the_same_batches(tmp_path: Path) -> None:
     for count in (0, 1):
         found = run(tmp_path, "processes=2", f"workers={count}", f"run_dir={tmp_path / str(count)}")
         assert (found.returncode, found.stderr) == (0, "")
@@ -204,7 +206,7 @@ def test_workers_of_two_processes_draw_the_same_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_before_they_meet_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_process_that_dies_before_the_rendezvous_ends_the_run(tmp_path: Path) -> None:
     line = command(tmp_path, "processes=2")
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.optimizer import SGD, Adam, AdamW, Muon, Optimizer, Start, start_of, tables_of
-from tests.tiny import TinyEncoder
+from tests.tiny_encoder import TinyEncoder
 
 
 def trained(
@@ -143,7 +143,9 @@ def test_refusals(make, message: str) -> None:  # type: ignore[no-untyped-def]
         (SGD(lr=0.1), "bundled", (0.1, "optimizer.lr")),
     ],
 )
-def test_the_rate_and_where_it_is_from(settings: Optimizer, start: Start, rate: tuple[float, str]) -> None:
+def test_the_default_rate_follows_the_initial_weights(
+    settings: Optimizer, start: Start, rate: tuple[float, str]
+) -> None:
     assert settings.rate(start) == rate
 
 
@@ -156,7 +158,7 @@ def test_the_rate_and_where_it_is_from(settings: Optimizer, start: Start, rate: 
         ("pretrained", False, "trained"),
     ],
 )
-def test_how_weights_begin(weights: str, untrained: bool, start: Start) -> None:
+def test_the_kind_of_initial_weights_is_recognised(weights: str, untrained: bool, start: Start) -> None:
     encoder = TinyEncoder()
     encoder.weights, encoder.untrained = weights, untrained
     assert start_of(encoder) == start
@@ -211,6 +213,6 @@ def test_muon_resumes_to_the_same_bits() -> None:
     assert torch.equal(course(None), course(3))
 
 
-def test_tables_are_what_is_looked_up() -> None:
+def test_only_embeddings_are_tables() -> None:
     module = nn.ModuleDict({"words": nn.Embedding(7, 3), "map": nn.Linear(3, 2)})
     assert [table.shape for table in tables_of([module, nn.Linear(2, 2)])] == [(7, 3)]

@@ -1,4 +1,4 @@
-"""Values as overrides: whatever a path is called, Hydra reads it as it is."""
+"""Values as overrides: Hydra reads any path back unchanged."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def read(argument: str) -> Any:
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_text_is_read_as_it_is(value: str) -> None:
+def test_any_text_is_read_back_unchanged(value: str) -> None:
     assert read(override("key", value)) == value
     assert shlex.split(typed("key", value)) == [override("key", value)]
 
 
-def test_plain_text_stands_without_quotes() -> None:
+def test_plain_text_needs_no_quotes() -> None:
     assert override("run_dir", "runs/declutr-1.0_x") == "run_dir=runs/declutr-1.0_x"
     assert override("run_dir", "/tmp/x") == "run_dir=/tmp/x"
 
@@ -56,7 +56,7 @@ def test_a_path_that_the_shell_split_is_shown_quoted(given: list[str], cure: str
 
 
 @pytest.mark.parametrize("name", ["my file, old.txt", "a,b", "a,b (1)"])
-def test_a_path_with_a_comma_that_exists_has_one_cure(
+def test_an_existing_path_with_a_comma_gets_one_suggestion(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -73,10 +73,10 @@ def accepted(name: str) -> dict[str, str]:
     return compose_accepted(["corpus=text", f"corpus.path={name}"], "run")[1]
 
 
-def test_what_has_no_key_is_named_alone_behind_no_value() -> None:
+def test_arguments_without_a_key_are_named() -> None:
     assert unreadable(["declutr", "~clipping"]) == {"declutr": "declutr: not of the form key=value."}
 
 
-def test_lists_and_mappings() -> None:
+def test_lists_and_mappings_are_read_back_unchanged() -> None:
     value = {"path": ["a, b", "c'd"], "rate": 1.5, "none": None, "yes": True, "empty": [], "inner": {"n": 3}}
     assert read(override("key", value)) == value

@@ -18,7 +18,7 @@ from encoders.folder import BUNDLED
 from experiments import planned_runs
 from experiments.planned_runs import Evaluation, name_of, state
 from objectives.declutr import Declutr
-from tests.analysis.senteval.made_up import record
+from tests.analysis.senteval.example_results import record
 
 CONFIG = {
     "names": {"objective": "declutr", "encoder": "gru", "corpus": "text", "budget": "teaching"},
@@ -27,7 +27,7 @@ CONFIG = {
 }  # fmt: skip
 
 
-def test_a_name_follows_from_what_is_trained_only() -> None:
+def test_a_name_depends_only_on_what_is_trained() -> None:
     name = name_of(CONFIG)
     assert name.startswith("declutr-gru-text-2-")
     assert name == name_of(CONFIG | {"device": "cpu", "cache": "b", "log_every": 3, "verbose": True})
@@ -35,13 +35,13 @@ def test_a_name_follows_from_what_is_trained_only() -> None:
     assert len({name, *(name_of(CONFIG | changed) for changed in changes)}) == 4
 
 
-def test_a_name_follows_from_the_version_of_the_objective(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_depends_on_the_version_of_the_objective(monkeypatch: pytest.MonkeyPatch) -> None:
     name = name_of(CONFIG)
     monkeypatch.setattr(Declutr, "version", 2)
     assert name_of(CONFIG) != name
 
 
-def test_a_name_follows_from_the_bundled_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_depends_on_the_bundled_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def name(**encoder: Any) -> str:
         return name_of(CONFIG | {"encoder": {"_target_": "encoders.transformer.Transformer", **encoder}})
 
@@ -63,7 +63,7 @@ def test_a_name_follows_from_the_bundled_weights(tmp_path: Path, monkeypatch: py
     assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True, True, True]
 
 
-def test_the_state_of_a_run(tmp_path: Path) -> None:
+def test_the_state_of_a_run_follows_its_folder(tmp_path: Path) -> None:
     assert state(tmp_path) == "missing"
     (tmp_path / "config.yaml").write_text("seed: 1\n")
     assert state(tmp_path) == "begun"
@@ -96,7 +96,7 @@ def test_differences_that_names_do_not_show_are_reported(tmp_path: Path) -> None
     ]
 
 
-def test_states_are_counted() -> None:
+def test_states_are_counted_in_one_line() -> None:
     shown = planned_runs.count_states(["missing", "finished", "missing"], "runs", 2)
     assert shown == "3 in runs: 2 missing, 1 finished; 2 at a time"
 
@@ -115,7 +115,7 @@ def evaluated(out: Path, digests: Mapping[str, str]) -> None:
     (out / "senteval.json").write_text(json.dumps({"tasks": tasks, "model": {"name": "a"}, "protocol": "default"}))
 
 
-def test_what_is_evaluated_is_not_evaluated_again(tmp_path: Path) -> None:
+def test_evaluated_tasks_are_not_evaluated_again(tmp_path: Path) -> None:
     data = tmp_path / "data"
     digest = files(data / "downstream", "TREC")
     assert not Evaluation(data, "default", ["TREC"]).complete(tmp_path)
@@ -150,7 +150,7 @@ def test_what_is_evaluated_is_not_evaluated_again(tmp_path: Path) -> None:
     assert again.out == str(tmp_path / "senteval-prototyping-cls")
 
 
-def test_scores_of_other_files_are_none_of_these(tmp_path: Path) -> None:
+def test_scores_on_other_files_do_not_count_as_evaluated(tmp_path: Path) -> None:
     first, second, rebuilt, genuine = (tmp_path / name for name in ("a", "b", "rebuilt", "genuine"))
 
     def complete(data: Path, probing: Path) -> bool:

@@ -25,7 +25,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)  # finished runs are resumed here
 
 
-def test_the_rate_falls_with_epochs_and_where_dev_got_no_better(tmp_path: Path) -> None:
+def test_the_rate_falls_with_epochs_and_on_dev_plateaus(tmp_path: Path) -> None:
     run = tiny.run(tmp_path, *PLATEAU, "budget.epochs=6", "budget.steps=null", f"run_dir={tmp_path / 'run'}")
     lines = tiny.metrics(run)
     steps = [line for line in lines if "loss" in line]
@@ -44,7 +44,7 @@ def test_the_rate_falls_with_epochs_and_where_dev_got_no_better(tmp_path: Path) 
     assert drops  # else this shows nothing
 
 
-def test_training_ends_below_the_schedules_least_rate_and_goes_on_no_further(tmp_path: Path) -> None:
+def test_training_ends_below_the_schedules_minimum_rate(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     more = ("schedule.decay=0.1", "schedule.stop=1e-3", "budget.epochs=9", "budget.steps=null")
     run = tiny.run(tmp_path, *PLATEAU, *more, f"run_dir={folder}")
@@ -57,7 +57,7 @@ def test_training_ends_below_the_schedules_least_rate_and_goes_on_no_further(tmp
     assert (run / "metrics.jsonl").read_bytes() == before
 
 
-def test_the_rate_follows_dev_accuracy_in_a_run_that_is_resumed_as_well(tmp_path: Path) -> None:
+def test_the_rate_follows_dev_accuracy_in_a_resumed_run(tmp_path: Path) -> None:
     """Neither the best accuracy so far nor the epochs that did not exceed it may be lost."""
     folder = tmp_path / "run"
     task = ("objective.task=R", "objective.k=2", "objective.noise=uniform", "optimizer=adam", "optimizer.lr=2e-2")
@@ -107,7 +107,7 @@ def test_more_batches_are_evaluated_where_the_schedule_uses_the_result(
     assert asked[-1] == expected  # before that the plan looks at a few
 
 
-def test_a_rate_below_the_schedules_least_is_refused_before_anything_is_read(
+def test_a_rate_below_the_schedules_minimum_is_refused_before_the_corpus_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read(*_: Any) -> None:

@@ -1,4 +1,4 @@
-"""Two processes agree and average, whatever each of them has."""
+"""Two processes average their gradients, also of parameters that only one of them used."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def worker(rank: int, folder: str) -> None:
     distributed.destroy_process_group()
 
 
-def test_gradients_are_averaged_over_what_is_used_in_each_step(tmp_path: Path) -> None:
+def test_gradients_are_averaged_over_the_parameters_used_in_each_step(tmp_path: Path) -> None:
     multiprocessing.spawn(worker, (str(tmp_path),), nprocs=2)
     for rank in range(2):
         found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
@@ -48,5 +48,5 @@ def test_gradients_are_averaged_over_what_is_used_in_each_step(tmp_path: Path) -
             assert third.numel() == 0
 
 
-def test_one_process_is_left_alone() -> None:
+def test_gradients_of_a_single_process_are_unchanged() -> None:
     assert [step[0][0].item() for step in steps(0, 1)] == [0.0, 10.0, 20.0]

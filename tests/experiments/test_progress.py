@@ -28,13 +28,13 @@ def ten_minutes(monkeypatch: pytest.MonkeyPatch, *, verbose: bool = False, termi
     return [line.rpartition(CLEARED)[2] for line in out.getvalue().split("\n") if line.endswith("1.000")]
 
 
-def test_without_a_terminal_there_is_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_there_is_one_line_per_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ten_minutes(monkeypatch)
     steps = [2, *range(14, 120, 12), 120]  # after 10 s, each minute, and the last
     assert lines == [f"training {step} of 120  loss 1.000" for step in steps]
 
 
-def test_verbose_is_a_line_at_each_logged_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verbose_prints_a_line_at_each_logged_step(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"training {step} of 120  loss 1.000" for step in (2, *range(10, 121, 10))]
     assert ten_minutes(monkeypatch, verbose=True) == lines  # the first after 10 s, before the log
     assert ten_minutes(monkeypatch, verbose=True, terminal=True) == lines[1:]  # above the bar
@@ -64,7 +64,7 @@ def test_a_terminal_gets_a_bar() -> None:
     assert "training" in out.getvalue() and "loss 1.000" in out.getvalue()
 
 
-def test_tasks_side_by_side() -> None:
+def test_progress_of_several_tasks_at_once() -> None:
     out = io.StringIO()
     shown = Display(console=Console(file=out))
     with shown.rows("all runs") as show:
@@ -78,7 +78,7 @@ def test_tasks_side_by_side() -> None:
     assert all(part in out.getvalue() for part in ("two", "100%", "three", "SentEval"))
 
 
-def test_other_processes_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_first_process_shows_progress(capsys: pytest.CaptureFixture[str]) -> None:
     shown = Display(shown=False)
     shown.say("a")
     with shown.bar("training", 10) as update:
@@ -86,6 +86,6 @@ def test_other_processes_say_nothing(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == ""
 
 
-def test_summary() -> None:
+def test_the_summary_has_losses_speed_and_time_left() -> None:
     assert summary({"loss": 1.5, "mlm": 0.25}, 12_345.6, 75) == "loss 1.500  mlm 0.250  12,346 tokens/s  1:15 left"
     assert summary({}, 5.0, 7e8).endswith("5 tokens/s  22 years left")

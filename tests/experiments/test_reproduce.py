@@ -62,7 +62,7 @@ def test_planning_is_a_pure_function_of_its_arguments() -> None:
     assert [run.seed for run in once[:3]] == [1, 2, 1]
 
 
-def test_a_run_has_its_part_of_the_compute_and_what_two_values_decide_together() -> None:
+def test_a_run_gets_its_share_of_compute_and_settings_of_combined_values() -> None:
     one, _, other, *_ = plan(small(), wanted(), check=flat)
     assert {"objective.a=1", "objective.b=1", "objective.c=7", "budget.flops=1e+12", "budget.documents=32"} <= {
         *one.overrides
@@ -79,7 +79,7 @@ def test_compute_that_the_user_gives_is_scaled_as_the_figure_needs_it() -> None:
     assert all(sum(text.startswith("budget.epochs") for text in run.overrides) == 1 for run in runs)
 
 
-def test_seeds_and_settings_that_are_added_leave_the_runs_that_are_there() -> None:
+def test_added_seeds_and_settings_keep_the_existing_runs() -> None:
     few = {run.name for run in plan(small(), wanted(), check=flat)}
     more = plan(small(), wanted(seeds=(1, 2, 3)), check=flat)
     assert few < {run.name for run in more}
@@ -90,14 +90,14 @@ def test_seeds_and_settings_that_are_added_leave_the_runs_that_are_there() -> No
     assert len(full) == 4
 
 
-def test_what_is_no_part_of_an_experiment_does_not_change_its_name() -> None:
+def test_keys_outside_the_experiment_do_not_change_a_runs_name() -> None:
     plain, *_ = plan(small(), wanted(), check=flat)
     other, *_ = plan(small(), wanted(), ["device=cpu", "cache=elsewhere", "workers=2"], flat)
     changed, *_ = plan(small(), wanted(), ["corpus=text"], flat)
     assert plain.name == other.name != changed.name
 
 
-def test_settings_of_no_difference_are_one_run() -> None:
+def test_equal_settings_share_one_run() -> None:
     grid = Grid({"A": A, "B": [Value("x"), Value("y")]}, seeds=(1, 2))
     assert len(plan(small(grid), wanted(), check=flat)) == 2 * 2
 
@@ -108,7 +108,7 @@ def test_left_out_combinations_are_not_run() -> None:
     assert [run.labels for run in runs] == [{"A": "2", "B": "x"}, {"A": "2", "B": "y"}]
 
 
-def test_parts_of_a_figure_are_its_own_runs() -> None:
+def test_a_part_of_a_figure_plans_a_subset_of_its_runs() -> None:
     every = {run.name: run for run in plan(small(), wanted(), check=flat)}
     for labels in (["x"], "x"):
         part = plan(small(), wanted(only={"B": labels}), check=flat)
@@ -125,13 +125,13 @@ def test_parts_of_a_figure_are_its_own_runs() -> None:
         ({"A": []}, r"only\.A must be of 1 \| 2\. Got none instead\."),
     ],
 )
-def test_parts_that_a_figure_does_not_have(only: dict[str, Any], message: str) -> None:
+def test_a_part_that_a_figure_lacks_is_refused(only: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         plan(small(), wanted(only=only), check=flat)
 
 
 @pytest.mark.parametrize("key", ["budget", "grid"])
-def test_a_size_that_a_figure_does_not_have(key: str) -> None:
+def test_a_size_that_a_figure_lacks_is_refused(key: str) -> None:
     with pytest.raises(UserError, match=rf"^{key}=paper: paper/1 has {key}=teaching only\.$"):
         plan(replace(small(), paper=None), wanted(**{key: "paper"}), check=flat)
 
@@ -144,7 +144,7 @@ def test_a_given_encoder_takes_the_place_of_the_figures() -> None:
     assert run.overrides == ("objective=declutr", "budget=teaching", "encoder=gru", "corpus=text", "seed=1")
 
 
-def test_what_the_figure_varies_is_its_own() -> None:
+def test_keys_that_the_figure_varies_cannot_be_overridden() -> None:
     with pytest.raises(UserError, match=r"objective\.b: paper/1 sets it itself \(B: x, y\)\."):
         plan(small(), wanted(), ["objective.b=3"], flat)
 
@@ -164,7 +164,7 @@ def test_rows_that_need_a_file_wait_for_it(tmp_path: Path) -> None:
     assert planning.not_taken(small(), wanted(vectors=vectors)) == ["vectors"]
 
 
-def test_inference_is_learned_from_data_or_at_teaching_size_from_generated_pairs(tmp_path: Path) -> None:
+def test_nli_is_trained_on_data_or_at_teaching_size_on_generated_pairs(tmp_path: Path) -> None:
     given = small(Grid({"row": [Value("NLI", ["objective=nli", f"objective.nli={NLI}"]), Value("other")]}))
     made_up, _ = plan(given, wanted(), check=flat)
     assert "objective=nli" in made_up.overrides
@@ -210,7 +210,7 @@ def test_a_length_that_the_user_gives_takes_the_place_of_the_grids() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_parts_fit_each_other(name: str) -> None:
+def test_the_parts_of_every_figure_are_consistent(name: str) -> None:
     given: Exhibit = catalogue.EXHIBITS[name]
     assert given.id == name and given.title
     for grid in given.grids.values():
@@ -232,7 +232,7 @@ def test_its_parts_fit_each_other(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_at_teaching_size_it_takes_an_hour_of_two_cores(name: str) -> None:
+def test_at_teaching_size_a_figure_takes_at_most_an_hour_on_two_cores(name: str) -> None:
     given = catalogue.EXHIBITS[name]
     runs, seconds = planning.cost(given, Reproduction(figure=name))
     assert seconds <= 2 * 3600
@@ -243,7 +243,7 @@ def test_at_teaching_size_it_takes_an_hour_of_two_cores(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "size"), [(name, size) for name in TRAINED for size in catalogue.EXHIBITS[name].grids]
 )
-def test_all_its_runs_can_be_composed(
+def test_all_runs_of_every_figure_can_be_composed(
     name: str, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -266,7 +266,7 @@ def test_all_its_runs_can_be_composed(
         ("gensen/table3", "gensen/table3"),
     ],
 )
-def test_names_that_people_write(given: str, found: str) -> None:
+def test_common_spellings_of_a_figures_name_are_found(given: str, found: str) -> None:
     assert catalogue.find(given).id == found
 
 
@@ -291,7 +291,7 @@ def test_names_that_people_write(given: str, found: str) -> None:
         (["declutr/2a"], "declutr/2a: not of the form key=value."),
     ],
 )
-def test_refusals_are_a_line_each(arguments: list[str], line: str) -> None:
+def test_refusals_are_one_line_each(arguments: list[str], line: str) -> None:
     with pytest.raises(UserError) as refusal:
         settings.read(arguments)
     assert str(refusal.value).splitlines()[0].startswith(line)
@@ -304,12 +304,12 @@ def test_all_faults_are_reported_at_once() -> None:
     assert len(str(refusal.value).splitlines()) == 3
 
 
-def test_an_unknown_figure_is_reported_with_the_nearest_one() -> None:
+def test_an_unknown_figure_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(UserError, match=r"figure=declutr/2d: no such figure or table\. Did you mean declutr/2"):
         catalogue.find("declutr/2d")
 
 
-def test_other_keys_go_to_the_runs() -> None:
+def test_keys_of_runs_are_passed_on() -> None:
     given, passed = settings.read(
         ["figure=declutr/2a", "seeds=3", "encoder=gru", "+clipping=norm_5", "dry_run=true"]
     )

@@ -142,21 +142,21 @@ DRAWN = {path.stem.replace("-", "/", 1): path for path in sorted(FIGURES.glob("*
 
 @pytest.mark.usefixtures("in_a_small_folder")
 @pytest.mark.parametrize("name", PLANNED)
-def test_plans(name: str) -> None:
+def test_plans_equal_the_recorded_ones(name: str) -> None:
     assert plans(name) == GOLDEN["plans"].get(name)
 
 
 @pytest.mark.parametrize("name", CLAIMING)
-def test_verdicts(name: str) -> None:
+def test_verdicts_equal_the_recorded_ones(name: str) -> None:
     assert json.loads(json.dumps(verdicts(name))) == GOLDEN["verdicts"].get(name)
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_verdicts_on_the_scores_of_the_docs(name: str) -> None:
+def test_verdicts_on_the_scores_of_the_docs_equal_the_recorded_ones(name: str) -> None:
     assert json.loads(json.dumps(verdicts_of_docs(DRAWN[name]))) == GOLDEN["docs"].get(name)
 
 
-def test_no_figure_is_lost() -> None:
+def test_every_figure_is_recorded() -> None:
     assert {*GOLDEN["plans"]} == {*PLANNED} and {*GOLDEN["verdicts"]} == {*CLAIMING}
     assert {*GOLDEN["docs"]} == {*DRAWN} and len(DRAWN) >= 7
     assert len(catalogue.names()) >= 39

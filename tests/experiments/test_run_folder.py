@@ -45,7 +45,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [None, Path("a/b/run")])
-def test_a_run_without_a_step_leaves_nothing(
+def test_a_run_without_a_step_leaves_no_folder(
     path: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -59,7 +59,7 @@ def test_a_run_without_a_step_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_there_before_stays(tmp_path: Path) -> None:
+def test_a_run_without_a_step_keeps_files_that_were_there_before(tmp_path: Path) -> None:
     (tmp_path / "tokenizer").mkdir()
     (tmp_path / "notes.txt").touch()
     held = RunFolder(tmp_path, name="x")
@@ -68,7 +68,7 @@ def test_what_was_there_before_stays(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"tokenizer", "notes.txt"}
 
 
-def test_a_run_that_took_a_step_stays(tmp_path: Path) -> None:
+def test_the_folder_of_a_run_that_took_a_step_is_kept(tmp_path: Path) -> None:
     held = RunFolder(tmp_path / "run", name="x")
     held.describe({"seed": 1}, {})
     (held.path / "timings.jsonl").write_text('{"step": 1}\n')
@@ -78,7 +78,7 @@ def test_a_run_that_took_a_step_stays(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "config.yaml").exists()
 
 
-def test_a_journal_is_json_whatever_the_numbers(tmp_path: Path) -> None:
+def test_a_journal_is_valid_json_for_infinite_values(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "metrics.jsonl")
     journal.add({"step": 1, "gradient_norm": float("inf"), "loss": 0.5})
     journal.flush()
@@ -101,7 +101,7 @@ def test_a_journal_is_cut_after_a_step(tmp_path: Path) -> None:
     assert path.read_text() == ""
 
 
-def test_environment_says_what_a_number_depends_on() -> None:
+def test_the_environment_has_packages_and_threads() -> None:
     found = environment(torch.device("cpu"), "no", 1)
     assert found["packages"]["torch"] == torch.__version__
     assert found["threads"] == torch.get_num_threads()

@@ -25,7 +25,7 @@ def test_slanted_triangular_by_hand() -> None:
     assert shares[19] == pytest.approx((1 + 31 / 18) / 32)
 
 
-def test_slanted_triangular_is_howard_and_ruders_equation() -> None:
+def test_slanted_triangular_equals_howard_and_ruders_equation() -> None:
     total, cut_frac, ratio = 200, 0.1, 32
     cut = int(total * cut_frac)
     for step in range(total):
@@ -40,7 +40,7 @@ def test_slanted_triangular_stays_positive_in_short_runs(total: int) -> None:
         assert 1 / 32 <= slanted_triangular(step, total, cut=0.1, ratio=32) <= 1
 
 
-def test_instances_only_rise_in_one_epoch_at_batch_16() -> None:
+def test_instances_schedule_only_rises_in_one_epoch_at_batch_16() -> None:
     schedule = SlantedTriangular(total="instances")
     shares = [schedule.factor(step, 100, 16) for step in range(100)]
     assert shares == sorted(shares)
@@ -66,12 +66,12 @@ def test_plateau_does_not_depend_on_the_length_of_the_run() -> None:
 
 
 @pytest.mark.parametrize("decay", [0, 1])
-def test_decay_over_none_or_all_of_the_steps(decay: float) -> None:
+def test_decay_may_cover_no_step_or_all_steps(decay: float) -> None:
     shares = [WarmupStableDecay(warm_up=0, decay=decay).factor(step, 4, 16) for step in range(4)]
     assert shares == pytest.approx([1, 3 / 4, 2 / 4, 1 / 4] if decay else [1, 1, 1, 1])
 
 
-def test_constant() -> None:
+def test_constant_stays_constant() -> None:
     assert Constant().factor(7, 10, 16) == 1
 
 

@@ -9,7 +9,7 @@ from experiments.settings import Settings
 
 
 @pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (16, 4)])
-def test_workers_and_looks_at_the_losses_follow_the_device(
+def test_workers_and_logging_interval_follow_the_device(
     cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokenising, "cores", lambda: cores)
@@ -18,6 +18,6 @@ def test_workers_and_looks_at_the_losses_follow_the_device(
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_numbers_that_are_given_hold_on_every_device(device: str) -> None:
+def test_given_numbers_are_kept_on_every_device(device: str) -> None:
     given = Settings(workers=0, log_every=3)
     assert (given.workers_for(device), given.log_every_for(device)) == (0, 3)

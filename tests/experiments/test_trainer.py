@@ -17,12 +17,10 @@ from experiments.schedules import Constant
 from experiments.settings import Settings
 from experiments.trainer import Trainer
 from objectives.conssent import ConsSent
-from tests.tiny import TinyEncoder
+from tests.tiny_encoder import TinyEncoder
 
 
-def test_processes_begin_with_the_same_weights_whatever_a_state_dict_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_start_with_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def copies(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
         for name, value in state.items():
             state[name] = value.clone()

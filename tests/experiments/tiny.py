@@ -1,4 +1,4 @@
-"""A corpus, and a command line, small enough to train in a second."""
+"""Corpora and overrides of runs that are small enough to train in a second."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPICS = 8
 
 
 def corpus(folder: Path, documents: int = 60, words: int = 120) -> Path:
-    """Writes documents of made-up words; each has a topic, whose words it prefers."""
+    """Writes documents of made-up words; each prefers the words of its topic."""
     rng = random.Random(0)
     vocabulary = [f"{a}{b}" for a in ("ba", "ke", "li", "mo", "nu", "ra") for b in "dfgklmnrst"]
     path = folder / "corpus.jsonl"
@@ -29,7 +29,7 @@ def corpus(folder: Path, documents: int = 60, words: int = 120) -> Path:
 
 
 def overrides(folder: Path, *more: str) -> list[str]:
-    """A run of 8 steps over ``corpus(folder)`` with a transformer of one layer."""
+    """Returns the overrides of 8 steps on ``corpus(folder)`` with a transformer of one layer."""
     path = folder / "corpus.jsonl"
     if not path.exists():
         corpus(folder)
@@ -60,7 +60,7 @@ def overrides(folder: Path, *more: str) -> list[str]:
 
 
 def sentences(folder: Path, count: int = 400) -> Path:
-    """Writes sentences of few words that follow each other in a cycle, and a number, mostly a rare one."""
+    """Writes sentences whose words follow each other in a cycle, each with a (mostly rare) number at its end."""
     rng = random.Random(0)
     cycle = [f"{a}{b}" for a in ("ba", "ke", "li", "mo") for b in "dfgk"]
     path = folder / "sentences.jsonl"
@@ -73,7 +73,7 @@ def sentences(folder: Path, count: int = 400) -> Path:
 
 
 def conssent(folder: Path, *more: str, objective: str = "conssent") -> list[str]:
-    """A run over ``sentences(folder)`` with a BiLSTM-Max."""
+    """Returns the overrides of ConsSent on ``sentences(folder)`` with a BiLSTM-Max."""
     path = folder / "sentences.jsonl"
     if not path.exists():
         sentences(folder)
@@ -96,14 +96,14 @@ def conssent(folder: Path, *more: str, objective: str = "conssent") -> list[str]
 
 
 def figure(folder: Path, exhibit: Exhibit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes ``exhibit`` the only one that can be reproduced, without SentEval's data, and works in ``folder``."""
+    """Makes ``exhibit`` the only one in the catalogue, hides SentEval's data, and changes to ``folder``."""
     monkeypatch.setattr(catalogue, "EXHIBITS", {exhibit.id: exhibit})
     monkeypatch.setattr(planned_runs, "DOWNLOADED", "no such folder")
     monkeypatch.chdir(folder)
 
 
 def run(folder: Path, *more: str) -> Path:
-    """Trains in this process; returns the run's folder."""
+    """Trains in this process and returns the run's folder."""
     return experiment.run(compose.check(overrides(folder, *more)))
 
 

@@ -21,7 +21,7 @@ from objectives.conssent import ConsSent
 from objectives.quick_thoughts import QuickThoughts, choose_neighbours
 from objectives.simcse import SimCSE
 from tests.test_interchange import OBJECTIVES, folder, overrides, refusal
-from tests.tiny import FORMAT, TinyEncoder, documents
+from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
 __all__ = ["folder"]
 WITH_CHANCE_LEVELS = {"conssent", "conssent_mt", "nsp", "sop", "simcse", "quick_thoughts"}
@@ -70,7 +70,7 @@ def test_chance_of_finding_a_neighbour(size: int, window: int) -> None:
 
 
 class Smallest(Objective):
-    """Six members, and nothing else: pulls the vectors of sentences to zero."""
+    """Objective with only the six required members: pulls sentence vectors to zero."""
 
     part_names = ("norm",)
     requirements = Requirements(unit="sentence", min_tokens=2)
@@ -90,7 +90,7 @@ class Smallest(Objective):
         return Loss(total, {"norm": total.detach()})
 
 
-def test_default_cost_is_that_of_the_tokens_of_a_batch() -> None:
+def test_the_default_cost_follows_the_tokens_of_a_batch() -> None:
     objective, encoder = Smallest(batch_size=400), TinyEncoder()
     units = [unit[: 4 + i % 5] for i, unit in enumerate(documents(400, 9))]
     objective.fit_to_corpus(units, np.arange(400))
@@ -119,7 +119,7 @@ def test_the_default_cost_of_several_tasks_is_their_mean() -> None:
     assert both.step_flops(encoder) == pytest.approx(sum(costs) / 2) and costs[1] == 3 * costs[0] > 0
 
 
-def test_defaults() -> None:
+def test_defaults_of_an_objective_with_only_the_required_methods() -> None:
     objective, encoder = Smallest(), TinyEncoder()
     objective.check_encoder(encoder)
     objective.build(encoder)
@@ -153,7 +153,7 @@ def test_an_encoder_that_ignores_word_order_is_refused() -> None:
     Smallest().check_encoder(encoder)
 
 
-def test_evaluating_restores_the_modes() -> None:
+def test_evaluating_restores_training_mode() -> None:
     on, off = nn.Dropout(0.5), nn.Dropout(0.5).eval()
     with pytest.raises(KeyError), evaluating(on, off):
         assert not (on.training or off.training or torch.is_grad_enabled())

@@ -19,7 +19,7 @@ from data.loader import Loader
 from data.randomness import generator
 from objectives.conssent import ConsSent, Parts, Single, TaskName
 from tests.objectives.two_processes import Found, backward, check
-from tests.tiny import FORMAT, TinyEncoder, documents
+from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
 TASKS: tuple[TaskName, ...] = ("D", "P", "I", "R", "C", "N")
 SINGLE, PAIRS = TASKS[:4], TASKS[4:]
@@ -245,8 +245,8 @@ def test_half_precision_gives_losses_in_float32(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_it_is_learned(task: str) -> None:
-    """Sentences are runs of rising numbers; the encoder is blind to order, so that P alone cannot be learned."""
+def test_training_learns_the_task(task: str) -> None:
+    """Sentences are runs of rising numbers; the encoder is blind to order, so only P cannot be learned."""
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
     units = [np.arange(start, start + 9) for start in rng.integers(5, 22, size=200)]
@@ -274,7 +274,7 @@ def test_it_is_learned(task: str) -> None:
 
 
 def gradients(rank: int, world: int) -> Found:
-    """Of each task; rank takes contiguous rows."""
+    """Returns the gradients of each task; a rank gets contiguous rows."""
     results: Found = {}
     for task in TASKS:
         objective, encoder = build(task)

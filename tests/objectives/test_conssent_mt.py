@@ -15,7 +15,7 @@ from data.randomness import generator
 from encoders.base import Encoder
 from encoders.concatenated import Concatenated
 from objectives.conssent_mt import TASKS, ConsSentMT
-from tests.tiny import FORMAT, TinyEncoder, documents
+from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
 BATCH = 6
 
@@ -77,7 +77,7 @@ def test_a_task_trains_only_its_encoder_and_its_classifier(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_tasks_loss_equals_that_of_the_single_objective(task: str) -> None:
+def test_the_loss_of_a_task_equals_that_of_conssent(task: str) -> None:
     objective, encoder = build()
     batch = batch_of(objective, task)
     alone = objective.tasks[task].loss(encoder.members[int(task in "NC")], batch)
@@ -108,13 +108,13 @@ def test_step_flops_are_the_mean_over_a_cycle() -> None:
     assert objective.step_flops(encoder) == pytest.approx(expected) and expected > 0
 
 
-def test_the_corpus_is_counted_once_for_all() -> None:
+def test_token_counts_are_shared_by_all_tasks() -> None:
     objective, _ = build()
     assert len({id(task.statistics.token_counts) for task in objective.tasks.values()}) == 1
     assert {task.statistics.mean_length for task in objective.tasks.values()} == {14.0}
 
 
-def test_it_samples_nothing_itself() -> None:
+def test_sampling_and_collating_are_left_to_the_tasks() -> None:
     objective, _ = build()
     with pytest.raises(TypeError, match="Each task samples"):
         objective.sample(np.arange(5, 15), FORMAT, generator(0))
@@ -122,7 +122,7 @@ def test_it_samples_nothing_itself() -> None:
         objective.collate([], FORMAT)
 
 
-def test_facts() -> None:
+def test_facts_name_the_tasks_and_negatives() -> None:
     assert build()[0].facts() == {"task": "MT(2)", "negatives per anchor": 1}
 
 

@@ -15,7 +15,7 @@ from data.batch import IGNORE, Batch
 from data.randomness import generator
 from objectives.declutr import Declutr
 from tests import oracles
-from tests.tiny import FORMAT, TinyEncoder, documents
+from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
 
 def build(dropout: float = 0.0, **settings: Any) -> tuple[Declutr, TinyEncoder]:
@@ -148,7 +148,7 @@ def test_gradient_caching_equals_the_whole_batch_without_dropout() -> None:
     assert_same(gradients, expected_gradients, 1e-10)
 
 
-def test_bank_holds_the_last_embeddings_and_joins_after_the_step() -> None:
+def test_bank_holds_the_last_embeddings_and_grows_after_the_step() -> None:
     objective, encoder = build(memory_bank=100, mlm_weight=0.0)
     assert objective.bank is not None
     first, second = batch_of(objective, step=0), batch_of(objective, step=1)
@@ -193,7 +193,9 @@ def test_held_out_losses_neither_read_nor_fill_the_bank() -> None:
         ({"max_length": 64}, 3, {}),
     ],
 )
-def test_advice_for_short_documents_works(settings: dict[str, Any], tokens: int, advice: dict[str, int]) -> None:
+def test_the_advice_for_short_documents_makes_a_run_start(
+    settings: dict[str, Any], tokens: int, advice: dict[str, int]
+) -> None:
     assert Declutr(**settings).settings_for(tokens) == advice
     if advice:
         assert Declutr(**settings | advice).requirements.min_tokens <= tokens

@@ -58,7 +58,7 @@ def by_hand(decoder: Decoder, sentences: Tensor, rows: list[list[int]]) -> Tenso
 
 @pytest.mark.parametrize("hidden", [None, 4, 9])
 @pytest.mark.parametrize("chunk", [1, 3, 100])
-def test_value_and_gradient_are_those_of_the_loop(hidden: int | None, chunk: int) -> None:
+def test_value_and_gradient_equal_the_loop(hidden: int | None, chunk: int) -> None:
     decoder, sentences = tiny(hidden=hidden, chunk=chunk), vectors()
     torch.nn.init.normal_(decoder.output.bias)
     total, count = decoder.loss(sentences, padded(ROWS))
@@ -88,7 +88,7 @@ def test_held_out_text_is_scored_by_loss_and_accuracy(chunk: int) -> None:
     assert count == number and 0 < written < number and int(hits) == written
 
 
-def test_it_is_a_stock_gru_over_word_and_sentence() -> None:
+def test_it_equals_torchs_gru_over_word_and_sentence() -> None:
     decoder, sentences = tiny(), vectors()
     stock = torch.nn.GRU(5 + 7, 7, batch_first=True).double()
     stock.load_state_dict(
@@ -205,7 +205,7 @@ def test_it_learns_to_reconstruct_its_targets() -> None:
 # Cost
 
 
-def test_cost_is_what_torch_counts() -> None:
+def test_flops_equal_torchs_count() -> None:
     decoder, sentences = Decoder(vocabulary=50, condition=64, word_size=32, hidden=16), torch.randn(4, 64)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         _, following = decoder.states(sentences, padded(ROWS))
@@ -241,7 +241,7 @@ def test_the_loss_is_differentiated_once() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 9, 50])
-def test_the_sum_of_cross_entropies_is_torchs(chunk: int) -> None:
+def test_the_sum_of_cross_entropies_equals_torchs(chunk: int) -> None:
     generator = torch.Generator().manual_seed(1)
     output = torch.nn.Linear(5, 13).double()
     inputs = [torch.empty(9, 5, dtype=torch.float64).requires_grad_(), *output.parameters()]
@@ -262,7 +262,7 @@ def test_the_sum_of_cross_entropies_is_torchs(chunk: int) -> None:
 # Half precision
 
 
-def test_half_precision_is_close() -> None:
+def test_half_precision_is_close_to_float32() -> None:
     decoder, sentences = tiny().float(), vectors().float().detach().requires_grad_()
     exact, _ = decoder.loss(sentences, padded(ROWS))
     expected = torch.autograd.grad(exact, [sentences, *decoder.parameters()])

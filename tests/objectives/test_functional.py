@@ -99,7 +99,7 @@ def test_value_and_gradient_equal_the_formula(n: int, bank: int) -> None:
 
 
 @pytest.mark.parametrize("bank", [0, 6])
-def test_equal_vectors_give_the_logarithm_of_the_others(bank: int) -> None:
+def test_equal_vectors_give_the_logarithm_of_the_number_of_candidates(bank: int) -> None:
     same = torch.ones(4, 3)
     queue = torch.ones(bank, 3) if bank else None
     value = nt_xent(same, same, temperature=0.1, queue=queue)
@@ -120,7 +120,7 @@ def test_sum_is_2n_times_mean() -> None:
     torch.testing.assert_close(total, 10 * mean)
 
 
-def test_scale_and_order_do_not_matter() -> None:
+def test_scale_and_order_of_vectors_do_not_change_the_loss() -> None:
     anchors, positives = pairs(5, 4, 1)
     value = nt_xent(anchors, positives, temperature=0.05)
     order = torch.randperm(5)
@@ -190,18 +190,18 @@ def test_half_precision_vectors_are_scored_in_float32() -> None:
     torch.testing.assert_close(scores.double(), exact, rtol=1e-5, atol=1e-5)
 
 
-def test_choice_of_the_first_by_hand() -> None:
+def test_choose_first_by_hand() -> None:
     scores = torch.tensor([[math.log(3), 0.0], [0.0, math.log(3)], [5.0, 5.0]])
     loss, accuracy = choose_first(scores)
     assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(4) + math.log(2)) / 3)
     assert accuracy.item() == pytest.approx(1 / 3)  # ties count as misses
 
 
-def test_choice_of_the_first_survives_scores_beyond_exp() -> None:
+def test_choose_first_is_finite_for_scores_beyond_exp() -> None:
     loss, _ = choose_first(torch.tensor([[1000.0, 0.0], [0.0, 1000.0]]))
     assert loss.item() == 500
 
 
-def test_choice_gradcheck() -> None:
+def test_choose_first_gradcheck() -> None:
     first, second = pairs(4, 3, 5)
     assert torch.autograd.gradcheck(lambda a, b: choose_first(in_batch_scores(a, b, 3))[0], (first, second))

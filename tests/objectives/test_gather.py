@@ -15,7 +15,7 @@ from objectives.declutr import Declutr
 from objectives.gather import global_mean
 from tests.objectives import test_language_model, test_nli, test_quick_thoughts
 from tests.objectives.two_processes import Found, backward, check, run_two
-from tests.tiny import FORMAT, TinyEncoder, documents
+from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
 BATCH, STEPS = 6, 3
 

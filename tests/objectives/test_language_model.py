@@ -17,7 +17,7 @@ from encoders.gru import GRU
 from objectives import language_model
 from objectives.language_model import LanguageModel, sees_ahead
 from tests.encoders import bilstms, test_lstm
-from tests.tiny import FORMAT, TinyEncoder
+from tests.tiny_encoder import FORMAT, TinyEncoder
 
 UNITS = [np.array(row, np.uint16) for row in ([5, 6, 7], [8], [9, 5, 5, 10, 11, 6], [7, 7])]
 
@@ -53,7 +53,7 @@ def test_each_token_is_followed_by_the_next() -> None:
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_loss_and_gradient_are_those_of_a_loop(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loss_and_gradient_equal_a_loop(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language_model, "CHUNK", 3)
     encoder = (test_lstm.tiny() if kind == "lstm" else gru(False)).double()
     objective = built(encoder)

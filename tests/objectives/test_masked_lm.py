@@ -1,4 +1,4 @@
-"""The loss at selected positions alone."""
+"""The masked-language-model loss, computed only at selected positions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from data.batch import IGNORE
 from objectives import masked_lm
 from objectives.masked_lm import CrossEntropyOfScores, masked_lm_sum
-from tests.tiny import TinyEncoder
+from tests.tiny_encoder import TinyEncoder
 
 
 @pytest.mark.parametrize(("gib", "scores"), [(8, 10**8), (128, 2**30)])
@@ -41,7 +41,7 @@ def test_loss_and_gradient_equal_the_full_projection(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_cross_entropy_of_scores_in_half_precision(dtype: torch.dtype) -> None:
+def test_cross_entropy_of_half_precision_scores_is_in_float32(dtype: torch.dtype) -> None:
     scores = (torch.randn(50, 30, generator=torch.Generator().manual_seed(0)) * 9).to(dtype).requires_grad_()
     wanted = torch.arange(50) % 30
     ours = CrossEntropyOfScores.apply(scores, wanted)

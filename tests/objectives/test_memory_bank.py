@@ -20,7 +20,7 @@ def test_it_holds_the_last_vectors_added(size: int, counts: list[int]) -> None:
         assert sorted(bank.negatives().flatten().tolist()) == every[-size:]
 
 
-def test_it_is_empty_at_first_and_detached() -> None:
+def test_it_starts_empty_and_holds_detached_vectors() -> None:
     bank = MemoryBank(4, 3)
     assert bank.negatives().shape == (0, 3)
     bank.put(torch.ones(2, 3, requires_grad=True) * 2)

@@ -1,4 +1,4 @@
-"""Inference alone: both forms of the classifier written out, where pairs are from, refusals."""
+"""The NLI objective: both forms of the classifier written out, where pairs are from, refusals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from data.pairs import PairUnit
 from data.randomness import generator
 from objectives.gensen.objective import GenSen
 from objectives.nli import NLI, Features
-from tests.tiny import FORMAT, TinyEncoder
+from tests.tiny_encoder import FORMAT, TinyEncoder
 
 
 def pairs(count: int = 6) -> list[PairUnit]:
@@ -44,7 +44,7 @@ def scores(classifier: nn.Module, u: Tensor, v: Tensor, features: str) -> Tensor
 @pytest.mark.parametrize(
     ("features", "shapes"), [("infersent", [(7, 24), (7, 7), (3, 7)]), ("sentence_bert", [(3, 18)])]
 )
-def test_loss_and_gradient_are_those_of_the_equations(features: str, shapes: list[tuple[int, int]]) -> None:
+def test_loss_and_gradient_equal_the_equations(features: str, shapes: list[tuple[int, int]]) -> None:
     objective, encoder = built(features)
     task, units = objective.tasks["nli"], pairs()
     assert [tuple(w.shape) for w in task.classifier.parameters() if w.ndim == 2] == shapes
@@ -65,7 +65,7 @@ def test_loss_and_gradient_are_those_of_the_equations(features: str, shapes: lis
         torch.testing.assert_close(one, other)
 
 
-def test_it_is_one_task_with_gensens_examples() -> None:
+def test_it_trains_gensens_nli_task_only() -> None:
     objective = NLI(batch_size=5, synthetic_pairs=30)
     assert {*objective.tasks} == {"nli"} and objective.tasks["nli"].batch_size == 5
     assert [*objective.texts()] == [*GenSen(tasks=["nli"], synthetic_pairs=30).texts()]
@@ -80,7 +80,7 @@ def test_the_citation_follows_the_form() -> None:
         assert f"author = {{{authors[features]}" in NLI(features=features, synthetic_pairs=3).citation
 
 
-def test_pairs_of_a_file(tmp_path: Path) -> None:
+def test_pairs_are_read_from_a_file(tmp_path: Path) -> None:
     lines = [{"gold_label": "neutral", "sentence1": f"a {i}", "sentence2": f"b {i}"} for i in range(20)]
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
     objective = NLI(nli={"path": str(tmp_path / "pairs.jsonl"), "dev_fraction": 0.0})

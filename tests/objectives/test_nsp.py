@@ -35,7 +35,7 @@ def corpus(folder: Path, tokenizer: Any = None, **options: float) -> Corpus:
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_pairs_are_of_documents_of_one_part(published: bool, tmp_path: Path) -> None:
+def test_the_documents_of_a_pair_are_of_one_part(published: bool, tmp_path: Path) -> None:
     found = corpus(tmp_path)
     objective = NSP(max_length=24, published=published)
     [data] = objective.task_data(found).values()
@@ -60,7 +60,7 @@ def test_a_corpus_of_one_document_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
-def test_a_transformer_is_classified_by_its_first_token(family: str) -> None:
+def test_the_classifier_of_a_transformer_reads_its_first_token(family: str) -> None:
     encoder = tiny(family, pooling="mean")
     objective = NSP(batch_size=6, max_length=40)
     objective.build(encoder)

@@ -22,7 +22,7 @@ def test_vectors_equal_the_layers_written_out(activation: str, bias: bool) -> No
 
 
 @pytest.mark.parametrize(("width", "count"), [(128, 114_688), (768, 1_179_648)])
-def test_parameter_counts_are_those_of_the_supplement(width: int, count: int) -> None:
+def test_parameter_counts_match_the_supplement(width: int, count: int) -> None:
     head = ProjectionHead(768, Projection(width=width))
     assert sum(weight.numel() for weight in head.parameters()) == count
 

@@ -22,7 +22,7 @@ from encoders.concatenated import Concatenated
 from objectives.base import Corpus
 from objectives.quick_thoughts import QuickThoughts, choose_neighbours
 from tests.data.samples import Listed, tokenizer
-from tests.tiny import FORMAT, TinyEncoder
+from tests.tiny_encoder import FORMAT, TinyEncoder
 
 
 def naive(f: Tensor, g: Tensor, window: int) -> tuple[Tensor, float]:
@@ -39,7 +39,7 @@ def naive(f: Tensor, g: Tensor, window: int) -> tuple[Tensor, float]:
 
 @settings(max_examples=40)
 @given(st.integers(1, 4), st.integers(0, 6), st.integers(0, 1000))
-def test_loss_and_gradient_are_those_of_a_double_loop(window: int, more: int, seed: int) -> None:
+def test_loss_and_gradient_equal_a_double_loop(window: int, more: int, seed: int) -> None:
     rng = torch.Generator().manual_seed(seed)
     f, g = (torch.randn(2 * window + 2 + more, 3, generator=rng, dtype=torch.float64) for _ in range(2))
     f.requires_grad_(), g.requires_grad_()
@@ -51,7 +51,7 @@ def test_loss_and_gradient_are_those_of_a_double_loop(window: int, more: int, se
         torch.testing.assert_close(one, other)
 
 
-def test_by_hand() -> None:
+def test_loss_and_accuracy_solved_by_hand() -> None:
     f, g = torch.eye(4), torch.eye(4).roll(1, 0)  # f_i . g_j = 1 where j = i + 1 mod 4, else 0
     others = float(np.log(np.e + 2))
     # The first and third sentence have one neighbour after them that scores 1; the last one's best is the first.

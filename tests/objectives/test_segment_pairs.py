@@ -1,4 +1,4 @@
-"""NSP and SOP: what their inputs are, losses against loops, several processes, what is learned, refusals."""
+"""NSP and SOP: inputs, losses against loops, several processes, learning, refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from objectives.nsp import NSP
 from objectives.segment_pairs import SegmentPairs
 from objectives.sop import SOP
 from tests.objectives.two_processes import Found, backward, check
-from tests.tiny import FORMAT, TinyEncoder
+from tests.tiny_encoder import FORMAT, TinyEncoder
 
 PAIRS = replace(FORMAT, middle=(2, 2))
 BATCH, ROOM = 8, 14
@@ -89,7 +89,7 @@ def test_mlm_masks_both_segments_but_no_special_tokens(name: str) -> None:
     )
 
 
-def test_the_smaller_limit_counts() -> None:
+def test_the_smaller_length_limit_applies() -> None:
     units = text()
     for objective, form, longest in (
         (NSP(max_length=12, short=0), PAIRS, 12),
@@ -201,7 +201,7 @@ class Matching(TinyEncoder):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_it_is_learned(name: str) -> None:
+def test_training_learns_the_classes(name: str) -> None:
     """Tokens rise through a document (SOP), or are of one of six kinds, a kind to a document (NSP)."""
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
@@ -251,7 +251,7 @@ def test_step_flops_follow_the_sampled_tokens(weight: float) -> None:
     ],
 )
 @pytest.mark.parametrize("name", KINDS)
-def test_wrong_arguments(name: str, settings: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
         KINDS[name](**settings)
     assert str(error.value) == message

@@ -20,7 +20,7 @@ from data.randomness import generator
 from objectives.functional import nt_xent
 from objectives.simcse import SimCSE, one_directional
 from tests.objectives.two_processes import Found, backward, check
-from tests.tiny import FORMAT, TinyEncoder, documents
+from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
 BATCH = 8
 
@@ -62,7 +62,7 @@ def assert_same(ours: Tensor, theirs: Tensor, inputs: tuple[Tensor, Tensor]) -> 
 
 @settings(max_examples=40)
 @given(st.integers(2, 12), st.sampled_from([0.01, 0.05, 0.5, 1.0]), st.integers(0, 1000))
-def test_value_and_gradient_are_sentence_transformers(n: int, temperature: float, seed: int) -> None:
+def test_value_and_gradient_equal_sentence_transformers(n: int, temperature: float, seed: int) -> None:
     first, second = pairs(n, seed)
     ours, _ = one_directional(first, second, temperature=temperature)
     assert_same(ours, ranking(first, second, temperature, "query_to_doc"), (first, second))
@@ -70,7 +70,7 @@ def test_value_and_gradient_are_sentence_transformers(n: int, temperature: float
 
 @settings(max_examples=40)
 @given(st.integers(2, 12), st.sampled_from([0.01, 0.05, 0.5, 1.0]), st.integers(0, 1000))
-def test_nt_xent_is_the_mean_of_two_such_losses_with_more_negatives(n: int, temperature: float, seed: int) -> None:
+def test_nt_xent_is_the_mean_of_both_directions_with_more_negatives(n: int, temperature: float, seed: int) -> None:
     first, second = pairs(n, seed)
     both = [
         ranking(one, other, temperature, "query_to_doc", "query_to_query")
@@ -87,17 +87,17 @@ def test_it_differs_from_nt_xent() -> None:
     assert abs(float((ours - back).detach())) > 1e-3
 
 
-def test_by_hand() -> None:
+def test_loss_and_accuracy_solved_by_hand() -> None:
     first = torch.tensor([[2.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
     second = torch.tensor([[0.5, 0.0], [3.0, 0.0]], dtype=torch.float64)
     loss, right = one_directional(first, second, temperature=0.5)
-    # Of the first row both cosines are 1, of the second both 0; a draw is no choice.
+    # Of the first row both cosines are 1, of the second both 0; ties count as errors.
     assert loss.item() == pytest.approx(math.log(2)) and right.item() == 0
     loss, right = one_directional(first, first, temperature=0.5)
     assert loss.item() == pytest.approx(math.log(1 + math.exp(-2))) and right.item() == 1
 
 
-def test_the_loss_is_that_of_two_passes() -> None:
+def test_the_loss_equals_that_of_two_dropout_passes() -> None:
     objective, encoder = build()
     batch = batch_of(objective)
     assert batch.n_tokens == 2 * int(batch.tokens["first"].lengths.sum())
@@ -142,7 +142,7 @@ def test_half_precision_gives_losses_in_float32() -> None:
     assert {value.dtype for value in (loss.total, *loss.parts.values())} == {torch.float32}
 
 
-def test_it_is_learned() -> None:
+def test_training_learns_to_match_sentences() -> None:
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
     units = [np.arange(start, start + 6) for start in rng.integers(5, 24, size=200)]

@@ -11,7 +11,7 @@ from data.errors import UnfitError
 from data.randomness import generator
 from objectives.sop import SOP
 from tests.objectives.test_nsp import corpus
-from tests.tiny import TinyEncoder
+from tests.tiny_encoder import TinyEncoder
 
 
 def test_pairs_are_neighbours_in_order_or_swapped(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The decoder that borrows an encoder's weights: against transformers' own decoder, one prefix after another."""
+"""The decoder that shares an encoder's weights: against transformers' own decoder, one prefix after another."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def reference(decoder: TiedDecoder, encoder: Transformer) -> Any:
 
 
 @pytest.mark.parametrize("family", ["roberta", "bert", "electra"])
-def test_logits_are_those_of_the_librarys_decoder_step_by_step(family: str) -> None:
+def test_logits_equal_those_of_transformers_decoder_step_by_step(family: str) -> None:
     decoder, encoder = build(family)
     block = targets(encoder)
     vectors = torch.randn(len(ROWS), 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -99,7 +99,7 @@ def test_weights_are_shared_with_the_encoder() -> None:
     assert float((up - down) / (2 * step)) == pytest.approx(slope, rel=1e-5)
 
 
-def test_initial_weights_are_the_architectures_and_dropout_the_encoders() -> None:
+def test_initial_weights_follow_the_architecture_and_dropout_the_encoder() -> None:
     torch.manual_seed(0)
     encoder = models.tiny("roberta", dropout=0.5)
     decoder = TiedDecoder(encoder)
@@ -123,12 +123,12 @@ def test_cost_grows_with_rows_and_tokens() -> None:
 
 
 @pytest.mark.parametrize("family", ["albert", "distilbert"])
-def test_an_architecture_without_cross_attention_is_unfit(family: str) -> None:
+def test_an_architecture_without_cross_attention_is_refused(family: str) -> None:
     with pytest.raises(UnfitError, match=f"{family} has no cross-attention"):
         TiedDecoder(models.tiny(family))
 
 
-def test_vectors_and_states_of_different_widths_are_unfit() -> None:
+def test_vectors_and_states_of_different_widths_are_refused() -> None:
     encoder = models.tiny()
     encoder.dimension = 8
     with pytest.raises(UnfitError, match="vectors have 8 numbers and states 32"):

@@ -1,4 +1,4 @@
-"""TSDAE: what is drawn, the loss against a loop over rows for both decoders, several processes, refusals."""
+"""TSDAE: deleted words, the loss against a loop over rows for both decoders, several processes, refusals."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_half_precision_gives_losses_in_float32() -> None:
         assert loss.total.dtype == loss.parts["reconstruction"].dtype == torch.float32
 
 
-def test_it_is_learned() -> None:
+def test_training_lowers_the_loss() -> None:
     torch.manual_seed(0)
     encoder = models.tiny(pooling="cls")
     objective = TSDAE(batch_size=BATCH)

@@ -1,4 +1,4 @@
-"""The page in a headless browser: no error, and it reacts to a reader; skipped if there is no browser."""
+"""The page in a headless browser: no error, and it reacts to clicks; skipped without a browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from analysis.comparison import page
-from tests.analysis.comparison import made_up
+from tests.analysis.comparison import example_comparison
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell", "chrome-headless-shell")
 
@@ -72,8 +72,8 @@ def browser() -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", ["1400,900", "390,800"], ids=["projected", "phone"])
-def test_a_reader(browser: str, size: str, tmp_path: Path) -> None:
-    text = page.render(made_up.comparison(tmp_path / "runs"))
+def test_the_page_reacts_to_a_reader_without_errors(browser: str, size: str, tmp_path: Path) -> None:
+    text = page.render(example_comparison.comparison(tmp_path / "runs"))
     file = tmp_path / "page.html"
     file.write_text(
         text.replace("<head>", f"<head>{WATCH}", 1).replace("</body>", f"{ACT}</body>"), encoding="utf-8"

@@ -43,11 +43,11 @@ def inside(equation: str) -> str:
         ("<b>&", "<mo>&lt;</mo><mi>b</mi><mo>&gt;</mo><mo>&amp;</mo>"),
     ],
 )
-def test_by_hand(equation: str, expected: str) -> None:
+def test_equations_become_mathml_by_hand(equation: str, expected: str) -> None:
     assert inside(equation) == expected
 
 
-def test_lines_and_columns() -> None:
+def test_equations_are_split_into_lines_and_columns() -> None:
     assert typeset("f: ``features``") == typeset("f: features")  # marks of code in docstrings
     assert [len(parts) for parts in typeset("C, N    l = 1   x: y\n  L = 2")] == [3, 1]
 

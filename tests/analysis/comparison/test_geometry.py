@@ -8,10 +8,10 @@ import pytest
 from analysis.comparison import geometry
 from analysis.neighbours import same
 from data.errors import UserError
-from tests.analysis.comparison.made_up import Hashing, texts
+from tests.analysis.comparison.example_comparison import Hashing, texts
 
 
-def test_the_same_sentences_from_documents_of_their_labels() -> None:
+def test_sampled_sentences_are_fixed_and_labelled_by_document() -> None:
     shown = geometry.sample(texts(16), size=120)
     assert shown == geometry.sample(texts(16), size=120)
     assert len(shown.sentences) == 120 and len({*shown.groups}) == geometry.GROUPS == len(shown.labels)
@@ -22,7 +22,7 @@ def test_the_same_sentences_from_documents_of_their_labels() -> None:
     assert not asked & {same(sentence) for sentence in shown.searched}
 
 
-def test_own_queries_are_asked_and_not_found() -> None:
+def test_queries_of_the_user_are_not_among_their_neighbours() -> None:
     first = geometry.sample(texts(), size=40).sentences[0]
     shown = geometry.sample(texts(), [first, "Quite another one."], size=40)
     assert shown.queries == (first, "Quite another one.") and first not in shown.searched
@@ -40,13 +40,13 @@ def test_short_documents_are_labelled_by_length() -> None:
         assert int(low) <= len(sentence.split()) <= int(high)
 
 
-def test_too_little_text() -> None:
+def test_too_little_text_is_refused() -> None:
     with pytest.raises(UserError, match=r"5 to 28 words in 1 documents, .* need 2: use more text"):
         geometry.sample(["One document of some few words in it.", "Two."])
 
 
-def test_a_map_shows_who_is_alike() -> None:
-    """Documents have words of their own, so that neighbours share labels; of equal vectors there is no map."""
+def test_similar_sentences_are_close_on_the_map() -> None:
+    """Documents differ in their words, so neighbours share labels; equal vectors have no map."""
     shown = geometry.sample(texts(), size=200)
     found = geometry.embed(Hashing(0), shown)
     assert found.places is not None and found.scores is not None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from analysis.comparison import marking
 from analysis.comparison.marking import Block, Piece
 from data.batch import IGNORE, Tokens
-from tests.analysis.comparison.made_up import END, MASK, SPECIAL, START, WORDS, texts_of, tokens
+from tests.analysis.comparison.example_comparison import END, MASK, SPECIAL, START, WORDS, texts_of, tokens
 
 TEXT = np.arange(3, 15)
 
@@ -31,21 +31,21 @@ def words(*numbers: int) -> list[str]:
     return [WORDS[number] for number in numbers]
 
 
-def test_a_stretch_is_found_where_it_stands() -> None:
+def test_a_span_is_located_in_its_text() -> None:
     view = marking.view(TEXT, {"anchor": tokens(TEXT[3:7]), "positive": tokens(TEXT[5:8], TEXT[0:2])}, {})
     spans = {row.role: [part.span for part in row.parts if part.span] for row in view.rows}
     assert spans == {"anchor": [(3, 7)], "positive 1": [(5, 8)], "positive 2": [(0, 2)]}
     assert [text.strip() for text in view.originals[0]] == words(*TEXT)  # up to 12 tokens behind the last stretch
 
 
-def test_a_long_text_ends_behind_the_last_stretch() -> None:
+def test_a_long_text_is_cut_after_the_last_span() -> None:
     text = np.tile(TEXT, 20) + 0
     text[30:34] = 15
     [shown] = marking.view(text, {"a": tokens(text[30:34])}, {}).originals.values()
     assert len(shown) == 34 + marking.BEYOND + 1 and shown[-1] == " …"
 
 
-def test_deleted() -> None:
+def test_deleted_tokens_are_marked() -> None:
     kept = np.delete(TEXT, [2, 7])
     found = pieces(tokens(kept))
     assert [text for text, mark in found if mark == "deleted"] == words(5, 10)
@@ -53,27 +53,27 @@ def test_deleted() -> None:
     assert [text for text, _ in found] == words(*TEXT)  # each where it stood
 
 
-def test_put_in() -> None:
+def test_inserted_tokens_are_marked() -> None:
     found = pieces(tokens(np.insert(TEXT, 4, 16)))
     assert [text for text, mark in found if mark == "added"] == words(16)
     assert len(found) == len(TEXT) + 1
 
 
-def test_replaced_says_what_was_there() -> None:
+def test_replaced_tokens_show_the_original() -> None:
     changed = TEXT.copy()
     changed[5] = 16
     [row] = marking.view(TEXT, {"row": tokens(changed)}, {}).rows
     assert Piece(" " + WORDS[16], "replaced", WORDS[8]) in [piece for part in row.parts for piece in part.pieces]
 
 
-def test_moved_tokens_are_neither_deleted_nor_put_in() -> None:
+def test_moved_tokens_are_neither_deleted_nor_inserted() -> None:
     found = pieces(tokens([*TEXT[:2], TEXT[9], *TEXT[2:9], *TEXT[10:]]))
     assert [text for text, mark in found if mark == "moved"] == words(TEXT[9])
     assert {mark for _, mark in found} == {"kept", "moved"}
 
 
-def test_hidden_tokens() -> None:
-    """The mask, another token, and the same one; all are to be guessed."""
+def test_masked_tokens_are_marked_as_hidden() -> None:
+    """The mask token, another token and the original one: all are to be predicted."""
     row = [TEXT[0], MASK, 16, TEXT[3]]
     [block] = marking.view(TEXT, {"a": tokens(row, labels=[[IGNORE, TEXT[1], TEXT[2], TEXT[3]]])}, {}).rows
     content = block.parts[1]
@@ -96,8 +96,8 @@ def test_what_a_decoder_predicts_is_not_hidden() -> None:
     assert {mark for _, mark in pieces(Block(block, texts_of, SPECIAL))} == {"kept"}
 
 
-def test_segments_are_looked_up_apart() -> None:
-    """A swapped pair: either part is a stretch; a part from elsewhere is said to be."""
+def test_segments_are_located_separately() -> None:
+    """Both segments of a swapped pair are located; a segment from another text is shown as such."""
     ids = np.array([START, *TEXT[6:9], END, *TEXT[3:6], END, 16, 16, END])
     [row] = marking.view(TEXT, {"pair": Block(Tokens.pad([ids], 1), texts_of, SPECIAL)}, {}).rows
     content = [part for part in row.parts if part.pieces[0].mark != "special"]
@@ -105,7 +105,7 @@ def test_segments_are_looked_up_apart() -> None:
     assert {piece.mark for piece in content[2].pieces} == {"other"}
 
 
-def test_of_a_phrase_that_repeats_the_place_is_that_of_its_numbers() -> None:
+def test_a_repeated_phrase_is_located_by_its_token_positions() -> None:
     text = np.tile(TEXT[:4], 5)
     rows = text[8:12], text[4:10]
     numbers = marking.numbered(20)
@@ -116,26 +116,26 @@ def test_of_a_phrase_that_repeats_the_place_is_that_of_its_numbers() -> None:
     assert without.parts[1].span == (0, 4)
 
 
-def test_of_equal_tokens_the_deleted_one_is_known_by_its_number() -> None:
+def test_which_of_equal_tokens_was_deleted_follows_from_positions() -> None:
     text = np.array([TEXT[0], TEXT[1]] * 4)
     kept = [0, 1, 4, 5, 6]
     block = tokens(text[kept])._replace(numbered=tokens(marking.numbered(8)[kept]).tokens)
     assert [place for place, (_, mark) in enumerate(pieces(block, text)) if mark == "deleted"] == [2, 3, 7]
 
 
-def test_numbers_of_another_text_are_from_another_text() -> None:
+def test_positions_in_another_text_are_shown_as_another_text() -> None:
     block = tokens(TEXT[:4])._replace(numbered=tokens(marking.numbered(4, first=-9)).tokens)
     assert {mark for _, mark in pieces(block)} == {"other"}
 
 
-def test_numbers_that_contradict_the_tokens_are_not_used() -> None:
-    """An objective that looks at the tokens samples something else from their numbers."""
+def test_positions_that_contradict_the_tokens_are_not_used() -> None:
+    """An objective that depends on token values samples differently from token positions."""
     for wrong in (marking.numbered(4, first=2), marking.numbered(3)):
         [row] = marking.view(TEXT, {"a": tokens(TEXT[5:9])._replace(numbered=tokens(wrong).tokens)}, {}).rows
         assert row.parts[1].span == (5, 9)
 
 
-def test_a_text_as_it_is_and_equal_rows() -> None:
+def test_an_unchanged_text_has_no_marks_and_equal_rows_are_merged() -> None:
     @dataclass
     class Unit:
         source: np.ndarray
@@ -146,8 +146,8 @@ def test_a_text_as_it_is_and_equal_rows() -> None:
 
 
 @given(st.lists(st.integers(3, 6), min_size=6, max_size=20), st.data())
-def test_in_text_that_repeats_only_what_was_done_is_marked(old: list[int], data: st.DataObject) -> None:
-    """Deleted, replaced and inserted tokens, without another mark; the last two are no tokens of the text."""
+def test_in_repetitive_text_only_actual_changes_are_marked(old: list[int], data: st.DataObject) -> None:
+    """Deleted, replaced and inserted tokens are marked and no others; the last two are not tokens of the text."""
     places = sorted(data.draw(st.sets(st.integers(0, len(old) - 1), min_size=1, max_size=3)))
     text = np.array(old)
     replaced = text.copy()
@@ -162,7 +162,7 @@ def test_in_text_that_repeats_only_what_was_done_is_marked(old: list[int], data:
 
 
 @given(st.lists(st.integers(3, 6), max_size=9), st.lists(st.integers(3, 6), max_size=9))
-def test_edits_are_the_fewest(old: list[int], new: list[int]) -> None:
+def test_the_number_of_edits_is_minimal(old: list[int], new: list[int]) -> None:
     @cache
     def least(i: int, j: int) -> int:
         if not i or not j:
@@ -179,8 +179,8 @@ def test_edits_are_the_fewest(old: list[int], new: list[int]) -> None:
 @given(
     st.lists(st.integers(3, 16), min_size=1, max_size=20), st.lists(st.integers(3, 16), min_size=1, max_size=20)
 )
-def test_nothing_is_lost_or_made_up(old: list[int], new: list[int]) -> None:
-    """Without deleted tokens the pieces are the row; those kept, moved or put in come from where they must."""
+def test_every_token_is_kept_and_none_is_added(old: list[int], new: list[int]) -> None:
+    """Without deleted tokens the pieces equal the row; kept, moved and inserted tokens have the right origin."""
     found = pieces(tokens(new), np.array(old))
     assert [text for text, mark in found if mark != "deleted"] == words(*new)
     if "other" not in {mark for _, mark in found}:
@@ -199,7 +199,7 @@ def test_nothing_is_lost_or_made_up(old: list[int], new: list[int]) -> None:
         (["a", "b", "Ġ", *(f"w{number}" for number in range(20))], " a b"),  # of a text on tokenizers
     ],
 )
-def test_spelling(names: list[str], joined: str) -> None:
+def test_tokens_are_joined_to_text(names: list[str], joined: str) -> None:
     class Tokenizer:
         all_special_ids: tuple[int, ...] = ()
 

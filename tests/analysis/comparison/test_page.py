@@ -18,8 +18,8 @@ from analysis.comparison import marking, page
 from analysis.comparison.page import Page
 from analysis.comparison.reading import Run
 from analysis.comparison.views import ObjectiveView, TaskView
-from tests.analysis.comparison import made_up
-from tests.analysis.senteval import made_up as senteval
+from tests.analysis.comparison import example_comparison
+from tests.analysis.senteval import example_results as senteval
 
 VOID = {"meta", "input", "link", "br", "img"}
 
@@ -56,7 +56,7 @@ class Parsed(HTMLParser):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Page:
-    return made_up.comparison(tmp_path_factory.mktemp("runs"))
+    return example_comparison.comparison(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +69,14 @@ def parsed(text: str) -> Parsed:
     return Parsed(text)
 
 
-def test_it_is_well_formed(parsed: Parsed) -> None:
+def test_the_page_is_well_formed(parsed: Parsed) -> None:
     assert parsed.faults == [] and parsed.open == []
     ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
     assert len(ids) == len({*ids})
     assert {*(link["href"] for link in parsed.all("a"))} <= {f"#{name}" for name in ids}
 
 
-def test_nothing_comes_from_outside(text: str, parsed: Parsed) -> None:
+def test_the_page_loads_nothing_from_outside(text: str, parsed: Parsed) -> None:
     assert not re.search(r"https?:|url\(|@import|\bfetch\(|XMLHttpRequest|\bimport\b\s*[({]", text)
     for tag, attributes in parsed.elements:
         assert tag not in ("link", "img", "iframe", "object", "base")
@@ -85,13 +85,13 @@ def test_nothing_comes_from_outside(text: str, parsed: Parsed) -> None:
 
 
 def test_foreign_text_is_escaped(text: str, parsed: Parsed) -> None:
-    assert made_up.NASTY not in text
+    assert example_comparison.NASTY not in text
     assert len(parsed.all("script")) == 2  # the program and the sentences
     data = next(part for part in parsed.texts["script"] if part.startswith("{"))
-    assert made_up.NASTY in json.loads(data)["sentences"][0]
+    assert example_comparison.NASTY in json.loads(data)["sentences"][0]
 
 
-def test_it_can_be_used_without_sight(parsed: Parsed) -> None:
+def test_the_page_is_accessible_to_screen_readers(parsed: Parsed) -> None:
     assert all(table.get("scope") in ("col", "row") for table in parsed.all("th"))
     assert len(parsed.texts["caption"]) == len(parsed.all("table")) and all(parsed.texts["caption"])
     pictures = [svg for svg in parsed.all("svg") if "aria-hidden" not in svg]
@@ -103,7 +103,7 @@ def test_it_can_be_used_without_sight(parsed: Parsed) -> None:
     assert all(button["aria-label"] and button["aria-expanded"] == "false" for button in parsed.all("button"))
 
 
-def test_all_parts_are_there(whole: Page, text: str, parsed: Parsed) -> None:
+def test_all_parts_are_on_the_page(whole: Page, text: str, parsed: Parsed) -> None:
     assert whole.sample is not None
     classes = [(tag, attributes.get("class") or "") for tag, attributes in parsed.elements]
     assert [name for tag, name in classes].count("map") == 2
@@ -124,7 +124,7 @@ def test_all_parts_are_there(whole: Page, text: str, parsed: Parsed) -> None:
         r"light-dark|@media print|max-width: 40rem", text)}  # fmt: skip
 
 
-def test_scores_are_defined_where_they_stand(parsed: Parsed) -> None:
+def test_scores_are_defined_beside_their_values(parsed: Parsed) -> None:
     defined = dict(zip(parsed.texts["dt"], parsed.texts["dd"], strict=True))
     for name, meaning in {
         "recall@1": "most similar",
@@ -143,7 +143,7 @@ def test_the_conclusion_comes_first(whole: Page, parsed: Parsed) -> None:
 
 def test_different_widths_are_stated(whole: Page, text: str, tmp_path: Path) -> None:
     assert "differ in width" not in text
-    runs = (made_up.run(tmp_path, "nsp", "gru"), made_up.run(tmp_path, "nsp", "lstm"))
+    runs = (example_comparison.run(tmp_path, "nsp", "gru"), example_comparison.run(tmp_path, "nsp", "lstm"))
     [one, *_] = whole.geometry.values()
     spaces = {"nsp · gru": replace(one, dimension=512), "nsp · lstm": replace(one, dimension=256)}
     wide = page.render(
@@ -154,14 +154,14 @@ def test_different_widths_are_stated(whole: Page, text: str, tmp_path: Path) -> 
 
 def test_deleted_tokens_are_marked_in_plain_text_too(whole: Page) -> None:
     document = np.arange(3, 12)
-    view = marking.view(document, {"sequence": made_up.tokens(np.delete(document, 3))}, {})
+    view = marking.view(document, {"sequence": example_comparison.tokens(np.delete(document, 3))}, {})
     task = TaskView("D", "held-out sentence", (view,))
     shown = page.render(replace(whole, views=(ObjectiveView("conssent", tasks=(task,)),)))
     plain = " ".join(re.sub("<[^>]+>", "", shown).split())
     assert "the cat sat [-on-] a mat" in plain and "[-token-] deleted" in plain
 
 
-def test_best_scores_are_marked_and_the_start_is_not(parsed: Parsed) -> None:
+def test_best_scores_are_marked_but_never_the_untrained_encoder(parsed: Parsed) -> None:
     strong = parsed.texts["strong"]
     assert "21.50 ± 0.71" in strong  # recall@1 of declutr
     assert "before training: gru" in parsed.texts["th"]
@@ -179,10 +179,10 @@ def test_leads_are_counted_over_tasks_not_averages(whole: Page) -> None:
     assert shown.count("A lead is clear if") == 1  # below two tables
 
 
-def test_it_can_do_without_everything(tmp_path: Path) -> None:
+def test_a_page_without_maps_and_examples_is_complete(tmp_path: Path) -> None:
     """One pair is finished, and there is nothing to embed."""
-    one = made_up.run(tmp_path, "declutr", "gru")
-    bare = made_up.comparison(tmp_path / "others", runs=(one,), sample=None, geometry={}, views=())
+    one = example_comparison.run(tmp_path, "declutr", "gru")
+    bare = example_comparison.comparison(tmp_path / "others", runs=(one,), sample=None, geometry={}, views=())
     bare = replace(bare, problems=("Maps and neighbours: too little text",))
     parsed = Parsed(page.render(bare))
     assert parsed.faults == [] and "too little text" in " ".join(parsed.texts["li"])
@@ -195,7 +195,7 @@ def test_the_same_runs_give_the_same_page(whole: Page, text: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
-def test_its_script_has_no_syntax_errors(parsed: Parsed, tmp_path: Path) -> None:
+def test_the_script_of_the_page_has_no_syntax_errors(parsed: Parsed, tmp_path: Path) -> None:
     (tmp_path / "script.js").write_text(parsed.texts["script"][-1], encoding="utf-8")
     checked = subprocess.run(["node", "--check", tmp_path / "script.js"], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr

@@ -8,13 +8,13 @@ import pytest
 
 from analysis.comparison import page, reading
 from analysis.comparison.page import Page
-from tests.analysis.comparison import made_up
+from tests.analysis.comparison import example_comparison
 
 VERSION_0_1 = Path(__file__).parents[2] / "fixtures" / "version_0_1" / "folders"
 
 
-def test_a_curve_is_over_the_tokens_read(tmp_path: Path) -> None:
-    run = made_up.run(tmp_path, "declutr", "gru")
+def test_a_curve_is_drawn_over_tokens_read(tmp_path: Path) -> None:
+    run = example_comparison.run(tmp_path, "declutr", "gru")
     assert run.finished and run.loss_parts == ["contrastive", "mlm"]
     tokens, values = run.curve("contrastive")
     assert tokens.tolist() == [2500.0 * step for step in range(1, 61)] and len(values) == 60
@@ -22,16 +22,17 @@ def test_a_curve_is_over_the_tokens_read(tmp_path: Path) -> None:
 
 
 def test_a_run_that_cannot_be_read_has_a_problem(tmp_path: Path) -> None:
-    run = made_up.run(tmp_path, "declutr", "gru")
+    run = example_comparison.run(tmp_path, "declutr", "gru")
     assert run.folder is not None
     (run.folder / "environment.json").write_text('{"packages": 3}')
     again = reading.read("declutr", "gru", 1, "python a", run.folder)
     assert not again.finished and "environment.json: packages must be" in again.problem
 
 
-def test_the_lowest_seed_leads(tmp_path: Path) -> None:
+def test_the_run_of_the_lowest_seed_represents_its_pair(tmp_path: Path) -> None:
     found = [
-        made_up.run(tmp_path, name, "gru", seed) for name, seed in (("nsp", 0), ("declutr", 1), ("declutr", 0))
+        example_comparison.run(tmp_path, name, "gru", seed)
+        for name, seed in (("nsp", 0), ("declutr", 1), ("declutr", 0))
     ]
     assert [(run.name, run.seed) for run in reading.leading(found)] == [("nsp · gru", 0), ("declutr · gru", 0)]
 

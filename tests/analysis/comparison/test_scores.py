@@ -12,15 +12,15 @@ from scipy.stats import ttest_ind
 from analysis.comparison import reading, scores
 from analysis.comparison.reading import Run
 from analysis.senteval.results import write_results
-from tests.analysis.comparison import made_up
+from tests.analysis.comparison import example_comparison
 from tests.analysis.runs_on_disk import START
-from tests.analysis.senteval import made_up as senteval
+from tests.analysis.senteval import example_results as senteval
 
 
 def runs(folder: Path, first: list[float], second: list[float], **others: float | None) -> list[Run]:
-    """recall@1 of two pairs, by seed, and ``others`` of all."""
+    """Returns runs of two pairs with these recall@1 by seed, and the scores ``others`` for all."""
     return [
-        made_up.run(folder, objective, "gru", seed, **others | {"recall@1": score})
+        example_comparison.run(folder, objective, "gru", seed, **others | {"recall@1": score})
         for objective, found in (("declutr", first), ("nsp", second))
         for seed, score in enumerate(found)
     ]
@@ -54,19 +54,21 @@ def test_means_and_spread_over_seeds(tmp_path: Path) -> None:
         ([24.0], [20.0], "within the noise"),
     ],
 )
-def test_verdicts(tmp_path: Path, first: list[float], second: list[float], verdict: str) -> None:
+def test_verdicts_on_a_lead_by_scores_of_the_seeds(
+    tmp_path: Path, first: list[float], second: list[float], verdict: str
+) -> None:
     found = lead(tmp_path, first, second)
     assert found.name == "declutr · gru" and found.second == "nsp · gru" and found.verdict == verdict
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_below_three_seeds_the_interval_is_that_of_two_shares(tmp_path: Path, seeds: int) -> None:
+def test_below_three_seeds_the_interval_compares_two_shares(tmp_path: Path, seeds: int) -> None:
     found = lead(tmp_path, [30.0] * seeds, [20.0] * seeds)
     assert found.reach == pytest.approx(1.959964 * ((30 * 70 + 20 * 80) / 400) ** 0.5)
     assert found.lead == pytest.approx(10.0)
 
 
-def test_from_three_seeds_on_it_is_welchs(tmp_path: Path) -> None:
+def test_from_three_seeds_on_the_interval_is_welchs(tmp_path: Path) -> None:
     first, second = [20.0, 23.0, 24.0], [10.0, 11.0, 10.5, 13.0]
     low, high = ttest_ind(first, second, equal_var=False).confidence_interval()
     found = lead(tmp_path, first, second)
@@ -88,15 +90,15 @@ def test_only_runs_that_were_evaluated_count(tmp_path: Path) -> None:
     assert "mean of 2 of DeCLUTR's 17 downstream tasks" in found_best and {*found_best.values()} == {None}
 
 
-def test_no_counts_no_verdict(tmp_path: Path) -> None:
+def test_without_counts_of_questions_the_verdict_is_unknown(tmp_path: Path) -> None:
     found = runs(tmp_path, [30.0], [20.0])
     grid = scores.quick_grid(found)
     assert grid is not None
     assert {one.verdict for one in scores.leads(grid, {})} == {"unknown: fewer than 3 seeds"}
 
 
-def test_senteval_beside_it(tmp_path: Path) -> None:
-    """Of shares the error is known, of correlations not; rows are called by their pairs."""
+def test_senteval_scores_have_a_table_of_their_own(tmp_path: Path) -> None:
+    """The standard error is known for shares, not for correlations; rows are named after their pairs."""
     first, second = runs(tmp_path, [30.0], [20.0])
     tasks = ("CR", "STSBenchmark")
     evaluated = [
@@ -162,7 +164,7 @@ def test_a_conclusion_from_one_seed_is_careful(
         ([1.0], [], "-2.00 points, of declutr · gru."),
     ],
 )
-def test_a_conclusion_where_nothing_beats_the_encoder_before_training(
+def test_the_conclusion_if_nothing_beats_the_untrained_encoder(
     first: list[float], second: list[float], change: str, tmp_path: Path
 ) -> None:
     """recall@1 was 3.00 before training, of 400 questions; the other scores are as before."""
@@ -174,7 +176,7 @@ def test_a_conclusion_where_nothing_beats_the_encoder_before_training(
     assert len(others) <= 2 and not any("before" in one or "has the highest recall@1" in one for one in others)
 
 
-def test_a_conclusion_where_one_beats_it_in_another_score(tmp_path: Path) -> None:
+def test_the_conclusion_if_a_run_beats_the_untrained_encoder_in_another_score(tmp_path: Path) -> None:
     """recall@5 rises from 9 to 17 % of 400 questions, clearer than the probe's rise from 30 to 35 % of 600."""
     sentence, *_ = scores.conclusion(
         runs(tmp_path, [5.0], [4.0], **START | {"recall@5": 17.0, "probe_length": 35.0})
@@ -186,11 +188,11 @@ def test_a_conclusion_where_one_beats_it_in_another_score(tmp_path: Path) -> Non
     assert sentence.endswith(" The clearest gain is in recall@5: +8.00 points (± 4.63), of declutr · gru.")
 
 
-def test_one_pair_that_beats_it_is_enough(tmp_path: Path) -> None:
+def test_one_pair_that_beats_the_untrained_encoder_is_enough(tmp_path: Path) -> None:
     assert not any("no pair" in sentence for sentence in conclude(tmp_path, [6.0], [1.0]))
 
 
-def test_majority_baselines_stand_below_the_scores(tmp_path: Path) -> None:
+def test_majority_baselines_are_shown_below_the_scores(tmp_path: Path) -> None:
     """The F1 of always answering "paraphrase" is 2 * 0.7 / 1.7 if 7 of 10 test examples of MRPC are."""
     [run] = runs(tmp_path, [30.0], [])
     assert run.folder is not None
@@ -213,6 +215,6 @@ def test_majority_baselines_stand_below_the_scores(tmp_path: Path) -> None:
     assert all(row.name != one.name for one in scores.leads(grid, {}))
 
 
-def test_there_may_be_nothing_to_conclude(tmp_path: Path) -> None:
+def test_without_scores_there_is_no_conclusion(tmp_path: Path) -> None:
     assert scores.conclusion([Run("a", "b", 1, "c", problem="gone")])[0].startswith("No run has been evaluated")
     assert conclude(tmp_path, [1.0], [])[-1] == "Only one pair has scores, so there is nothing to compare it with."

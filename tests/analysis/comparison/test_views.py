@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.comparison import marking, views
-from tests.analysis.comparison import made_up
-from tests.analysis.comparison.made_up import WORDS, tokens
+from tests.analysis.comparison import example_comparison
+from tests.analysis.comparison.example_comparison import WORDS, tokens
 
 DOCUMENT = np.arange(3, len(WORDS))
 
 
 def test_spans_are_marked_in_the_text_and_named_beside_it() -> None:
-    spans, _ = (task.views[0] for objective in made_up.views() for task in objective.tasks)
+    spans, _ = (task.views[0] for objective in example_comparison.views() for task in objective.tasks)
     shown = views.shown(spans)
     [(chart, stretches)] = shown["texts"]
     assert [span.name for span, *_ in chart["lanes"]] == ["anchor", "positive 1", "positive 2"]
@@ -38,4 +38,7 @@ def test_equal_rows_are_shown_once() -> None:
 
 
 def test_the_legend_explains_the_marks_that_occur() -> None:
-    assert {piece.mark: piece.was for piece, _ in views.legend(made_up.views())} == {"hidden": "old", "moved": ""}
+    assert {piece.mark: piece.was for piece, _ in views.legend(example_comparison.views())} == {
+        "hidden": "old",
+        "moved": "",
+    }

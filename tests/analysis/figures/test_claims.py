@@ -41,7 +41,7 @@ def peak(scores: Scores) -> Evidence:
 
 
 def curve(scores: Sequence[float], seeds: int = 3, group: str = "a", panel: str = "") -> list[Point]:
-    """A score a tick and seed, with small differences between seeds at each tick."""
+    """Returns a score for each tick and seed, with small differences between seeds at each tick."""
     return [
         Point(panel, group, x, seed, score + seed + NOISE[(i + 2 * seed) % 5])
         for i, (x, score) in enumerate(zip(TICKS, scores, strict=False))
@@ -59,11 +59,11 @@ def curve(scores: Sequence[float], seeds: int = 3, group: str = "a", panel: str 
         (5.0, 1, "undecided at this size"),
     ],
 )
-def test_greater(gain: float, seeds: int, outcome: str) -> None:
+def test_greater_is_decided_by_gain_and_number_of_seeds(gain: float, seeds: int, outcome: str) -> None:
     assert verdict(two_above_one, curve([50, 50 + gain], seeds)).outcome == outcome
 
 
-def test_the_interval_is_that_of_the_paired_differences() -> None:
+def test_the_interval_equals_that_of_paired_differences() -> None:
     rng = np.random.default_rng(0)
     base = rng.normal(50, 10, size=6)  # seeds differ far more than the two sides
     gains = rng.normal(1, 0.5, size=6)
@@ -80,7 +80,7 @@ def test_the_interval_is_that_of_the_paired_differences() -> None:
     assert (finding.n, finding.of, found.outcome, finding.what) == (6, "seeds", "held", "2 − 1")
 
 
-def test_only_what_both_sides_have_is_paired() -> None:
+def test_only_scores_of_both_sides_are_paired() -> None:
     points = [*curve([50, 52], seeds=3), Point("", "a", "2", 9, 90.0, "another setting")]
     [finding] = verdict(two_above_one, points).findings
     assert finding.n == 3 and finding.high < 10
@@ -97,7 +97,7 @@ def test_scores_of_one_pair_are_averaged() -> None:
 
 def test_settings_of_one_seed_are_averaged() -> None:
     def pairs(seeds: int) -> list[Point]:
-        """One side is ahead by as much as the number of the seed, whatever the setting."""
+        """Returns scores in which one side leads by the number of the seed in every setting."""
         return [
             Point("", "a", x, seed, 50 + (x == "2") * (seed + 1) + 5 * setting, f"tau={setting}")
             for x in ("1", "2")
@@ -130,7 +130,7 @@ def test_sides_without_common_seeds_get_welchs_interval() -> None:
     assert (finding.n, finding.of) == (3, "seeds a side, unpaired")
 
 
-def test_what_few_common_seeds_cannot_decide_all_of_them_may() -> None:
+def test_too_few_common_seeds_fall_back_to_all_seeds_unpaired() -> None:
     points = [Point("", "a", "1", i, 50 + i / 10) for i in range(5)]
     points += [Point("", "a", "2", i + 3, 60 + i / 10) for i in range(5)]  # two in common
     found = verdict(two_above_one, points)
@@ -142,7 +142,7 @@ def test_a_rise_with_a_step_of_too_few_seeds_is_undecided() -> None:
     assert verdict(rise, points).outcome == "undecided at this size"
 
 
-def test_one_score_a_side_has_no_interval() -> None:
+def test_one_score_per_side_has_no_interval() -> None:
     points = [Point("", "a", "1", 1, 50.0), Point("", "a", "2", 2, 60.0)]
     found = verdict(two_above_one, points)
     assert found.outcome == "undecided at this size"
@@ -191,7 +191,7 @@ def test_findings_state_their_condition() -> None:
     assert steps[1].condition.text == "no clear step down, and none by more than 0.5 (margin set by this suite)"
 
 
-def test_of_how_many_seeds_a_verdict_is() -> None:
+def test_a_verdict_states_its_number_of_seeds() -> None:
     def found(seeds: int, apart: int = 0) -> Verdict:
         points = [p for i in range(4) for p in curve([50, 60], seeds, group=f"g{i}")]
         return verdict(two_above_one, [p._replace(seed=p.seed + apart * (p.x == "2")) for p in points])
@@ -215,12 +215,12 @@ def test_of_how_many_seeds_a_verdict_is() -> None:
         (1.0, 1, "undecided at this size"),
     ],
 )
-def test_about_equal(gain: float, margin: float, outcome: str) -> None:
+def test_about_equal_needs_an_interval_within_the_margin(gain: float, margin: float, outcome: str) -> None:
     points = curve([50, 50 + gain], seeds=5)
     assert verdict(lambda s: about_equal(s(x="2"), s(x="1"), margin=margin), points).outcome == outcome
 
 
-def test_above_several_needs_each_and_one_contrary_is_enough() -> None:
+def test_above_several_must_hold_for_each_and_one_contrary_refutes_it() -> None:
     def check(scores: Scores) -> Evidence:
         return greater(scores(x="3"), scores(x="1"), scores(x="2"))
 
@@ -229,7 +229,7 @@ def test_above_several_needs_each_and_one_contrary_is_enough() -> None:
     assert verdict(check, curve([50, 60, 55], seeds=5)).outcome == "not held"
 
 
-def test_what_is_contrary_among_several_is_held_to_a_wider_interval() -> None:
+def test_a_contrary_finding_among_several_needs_a_wider_interval() -> None:
     [first, *_] = verdict(one_above_each, curve([50] * 5, seeds=4)).findings
     [alone] = verdict(lambda scores: greater(scores(x="1"), scores(x="2")), curve([50] * 5, seeds=4)).findings
     assert (first.low, first.high) == (alone.low, alone.high)
@@ -238,7 +238,7 @@ def test_what_is_contrary_among_several_is_held_to_a_wider_interval() -> None:
     assert first.interval(ERROR / first.tests)[1] == pytest.approx(first.value + reach)
 
 
-def test_each_compares_at_every_place() -> None:
+def test_each_compares_at_every_value() -> None:
     points = curve([51, 52, 60], group="a", seeds=5) + curve([50, 50, 65], group="b", seeds=5)
     assert verdict(lambda s: greater(s(group="a"), s(group="b")), points).findings[0].n == 5
     each = verdict(lambda s: greater(s(group="a"), s(group="b"), each="x"), points)
@@ -246,7 +246,7 @@ def test_each_compares_at_every_place() -> None:
     assert each.outcome == "not held"
 
 
-def test_each_against_a_level_and_over_the_right_side() -> None:
+def test_each_compares_with_a_constant_level() -> None:
     level = [Point("", "none", "", seed, 49.0 + seed) for seed in range(5)]
     points = curve([51, 52, 53], group="a", seeds=5) + level
     found = verdict(lambda s: greater(s(group="a"), s(group="none", x=""), each="x"), points)
@@ -275,12 +275,12 @@ def test_each_against_a_level_and_over_the_right_side() -> None:
         ([50, 52, 54, 56, 58], 1, 0, "undecided at this size"),
     ],
 )
-def test_rising(scores: list[float], seeds: int, margin: float, outcome: str) -> None:
+def test_rising_requires_every_step_to_rise(scores: list[float], seeds: int, margin: float, outcome: str) -> None:
     found = verdict(lambda given: rising(given(group="a"), margin=margin), curve(scores, seeds))
     assert found.outcome == outcome
 
 
-def test_peak_inside_counts_curves_against_what_none_would_give() -> None:
+def test_peak_inside_tests_the_share_of_curves_against_chance() -> None:
     inside, edge = [50, 55, 58, 55, 50], [60, 55, 54, 53, 52]
 
     def many(shape: Sequence[float], curves: int) -> list[Point]:
@@ -323,7 +323,7 @@ def test_three_seeds_whose_curves_all_peak_inside_are_enough() -> None:
     assert verdict(peak, points).outcome == "held"
 
 
-def test_what_both_sides_name_alike_is_compared_pair_by_pair() -> None:
+def test_labels_named_on_both_sides_are_compared_pair_by_pair() -> None:
     points = [p for n, group in enumerate("abcd") for p in curve([50 + 9 * n, 51 + 9 * n], 3, group=group)]
 
     def named(scores: Scores) -> Evidence:
@@ -340,7 +340,7 @@ def test_panels_of_one_encoder_are_one_curve() -> None:
     assert verdict(peak, points).findings[0].n == 4
 
 
-def test_best() -> None:
+def test_best_compares_with_every_other_score() -> None:
     points = curve([50, 55, 51], group="a", seeds=5) + curve([48, 49, 47], group="b", seeds=5)
 
     def found_best(**at: str) -> Verdict:
@@ -353,7 +353,7 @@ def test_best() -> None:
     assert len(whole.findings) == 3
 
 
-def test_all_joins_checks() -> None:
+def test_all_of_requires_every_check() -> None:
     points = curve([50, 55], seeds=5)
 
     def down(scores: Scores) -> Evidence:
@@ -374,23 +374,23 @@ def test_all_joins_checks() -> None:
         (lambda s: best(s(x="1"), of=s(x="1")), "no scores of anything beside 1"),
     ],
 )
-def test_what_is_not_there_is_not_computed(check: Check | None, remark: str) -> None:
+def test_claims_without_scores_are_not_computed(check: Check | None, remark: str) -> None:
     found = verdict(check, curve([50, 51, 52], seeds=3))
     assert (found.outcome, found.remark, found.findings) == ("not computed here", remark, ())
 
 
-def test_a_part_that_is_missing_is_named() -> None:
+def test_a_missing_part_is_named() -> None:
     found = verdict(lambda scores: greater(scores(x=["2", "4"]), scores(x="1")), curve([50, 55], seeds=5))
     assert (found.outcome, found.remark) == ("held", "without 4")
 
 
-def test_pure_noise_is_called_something_no_more_often_than_is_said() -> None:
-    """At most in 2.5 % of the cases either way: counts that such a rate would exceed once in a thousand times."""
+def test_pure_noise_is_decided_no_more_often_than_the_error_rate() -> None:
+    """At most 2.5 % of cases in either direction; the bound is exceeded by chance once in a thousand times."""
     rng, draws = np.random.default_rng(1), 600
     most = stats.binom.ppf(0.999, draws, 0.025)
 
     def noise() -> list[Point]:
-        """A setting's score moves with its seed by as much as by itself."""
+        """Returns scores whose seed and setting effects have equal variance."""
         shared = rng.normal(size=(len(TICKS), 4))
         return [
             Point("", "a", x, seed, 50 + shared[i, seed] + rng.normal(), f"tau={setting}")

@@ -23,7 +23,7 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture
 def source(tmp_path: Path) -> Text:
-    """Documents of words with signs of Markdown."""
+    """Documents of words with Markdown characters."""
     words = [f"<b{i}>" if i % 2 else f"*w|{i}*" for i in range(300)]
     lines = [json.dumps({"text": " ".join(words[start:])}) for start in range(8)]
     (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
@@ -43,25 +43,25 @@ def source(tmp_path: Path) -> Text:
         (Span(15, 25), "overlapping"),
     ],
 )
-def test_how_two_spans_lie(positive: Span, view: str) -> None:
+def test_the_relation_of_two_spans_is_named(positive: Span, view: str) -> None:
     assert examples.view_of(Span(10, 20), positive) == view
 
 
-def test_rows_are_what_they_are_called(source: Text) -> None:
+def test_rows_are_labelled_with_their_relation_and_text_is_escaped(source: Text) -> None:
     shown = examples.spans(CONFIG, source)
     assert [line.split(" | ")[0] for line in shown.splitlines()[2:5]] == [f"| {view}" for view in examples.VIEWS]
     assert r"\<b" in shown and r"\*w\|" in shown
     assert "<b" not in shown.replace(r"\<", "")
 
 
-def test_a_view_that_is_never_sampled_has_no_row(source: Text, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relation_that_is_never_sampled_has_no_row(source: Text, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examples, "view_of", lambda anchor, positive: "adjacent")
     shown = examples.spans(CONFIG, source)
     assert [line.split(" | ")[0] for line in shown.splitlines()[2:] if line.startswith("| ")] == ["| adjacent"]
 
 
 @pytest.mark.parametrize(("name", "times"), [("declutr/table5", 2), ("declutr_v1/table_s2", 1)])
-def test_anchors_lie_as_far_apart_as_in_that_version_of_the_paper(source: Text, name: str, times: int) -> None:
+def test_the_distance_of_anchors_follows_the_version_of_the_paper(source: Text, name: str, times: int) -> None:
     """Spans of at most 64 words from documents of 300."""
     table = catalogue.EXHIBITS[name]
     assert isinstance(table, Table) and table.examples is examples.spans

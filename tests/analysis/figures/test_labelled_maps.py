@@ -24,7 +24,7 @@ def senteval(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_sets_of_senteval_and_of_files(senteval: Path) -> None:
+def test_sentences_come_from_senteval_tasks_or_files(senteval: Path) -> None:
     (senteval / "dbpedia.tsv").write_text("Company\ta firm\nPlant\ta tree\n")
     found = {
         name: dict(zip(data.texts, data.labels, strict=True))

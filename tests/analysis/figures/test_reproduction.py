@@ -82,7 +82,7 @@ def names(paths: list[Path]) -> list[str]:
     return [path.name for path in paths]
 
 
-def test_files_text_and_csv(tmp_path: Path) -> None:
+def test_a_figure_has_pictures_text_and_csv(tmp_path: Path) -> None:
     printed = [Mark("", "base", "2", 57.5)]
     paths = draw((described(printed=printed)), scores(), tmp_path / "new", NOTE)
     assert names(paths) == [f"declutr-2a.{kind}" for kind in ("pdf", "png", "csv", "md")]
@@ -97,7 +97,7 @@ def test_files_text_and_csv(tmp_path: Path) -> None:
     assert "5 seeds; claimed: above 0\n" in text
 
 
-def test_too_few_seeds_decide_nothing_and_are_reported(tmp_path: Path) -> None:
+def test_too_few_seeds_leave_claims_undecided_and_are_reported(tmp_path: Path) -> None:
     for seeds, words in ((1, "1 seed"), (2, "2 seeds")):
         text = draw((described()), scores(seeds=seeds), tmp_path, NOTE)[3].read_text()
         assert "- **undecided at this size** (section 5.2): two beat one" in text
@@ -114,7 +114,9 @@ def test_the_same_scores_give_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["line", "distribution", "bars"])
 @pytest.mark.parametrize("mark", [55.0, 88.0])
-def test_kinds_with_and_without_printed_values_far_off(tmp_path: Path, kind: str, mark: float) -> None:
+def test_every_kind_is_drawn_with_and_without_distant_printed_values(
+    tmp_path: Path, kind: str, mark: float
+) -> None:
     more = {
         "kind": kind,
         "panels": ["TREC", "MRPC"],
@@ -163,7 +165,7 @@ def test_a_long_label_of_an_axis_stays_beside_it(panels: int, mark: float) -> No
         assert box.height <= 1.15 * body.bbox.height / len(labels)
 
 
-def test_density(tmp_path: Path) -> None:
+def test_a_density_figure_draws_groups_and_decides_claims(tmp_path: Path) -> None:
     claim = Claim(
         "a", "anchors are longer", "3.2", lambda scores: greater(scores(group="anchor"), scores(group="positive"))
     )
@@ -188,7 +190,7 @@ def test_sampled_lengths_follow_their_density() -> None:
     np.testing.assert_allclose(found, expected, atol=0.03)
 
 
-def test_map(tmp_path: Path) -> None:
+def test_a_map_figure_draws_labels_with_special_characters(tmp_path: Path) -> None:
     """Of labels with signs that matplotlib would read as mathematics, and could not."""
     rng = np.random.default_rng(0)
     kinds = np.repeat([0, 1, 2], 31)
@@ -241,7 +243,7 @@ def test_nothing_to_draw_is_reported_and_nothing_written(tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
-def test_groups_look_different() -> None:
+def test_groups_have_different_colours_dashes_and_markers() -> None:
     figure = described(colours={"small": "declutr", "base": "declutr", "x": "mlm_only"})
     looks = drawing.looks(figure, ["small", "base", "x", "ConsSent-D", "Ensemble"])
     assert looks["small"].hue == style.OBJECTIVES["declutr"] and looks["x"].hue == style.OBJECTIVES["mlm_only"]

@@ -13,7 +13,7 @@ POINTS = [
 SCORES = Scores(POINTS, groups=["a", "b", "c", "none"], ticks=["1", "2"])
 
 
-def test_order_is_the_figures_then_as_found() -> None:
+def test_scores_are_in_the_figures_order_then_in_the_order_found() -> None:
     assert in_order(["b", "a", "c"], ["x", "a", "b", "x"]) == ["b", "a", "x"]
 
 
@@ -25,17 +25,17 @@ def test_a_selection_has_the_scores_of_its_names() -> None:
     assert SCORES(group="none").is_level and not SCORES().is_level
 
 
-def test_a_selection_is_named_by_what_it_chooses() -> None:
+def test_a_selection_is_named_after_its_labels() -> None:
     names = [str(SCORES(group="a", x="1")), str(SCORES(group=["a", "b"])), str(SCORES(x="2")), str(SCORES())]
     assert names == ["a at 1", "a, b", "2", "everything"]
 
 
-def test_names_without_scores() -> None:
+def test_labels_without_scores_are_reported_as_missing() -> None:
     assert SCORES(group=["a", "c"]).missing == [("group", "c")]
     with pytest.raises(NoScoresError, match=r"^c$"):
         _ = SCORES(group="c").points
 
 
-def test_a_name_that_the_figure_does_not_have_is_refused() -> None:
+def test_a_label_that_the_figure_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match=r"There is no x '64'; there are 1, 2\."):
         SCORES(x="64")

@@ -1,4 +1,4 @@
-"""Colours that stay apart for people who do not tell red from green (Machado et al. 2009, severity 1)."""
+"""Colours that are distinguishable with red-green colour blindness (Machado et al. 2009, severity 1)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SINGLE_TASKS = [f"conssent_{task}" for task in "dpirnc"]
 
 
 def lab(hue: str, eyes: object) -> np.ndarray:
-    """CIE L*a*b* of ``hue`` as it is seen."""
+    """Returns CIE L*a*b* of ``hue`` as it is perceived."""
     encoded = np.array(to_rgb(hue))
     linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
     x, y, z = TO_XYZ @ np.clip(np.array(eyes) @ linear, 0, 1) / WHITE
@@ -54,11 +54,11 @@ def nearest(hues: Collection[str], eyes: object) -> float:
     ],
     ids=["objectives", "ConsSent's tasks", "series", "ramp"],
 )
-def test_colours_stay_apart(group: list[str], eyes: str) -> None:
+def test_colours_are_distinguishable_with_colour_blindness(group: list[str], eyes: str) -> None:
     assert nearest(group, SEEN[eyes]) > 10  # 2.3 is a just noticeable difference
 
 
-def test_a_test_that_can_fail() -> None:
+def test_indistinguishable_colours_are_detected() -> None:
     assert (
         nearest(["#D62728", "#7A6A00"], SEEN["protanopia"])
         < 30
@@ -66,7 +66,7 @@ def test_a_test_that_can_fail() -> None:
     )
 
 
-def test_colours_are_seen_on_white() -> None:
+def test_colours_have_enough_contrast_on_white() -> None:
     for hue in (*style.OBJECTIVES.values(), style.OTHER, *style.SERIES):
         assert lab(hue, np.eye(3))[0] < 80
 
@@ -74,5 +74,5 @@ def test_colours_are_seen_on_white() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(2.5e6, "2.5M"), (400_000, "400k"), (0.5, "0.5"), (3e9, "3G"), (4e-5, "4e-5")]
 )
-def test_short_numbers(value: float, text: str) -> None:
+def test_large_numbers_are_abbreviated(value: float, text: str) -> None:
     assert style.short(value) == text

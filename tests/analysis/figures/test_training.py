@@ -1,4 +1,4 @@
-"""The training picture: its files, the numbers in them, and what it does without."""
+"""The training figure: its files, their numbers, and missing parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.analysis.runs_on_disk import write
 
 
 def panels(paths: list[Path]) -> dict[str, dict[str, list[tuple[str, str]]]]:
-    """The CSV's points by panel and series."""
+    """Returns the points of the CSV by panel and series."""
     found: dict[str, dict[str, list[tuple[str, str]]]] = {}
     with next(path for path in paths if path.suffix == ".csv").open() as file:
         for row in csv.DictReader(file):
@@ -31,7 +31,7 @@ def test_smooth_equals_a_loop() -> None:
         np.testing.assert_allclose(training.smooth(values, width), naive, atol=1e-12)
 
 
-def test_files_and_numbers(tmp_path: Path) -> None:
+def test_the_picture_and_its_csv_have_the_runs_numbers(tmp_path: Path) -> None:
     folder = write(tmp_path / "run")
     paths = training.draw(folder)
     assert [path.name for path in paths] == ["training.pdf", "training.png", "training.csv"]
@@ -64,7 +64,7 @@ def test_the_same_run_gives_the_same_picture_and_numbers(tmp_path: Path) -> None
         assert a.read_bytes() == b.read_bytes()
 
 
-def test_any_parts_and_only_what_is_there(tmp_path: Path) -> None:
+def test_panels_follow_the_loss_parts_that_exist(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", parts=("next", "previous", "french", "german", "nli"), finished=False)
     (folder / "timings.jsonl").unlink()
     assert list(panels(training.draw(folder))) == [
@@ -78,14 +78,14 @@ def test_any_parts_and_only_what_is_there(tmp_path: Path) -> None:
     ]
 
 
-def test_accuracies_have_panels_where_these_are_few(tmp_path: Path) -> None:
+def test_accuracies_have_panels_only_if_there_are_few(tmp_path: Path) -> None:
     for count in (3, 6):
         parts = tuple(f"{name}{end}" for name in "DPIRNC"[:count] for end in ("", "_accuracy"))
         found = list(panels(training.draw(write(tmp_path / str(count) / "run", parts=parts))))
         assert found[:-5] == list(parts if count == 3 else "DPIRNC")
 
 
-def test_parts_that_take_turns(tmp_path: Path) -> None:
+def test_parts_that_alternate_are_drawn(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", parts=(), steps=1)
     lines = [{"step": step, "loss": 2.0, ("nli" if step % 2 else "french"): 2.0} for step in range(1, 9)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -94,7 +94,7 @@ def test_parts_that_take_turns(tmp_path: Path) -> None:
     assert [x for x, _ in found["french"]["step"]] == ["2.0", "4.0", "6.0", "8.0"]
 
 
-def test_one_step_and_values_that_are_not_finite(tmp_path: Path) -> None:
+def test_a_single_step_and_infinite_values_are_drawn(tmp_path: Path) -> None:
     folder = write(tmp_path / "run", steps=1)
     with (folder / "metrics.jsonl").open("a") as file:
         file.write(
@@ -103,7 +103,7 @@ def test_one_step_and_values_that_are_not_finite(tmp_path: Path) -> None:
     assert panels(training.draw(folder))["mlm"]["step"][0][0] == "1.0"
 
 
-def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
+def test_a_run_without_a_drawable_step_is_reported(tmp_path: Path) -> None:
     folder = write(tmp_path / "run")
     (folder / "metrics.jsonl").write_text('{"step": 0, "dev_mlm": 3.0}\n')
     with pytest.raises(
@@ -116,7 +116,7 @@ def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
     assert not (folder / "figures").exists()
 
 
-def test_an_objectives_colour_is_its_own() -> None:
+def test_each_objective_has_its_own_colour() -> None:
     colours = [style.OTHER, style.ACCENT, *style.OBJECTIVES.values()]
     assert len(set(colours)) == len(colours)
     assert style.colour("declutr") == style.OBJECTIVES["declutr"]

@@ -13,11 +13,11 @@ from sklearn.metrics import f1_score
 from analysis.reporting import bootstrap
 from analysis.reporting.bootstrap import Difference, Predictions, compare, compare_folders, metrics
 from data.errors import UserError
-from tests.analysis.made_up import evaluate, refusal
+from tests.analysis.evaluation_helpers import evaluate, refusal
 
 
 def classes(gold: np.ndarray, said: np.ndarray, strata: np.ndarray | None = None) -> Predictions:
-    """Predictions of the classes ``said``, sure of each."""
+    """Returns predictions of the classes ``said`` with probability 1."""
     strata = np.zeros(len(gold), dtype=int) if strata is None else strata
     return Predictions(gold, np.eye(max(gold.max(), said.max()) + 1, dtype=np.float32)[said], strata, False)
 
@@ -58,7 +58,7 @@ def naive(metric: str, a: Predictions, b: Predictions, resamples: int, seed: int
 @pytest.mark.parametrize(
     "metric", ["accuracy", "f1", "accuracy+f1", "pearson", "spearman", "spearman.mean", "spearman.all"]
 )
-def test_as_a_plain_loop(metric: str) -> None:
+def test_intervals_equal_a_plain_loop(metric: str) -> None:
     rng = np.random.default_rng(3)
     n, strata = 120, np.repeat([0, 1, 2], [30, 40, 50])
     gold: np.ndarray
@@ -77,7 +77,7 @@ def test_as_a_plain_loop(metric: str) -> None:
     assert found.share_above_zero == pytest.approx(np.mean(drawn > 0), abs=0.05)
 
 
-def test_the_difference_is_that_of_the_scores() -> None:
+def test_the_difference_equals_that_of_the_scores() -> None:
     rng = np.random.default_rng(0)
     gold = rng.integers(2, size=200)
     one, two = noisy(rng, gold, 0.9), noisy(rng, gold, 0.6)
@@ -95,7 +95,7 @@ def test_the_difference_is_that_of_the_scores() -> None:
     assert compare(*pair, "spearman.all").difference == pytest.approx(whole)
 
 
-def test_many_classes() -> None:
+def test_accuracy_with_many_classes() -> None:
     gold = np.arange(6).repeat(10)
     found = compare(classes(gold, gold), classes(gold, np.zeros(60, dtype=int)), "accuracy")
     assert found.difference == pytest.approx(100 * 5 / 6)
@@ -111,7 +111,7 @@ def test_ranks_of_resamples() -> None:
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "pearson", "spearman", "pearson.mean", "spearman.all"])
-def test_equal_models(metric: str) -> None:
+def test_equal_models_have_no_difference(metric: str) -> None:
     rng = np.random.default_rng(1)
     gold = rng.integers(2, size=90)
     same = classes(gold, noisy(rng, gold, 0.7))
@@ -120,7 +120,7 @@ def test_equal_models(metric: str) -> None:
     assert compare(same, same, metric) == Difference(0, 0, 0, 0)
 
 
-def test_always_ahead_and_reversed() -> None:
+def test_swapping_the_models_reverses_the_difference() -> None:
     gold = np.array([0, 1] * 50)
     right, wrong = classes(gold, gold), classes(gold, 1 - gold)
     assert compare(right, wrong, "accuracy") == Difference(100, 100, 100, 1)
@@ -140,7 +140,7 @@ def test_constant_predictions_count_as_zero_correlation() -> None:
         assert compare(scored(gold[:1], gold[:1]), scored(gold[:1], gold[:1]), metric) == Difference(0, 0, 0, 0)
 
 
-def test_a_function_of_the_seed() -> None:
+def test_intervals_depend_only_on_the_seed() -> None:
     rng = np.random.default_rng(0)
     gold = rng.random(50)
     pair = scored(gold, gold + rng.random(50)), scored(gold, rng.random(50))
@@ -148,7 +148,7 @@ def test_a_function_of_the_seed() -> None:
     assert compare(*pair, "pearson", seed=1) != compare(*pair, "pearson", seed=2)
 
 
-def test_the_size_of_a_chunk_changes_nothing_but_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunk_size_does_not_change_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     gold = rng.random(50)
     pair = scored(gold, gold + rng.random(50)), scored(gold, rng.random(50))
@@ -157,7 +157,7 @@ def test_the_size_of_a_chunk_changes_nothing_but_the_draws(monkeypatch: pytest.M
     assert compare(*pair, "spearman", resamples=777) == whole
 
 
-def test_coverage_of_accuracy() -> None:
+def test_intervals_of_accuracy_have_nominal_coverage() -> None:
     """95 % intervals hold the true difference of 5 points in about 95 % of test sets."""
     rng = np.random.default_rng(5)
     held = 0
@@ -173,7 +173,7 @@ def test_coverage_of_accuracy() -> None:
     assert 0.91 <= held / 400 <= 0.985
 
 
-def test_coverage_of_pearson() -> None:
+def test_intervals_of_pearson_have_nominal_coverage() -> None:
     rng = np.random.default_rng(6)
     held = 0
     true = 100 * (1 / np.sqrt(2) - 1 / np.sqrt(5))  # correlations with noise of deviation 1 and 2
@@ -205,7 +205,7 @@ def two_models(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "a", tmp_path / "b"
 
 
-def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_result_folders_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = two_models(tmp_path)
     shares: list[float] = []
     found = compare_folders(a, b, resamples=200, progress=shares.append)
@@ -227,7 +227,7 @@ def test_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "accuracy" in shown and "100.0%" in shown and "10,000 paired resamples" in shown
 
 
-def test_averages(tmp_path: Path) -> None:
+def test_averages_are_compared(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     tasks = ("STS12", "STS13", "STS14", "STS15", "STS16", "CR", "MRPC", "TREC")
     for name, noise in (("a", 1.0), ("b", 1.5)):
@@ -254,7 +254,7 @@ def test_averages(tmp_path: Path) -> None:
     assert found["declutr_downstream (9 of 17)", "mean"].difference == pytest.approx(np.mean(parts))
 
 
-def test_metrics_of_kinds() -> None:
+def test_metrics_of_each_kind_of_task() -> None:
     binary = classes(np.array([0, 1]), np.array([0, 1]))
     assert metrics("MR", binary) == ("accuracy",) and metrics("MRPC", binary) == ("f1", "accuracy")
 
@@ -294,13 +294,13 @@ def test_refusals(tmp_path: Path) -> None:
         ({"gold": np.zeros(1), "predicted": np.array([{}])}, "is no .npz file of plain arrays"),
     ],
 )
-def test_broken_predictions(tmp_path: Path, arrays: dict[str, np.ndarray], said: str) -> None:
+def test_broken_predictions_are_refused(tmp_path: Path, arrays: dict[str, np.ndarray], said: str) -> None:
     save(tmp_path, "CR", **arrays)
     with pytest.raises(UserError, match=said):
         bootstrap.read_predictions(tmp_path / "predictions" / "CR.npz")
 
 
-def test_files_that_are_no_npz(tmp_path: Path) -> None:
+def test_files_that_are_no_npz_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 cut")
     (tmp_path / "y.npz").write_text("text")
     os.mkfifo(tmp_path / "pipe.npz")

@@ -24,7 +24,7 @@ from data.errors import UserError
 from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 from tests.analysis.senteval import small_data
-from tests.analysis.senteval.made_up import record, results
+from tests.analysis.senteval.example_results import record, results
 
 TASKS = ["CR", "MRPC", "TREC", "SST2", "SNLI", "SICKRelatedness", "STS12", "STS16", "Length"]
 SCORES = ("test", "accuracy", "f1", "pearson", "spearman", "mse", "subsets", "kind", "protocol", "files", "n_test")
@@ -52,7 +52,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def joined(out: Path, *members: Path, tasks: list[str] | None = None) -> dict[str, Any]:
-    """The ensemble's records."""
+    """Returns the ensemble's records."""
     out.mkdir(exist_ok=True)
     return dict(ensemble(members, out, tasks).tasks)
 
@@ -71,7 +71,7 @@ def test_weights_solved_by_hand() -> None:
 
 
 @given(st.lists(st.floats(min_value=-100, max_value=100), min_size=1, max_size=8))
-def test_weights_are_shares(performances: list[float]) -> None:
+def test_weights_are_nonnegative_and_sum_to_one(performances: list[float]) -> None:
     found = weights(performances)
     assert sum(found) == pytest.approx(1) and min(found) >= 0
     for one, other, a, b in zip(performances, performances[1:], found, found[1:], strict=False):
@@ -79,7 +79,7 @@ def test_weights_are_shares(performances: list[float]) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_one_model_or_the_same_twice_is_the_model(times: int, evaluated: Path, tmp_path: Path) -> None:
+def test_an_ensemble_of_one_model_or_twice_the_same_equals_it(times: int, evaluated: Path, tmp_path: Path) -> None:
     found, alone = joined(tmp_path, *[evaluated / "a"] * times), read_results(evaluated / "a").tasks
     assert {*found} == {*TASKS}
     for task, one in found.items():
@@ -91,14 +91,14 @@ def test_one_model_or_the_same_twice_is_the_model(times: int, evaluated: Path, t
     assert read_results(tmp_path).model["left_out"] == ["ImageCaptionRetrieval"]
 
 
-def test_plain_cosine_stays_plain_cosine(evaluated: Path, tmp_path: Path) -> None:
+def test_an_ensemble_of_plain_cosines_is_scored_by_plain_cosine(evaluated: Path, tmp_path: Path) -> None:
     found, alone = joined(tmp_path, evaluated / "cosine"), read_results(evaluated / "cosine").tasks
     assert found["STS12"]["test"] == alone["STS12"]["test"] == found["STS12"]["spearman"]["all"]
     assert found["STSBenchmark"]["test"] == alone["STSBenchmark"]["test"]
     assert found["STSBenchmark"]["mse"] is None and not found["STSBenchmark"]["comparable"]
 
 
-def test_two_models_against_plain_sums(evaluated: Path, tmp_path: Path) -> None:
+def test_an_ensemble_of_two_models_equals_plain_sums(evaluated: Path, tmp_path: Path) -> None:
     found = joined(tmp_path, evaluated / "a", evaluated / "b")
     records = [read_results(evaluated / name).tasks for name in "ab"]
     for task, one in found.items():
@@ -190,7 +190,7 @@ def altered(evaluated: Path, tmp_path: Path, change: Any) -> Path:
         ),
     ],
 )
-def test_what_differs_is_not_joined(change: Any, line: str, evaluated: Path, tmp_path: Path) -> None:
+def test_incompatible_results_are_refused(change: Any, line: str, evaluated: Path, tmp_path: Path) -> None:
     copy = altered(evaluated, tmp_path, change)
     with pytest.raises(UserError) as error:
         joined(tmp_path / "out", evaluated / "a", copy)
@@ -198,7 +198,7 @@ def test_what_differs_is_not_joined(change: Any, line: str, evaluated: Path, tmp
     assert not any((tmp_path / "out").iterdir())
 
 
-def test_predictions_that_cannot_be_joined(evaluated: Path, tmp_path: Path) -> None:
+def test_mismatched_predictions_are_refused(evaluated: Path, tmp_path: Path) -> None:
     copy = altered(evaluated, tmp_path, lambda value: None)
     path = copy / "predictions" / "TREC.npz"
     arrays = kept(copy, "TREC")

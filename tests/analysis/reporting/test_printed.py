@@ -15,7 +15,7 @@ def row(rows: tuple[PrintedRow, ...] | list[PrintedRow], model: str) -> PrintedR
     return found
 
 
-def test_by_hand() -> None:
+def test_cells_of_a_printed_row_by_hand() -> None:
     glove = row(printed("declutr_table2_downstream"), "GloVe")
     assert (glove.paper, glove.group) == ("declutr", "bag_of_words")
     assert glove.cells["SICKRelatedness", "spearman"] == (72.30, "72.30")
@@ -25,7 +25,7 @@ def test_by_hand() -> None:
     assert glove.score("MRPC", "accuracy+f1") == pytest.approx((73.39 + 81.45) / 2)
 
 
-def test_metrics_differ_by_paper() -> None:
+def test_metrics_follow_the_paper() -> None:
     assert row(printed("conssent_table2"), "InferSent").cells["STSBenchmark", "pearson"].text == "75.8"
     gensen = row(printed("gensen_table2"), "Infersent (AllNLI)")
     assert gensen.cells["SICKRelatedness", "pearson"].text == "88.4"
@@ -47,8 +47,8 @@ def test_empty_cells_are_left_out() -> None:
     assert row(printed("conssent_table2"), "QuickThoughts").score("SICKRelatedness", "pearson") == 87.4
 
 
-def test_every_task_and_every_cell_is_there() -> None:
-    """Cells of the CSVs that are no facts of the model are all read, none twice."""
+def test_every_task_and_every_cell_is_read() -> None:
+    """All cells of the CSVs except those that describe the model are read, none twice."""
     for table in ("declutr_table2_downstream", "declutr_table3_probing", "conssent_table2", "gensen_table2"):
         for line, found in zip(read_table(table), printed(table), strict=True):
             filled = [text for name, text in line.items() if text and name not in ("model", "group")]
@@ -74,12 +74,12 @@ def test_rows_of_a_paper_are_joined() -> None:
     assert paper_rows("conssent", "dev") == []
 
 
-def test_joining_leaves_the_tables_as_they_are() -> None:
+def test_joining_does_not_change_the_tables() -> None:
     paper_rows("declutr", "test")
     assert ("", "probing") not in row(printed("declutr_table2_downstream"), "GloVe").cells
 
 
-def test_other_tables_as_they_are() -> None:
+def test_other_tables_are_read_as_rows_of_text() -> None:
     assert read_table("gensen_table1")[0] == {"task": "En-Fr (WMT14)", "sentence_pairs": "40M"}
     assert len(list(FOLDER.glob("*.csv"))) == 20
     assert set(yaml.safe_load((FOLDER / "figures.yaml").read_text(encoding="utf-8"))["papers"]) == set(PAPERS)

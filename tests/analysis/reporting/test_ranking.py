@@ -13,8 +13,8 @@ from analysis.reporting.ranking import rank
 from analysis.senteval.records import Record
 from analysis.senteval.results import read_results, write_results
 from data.errors import UserError
-from tests.analysis.made_up import evaluate, refusal
-from tests.analysis.senteval.made_up import record, results
+from tests.analysis.evaluation_helpers import evaluate, refusal
+from tests.analysis.senteval.example_results import record, results
 
 
 def save(
@@ -85,7 +85,7 @@ def test_a_bundled_models_result_has_no_group(tmp_path: Path) -> None:
     assert [one.folder for one in rank(given, []).groups["all"]] == given
 
 
-def test_a_bundled_model_is_no_result() -> None:
+def test_a_bundled_model_is_refused_as_a_result() -> None:
     said = refusal("ranking", "results=[roberta-mini]")
     assert said == (
         "roberta-mini is a bundled model, and results are needed: evaluate.py model=roberta-mini out=<folder> "
@@ -93,12 +93,12 @@ def test_a_bundled_model_is_no_result() -> None:
     )
 
 
-def test_equal_ones_stay_in_their_order(tmp_path: Path) -> None:
+def test_tied_results_keep_their_order(tmp_path: Path) -> None:
     paths = [save(tmp_path, name, task="D", CR=60) for name in ("b", "a")]
     assert [one.folder.name for one in rank(paths).groups["D"]] == ["b", "a"]
 
 
-def test_what_a_result_is_called_by_its_run(sweep: list[Path], tmp_path: Path) -> None:
+def test_a_result_is_named_after_its_run(sweep: list[Path], tmp_path: Path) -> None:
     judged = StoredResults(sweep[1], read_results(sweep[1]))
     assert label(judged, ["objective.task", "objective.k"]) == "D 2"
     assert label(judged, ["objective.none", "objective.k"]) == "2"
@@ -124,18 +124,20 @@ def test_what_a_result_is_called_by_its_run(sweep: list[Path], tmp_path: Path) -
         ),
     ],
 )
-def test_what_cannot_be_ranked(given: dict[str, Any], line: str, sweep: list[Path], tmp_path: Path) -> None:
+def test_results_that_cannot_be_ranked_are_refused(
+    given: dict[str, Any], line: str, sweep: list[Path], tmp_path: Path
+) -> None:
     with pytest.raises(UserError) as error:
         rank([*sweep, save(tmp_path, "new", **given)])
     assert line in str(error.value) and str(tmp_path / "new") in str(error.value)
 
 
-def test_no_dev_set_at_all(sweep: list[Path]) -> None:
+def test_results_without_any_dev_score_are_refused(sweep: list[Path]) -> None:
     with pytest.raises(UserError, match=r"None of the tasks has a dev set: STS12\."):
         rank(sweep, tasks=["STS12"])
 
 
-def test_the_command(sweep: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_ranking(sweep: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     given = f"results=[{','.join(map(str, sweep))}]"
     evaluate("ranking", given)
     shown = capsys.readouterr().out

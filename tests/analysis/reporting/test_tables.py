@@ -28,8 +28,8 @@ from analysis.reporting.tables import comparison
 from analysis.senteval.records import PROBING
 from analysis.senteval.results import write_results
 from data.errors import UserError
-from tests.analysis.made_up import evaluate, refusal
-from tests.analysis.senteval.made_up import DOWNSTREAM, record, records, results
+from tests.analysis.evaluation_helpers import evaluate, refusal
+from tests.analysis.senteval.example_results import DOWNSTREAM, record, records, results
 
 CR, F1 = ("CR", "test"), ("MRPC", "f1")
 
@@ -43,7 +43,7 @@ def named(rows: list[Row], name: str) -> Row:
     return found
 
 
-def test_models_side_by_side() -> None:
+def test_models_are_shown_side_by_side() -> None:
     grid = comparison([results("a", records(("CR", "MRPC"), 80)), results("b", records(("CR", "STS12"), 70))])
     assert grid.columns[:4] == [CR, ("MRPC", "accuracy"), F1, ("STS12", "spearman.mean")]
     assert [row.name for row in grid.ours] == ["a", "b"] and not grid.printed
@@ -64,7 +64,7 @@ def test_columns_on_dev_name_their_correlation() -> None:
 
 
 @pytest.mark.parametrize("split", ["test", "dev"])
-def test_an_average_with_snli_stands_beside_that_without_where_it_was_judged(split: str) -> None:
+def test_an_average_with_snli_is_added_where_snli_was_evaluated(split: str) -> None:
     for tasks in (("CR", "MRPC", "SNLI"), ("CR", "MRPC")):
         names = [name for _, name in comparison([results("a", records(tasks))], split=split).columns]
         assert any("with_snli" in name for name in names) == ("SNLI" in tasks)
@@ -83,7 +83,7 @@ def test_averages_are_over_the_tasks_of_the_fullest_row() -> None:
     assert ("", "declutr_downstream") in whole.columns and ("", "probing") in whole.columns
 
 
-def test_papers_rows_stand_beside_with_their_metrics() -> None:
+def test_printed_rows_are_shown_with_their_metrics() -> None:
     grid = comparison([results("a")], ["declutr"])
     glove = named(grid.printed, "GloVe")
     assert cells(glove)["SICKRelatedness", "spearman"] == "72.30"
@@ -116,7 +116,7 @@ def test_incomplete_averages_of_printed_rows_are_over_the_same_tasks() -> None:
     assert "In printed rows, mean of 16 of DeCLUTR's 17 downstream tasks is computed from their cells" in notes
 
 
-def test_other_data_never_stand_beside_printed_rows() -> None:
+def test_scores_on_other_data_are_never_shown_with_printed_rows() -> None:
     tasks = records(DOWNSTREAM) | {task: record(task, n_train=2400) for task in PROBING}
     tasks["SNLI"] = record("SNLI", n_train=3000)
     grid = comparison([results("a", tasks)], ["declutr", "declutr_v1", "conssent"])
@@ -130,7 +130,7 @@ def test_other_data_never_stand_beside_printed_rows() -> None:
     assert "mean of the 10 probing tasks is over 10 of 10; all not comparable (DeCLUTR" in " ".join(alone.notes)
 
 
-def test_plain_cosine_does_not_stand_beside_trained() -> None:
+def test_plain_cosine_and_trained_scores_do_not_share_a_column() -> None:
     tasks = {"STSBenchmark": record("STSBenchmark", mse=None, protocol="simcse"), "STS12": record("STS12")}
     grid = comparison([results("a", tasks, protocol="simcse")], ["declutr"])
     assert [key for key in grid.columns if key[0]] == [("STS12", "spearman.mean")]
@@ -138,13 +138,13 @@ def test_plain_cosine_does_not_stand_beside_trained() -> None:
     assert "declutr: as printed, protocol default, another than ours." in grid.notes
 
 
-def test_one_model_on_other_data_leaves_the_others_column() -> None:
+def test_one_model_on_other_data_keeps_the_column_for_the_others() -> None:
     cut = results("cut", records(("CR",)) | {"SNLI": record("SNLI", n_train=3000)})
     grid = comparison([results("whole", records(("CR", "SNLI"))), cut], ["declutr"])
     assert ("SNLI", "test") in grid.ours[0].cells and ("SNLI", "test") not in grid.ours[1].cells
 
 
-def test_dev_averages_beside_table_4() -> None:
+def test_dev_averages_are_shown_with_table_4() -> None:
     grid = comparison([results("a")], ["declutr", "declutr_v1"], "dev")
     albert = [cells(row) for row in grid.printed if row.name == "ALBERT-base-V2-CLS"]
     assert [row["", "declutr_downstream_dev"] for row in albert[:1]] == ["58.75"]
@@ -160,7 +160,7 @@ def test_dev_averages_beside_table_4() -> None:
     assert comparison(twice, ["declutr"], "dev", mean=True).columns == few.columns
 
 
-def test_equal_names_and_other_protocols() -> None:
+def test_equal_names_are_numbered_and_other_protocols_named() -> None:
     def one(name: str, protocol: str = "default") -> str:
         return comparison([results(name, protocol=protocol), *others]).ours[0].name
 
@@ -216,7 +216,7 @@ def test_equal_names_of_several_protocols_are_counted_apart() -> None:
     assert grid.notes == ["Mean ± standard deviation over the results of each name: a (2), a (1)."]
 
 
-def test_some_tasks_columns_and_all_averages() -> None:
+def test_selected_tasks_have_columns_and_averages_cover_all() -> None:
     """The three tasks of ConsSent's figure 1, as tables 2 and 3 have them."""
     grid = comparison([results("a", protocol="conssent")], ["conssent"], tasks=["TREC", "MRPC", "STSBenchmark"])
     assert grid.columns == [
@@ -239,7 +239,7 @@ def test_missing_files_are_named_once() -> None:
     assert "No files of SNLI, CR for a, b." in grid.notes
 
 
-def test_nothing_to_show() -> None:
+def test_results_without_a_comparable_score_are_refused() -> None:
     with pytest.raises(UserError, match=r"There is no test score in the results of a\."):
         comparison([results("a", {})])
     with pytest.raises(UserError, match=r"no test score that can stand beside gensen in the results of a\."):
@@ -262,13 +262,13 @@ GRID = Grid(
 )
 
 
-def test_best_of_ours_with_ties() -> None:
+def test_best_scores_of_own_models_include_ties() -> None:
     assert [GRID.is_best(row, CR) for row in GRID.ours + GRID.printed] == [True, True, False]
     assert [GRID.is_best(row, F1) for row in GRID.ours] == [True, False]
     assert not GRID.is_best(GRID.ours[1], ("", "probing (9 of 10)"))  # alone
 
 
-def test_best_is_among_those_of_one_protocol() -> None:
+def test_best_scores_are_marked_per_protocol() -> None:
     made = [results(str(score), records(("CR",), score)) for score in (70, 75)]
     made += [results(str(score), records(("CR",), score), protocol="simcse") for score in (80, 81, 81)]
     grid = comparison([*made, results("alone", records(("CR",), 90), protocol="gensen")])
@@ -302,7 +302,7 @@ def test_differences_are_paired_in_their_order() -> None:
     assert shown["a (default)"] == f"+2.00 ± {half:.2f}" and "b (simcse)" not in shown
 
 
-def test_markdown() -> None:
+def test_markdown_output() -> None:
     assert as_markdown(GRID).split("\n") == [
         "| model | CR | MRPC F1 | STS12 mean Spearman | mean of 9 of the 10 probing tasks |",
         "| :-- | --: | --: | --: | --: |",
@@ -314,7 +314,7 @@ def test_markdown() -> None:
     ]
 
 
-def test_csv() -> None:
+def test_csv_output() -> None:
     assert list(csv.reader(io.StringIO(as_csv(GRID)))) == [
         ["model", "source", "protocol", "CR", "MRPC.f1", "STS12.spearman.mean", "probing (9 of 10)"],
         ["a_1 & |b|", "ours", "default", "80.00", "70.00", "", ""],
@@ -323,7 +323,7 @@ def test_csv() -> None:
     ]
 
 
-def test_latex() -> None:
+def test_latex_output() -> None:
     assert as_latex(GRID).split("\n") == [
         r"\begin{tabular}{lrrrr}",
         r"\toprule",
@@ -362,14 +362,14 @@ def test_rows_of_a_paper_without_scores_in_a_part_are_left_out() -> None:
     assert shown.count("gensen: first") == shown.count("gensen: last") == 1
 
 
-def test_bold_in_the_terminal() -> None:
+def test_best_scores_are_bold_in_the_terminal() -> None:
     console = Console(force_terminal=True, width=100, color_system="standard", file=io.StringIO())
     with console.capture() as capture:
         console.print(rich_table(GRID, 100))
     assert capture.get().count("\x1b[1m80.00") == 2 and "[red]" in capture.get()
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         write_results(tmp_path / name / "senteval.json", results(name, records(("CR", "MRPC"))))

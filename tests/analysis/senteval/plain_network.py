@@ -1,4 +1,4 @@
-"""The toolkit's classifier, with or without a hidden layer, as anyone would write it: modules and torch.optim."""
+"""Plain PyTorch reference of the toolkit's classifier with any number of hidden layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.senteval.protocols import Classifier
 
 
 class Plain(NamedTuple):
-    """The model of the best look at dev, in evaluation mode, its accuracy there, and the epochs in all."""
+    """Best model by dev accuracy (in evaluation mode), that accuracy, and the total number of epochs."""
 
     model: nn.Sequential
     dev_accuracy: float
@@ -30,7 +30,7 @@ def plain_network(
     classes: int,
     classifier: Classifier,
 ) -> Plain:
-    """One fit under the classifier's seed; without ``dev`` 5 % of ``train`` are dev."""
+    """Fits one classifier with its seed; without ``dev``, 5 % of ``train`` are used as dev."""
     random = np.random.RandomState(classifier.seed)
     x, y = map(torch.from_numpy, train)
     if dev is None:

@@ -1,4 +1,4 @@
-"""A SentEval folder of a few made sentences a task, captions of the published form included."""
+"""Writes a SentEval folder with a few generated sentences per task, including captions in the published form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = NOUNS + VERBS + ["the", "good", "bad", "."]
 
 
 def vector_file(path: Path, dimension: int = 8) -> Path:
-    """Word vectors of all words that the folder's sentences are made of."""
+    """Writes word vectors of all words in the folder's sentences."""
     rng = np.random.default_rng(0)
     lines = [" ".join([word, *(f"{value:.4f}" for value in rng.normal(size=dimension))]) for word in WORDS]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -23,7 +23,7 @@ def vector_file(path: Path, dimension: int = 8) -> Path:
 
 
 def folder(root: Path) -> Path:
-    """Writes all 28 tasks below ``root``; captions: 30 images a split."""
+    """Writes all 28 tasks below ``root``; captions have 30 images per split."""
     rng = np.random.default_rng(1)
 
     def sentence(mark: str = "") -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from analysis.reporting.printed import PrintedRow, paper_rows, printed, read_table
 from analysis.senteval.averages import RULES, Average, average, average_title, averages
 from analysis.senteval.records import PROBING, PUBLISHED, Record
-from tests.analysis.senteval.made_up import record, records
+from tests.analysis.senteval.example_results import record, records
 
 ROUNDING = 1e-9
 
@@ -53,7 +53,7 @@ def test_conssents_transfer_average_and_its_misprint() -> None:
     assert all(abs(difference) <= 0.05 + ROUNDING for difference in found.values())
 
 
-def test_first_versions_average_is_the_half_of_two_printed_ones() -> None:
+def test_the_first_versions_average_is_the_mean_of_two_printed_ones() -> None:
     for row in paper_rows("declutr_v1", "test"):
         halves = [row.cells["", rule].value for rule in ("declutr_downstream_with_snli", "probing")]
         assert abs(row.cells["", "declutr_v1_all"].value - sum(halves) / 2) <= 0.005 + ROUNDING
@@ -111,7 +111,7 @@ def by_name(found: list[Average]) -> dict[str, Average]:
     return {one.rule.name: one for one in found}
 
 
-def test_of_records_by_hand() -> None:
+def test_averages_of_records_by_hand() -> None:
     found = by_name(averages({"CR": record("CR", 80), "MRPC": record("MRPC", 70), "STS12": record("STS12", 50)}))
     assert found["declutr_downstream"].value == pytest.approx((80 + 74 + 50) / 3)
     assert found["conssent_transfer"].value == pytest.approx((80 + 70) / 2)
@@ -141,7 +141,7 @@ def test_incomplete_and_incomparable_are_marked() -> None:
         ("recall@1", "recall@1"),
     ],
 )
-def test_labels_in_words(label: str, title: str) -> None:
+def test_labels_of_averages_in_words(label: str, title: str) -> None:
     assert average_title(label) == title
 
 
@@ -150,7 +150,7 @@ def test_an_averages_title_is_its_label_in_words() -> None:
         assert one.title == average_title(one.label) and one.title.startswith("mean of ")
 
 
-def test_complete_ones_have_the_papers_name() -> None:
+def test_complete_averages_have_the_papers_name() -> None:
     assert {one.label for one in averages(records())} == set(RULES)
 
 
@@ -160,7 +160,7 @@ def test_undefined_scores_count_as_missing() -> None:
     assert found["sts_spearman_mean"].tasks == ("STS13",)
 
 
-def test_over_given_tasks() -> None:
+def test_averages_over_given_tasks() -> None:
     rule = RULES["probing"]
     scores: dict[str, float] = {"Length": 10.0, "Depth": 20.0}
 

@@ -8,10 +8,10 @@ from rich.console import Console
 
 from analysis.senteval.display import metrics_of, remarks, task_table
 from analysis.senteval.records import metric_of
-from tests.analysis.senteval.made_up import record, records
+from tests.analysis.senteval.example_results import record, records
 
 
-def test_the_live_table() -> None:
+def test_the_live_table_shows_finished_and_pending_tasks() -> None:
     done = {"CR": record("CR", 80, l2=[1e-4, 1e-5, 1e-4]), "MRPC": record("MRPC"), "STS12": record("STS12")}
     done["SNLI"] = record("SNLI", n_train=3000)
     done["STSBenchmark"] = record("STSBenchmark")

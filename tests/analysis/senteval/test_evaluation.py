@@ -32,7 +32,7 @@ from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 from tests.analysis.senteval import small_data
 from tests.encoders.models import minilm
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 QUICK = ["CR", "STS12", "SICKRelatedness"]
 FEW = ["CR", "STS12", "MRPC"]
@@ -54,7 +54,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Told(Watch):
-    """Records the progress that is reported to it."""
+    """Progress display that records its calls."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -68,7 +68,7 @@ class Told(Watch):
 
 
 class Counting(RandomVectors):
-    """Counts the sentences that it embeds."""
+    """Encoder that counts the sentences that it embeds."""
 
     embedded: list[str]
 
@@ -107,7 +107,7 @@ def test_all_28_tasks_from_word_vectors(data: Path, tmp_path: Path) -> None:
     assert averages and all("(" in label for label in averages)
 
 
-def test_predictions_give_the_scores_again(data: Path, tmp_path: Path) -> None:
+def test_saved_predictions_reproduce_the_scores(data: Path, tmp_path: Path) -> None:
     results = run(data, tmp_path, tasks=[*QUICK, "MRPC", "SNLI", "TREC"])
     for name in ("TREC", "MRPC", "SNLI"):
         with np.load(tmp_path / "predictions" / f"{name}.npz") as kept:
@@ -131,7 +131,7 @@ def test_each_distinct_sentence_is_embedded_once(data: Path, tmp_path: Path) -> 
     assert len(encoder.embedded) == before
 
 
-def test_it_goes_on_with_the_next_unfinished_task(data: Path, tmp_path: Path) -> None:
+def test_an_interrupted_evaluation_resumes_at_the_next_task(data: Path, tmp_path: Path) -> None:
     whole = run(data, tmp_path / "whole", tasks=QUICK)
 
     class Killed(Watch):
@@ -151,7 +151,7 @@ def test_it_goes_on_with_the_next_unfinished_task(data: Path, tmp_path: Path) ->
     assert {*more.tasks} == {*QUICK, "TREC"}
 
 
-def test_changed_files_are_judged_again(data: Path, tmp_path: Path) -> None:
+def test_tasks_with_changed_files_are_evaluated_again(data: Path, tmp_path: Path) -> None:
     copy = tmp_path / "data"
     shutil.copytree(data, copy)
     run(copy, tmp_path / "out", tasks=["CR"])
@@ -162,7 +162,7 @@ def test_changed_files_are_judged_again(data: Path, tmp_path: Path) -> None:
     assert watch.begun == ["CR"]
 
 
-def test_results_of_something_else_are_not_mixed(data: Path, tmp_path: Path) -> None:
+def test_results_of_another_model_or_protocol_are_not_mixed(data: Path, tmp_path: Path) -> None:
     run(data, tmp_path, tasks=["STS12"])
     with pytest.raises(UserError, match="results of another model"):
         run(data, tmp_path, encoder=RandomVectors(dimension=8, seed=1), tasks=["STS12"])
@@ -188,7 +188,7 @@ def test_simcse_trains_nothing_on_sts(data: Path, tmp_path: Path) -> None:
     assert isinstance(spearman, dict) and results.tasks["STS12"]["test"] == spearman["all"]
 
 
-def test_conssent_chooses_width_and_dropout_for_probing_alone(data: Path, tmp_path: Path) -> None:
+def test_conssent_tunes_width_and_dropout_only_for_probing(data: Path, tmp_path: Path) -> None:
     results = run(data, tmp_path, protocol="conssent", tasks=["Length", "WordContent", "SST2"])
     assert results.tasks["Length"]["hidden"] in (50, 100, 200)
     assert results.tasks["Length"]["dropout"] in (0.0, 0.1, 0.2)
@@ -288,7 +288,7 @@ def test_function_object_tensor_and_command_score_alike(data: Path, tmp_path: Pa
     )
 
 
-def test_a_folder_holds_what_is_returned_and_goes_on(data: Path, tmp_path: Path) -> None:
+def test_a_folder_holds_the_returned_results_and_is_resumed(data: Path, tmp_path: Path) -> None:
     encoder, seen = RandomVectors(dimension=8), list[str]()
 
     def encode(texts: list[str]) -> np.ndarray:
@@ -308,7 +308,7 @@ def test_a_folder_holds_what_is_returned_and_goes_on(data: Path, tmp_path: Path)
     assert not (tmp_path / ".evaluation.lock").exists()
 
 
-def test_results_are_of_the_encoder_that_made_them(data: Path, tmp_path: Path) -> None:
+def test_results_of_another_encoder_are_not_reused(data: Path, tmp_path: Path) -> None:
     """Rounding, as of another machine, is the same encoder; another window or another name is another one."""
     encoder, rng = RandomVectors(dimension=32), np.random.default_rng(0)
     evaluate(encoder, data, out=tmp_path, tasks=["CR"], name="mine")
@@ -399,7 +399,7 @@ def test_tasks_and_protocols_are_read_without_heavy_imports() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_vectors_are_asked_for_in_lists_of_str(data: Path) -> None:
+def test_the_callable_gets_lists_of_str(data: Path) -> None:
     kinds: set[type] = set()
 
     def encode(texts: Sequence[str]) -> np.ndarray:
@@ -411,7 +411,7 @@ def test_vectors_are_asked_for_in_lists_of_str(data: Path) -> None:
 
 
 @pytest.mark.slow
-def test_published_scores_of_whole_tasks(tmp_path: Path) -> None:
+def test_scores_of_whole_tasks_equal_those_of_the_toolkit(tmp_path: Path) -> None:
     data = suite_data("senteval")
     encoder = encoders.load(minilm())
     for protocol, tasks in TOOLKIT.items():

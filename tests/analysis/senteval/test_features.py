@@ -19,7 +19,7 @@ from encoders.random_vectors import RandomVectors
 
 
 class Counting(RandomVectors):
-    """Random vectors that remember what they were asked for; those of "bad ..." are not numbers."""
+    """Encoder of random vectors that records its inputs; sentences that begin with "bad" get NaN."""
 
     def __init__(self, dimension: int = 6) -> None:
         super().__init__(dimension=dimension)
@@ -64,7 +64,7 @@ def test_each_distinct_sentence_is_embedded_once_longest_first(kept: bool, tmp_p
     assert (tmp_path / "cache").exists() == kept
 
 
-def test_what_is_kept_is_not_embedded_again(tmp_path: Path) -> None:
+def test_cached_sentences_are_not_embedded_again(tmp_path: Path) -> None:
     embed(Counting(), SENTENCES[:5], cache=tmp_path, key="k")
     encoder = Counting()
     vectors = embed(encoder, SENTENCES, cache=tmp_path, key="k")
@@ -76,13 +76,15 @@ def test_what_is_kept_is_not_embedded_again(tmp_path: Path) -> None:
     assert again.asked
 
 
-def test_nothing_to_embed(tmp_path: Path) -> None:
+def test_no_sentences_give_no_vectors(tmp_path: Path) -> None:
     for cache in (None, tmp_path):
         assert embed(Counting(), [], cache=cache, key="k").matrix.shape == (0, 6)
 
 
 @given(st.lists(st.lists(st.text(max_size=3), max_size=9), max_size=4))
-def test_any_sequence_of_requests(tmp_path_factory: pytest.TempPathFactory, requests: list[list[str]]) -> None:
+def test_any_sequence_of_requests_gives_the_right_vectors(
+    tmp_path_factory: pytest.TempPathFactory, requests: list[list[str]]
+) -> None:
     cache = tmp_path_factory.mktemp("cache")
     for request in requests:
         vectors = embed(RandomVectors(dimension=3), request, cache=cache, key="k")
@@ -90,7 +92,7 @@ def test_any_sequence_of_requests(tmp_path_factory: pytest.TempPathFactory, requ
 
 
 @given(st.lists(st.binary(min_size=16, max_size=16), max_size=30), st.integers(0, 30))
-def test_places_of_hashes(digests: list[bytes], cut: int) -> None:
+def test_hashes_are_found_at_their_rows(digests: list[bytes], cut: int) -> None:
     kept = list(dict.fromkeys([bytes(15) + b"\1", bytes(16), *digests[:cut]]))
     wanted = [*digests, bytes(16), b"\1" + bytes(15)]
     found = features._places(*(np.frombuffer(b"".join(each), dtype=features.HASH) for each in (kept, wanted)))
@@ -207,7 +209,7 @@ def test_a_file_that_cannot_be_embedded_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
-def test_a_large_file_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_embedded_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     largest = 0
 
     class Watching(RandomVectors):

@@ -25,7 +25,7 @@ from data.errors import UserError
 from encoders.fingerprint import fingerprint
 from encoders.random_vectors import RandomVectors
 from tests.analysis.senteval import small_data
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 ROOT = Path(__file__).resolve().parents[3]
 QUICK = ["CR", "TREC", "STS12", "SICKEntailment", "SNLI", "ImageCaptionRetrieval"]
@@ -70,7 +70,7 @@ def same(one: Path, other: Path) -> None:
 
 
 class Noted(Watch):
-    """Notes the shares and the most tasks at a time."""
+    """Progress display that records shares and the maximum number of tasks at a time."""
 
     def __init__(self) -> None:
         self.shares: list[float] = []
@@ -101,7 +101,7 @@ def test_two_processes_give_the_bits_of_one(data: Path, tmp_path: Path) -> None:
     assert watch.shares == sorted(watch.shares) and watch.shares[-1] == 1
 
 
-def test_of_several_poolings_the_best_counts(data: Path) -> None:
+def test_two_processes_choose_the_same_best_pooling(data: Path) -> None:
     encoders = {"max": RandomVectors(dimension=8), "last": RandomVectors(dimension=8, seed=1)}
     one, two = (
         run_tasks(
@@ -122,7 +122,7 @@ def test_of_several_poolings_the_best_counts(data: Path) -> None:
 
 
 @pytest.mark.slow
-def test_real_tasks_have_the_bits_of_one_process(tmp_path: Path) -> None:
+def test_two_processes_give_the_bits_of_one_on_real_tasks(tmp_path: Path) -> None:
     tasks, encoder = ["CR", "TREC", "MRPC", "SICKEntailment", "STS12"], RandomVectors(dimension=32)
     for processes in (1, 2):
         run_tasks(
@@ -161,7 +161,7 @@ def test_a_killed_process_is_one_line(data: Path, tmp_path: Path) -> None:
     assert read_results(tmp_path).tasks  # what was done before is kept
 
 
-def test_what_stops_the_first_process_ends_the_others(data: Path, tmp_path: Path) -> None:
+def test_stopping_the_first_process_ends_the_others(data: Path, tmp_path: Path) -> None:
     class Stop(Watch):
         def begin(self, results: Results, running: Any, waiting: Any) -> None:
             raise KeyboardInterrupt
@@ -199,8 +199,8 @@ print("done", flush=True)
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_a_program_without_a_guard(data: Path, tmp_path: Path, end: signal.Signals) -> None:
-    """It is not run again in the other processes, which end with it: by Ctrl-C, which all get, or a kill."""
+def test_a_script_without_a_main_guard_is_not_run_again(data: Path, tmp_path: Path, end: signal.Signals) -> None:
+    """The script is not run again in the worker processes, which end with it after Ctrl-C or a kill."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(data=str(data), out=str(tmp_path / "out")))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -220,7 +220,7 @@ def test_a_program_without_a_guard(data: Path, tmp_path: Path, end: signal.Signa
             time.sleep(0.05)
 
 
-def test_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_processes_follows_cores_and_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("data.tokenising.cores", lambda: 16)
     assert [number_of_processes(None, tasks, "cpu") for tasks in (0, 1, 28)] == [1, 1, 1]
     assert [number_of_processes(None, tasks, "cuda") for tasks in (0, 1, 5, 28)] == [1, 1, 5, 8]

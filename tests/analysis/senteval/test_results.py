@@ -12,8 +12,8 @@ import pytest
 from analysis.senteval.records import PROBING, PUBLISHED, STS, fault, headlines, incomparable, measure
 from analysis.senteval.results import Results, read_results, write_results
 from data.errors import UserError
-from tests.analysis.senteval.made_up import record, records, results
-from tests.support import suite_data
+from tests.analysis.senteval.example_results import record, records, results
+from tests.real_data import suite_data
 
 
 def written(folder: Path, value: Results) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def written(folder: Path, value: Results) -> dict[str, Any]:
     return json.loads((folder / "senteval.json").read_text(encoding="utf-8"))
 
 
-def test_round_trip_and_order(tmp_path: Path) -> None:
+def test_results_are_read_back_in_order(tmp_path: Path) -> None:
     tasks = {task: record(task) for task in reversed(PUBLISHED)}
     value = results(tasks=tasks, missing={"SNLI": "SNLI/s1.train"}, data={"folder": "x"})
     assert list(written(tmp_path, value)["tasks"]) == list(PUBLISHED)
@@ -43,7 +43,7 @@ def test_the_original_is_not_touched(tmp_path: Path) -> None:
     assert value.tasks == {"CR": record("CR")}
 
 
-def test_averages_stand_under_labels(tmp_path: Path) -> None:
+def test_averages_are_written_under_labels(tmp_path: Path) -> None:
     found = written(tmp_path, results(tasks=records(("CR", "MR", "STS12"))))
     assert found["averages"]["declutr_downstream (3 of 17)"] == pytest.approx(70)
     assert "declutr_downstream" not in found["averages"]
@@ -52,7 +52,7 @@ def test_averages_stand_under_labels(tmp_path: Path) -> None:
     assert written(tmp_path, results())["averages"]["declutr_downstream"] == pytest.approx(70 + 4 / 17)
 
 
-def test_what_is_not_comparable_is_said(tmp_path: Path) -> None:
+def test_incomparable_tasks_are_named(tmp_path: Path) -> None:
     tasks = {"SNLI": record("SNLI", n_train=3000), "Length": record("Length", n_train=2400)}
     found = written(tmp_path, results(tasks=tasks))
     assert found["tasks"]["SNLI"]["comparable"] is False
@@ -79,7 +79,7 @@ def test_plain_cosine_is_not_comparable() -> None:
     assert incomparable("STSBenchmark", record("STSBenchmark", mse=None)) == "plain cosine, nothing trained"
 
 
-def test_published_is_the_suites() -> None:
+def test_published_counts_equal_those_of_the_data() -> None:
     assert len(PUBLISHED) == 28 and len(PROBING) == 10
     text = suite_data("senteval/downstream/README.md").read_text(encoding="utf-8")
     for count in (3775, 10606, 67349, 1821, 8544, 2210, 5452, 4076, 1725, 4500, 4927, 5749, 1379, 9824, 549367):
@@ -88,7 +88,7 @@ def test_published_is_the_suites() -> None:
         assert f"{PUBLISHED[task][1]} scored" in text
 
 
-def test_numpy_and_nan_are_written_as_json_has_them(tmp_path: Path) -> None:
+def test_numpy_values_and_nan_are_written_as_valid_json(tmp_path: Path) -> None:
     one = record("STS12", spearman={"mean": float("nan"), "wmean": np.float32(0.5), "all": np.float64(1)})
     one["n_test"] = np.int64(3108)  # type: ignore[typeddict-item]
     one["l2"] = np.array([1e-5, 1e-4])  # type: ignore[typeddict-item]
@@ -115,11 +115,11 @@ def test_numpy_and_nan_are_written_as_json_has_them(tmp_path: Path) -> None:
         ({"dev": None}, None),
     ],
 )
-def test_faults_of_a_record(change: dict[str, Any], said: str | None) -> None:
+def test_faults_of_a_record_are_named(change: dict[str, Any], said: str | None) -> None:
     assert fault("CR", record("CR") | change) == said
 
 
-def test_faults_by_kind() -> None:
+def test_faults_depend_on_the_kind_of_task() -> None:
     assert all(fault(task, record(task)) is None for task in PUBLISHED)
     assert fault("MRPC", {k: v for k, v in record("MRPC").items() if k != "f1"}) == "MRPC.f1 is missing"
     broken = record("ImageCaptionRetrieval", recalls={"caption_r1": 1.0})
@@ -161,18 +161,18 @@ def test_broken_and_foreign_files_are_one_line(tmp_path: Path, text: str, said: 
     assert said in str(error.value) and str(error.value).startswith(str(path)) and "\n" not in str(error.value)
 
 
-def test_no_text_at_all(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "senteval.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="is not JSON"):
         read_results(tmp_path)
 
 
-def test_absent_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"There is no .*senteval\.json: name a senteval\.json or the folder"):
         read_results(tmp_path)
 
 
-def test_measures() -> None:
+def test_measures_of_a_record_by_hand() -> None:
     assert measure(record("MRPC", 70), "accuracy+f1") == 74
     assert measure(record("STS12", 70), "spearman.all") == 72
     assert measure(record("STS12"), "dev") is None

@@ -26,9 +26,9 @@ from analysis.senteval.scores import (
     similarity,
 )
 from analysis.senteval.tasks import TASKS
-from tests.analysis.senteval.made_up import record, results
+from tests.analysis.senteval.example_results import record, results
 from tests.encoders.models import minilm
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 TOOLKIT = {  # Pearson and Spearman that the published toolkit gave with all-MiniLM-L6-v2
     "STS12": {
@@ -78,7 +78,7 @@ def test_cosines_solved_by_hand() -> None:
     np.testing.assert_allclose(cosines(first, second), [0.96, 0, -1, 0, 0], atol=1e-7)
 
 
-def test_cosines_are_the_toolkits_to_the_last_bit() -> None:
+def test_cosines_equal_the_toolkits_to_the_last_bit() -> None:
     first, second, _ = pairs(40, 1)
     second[::4] = first[::4]  # such pairs differ from 1 in the last bit alone, and Spearman ranks them by it
     said = [np.dot(u, v) / (np.linalg.norm(u) * np.linalg.norm(v)) for u, v in zip(first, second, strict=True)]
@@ -86,7 +86,7 @@ def test_cosines_are_the_toolkits_to_the_last_bit() -> None:
 
 
 @given(st.integers(0, 100), st.floats(0.01, 100))
-def test_lengths_do_not_count(seed: int, factor: float) -> None:
+def test_vector_lengths_do_not_change_cosines(seed: int, factor: float) -> None:
     first, second, _ = pairs(10, seed)
     np.testing.assert_allclose(cosines(np.float32(factor) * first, second), cosines(first, second), atol=1e-5)
 
@@ -97,7 +97,7 @@ def scored(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return cosines(first, second), gold
 
 
-def test_three_figures_apart() -> None:
+def test_sts_has_mean_weighted_mean_and_overall_correlation() -> None:
     subsets = {"a": scored(20, 1), "b": scored(90, 2), "c": scored(40, 3)}
     found = similarity(subsets, cosine=False)
     assert {name: one["n"] for name, one in found["subsets"].items()} == {"a": 20, "b": 90, "c": 40}
@@ -113,7 +113,7 @@ def test_three_figures_apart() -> None:
     assert similarity(subsets, cosine=True)["test"] == found["spearman"]["all"]
 
 
-def test_a_year_of_one_subset_is_that_subset() -> None:
+def test_a_year_of_one_subset_has_the_scores_of_that_subset() -> None:
     subset = scored(30, 4)
     found = similarity({"a": subset}, cosine=False)
     for place, name in enumerate(("pearson", "spearman")):
@@ -136,7 +136,7 @@ def test_majority_solved_by_hand() -> None:
     assert majority("MRPC", np.array([1, 1, 0, 1])) == {"test": 75.0, "accuracy": 75.0, "f1": 85.71}
 
 
-def test_a_metric_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_metric_needs_only_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     older = results("older", {"TREC": record("TREC")})
     share = Metric("share of class 1", ("TREC",), lambda gold, predicted: 100 * float(np.mean(predicted == 1)))
     monkeypatch.setitem(METRICS, "share", share)
@@ -160,7 +160,7 @@ def test_relatedness_solved_by_hand() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_an_undefined_correlation_is_no_number() -> None:
+def test_an_undefined_correlation_is_nan() -> None:
     for flat, other in ((np.ones(4), np.arange(4.0)), (1 + 1e-7 * np.arange(4), np.arange(4.0))):
         assert np.isnan(correlation(flat, other)).all() and np.isnan(correlation(other, flat)).all()
     assert correlation(1 + 1e-4 * np.arange(4), np.arange(4.0)) == pytest.approx((1, 1))
@@ -175,7 +175,7 @@ def test_an_undefined_correlation_is_no_number() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("year", list(TOOLKIT))
-def test_real_scores_are_the_toolkits(year: str) -> None:
+def test_scores_on_real_data_equal_the_toolkits(year: str) -> None:
     parts: Any = TASKS[year].load(suite_data("senteval/downstream"))
     sentences = [sentence for part in parts.values() for sentence in (*part.first, *part.second)]
     vectors = embed(encoders.load(str(minilm())), sentences, cache=None, key="minilm")

@@ -12,7 +12,7 @@ import pytest
 from analysis.senteval.files.reading import Examples
 from analysis.senteval.tasks import TASKS, absent, find
 from data.errors import UserError
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 SINGLE = {
     "MR": {"all": 10662},
@@ -58,7 +58,7 @@ def test_all_28_tasks_in_order() -> None:
     assert all(task.name == name for name, task in TASKS.items())
 
 
-def test_what_a_kind_needs() -> None:
+def test_each_kind_of_task_has_the_fields_it_needs() -> None:
     for task in TASKS.values():
         assert (task.features == "") == (task.kind in ("snli", "similarity", "retrieval")), task
         trained_classes = task.kind in ("nested", "kfold", "snli") or (task.kind, task.group) == (
@@ -68,7 +68,7 @@ def test_what_a_kind_needs() -> None:
         assert bool(task.classes) == trained_classes, task
 
 
-def test_find() -> None:
+def test_tasks_are_found_by_name_without_repeats() -> None:
     assert [task.name for task in find(["TREC", "MR", "TREC"])] == ["TREC", "MR"]
     assert find(None) == list(TASKS.values())
 
@@ -82,12 +82,12 @@ def test_find() -> None:
         ("xyzzy", "tasks: there is no task 'xyzzy'; the tasks are: MR, CR, "),
     ],
 )
-def test_unknown_name(name: str, said: str) -> None:
+def test_an_unknown_name_is_refused(name: str, said: str) -> None:
     with pytest.raises(UserError, match=re.escape(said)):
         find(["MR", name])
 
 
-def test_the_first_absent_file(tmp_path: Path) -> None:
+def test_the_first_missing_file_is_named(tmp_path: Path) -> None:
     [task] = find(["STS13"])
     assert absent(task, tmp_path) == tmp_path / "STS/STS13-en-test/STS.input.FNWN.txt"
     (tmp_path / "STS/STS13-en-test").mkdir(parents=True)
@@ -99,7 +99,7 @@ def test_the_first_absent_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*SINGLE, *PAIRS])
-def test_published_counts(name: str) -> None:
+def test_real_files_have_the_published_counts(name: str) -> None:
     root = suite_data("senteval/downstream")
     task = TASKS[name]
     assert absent(task, root) is None
@@ -116,8 +116,8 @@ def test_published_counts(name: str) -> None:
             assert examples.targets.dtype == np.float64
 
 
-def test_classes_are_the_toolkits() -> None:
-    """Known sizes of classes: a swap would show."""
+def test_classes_equal_the_toolkits() -> None:
+    """Classes have known sizes, so swapped labels would be detected."""
     root = suite_data("senteval/downstream")
     ones = {"MR": 5331, "CR": 2407, "SUBJ": 5000, "MPQA": 3312}
     assert {name: int(load(name, root)["all"].targets.sum()) for name in ones} == ones
@@ -126,7 +126,7 @@ def test_classes_are_the_toolkits() -> None:
     assert np.bincount(load("TREC", root)["test"].targets).tolist() == [9, 138, 94, 65, 81, 113]
 
 
-def test_snli_counts() -> None:
+def test_snli_has_the_published_counts() -> None:
     loaded = load("SNLI", suite_data("senteval/downstream"))
     assert {split: len(examples.first) for split, examples in loaded.items()} | {"train": 0} == {
         "train": 0,
@@ -137,7 +137,7 @@ def test_snli_counts() -> None:
 
 
 @pytest.mark.parametrize("name", PROBING.split())
-def test_probing_files(name: str) -> None:
+def test_probing_files_have_the_sizes_and_classes_of_the_rebuilt_data(name: str) -> None:
     loaded = load(name, suite_data("senteval/probing_rebuilt"))
     sizes = (1382, 230, 230) if name == "CoordinationInversion" else (2400, 400, 400)
     classes = {"Length": 6, "WordContent": 50, "Depth": 7, "TopConstituents": 20}.get(name, 2)
@@ -147,7 +147,7 @@ def test_probing_files(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROBING.split())
-def test_genuine_lines_of_the_probing_files(name: str) -> None:
+def test_excerpts_of_the_genuine_probing_files_load_or_name_the_fault(name: str) -> None:
     """The excerpts that have all three parts and all their labels in train load; the others say what they lack."""
     root = suite_data("senteval/probing_genuine")
     lacks = {

@@ -40,13 +40,13 @@ def test_shares_are_kept_and_independent() -> None:
     assert (dev & tenth).mean() == pytest.approx(0.005, abs=0.002)
 
 
-def test_own_part_wins() -> None:
+def test_a_given_part_overrides_the_hash() -> None:
     assert part_of("train", 0, 0.5) == "train"
     assert part_of("dev", 2**64 - 1, 0.5) == "dev"
 
 
 @given(st.text())
-def test_normalise(text: str) -> None:
+def test_normalise_is_idempotent_and_leaves_single_blanks(text: str) -> None:
     clean = normalise(text)
     assert clean == normalise(clean) == clean.strip()
     assert not any(a.isspace() and (a != " " or b.isspace()) for a, b in pairwise(clean))

@@ -35,7 +35,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[dict[str, Any]]], N
     return answer_with
 
 
-def test_a_document_a_row(serve: Callable[[list[dict[str, Any]]], None]) -> None:
+def test_by_default_a_row_is_a_document(serve: Callable[[list[dict[str, Any]]], None]) -> None:
     serve([{"id": "a/1", "text": "one"}, {"id": "b/1", "text": "two"}])
     source = Hub(dataset="some/set", revision=COMMIT, group_field="id")
     assert list(source.documents()) == [Document("one", "a"), Document("two", "b")]
@@ -49,7 +49,7 @@ def test_a_document_a_row(serve: Callable[[list[dict[str, Any]]], None]) -> None
         list(Hub(dataset="some/set", revision=COMMIT, field="body").documents())
 
 
-def test_documents_of_many_rows(serve: Callable[[list[dict[str, Any]]], None]) -> None:
+def test_rows_are_joined_to_documents(serve: Callable[[list[dict[str, Any]]], None]) -> None:
     rows = ["", " = First = \n", " text \n", " = = Section = = \n", " more \n", " = Second = \n", " end \n"]
     serve([{"text": row} for row in rows])
     source = Hub(dataset="some/set", revision=COMMIT, document_start="^ = [^=]+ = $")
@@ -75,7 +75,7 @@ def test_an_unreachable_hub_is_reported_at_once(monkeypatch: pytest.MonkeyPatch)
     assert time.perf_counter() - began < 2 * network.ASK_SECONDS
 
 
-def test_bad_expression() -> None:
+def test_an_invalid_expression_is_refused() -> None:
     with pytest.raises(
         ValueError, match=r"corpus\.document_start must be a regular expression\. Got '\(' instead"
     ):

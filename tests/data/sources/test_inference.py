@@ -15,7 +15,7 @@ from data.errors import UserError
 from data.pairs import Pair
 from data.sources import hub
 from data.sources.inference import NO_CLASS, Inference
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 COMMIT = "0123456789" * 4
 FOUND = [
@@ -80,7 +80,7 @@ def test_pairs_of_one_premise_stay_together(tmp_path: Path) -> None:
     assert {part for found in parts.values() for part in found} == {"train", "dev"}
 
 
-def test_rows_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_hub_data_set_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(dataset: str, subset: str | None, *, split: str, **_: Any) -> datasets.IterableDataset:
         rows = [{"premise": f"p {split}", "hypothesis": "h", "label": label} for label in (2, -1)]
         return datasets.Dataset.from_list(rows).to_iterable_dataset()
@@ -123,13 +123,13 @@ def test_rows_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_lines_that_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_damaged_lines_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=message):
         list(Inference(path=str(tmp_path / name)).read())
 
 
-def test_files_that_are_refused(tmp_path: Path) -> None:
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
     first = senteval(tmp_path)
     (tmp_path / "s2.train").write_text("one line\n")
     with pytest.raises(UserError, match=r"s2\.train has \d+: they must be as many\.$"):
@@ -149,7 +149,7 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
         Inference(path="a", dev_split="validation")
 
 
-def test_real_pairs() -> None:
+def test_pairs_of_real_files() -> None:
     folder = suite_data("nli")
     source = Inference(path=str(folder / "multinli_dev.jsonl.gz"), dev_path=str(folder / "dev.jsonl.gz"))
     counts = Counter((pair.part, pair.target) for pair in source.read())

@@ -75,7 +75,7 @@ def test_weight_is_the_number_of_repetitions_in_training(books: str, notes: str,
     assert set(found["dev"].values()) == {1}
 
 
-def test_fraction_leaves_the_proportions(books: str, notes: str) -> None:
+def test_fraction_keeps_the_proportions(books: str, notes: str) -> None:
     mixed = Mixture(corpora={"books": {"path": books}, "notes": {"path": notes, "weight": 0.5}})
     kept = Counter(
         document.text.split()[0]
@@ -86,7 +86,7 @@ def test_fraction_leaves_the_proportions(books: str, notes: str) -> None:
     assert kept["note"] == pytest.approx(0.25 * 0.95 * COUNT, abs=25)
 
 
-def test_kinds_and_defaults_of_a_corpus(notes: str) -> None:
+def test_a_corpus_of_a_mixture_has_its_kind_and_defaults(notes: str) -> None:
     mixed = Mixture(
         corpora={"docs": {"kind": "pydocs", "weight": 2}, "notes": {"path": notes, "dev_fraction": 0.1}},
         dev_fraction=0.3,
@@ -113,7 +113,7 @@ def test_hub_corpora_are_pinned(notes: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert Text(path=notes).pinned() == {}
 
 
-def test_card_names_corpora_and_weights(books: str, notes: str) -> None:
+def test_the_card_names_corpora_and_weights(books: str, notes: str) -> None:
     described = Mixture(corpora={"a": {"path": books}, "b": {"path": notes, "weight": 2}}).describe()
     assert described["where"] == f"a ({books}); b ({notes}, weight 2)"
 

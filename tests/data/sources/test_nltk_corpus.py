@@ -8,10 +8,10 @@ import pytest
 from data.errors import UserError
 from data.sources.base import fingerprint
 from data.sources.nltk_corpus import NltkCorpus
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 
-def test_treebank_without_its_empty_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_of_the_treebank_has_no_empty_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nltk.data, "path", [str(suite_data("nltk_data"))])
     source = NltkCorpus(corpus="treebank")
     documents = [document.text for document in source.documents()]

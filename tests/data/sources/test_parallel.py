@@ -15,7 +15,7 @@ from data.pairs import EMPTY, Pair, prepare_pairs
 from data.sources import hub
 from data.sources.parallel import Parallel
 from data.vocabulary import train_word_level
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 COMMIT = "0123456789" * 4
 ENGLISH = ["A dog.", "", "Two cats.", "A bird."]
@@ -29,7 +29,7 @@ def files(folder: Path, english: list[str] = ENGLISH, french: list[str] = FRENCH
     return {"source": str(folder / "text.en"), "target": str(folder / "text.fr.gz")}
 
 
-def test_aligned_files(tmp_path: Path) -> None:
+def test_aligned_files_are_read_line_by_line(tmp_path: Path) -> None:
     source = Parallel(**files(tmp_path))
     expected = [Pair(("A dog.",), "Un chien."), Pair(("Two cats.",), "Deux chats.")]
     assert list(source.read()) == expected and source.skipped == {EMPTY: 2}
@@ -38,7 +38,7 @@ def test_aligned_files(tmp_path: Path) -> None:
     assert source.fingerprint != Parallel(**files(tmp_path, [*ENGLISH[:3], "A fox."])).fingerprint
 
 
-def test_own_held_out_files(tmp_path: Path) -> None:
+def test_held_out_pairs_may_have_their_own_files(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
     dev: dict[str, Any] = {
         f"dev_{side}": path for side, path in files(tmp_path / "dev", ["Held out."], ["Gardé."]).items()
@@ -54,18 +54,18 @@ def test_own_held_out_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("english", "counts"), [(ENGLISH[:2], "2 lines and .* 4"), (ENGLISH * 2, "8 lines and .* 4")]
 )
-def test_files_of_different_lengths(tmp_path: Path, english: list[str], counts: str) -> None:
+def test_files_of_different_lengths_are_refused(tmp_path: Path, english: list[str], counts: str) -> None:
     source = Parallel(**files(tmp_path, english))
     with pytest.raises(UserError, match=rf"^.*text\.en has {counts}: they must be as many\.$"):
         list(source.read())
 
 
-def test_a_line_separator_is_no_line_end(tmp_path: Path) -> None:
+def test_unicode_line_separators_do_not_end_a_line(tmp_path: Path) -> None:
     source = Parallel(**files(tmp_path, ["one\u2028two", "three"], ["un\x85deux", "trois"]))
     assert [pair.sources for pair in source.read()] == [("one two",), ("three",)]
 
 
-def test_a_table(tmp_path: Path) -> None:
+def test_columns_of_a_table_are_read(tmp_path: Path) -> None:
     table = tmp_path / "pairs.tsv"
     table.write_text('1\tA "dog.\tUn chien.\r\n\n2\t\tRien.\n', encoding="utf-8")
     source = Parallel(tsv=str(table), columns=[2, 3])
@@ -77,7 +77,7 @@ def test_a_table(tmp_path: Path) -> None:
         list(Parallel(tsv=str(table), columns=[2, 4]).read())
 
 
-def test_rows_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_hub_data_set_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(dataset: str, subset: str | None, *, split: str, **options: Any) -> datasets.IterableDataset:
         assert (dataset, subset, options["streaming"], options["revision"]) == ("wmt/wmt14", "de-en", True, COMMIT)
         rows = [{"translation": {"de": f"Ein Hund, {split}.", "en": f"A dog, {split}."}}]
@@ -134,7 +134,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("language", ["fr", "de"])
-def test_multi30k(tmp_path: Path, language: str) -> None:
+def test_pairs_of_multi30k(tmp_path: Path, language: str) -> None:
     folder = suite_data("parallel/multi30k")
     names = {
         "source": "val.en",

@@ -57,7 +57,7 @@ GOOGLE = """Loads a model from a folder that holds its files.
 """
 
 
-def test_prose_of_a_docstring_in_numpys_style() -> None:
+def test_prose_is_kept_from_a_numpy_style_docstring() -> None:
     assert list(paragraphs(NUMPY)) == [
         "Compute the weighted mean of numpy.ndarray objects along axis .",
         "Values to be averaged, as explained in the user guide.",
@@ -66,7 +66,7 @@ def test_prose_of_a_docstring_in_numpys_style() -> None:
     ]
 
 
-def test_prose_of_a_docstring_in_googles_style() -> None:
+def test_prose_is_kept_from_a_google_style_docstring() -> None:
     assert list(paragraphs(GOOGLE)) == [
         "Loads a model from a folder that holds its files.",
         "The folder in which the files of the model are.",

@@ -11,7 +11,7 @@ from data.sources.base import order_hash
 from data.sources.pydocs import FEWEST_WORDS, MOST_WORDS, Pydocs, _joined
 
 
-def test_modules_are_joined_and_cut(tmp_path: Path) -> None:
+def test_docstrings_of_a_module_are_joined_and_cut(tmp_path: Path) -> None:
     def prose(module: str, count: int) -> str:
         words = [chr(97 + i % 26) + chr(97 + i // 26) for i in range(count)]
         return "\n\n".join(f"{module} says of {word} that it is a thing that one may have." for word in words)
@@ -39,7 +39,7 @@ def test_near_copies_are_dropped(tmp_path: Path) -> None:
     assert document.text == text.format("Bert", 12)
 
 
-def test_versions_are_in_the_fingerprint() -> None:
+def test_package_versions_are_in_the_fingerprint() -> None:
     one, same, other = Pydocs(), Pydocs(), Pydocs()
     assert {"torch", "numpy", "scipy"} <= set(one._versions)
     assert one.fingerprint == same.fingerprint
@@ -49,7 +49,7 @@ def test_versions_are_in_the_fingerprint() -> None:
 
 
 @pytest.mark.slow
-def test_size_of_the_corpus() -> None:
+def test_the_corpus_has_about_its_stated_size() -> None:
     source = Pydocs()
     documents = list(source.documents())
     words = [len(document.text.split()) for document in documents]

@@ -12,7 +12,7 @@ from data.errors import UserError
 from data.sources.reading import aligned, lines, listed, located, parsed, raw_lines
 
 
-def test_settings_are_one_path_several_or_none() -> None:
+def test_a_setting_may_be_one_path_several_or_none() -> None:
     assert listed("a") == ["a"] and listed(["a", "b"]) == ["a", "b"] and listed(None) == []
 
 
@@ -44,7 +44,7 @@ def test_a_line_at_the_limit_is_read_and_a_longer_one_refused(tmp_path: Path) ->
         list(raw_lines(tmp_path / "a.txt", 5, "k"))
 
 
-def test_aligned_files_have_as_many_lines(tmp_path: Path) -> None:
+def test_aligned_files_must_have_equally_many_lines(tmp_path: Path) -> None:
     a, b, c = (tmp_path / name for name in "abc")
     a.write_text("1\n2\n")
     b.write_text("3\n4")
@@ -66,7 +66,7 @@ def test_aligned_files_have_as_many_lines(tmp_path: Path) -> None:
         ("[1]", r"^x: not a JSON object with a field 'a'\.$"),
     ],
 )
-def test_a_line_of_json_that_is_refused(line: str, message: str) -> None:
+def test_a_line_that_is_no_json_object_is_refused(line: str, message: str) -> None:
     assert parsed('{"a": 1}', "x", "a field 'a'") == {"a": 1}
     with pytest.raises(UserError, match=message):
         parsed(line, "x", "a field 'a'")

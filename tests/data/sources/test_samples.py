@@ -20,7 +20,7 @@ from tests.data.brackets import delinearised
 KINDS: tuple[Any, ...] = tuple(FILES)
 
 
-def test_the_files_are_small() -> None:
+def test_the_bundled_files_are_small() -> None:
     assert sum(file.stat().st_size for file in FOLDER.iterdir()) < 1_000_000
 
 
@@ -32,13 +32,13 @@ def test_smaller_numbers_give_the_first_pairs(kind: Any) -> None:
     assert len({(pair.sources, pair.target) for pair in pairs}) > 0.9 * MOST
 
 
-def test_each_kind_and_number_has_a_fingerprint_of_its_own() -> None:
+def test_the_fingerprint_depends_on_kind_and_number() -> None:
     prints = [Samples(kind=kind, pairs=pairs).fingerprint for kind in KINDS for pairs in (10, 11)]
     assert len({*prints}) == len(prints)
     assert Samples(kind="fr", pairs=10).fingerprint == prints[0]
 
 
-def test_both_languages_translate_the_same_sentences(tmp_path: Path) -> None:
+def test_french_and_german_translate_the_same_sentences(tmp_path: Path) -> None:
     one, other = Samples(kind="fr", pairs=200), Samples(kind="de", pairs=200)
     assert [pair.sources for pair in one.read()] == [pair.sources for pair in other.read()]
     assert next(one.pairs()).target == "La femme n'aime pas le juge."

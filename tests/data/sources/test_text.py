@@ -16,7 +16,7 @@ from data.errors import UserError
 from data.sources.base import Document, Part, part_of, split_hash
 from data.sources.pydocs import Pydocs
 from data.sources.text import Text
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 PARTS: tuple[Part, ...] = ("train", "dev")
 
@@ -29,7 +29,7 @@ def records(*values: Any) -> str:
     return "".join(json.dumps(value) + "\n" for value in values)
 
 
-def test_txt_is_a_document_a_line(tmp_path: Path) -> None:
+def test_a_txt_file_has_one_document_per_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("\ufeffone  two\nthree\n\nfour", encoding="utf-8")
     assert texts(Text(path=str(tmp_path / "a.txt"))) == ["one  two\n", "three\n", "\n", "four"]
 
@@ -44,7 +44,7 @@ def test_txt_is_a_document_a_line(tmp_path: Path) -> None:
         (1000, ["one  two\nthree\n\n\n four \nfive\n"], 1000),
     ],
 )
-def test_a_document_is_what_the_setting_says(
+def test_the_document_setting_chooses_file_or_line(
     tmp_path: Path, document: Any, found: list[str], unit: str | int
 ) -> None:
     (tmp_path / "a.txt").write_text("".join(found))
@@ -53,7 +53,7 @@ def test_a_document_is_what_the_setting_says(
         assert texts(source) == found and source.document_units == (unit,)
 
 
-def test_by_default_a_folder_has_a_document_a_file_and_a_file_a_document_a_line(tmp_path: Path) -> None:
+def test_by_default_a_folder_has_a_document_per_file_and_a_file_one_per_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     kinds: list[Any] = ["file", "line", "paragraph", 2, 3]
     for path, kind in ((tmp_path, kinds[0]), (tmp_path / "a.txt", kinds[1])):
@@ -64,7 +64,7 @@ def test_by_default_a_folder_has_a_document_a_file_and_a_file_a_document_a_line(
         Text(path=str(tmp_path), document="page")  # type: ignore[arg-type]
 
 
-def test_folder_of_txt_is_a_document_a_file(tmp_path: Path) -> None:
+def test_a_folder_of_txt_files_has_one_document_per_file(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "b" / "c.txt.gz").write_bytes(gzip.compress(b"three\nfour\n"))
@@ -74,7 +74,7 @@ def test_folder_of_txt_is_a_document_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "tsv.gz"])
-def test_columns_of_tables(tmp_path: Path, ending: str) -> None:
+def test_columns_of_tables_are_read(tmp_path: Path, ending: str) -> None:
     content = 'id\tbody\nbook/1\t"one" two\n\nx\t\n'
     if ending.startswith("csv"):
         content = 'id,body\r\nbook/1,"""one"", two\nthree"\n\nx,\n'
@@ -102,14 +102,14 @@ def test_columns_of_tables(tmp_path: Path, ending: str) -> None:
         ("text\n" + "x" * 200, r"a\.csv:2: the line is longer than corpus\.max_bytes=110 bytes"),
     ],
 )
-def test_unreadable_tables(tmp_path: Path, content: str, message: str) -> None:
+def test_unreadable_tables_are_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(UserError, match=message):
         texts(Text(path=str(tmp_path / "a.csv"), max_bytes=110))
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
-def test_fields_and_groups(tmp_path: Path, ending: str) -> None:
+def test_fields_and_groups_of_json_lines_are_read(tmp_path: Path, ending: str) -> None:
     rows = [
         {"id": "book/1", "body": "one", "n": 1},
         {"id": "book/2", "body": "two", "n": 2},
@@ -131,7 +131,9 @@ def test_fields_and_groups(tmp_path: Path, ending: str) -> None:
     ]
 
 
-def test_glob_list_and_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_may_be_globs_lists_and_below_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sub").mkdir()
@@ -155,7 +157,7 @@ def test_dev_path_overrides_the_split(tmp_path: Path) -> None:
         Text(path=str(tmp_path / "dev.jsonl"), dev_path=str(tmp_path / "dev.jsonl"))
 
 
-def test_pydocs_come_besides_and_keep_their_own_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pydocs_can_be_added_and_keep_their_own_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "dev"):
         (tmp_path / f"{name}.jsonl").write_text(records({"text": name}))
     monkeypatch.setattr(Pydocs, "documents", lambda self: iter([Document("box")]))
@@ -171,7 +173,7 @@ def test_pydocs_come_besides_and_keep_their_own_split(tmp_path: Path, monkeypatc
     assert source.describe()["where"].endswith("a.jsonl, pydocs")
 
 
-def test_fingerprint_is_that_of_the_text(tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_the_text(tmp_path: Path) -> None:
     for folder, content in (("one", "same\n"), ("two", "same\n"), ("three", "other\n")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.txt").write_text(content)
@@ -203,14 +205,16 @@ def test_fingerprint_is_that_of_the_text(tmp_path: Path) -> None:
         ("a.parquet", b"PAR1", r"a\.parquet: cannot be read as a parquet file \("),
     ],
 )
-def test_unreadable_files(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(UserError, match=message):
         texts(Text(path=str(tmp_path / name)))
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl.gz", "a.parquet"])
-def test_files_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_files_without_read_permission_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     (tmp_path / name).write_bytes(b"x")
     source = Text(path=str(tmp_path / name))
 
@@ -226,7 +230,7 @@ def test_files_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             use()
 
 
-def test_missing_group_field(tmp_path: Path) -> None:
+def test_a_missing_group_field_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(records({"text": "x", "id": 1}))
     with pytest.raises(UserError, match=r"no field 'book'; corpus\.group_field must be one of: text, id\."):
         texts(Text(path=str(tmp_path / "a.jsonl"), group_field="book"))
@@ -241,7 +245,7 @@ def test_missing_group_field(tmp_path: Path) -> None:
         texts(Text(path=str(tmp_path / "a.parquet")))
 
 
-def test_refused_paths(tmp_path: Path) -> None:
+def test_wrong_paths_are_refused(tmp_path: Path) -> None:
     (tmp_path / "shard-1.jsonl").write_text("")
     with pytest.raises(
         UserError, match=r"corpus\.path: there is no .*shard-9\.jsonl \(did you mean shard-1\.jsonl\?\)\."
@@ -270,7 +274,7 @@ def test_no_book_is_in_both_parts() -> None:
 
 
 @pytest.mark.parametrize("ending", [".txt", ".txt.gz", ".csv"])
-def test_the_share_that_is_read_grows_to_1(tmp_path: Path, ending: str) -> None:
+def test_reading_progress_rises_to_1(tmp_path: Path, ending: str) -> None:
     for name in ("a", "b"):
         text = "text\n" + "".join(f"{name} {random.Random(i).random()}\n" for i in range(50_000))
         content = gzip.compress(text.encode()) if ending.endswith(".gz") else text.encode()

@@ -20,7 +20,7 @@ from data.pairs import Pair
 from data.sources.trees import DEEPEST, Tree, Trees, linearised, pruned, read_trees, words
 from data.vocabulary import train_word_level
 from tests.data.brackets import delinearised
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 JOHN = "(ROOT (S (NP-SBJ (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .)))"
 TRACES = """
@@ -74,7 +74,7 @@ def test_brackets_are_read_back_to_the_same_tree(tree: Tree) -> None:
     assert unlexicalised(found) == unlexicalised(tree)
 
 
-def test_vinyals_figures() -> None:
+def test_linearised_trees_equal_the_examples_of_vinyals_et_al() -> None:
     [john] = read(JOHN)
     bare = pruned(john)
     assert bare is not None
@@ -84,7 +84,7 @@ def test_vinyals_figures() -> None:
     assert linearised(go) == "(S (VP XX )VP . )S"
 
 
-def test_traces_function_tags_and_brackets() -> None:
+def test_traces_and_function_tags_are_pruned_and_brackets_restored() -> None:
     [tree] = read(TRACES)
     bare = pruned(tree)
     assert bare is not None
@@ -114,7 +114,7 @@ def test_traces_function_tags_and_brackets() -> None:
         ("text", r"^a\.mrg:1: 'text' stands outside of a tree"),
     ],
 )
-def test_brackets_that_do_not_match(text: str, message: str) -> None:
+def test_unmatched_brackets_are_refused(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read(text)
 
@@ -138,7 +138,7 @@ def test_gold_repeats_beside_machine_parses_in_training_only(tmp_path: Path) -> 
     assert source.fingerprint != Trees(**both, gold_repeats=3, dev_fraction=0.1).fingerprint
 
 
-def test_own_held_out_trees(tmp_path: Path) -> None:
+def test_held_out_trees_may_have_their_own_files(tmp_path: Path) -> None:
     for name in ("a.ptb", "b.ptb"):
         (tmp_path / name).write_text(JOHN.replace("John", name[0]))
     source = Trees(gold=str(tmp_path), machine=str(tmp_path / "a.ptb"), dev_path=str(tmp_path / "b.ptb"))
@@ -162,13 +162,13 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
         Trees(**options)
 
 
-def test_symbols_are_whole_tokens() -> None:
+def test_symbols_of_linearised_trees_are_single_tokens() -> None:
     lines = [CLEAN] * 2
     tokenizer = train_word_level(lines, vocab_size=50, min_count=1, symbols=True, max_length=90)
     assert tokenizer.tokenize(CLEAN) == CLEAN.split()
 
 
-def test_nltk_treebank(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trees_of_nltks_treebank(monkeypatch: pytest.MonkeyPatch) -> None:
     lazy = LazyCorpusLoader("treebank/combined", BracketParseCorpusReader, r"wsj_.*\.mrg")
     monkeypatch.setattr(nltk.corpus, "treebank", lazy)  # another test may have opened nltk's own
     monkeypatch.setattr(nltk.data, "path", [])
@@ -188,7 +188,7 @@ def test_nltk_treebank(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any("*T*" in pair.sources[0] or "-NONE-" in str(pair.target) for pair in pairs)
 
 
-def test_gum() -> None:
+def test_trees_of_gum() -> None:
     source = Trees(
         gold=str(suite_data("parsing/gum_test.ptb.gz")), dev_path=str(suite_data("parsing/gum_dev.ptb.gz"))
     )

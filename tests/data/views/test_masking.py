@@ -8,10 +8,10 @@ import pytest
 from data.batch import IGNORE
 from data.randomness import generator
 from data.views.masking import mask_tokens
-from tests.tiny import FORMAT
+from tests.tiny_encoder import FORMAT
 
 
-def test_frequencies() -> None:
+def test_masked_random_and_kept_tokens_have_berts_frequencies() -> None:
     content = generator(0).integers(5, 30, size=400_000)
     hidden, labels = mask_tokens(content, FORMAT, 0.15, generator(1))
     selected = labels != IGNORE
@@ -33,7 +33,7 @@ def test_special_tokens_in_the_text_are_never_selected() -> None:
     assert (labels[~special] == 7).mean() > 0.8
 
 
-def test_types_of_a_store_are_widened() -> None:
+def test_integer_types_of_a_store_are_widened() -> None:
     content = np.arange(5, 30, dtype=np.uint16)
     hidden, labels = mask_tokens(content, FORMAT, 0.5, generator(3))
     wide = mask_tokens(content.astype(np.int64), FORMAT, 0.5, generator(3))

@@ -1,4 +1,4 @@
-"""Neighbours: who has one, against a loop over documents; the units of a real store; what is refused."""
+"""Neighbours: which sentences have them, against a loop over documents; units of a store; refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ AGAIN = "nobody knows it ."
     st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=30),
     st.lists(st.sampled_from([-2, -1, 1, 2]), max_size=2),
 )
-def test_beside_equals_a_naive_loop(sentences: list[tuple[int, bool]], offsets: list[int]) -> None:
+def test_sentences_with_usable_neighbours_equal_a_naive_loop(
+    sentences: list[tuple[int, bool]], offsets: list[int]
+) -> None:
     sentences.sort(key=lambda sentence: sentence[0])
     documents = np.array([document for document, _ in sentences], dtype=np.uint32)
     usable = np.array([good for _, good in sentences], dtype=bool)
@@ -48,7 +50,7 @@ def store(cache: Path, documents: list[list[str]], **rules: int | bool) -> Token
 DOCUMENTS = [LINES[3 * i : 3 * i + 3] for i in range(30)]
 
 
-def test_neighbours_are_of_the_document_and_neither_too_short_nor_too_long(tmp_path: Path) -> None:
+def test_neighbours_are_in_the_same_document_and_within_length_limits(tmp_path: Path) -> None:
     sentences = store(tmp_path, DOCUMENTS)  # the longest have eleven words
     assert len(sentences) == 90
     good = {i for i, line in enumerate(LINES) if len(line.split()) <= 9}
@@ -61,7 +63,7 @@ def test_neighbours_are_of_the_document_and_neither_too_short_nor_too_long(tmp_p
     assert {*train.left_out} == {"too long", "without neighbours"}
 
 
-def test_a_repeated_sentence_is_taken_once_and_stands_beside_several(tmp_path: Path) -> None:
+def test_a_repeated_sentence_is_used_once_and_may_neighbour_several(tmp_path: Path) -> None:
     documents = [[LINES[2 * i], AGAIN, LINES[2 * i + 1]] for i in range(30)]
     sentences = store(tmp_path, documents, unique=True, max_words=50)
     indices = select(sentences, "train", [1]).indices
@@ -69,7 +71,7 @@ def test_a_repeated_sentence_is_taken_once_and_stands_beside_several(tmp_path: P
     assert sum(int(i) % 3 == 0 for i in indices) > 15  # whose next sentence is the repeated one
 
 
-def test_units(tmp_path: Path) -> None:
+def test_a_unit_is_a_sentence_and_its_neighbours(tmp_path: Path) -> None:
     sentences = store(tmp_path, DOCUMENTS)
     targets = [np.array([i]) for i in range(90)]
     unit = Neighbours(sentences, targets, (1, -1))[4]

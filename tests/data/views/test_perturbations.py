@@ -52,13 +52,13 @@ def is_subsequence(part: np.ndarray, whole: np.ndarray) -> bool:
 
 
 def law(outcomes: Iterable[tuple[int, ...]]) -> Law:
-    """The distribution over ``outcomes``, each as likely as any other; equal ones add up."""
+    """Returns the distribution of uniformly drawn ``outcomes``; equal ones add up."""
     counts = Counter(outcomes)
     return {outcome: count / counts.total() for outcome, count in counts.items()}
 
 
 def assert_follows(draw: Callable[[np.random.Generator], np.ndarray], expected: Law, count: int = 4000) -> None:
-    """Draws follow the law: nothing else is drawn, and the chi-square test has no objection."""
+    """Asserts that samples follow the distribution, by their support and a chi-square test."""
     rng = generator(7)
     seen = Counter(tuple(draw(rng).tolist()) for _ in range(count))
     assert set(seen) <= set(expected)
@@ -71,7 +71,7 @@ def assert_follows(draw: Callable[[np.random.Generator], np.ndarray], expected: 
 
 @settings(max_examples=100)
 @given(sentences(), ks, seeds)
-def test_deletion_leaves_the_others_in_order(tokens: np.ndarray, k: int, seed: int) -> None:
+def test_deletion_keeps_the_other_tokens_in_order(tokens: np.ndarray, k: int, seed: int) -> None:
     assume(len(tokens) > k)
     shorter = delete(tokens, k, generator(seed))
     assert len(shorter) == len(tokens) - k and is_subsequence(shorter, tokens)
@@ -104,7 +104,7 @@ def permutation_law(tokens: np.ndarray, k: int) -> Law:
 
 @settings(max_examples=150)
 @given(sentences(), st.integers(2, 6), seeds)
-def test_permutation_is_never_the_same_sequence(tokens: np.ndarray, k: int, seed: int) -> None:
+def test_permutation_never_returns_the_same_sequence(tokens: np.ndarray, k: int, seed: int) -> None:
     assume(len(tokens) >= k and len(set(tokens.tolist())) > 1)
     permuted = permute(tokens, k, generator(seed))
     moved = permuted != tokens
@@ -115,12 +115,12 @@ def test_permutation_is_never_the_same_sequence(tokens: np.ndarray, k: int, seed
 @pytest.mark.parametrize(
     ("tokens", "k"), [([5, 6, 7, 8], 3), ([5, 5, 6, 7], 3), ([5, 5, 5, 6], 2), ([5, 5, 6, 6], 4)]
 )
-def test_permutations_follow_their_law(tokens: list[int], k: int) -> None:
+def test_permutations_follow_their_distribution(tokens: list[int], k: int) -> None:
     array = np.array(tokens)
     assert_follows(lambda rng: permute(array, k, rng), permutation_law(array, k))
 
 
-def test_positions_are_drawn_anew_until_two_tokens_differ() -> None:
+def test_positions_are_resampled_until_two_tokens_differ() -> None:
     tokens = np.array([9] + [5] * 39)  # 2 positions of 40 hold the one other token once in 20 times
     for seed in range(50):
         permuted = permute(tokens, 2, generator(seed))
@@ -132,7 +132,7 @@ def test_positions_are_drawn_anew_until_two_tokens_differ() -> None:
 
 @settings(max_examples=100)
 @given(sentences(), ks, seeds)
-def test_insertion_keeps_the_sentence_and_adds_what_is_not_in_it(tokens: np.ndarray, k: int, seed: int) -> None:
+def test_insertion_keeps_the_sentence_and_adds_tokens_not_in_it(tokens: np.ndarray, k: int, seed: int) -> None:
     longer = insert(tokens, k, generator(seed), NOISE)
     new = longer[~np.isin(longer, tokens)]
     assert len(longer) == len(tokens) + k and len(new) == k
@@ -140,7 +140,7 @@ def test_insertion_keeps_the_sentence_and_adds_what_is_not_in_it(tokens: np.ndar
     assert not np.isin(new, SPECIAL).any() and (new < VOCABULARY).all()
 
 
-def test_the_jth_inserted_token_comes_into_one_of_n_and_j_gaps() -> None:
+def test_the_jth_inserted_token_is_uniform_over_n_plus_j_gaps() -> None:
     outcomes = []
     for gaps in product(range(3), range(4), range(5)):
         row = [3, 4]
@@ -163,7 +163,9 @@ def test_inserted_tokens_are_independent() -> None:
 
 @settings(max_examples=100)
 @given(sentences(), ks, seeds)
-def test_replacement_changes_k_positions_to_what_is_not_in_it(tokens: np.ndarray, k: int, seed: int) -> None:
+def test_replacement_changes_k_positions_to_tokens_not_in_the_sentence(
+    tokens: np.ndarray, k: int, seed: int
+) -> None:
     assume(len(tokens) >= k)
     replaced = replace(tokens, k, generator(seed), NOISE)
     changed = replaced != tokens
@@ -197,7 +199,7 @@ def test_a_cut_leaves_one_token_before_it_and_two_after(tokens: np.ndarray, seed
 
 
 @pytest.mark.parametrize("n", [4, 5, 9])
-def test_cuts_are_those_of_an_enumeration_equally_likely(n: int) -> None:
+def test_cuts_are_uniform_over_all_cuts(n: int) -> None:
     w = {position: 10 + position for position in range(1, n + 1)}  # w_1 .. w_n, as the paper counts
     cuts = []
     for i in range(2, n):  # 1 < i < n
@@ -224,14 +226,14 @@ def test_cuts_give_the_examples_of_table_1() -> None:
 
 @settings(max_examples=100)
 @given(sentences(), seeds)
-def test_dealt_parts_keep_the_order_and_are_not_empty(tokens: np.ndarray, seed: int) -> None:
+def test_dealt_parts_keep_the_order_and_are_never_empty(tokens: np.ndarray, seed: int) -> None:
     assume(len(tokens) >= 2)
     first, second = part_at_random(tokens, generator(seed))
     assert len(first) and len(second) and is_subsequence(first, tokens) and is_subsequence(second, tokens)
     assert sorted([*first.tolist(), *second.tolist()]) == sorted(tokens.tolist())
 
 
-def test_dealing_is_uniform_over_what_leaves_no_part_empty() -> None:
+def test_dealing_is_uniform_over_assignments_without_an_empty_part() -> None:
     tokens = np.arange(4)
     expected = law(at for size in range(1, 4) for at in combinations(range(4), size))
     assert_follows(lambda rng: part_at_random(tokens, rng)[0], expected)
@@ -241,7 +243,7 @@ def test_dealing_is_uniform_over_what_leaves_no_part_empty() -> None:
 
 
 class Every:
-    """In place of a generator: every number that could be drawn, once."""
+    """Stand-in for a generator that returns every possible number once."""
 
     def integers(self, high: int, size: int) -> np.ndarray:
         return np.arange(high)
@@ -253,7 +255,7 @@ class Every:
     tokens=st.lists(st.integers(0, 3), min_size=1, max_size=8),
     special=st.sets(st.integers(0, 3)),
 )
-def test_noise_has_each_tokens_weight_but_for_the_sentences_own(
+def test_noise_follows_token_weights_except_tokens_of_the_sentence(
     weights: list[int], tokens: list[int], special: set[int]
 ) -> None:
     expected = [0 if i in special or i in tokens else weight for i, weight in enumerate(weights)]
@@ -262,19 +264,19 @@ def test_noise_has_each_tokens_weight_but_for_the_sentences_own(
     assert np.bincount(drawn, minlength=len(weights)).tolist() == expected
 
 
-def test_noise_leaves_its_weights_to_the_caller() -> None:
+def test_noise_does_not_modify_the_given_weights() -> None:
     weights = np.ones(VOCABULARY, np.int64)
     Noise(weights, SPECIAL)
     assert weights.sum() == VOCABULARY
 
 
-def test_noise_that_has_nothing_else_says_so() -> None:
+def test_noise_without_an_eligible_token_is_refused() -> None:
     noise = Noise(np.array([3, 3, 1, 2]), special_ids=(0, 1))
     with pytest.raises(UserError, match=r"^A sentence has every token of the vocabulary, and none is left"):
         noise.draw(np.array([3, 2, 2]), 1, generator(0))
 
 
-def test_noise_goes_to_a_worker() -> None:
+def test_noise_can_be_pickled_for_a_worker() -> None:
     sent = pickle.loads(pickle.dumps(NOISE))
     tokens = np.array([5, 6, 7])
     assert sent.draw(tokens, 9, generator(1)).tolist() == NOISE.draw(tokens, 9, generator(1)).tolist()
@@ -292,7 +294,7 @@ def test_tokens_are_counted_chunk_by_chunk(units: list[np.ndarray], data: st.Dat
     assert length == pytest.approx(naive.total() / len(indices))
 
 
-def test_of_very_many_sentences_as_many_evenly_spaced_ones_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_sentences_an_evenly_spaced_sample_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perturbations, "MOST_COUNTED", 5)
     counts, _ = count_tokens([np.array([i]) for i in range(101)], np.arange(101))
     assert np.flatnonzero(counts).tolist() == [0, 25, 50, 75, 100]
@@ -331,13 +333,15 @@ def test_a_view_is_a_function_of_its_arguments(view: str) -> None:
         (lambda rng: part_at_random(np.array([5]), rng), "must have at least 2 tokens to be parted. Got 1"),
     ],
 )
-def test_what_is_too_short_is_refused(draw: Callable[[np.random.Generator], object], message: str) -> None:
+def test_sentences_that_are_too_short_are_refused(
+    draw: Callable[[np.random.Generator], object], message: str
+) -> None:
     with pytest.raises(ValueError) as error:
         draw(generator(0))
     assert message in str(error.value)
 
 
-def test_the_shortest_are_taken() -> None:
+def test_the_shortest_allowed_sentences_are_accepted() -> None:
     rng = generator(0)
     assert len(delete(np.array([5, 6]), 1, rng)) == 1
     assert permute(np.array([5, 6]), 2, rng).tolist() == [6, 5]

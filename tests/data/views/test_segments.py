@@ -1,4 +1,4 @@
-"""Segment pairs: what is next is next, what is not is elsewhere, and lengths tell nothing; what is refused."""
+"""Segment pairs: positives are adjacent, negatives are not, and lengths do not reveal the class; refusals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from data.views import segments
 from data.views.segments import Pair, Place, RunningText
 from data.vocabulary import train_word_level
 from tests.data.samples import Listed
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 ROOM = 60
 Draw = Callable[[Place, int, np.random.Generator, float], Pair]
@@ -95,7 +95,7 @@ def of_whole_sentences(corpus: Numbered, pair: Pair) -> tuple[bool, ...]:
 
 
 @given(st.integers(0, 1000), st.integers(2, 90), st.sampled_from([3, 20, 60]))
-def test_next_segments_touch_and_others_are_of_another_document_of_the_part(
+def test_next_segments_are_adjacent_and_others_from_another_document_of_the_part(
     seed: int, room: int, longest: int
 ) -> None:
     corpus = Numbered(documents=9, sentences=30, longest=longest, seed=seed)
@@ -152,7 +152,7 @@ def test_ordered_segments_are_neighbours_of_whole_sentences_or_cut_to_fit(
             assert len(first) + len(second) == room
 
 
-def test_as_many_sentences_as_fit_are_parted_anywhere() -> None:
+def test_ordered_segments_are_split_between_any_two_sentences_that_fit() -> None:
     text = RunningText([np.full(n, n) for n in (3, 4, 5, 2, 6)], np.array([0, 0, 0, 0, 1]), np.arange(3))
     parted = {
         (tuple(np.unique(pair.first)), tuple(np.unique(pair.second)))
@@ -178,7 +178,7 @@ def test_tokens_are_lost_equally_at_both_ends() -> None:
     assert np.mean(fronts) == pytest.approx(10, abs=0.4) and np.var(fronts) == pytest.approx(5, abs=1.5)
 
 
-def test_a_place_elsewhere_is_any_or_of_any_document() -> None:
+def test_negatives_are_sampled_uniformly_over_places_or_documents() -> None:
     documents = np.repeat([0, 1, 2, 3], [1, 6, 2, 3])
     text = RunningText([np.array([i]) for i in range(12)], documents, np.arange(9), np.arange(9, 12))
     for by_document, shares in ((False, {0: 1 / 3, 7: 1 / 3, 8: 1 / 3}), (True, {0: 1 / 2, 7: 1 / 4, 8: 1 / 4})):
@@ -196,7 +196,7 @@ def test_a_pair_is_a_function_of_place_and_key(name: str) -> None:
     assert len(several) > 4
 
 
-def test_published_pairs_are_those_of_the_published_program() -> None:
+def test_published_pairs_equal_those_of_the_published_program() -> None:
     """Beginnings, both ways to a class, how far either segment goes, and whose the other documents are."""
     corpus = Numbered(longest=25)
     seen, begun, others = set(), set(), []
@@ -227,12 +227,12 @@ def test_published_pairs_are_those_of_the_published_program() -> None:
 
 
 def accuracy_by_lengths(pairs: list[Pair]) -> float:
-    """Of a classifier that is shown the lengths, and so where the separator is."""
+    """Returns the accuracy of a classifier that sees only the lengths, and so the place of the separator."""
     return accuracy(np.array([(len(pair.first), len(pair.second)) for pair in pairs]), pairs)
 
 
 def accuracy(shown: np.ndarray, pairs: list[Pair]) -> float:
-    """The mean of both classes', of a classifier that is shown some numbers of each pair."""
+    """Returns the accuracy, averaged over both classes, of a classifier that sees some numbers of each pair."""
     classes = np.array([pair.follows for pair in pairs])
     half = len(pairs) // 2
     classifier = LogisticRegression(class_weight="balanced", max_iter=500)
@@ -259,7 +259,7 @@ def test_boundaries_do_not_reveal_the_class(sentences: int, name: str) -> None:
 
 
 def test_sentence_ends_in_the_second_segment_do_not_reveal_the_class() -> None:
-    """Had A stopped because the next sentence did not fit, a true B would begin with a longer one."""
+    """If A ended because the next sentence did not fit, a true B would begin with a longer sentence."""
     for longest in (30, 60):
         corpus = Numbered(documents=400, sentences=40, longest=longest)
         pairs = [pair for _, pair in corpus.pairs("nsp", 10_000)]
@@ -270,7 +270,7 @@ def test_sentence_ends_in_the_second_segment_do_not_reveal_the_class() -> None:
 
 
 @pytest.mark.slow
-def test_lengths_do_not_reveal_the_class_in_books(tmp_path: Path) -> None:
+def test_lengths_do_not_reveal_the_class_in_real_books(tmp_path: Path) -> None:
     path = sorted(suite_data("corpora/standardebooks").glob("*.jsonl.gz"))[0]
     from data.sources.text import Text
 

@@ -32,7 +32,7 @@ def samplers(draw: st.DrawFn) -> SpanSampler:
 
 @settings(max_examples=400)
 @given(samplers(), st.integers(0, 60), st.integers(0, 2**32))
-def test_spans_keep_to_their_definition(sampler: SpanSampler, room: int, seed: int) -> None:
+def test_spans_satisfy_their_definition(sampler: SpanSampler, room: int, seed: int) -> None:
     n = sampler.min_tokens + room  # room 0: a document of exactly the least length
     anchors, positives = sampler.draw(n, generator(seed))
     assert len(anchors) == sampler.anchors_per_document
@@ -100,7 +100,7 @@ def test_starts_of_three_anchors_are_uniform_over_all_placements(gap: int) -> No
     assert oracles.chi_square(np.array([counts[placement] for placement in every])) > 1e-3
 
 
-def test_document_of_exactly_the_least_length_has_one_uniform_placement() -> None:
+def test_a_document_of_the_minimum_length_has_one_placement() -> None:
     # gap * (A - 1) + max_length is the larger term here, so no room is left.
     sampler = SpanSampler(anchors_per_document=3, positives_per_anchor=1, min_length=8, max_length=8, gap=40)
     assert sampler.min_tokens == 88

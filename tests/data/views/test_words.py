@@ -69,7 +69,7 @@ def test_words_of_each_kind_of_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_typographic_marks_begin_a_word(whole: bool) -> None:
+def test_typographic_punctuation_begins_a_word(whole: bool) -> None:
     text = "“Hello” he said—well, isn’t it «yes»"
     tokenizer = train_bpe([text] * 9 if whole else [TEXT] * 9, vocab_size=400)
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -92,7 +92,7 @@ def test_typographic_marks_begin_a_word(whole: bool) -> None:
     ]
 
 
-def test_whole_words_are_all_beginnings() -> None:
+def test_in_a_word_vocabulary_every_token_begins_a_word() -> None:
     words = train_word_level([TEXT], vocab_size=99, min_count=1, max_length=50)
     assert beginnings(words).all() and len(beginnings(words)) == len(words)
     bag = PreTrainedTokenizerFast(tokenizer_object=word_tokenizer(["river", "▁", "a"], lowercase=False))
@@ -114,7 +114,7 @@ def test_kept_words_are_whole_and_in_order(sizes: list[int], share: float, seed:
     assert not begins[0] and tokens.tolist() == list(range(len(begins)))
 
 
-def test_the_share_of_words_is_deleted_and_one_stays() -> None:
+def test_the_given_share_of_words_is_deleted_and_at_least_one_is_kept() -> None:
     begins, tokens = np.ones(50, dtype=bool), np.arange(50)
     left = [len(delete_words(tokens, begins, 0.6, generator(seed))) for seed in range(400)]
     assert np.mean(left) == pytest.approx(20, abs=0.7)  # four standard errors

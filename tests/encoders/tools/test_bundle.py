@@ -18,8 +18,8 @@ from data.errors import UserError
 from encoders import starts
 from encoders.tools import bundle
 from encoders.transformer import Transformer
+from tests.command_runner import snapshot
 from tests.experiments import tiny
-from tests.hostile import snapshot
 
 SENTENCES = ["one two", "three"]
 
@@ -30,7 +30,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.run(folder, f"run_dir={folder / 'run'}", "budget.steps=4")
 
 
-def test_it_opens_by_name_in_half_precision(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundled_encoder_opens_by_name_in_half_precision(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = bundle.bundle(run, "small", into=tmp_path)
     monkeypatch.setattr(starts, "CHECKPOINTS", tmp_path)
     before, after = (encoders.load(place).encode(SENTENCES) for place in (run / "encoder", "small"))
@@ -44,7 +46,7 @@ def test_it_opens_by_name_in_half_precision(run: Path, tmp_path: Path, monkeypat
     assert {path.name for path in folder.iterdir()} == {path.name for path in (run / "encoder").iterdir()} | own
 
 
-def test_its_card_tells_what_it_is_and_no_folder(run: Path, tmp_path: Path) -> None:
+def test_the_card_describes_the_encoder_without_naming_folders(run: Path, tmp_path: Path) -> None:
     told: dict[str, Any] = {"licence": "None at all.", "note": "The rate was raised by hand."}
     card = (bundle.bundle(run, "small", into=tmp_path, **told) / "README.md").read_text()
     assert all(card.count(text) == 1 for text in told.values())
@@ -71,7 +73,7 @@ def test_the_card_names_every_corpus_of_a_mixture(run: Path, tmp_path: Path) -> 
     assert "/far" not in (folder / "recipe.yaml").read_text()
 
 
-def test_recipe_and_log_are_kept_with_it(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recipe_and_log_are_bundled(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle, "LOGGED", 2)
     folder = bundle.bundle(run, "small", into=tmp_path)
     recipe = (folder / "recipe.yaml").read_text()
@@ -90,7 +92,7 @@ def test_recipe_and_log_are_kept_with_it(run: Path, tmp_path: Path, monkeypatch:
     )
 
 
-def test_no_folder_is_told_wherever_it_stands() -> None:
+def test_folders_are_removed_from_the_recipe() -> None:
     config = {
         "evaluation": {"data": "/home/a/data/senteval", "tasks": None},
         "corpus": {"path": ["../x/books/*.gz", "news.txt"], "dataset": "wmt/wmt14", "fraction": 0.5},
@@ -114,7 +116,7 @@ def test_too_large_or_unfinished_is_refused(run: Path, tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/b", "", ".hidden", "a\nb", ".."])
-def test_a_checkpoints_name_is_no_path(name: str, tmp_path: Path) -> None:
+def test_a_checkpoints_name_must_not_be_a_path(name: str, tmp_path: Path) -> None:
     (tmp_path / "run" / "encoder").mkdir(parents=True)
     before = snapshot(tmp_path)
     with pytest.raises(UserError, match="A checkpoint's name"):
@@ -122,7 +124,7 @@ def test_a_checkpoints_name_is_no_path(name: str, tmp_path: Path) -> None:
     assert snapshot(tmp_path) == before
 
 
-def test_a_shipped_checkpoint_is_replaced_by_force_only(tmp_path: Path) -> None:
+def test_a_bundled_checkpoint_is_replaced_only_by_force(tmp_path: Path) -> None:
     (tmp_path / "small").mkdir()
     with pytest.raises(UserError, match="small is there already: --force replaces it"):
         bundle.bundle(tmp_path, "small", into=tmp_path)

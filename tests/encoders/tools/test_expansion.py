@@ -19,7 +19,7 @@ from encoders.recurrent import Recurrent
 from encoders.tools import expansion
 from encoders.tools.expansion import expand
 from tests.encoders.bilstms import SENTENCES
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 KNOWN = [f"w{number}" for number in range(60)]
 NEW = ["zebra", "okapi", "o'brien", "u.s."]
@@ -56,7 +56,7 @@ def maker(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("kind", [GRU, BiLSTMMax])
-def test_a_linear_world_is_found_again(kind: type[Recurrent], maker: Any) -> None:
+def test_a_linear_map_between_vocabularies_is_recovered(kind: type[Recurrent], maker: Any) -> None:
     encoder = tiny(kind)
     vectors = maker(encoder, [*NEW, *KNOWN[:40], "well-known?", "don't", "</s>"])
     before = encoder.embedding.weight.detach().clone()
@@ -95,7 +95,7 @@ def test_old_words_encode_as_before_and_new_ones_differ(maker: Any, tmp_path: Pa
     assert expanded.embedding.weight.grad is not None and encoder.embedding.weight.grad is None
 
 
-def test_a_word_s_own_form_goes_before_another_case(maker: Any) -> None:
+def test_the_exact_form_of_a_word_is_preferred_to_another_case(maker: Any) -> None:
     encoder = tiny()
     vectors = maker(encoder, ["Zebra", "OKAPI", *KNOWN, "okapi", "Okapi"])
     expanded, report = expand(encoder, vectors, "vectors.txt")
@@ -111,7 +111,7 @@ def test_a_word_s_own_form_goes_before_another_case(maker: Any) -> None:
     np.testing.assert_allclose(both, regression.predict(sources), atol=1e-5)
 
 
-def test_the_fit_is_measured_on_words_that_it_did_not_see(maker: Any) -> None:
+def test_the_fit_is_measured_on_held_out_words(maker: Any) -> None:
     encoder = tiny()
     words = [*KNOWN, "zebra"]
     exact = expand(encoder, maker(encoder, words, noise=0.0, width=30), "a")[1]
@@ -133,7 +133,7 @@ def test_too_few_shared_words_are_refused(maker: Any) -> None:
         expand(encoder, maker(encoder, KNOWN), "v.txt")
 
 
-def test_command(maker: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_expands_a_folder(maker: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     encoder = tiny(BiLSTMMax)
     maker(encoder, [*NEW, *KNOWN])
     encoder.save(tmp_path / "old", card="---\ntags:\n- a\n---\n\n# Old\n\n## Data\n\nbooks\n")
@@ -167,7 +167,7 @@ def test_command(maker: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert not other.exists()
 
 
-def test_real_words_and_vectors() -> None:
+def test_expansion_with_real_words_and_vectors() -> None:
     path = suite_data("embeddings/glove.100d.10k.txt.gz")
     lines = suite_data("senteval/downstream/CR/custrev.pos").read_text("latin-1").splitlines()
     vectors = WordVectors(path)

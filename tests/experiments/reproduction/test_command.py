@@ -95,7 +95,7 @@ def test_a_folder_that_is_not_sentevals_is_refused_at_once(figure: Path) -> None
     assert not (figure / "runs").exists()
 
 
-def test_the_list_has_everything_with_its_cost(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_shows_every_figure_with_its_cost(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.reproduce(*settings.read(["list=true"])) == 0
     shown = capsys.readouterr().out
     assert "some/fig" in shown
@@ -103,7 +103,7 @@ def test_the_list_has_everything_with_its_cost(figure: Path, capsys: pytest.Capt
     assert "some/fig: The rest of it." in shown
 
 
-def test_where_no_run_ends_there_is_one_line_and_no_picture(
+def test_without_a_finished_run_there_is_one_line_and_no_picture(
     figure: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planned_runs, "run_jobs", lambda jobs, **_: {job.name: "it broke" for job in jobs})
@@ -113,7 +113,9 @@ def test_where_no_run_ends_there_is_one_line_and_no_picture(
     assert not (figure / "out").exists()
 
 
-def test_the_message_of_a_stop_names_the_way_to_continue(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_on_interrupt_names_the_command_to_continue(
+    figure: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stopped(jobs: object, **settings: object) -> dict[str, str]:
         raise KeyboardInterrupt
 
@@ -144,7 +146,7 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     assert work.state(run) == "not evaluated"
 
 
-def test_what_is_not_as_in_the_paper_stands_beside_the_picture(figure: Path) -> None:
+def test_differences_from_the_paper_are_listed_beside_the_picture(figure: Path) -> None:
     for run in planned(figure):
         finished(figure / "runs", run, 50.0)
     assert reproduce(figure) == 0
@@ -165,7 +167,7 @@ def test_the_note_counts_the_runs_that_are_evaluated(figure: Path, monkeypatch: 
     assert "1 of 2 runs are finished but not evaluated on all tasks." in text
 
 
-def test_the_treebank_is_for_tables_of_trees(figure: Path) -> None:
+def test_only_tables_with_trees_use_the_treebank(figure: Path) -> None:
     assert settings.read(["figure=some/fig", "data=treebank"])[0].data == "treebank"
     with pytest.raises(
         UserError, match=r"^data=treebank: some/fig is not of trees; data=<folder> names its data\.$"
@@ -173,7 +175,7 @@ def test_the_treebank_is_for_tables_of_trees(figure: Path) -> None:
         reproduce(figure, "data=treebank")
 
 
-def test_an_ensemble_is_of_the_best_on_the_figures_tasks(figure: Path) -> None:
+def test_an_ensemble_joins_the_best_models_on_the_figures_tasks(figure: Path) -> None:
     """Whatever else its candidates were evaluated on, and whichever were the best before."""
     wanted = Ensemble("both", "task", ["D", "R"])
     given = replace(FIGURE, tasks=["TREC", "SST2"], ensemble=wanted)

@@ -38,7 +38,7 @@ def shown(runs: list[planning.Run]) -> list[tuple[str, int, bool]]:
     return [(run.labels["row"], run.seed, run.evaluated) for run in runs]
 
 
-def test_what_several_rows_join_is_trained_once() -> None:
+def test_an_encoder_joined_by_several_rows_is_trained_once() -> None:
     runs = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat)
     assert shown(runs) == [("a", 1, False), ("b", 1, False), ("ab", 1, True), ("c", 1, False), ("bc", 1, True)]
     a, b, ab, c, bc = runs
@@ -65,25 +65,25 @@ def test_a_row_may_join_another_one(rows: tuple[str, ...]) -> None:
     assert sum(run.flops for run in runs) == 2e12
 
 
-def test_what_a_row_joins_may_be_asked_for_by_itself() -> None:
+def test_a_joined_encoder_may_be_requested_by_itself() -> None:
     runs = plan(table("ab", "bc"), wanted(seeds=(1,), only={"row": ["bc", "a"]}), check=flat)
     assert shown(runs) == [("b", 1, False), ("c", 1, False), ("bc", 1, True), ("a", 1, True)]
     with pytest.raises(UserError, match=r"^only\.row must be of ab \| a \| b\. Got c instead\.$"):
         plan(table("ab"), wanted(only={"row": "c"}), check=flat)
 
 
-def test_two_that_are_the_same_are_one() -> None:
+def test_joining_two_equal_encoders_gives_one() -> None:
     """As encoders of different widths are with encoder=."""
     [run] = plan(table("ab", b="objective.a=1"), wanted(seeds=(1,)), check=flat)
     assert (run.labels, run.members, run.evaluated) == ({"row": "ab"}, (), True)
 
 
-def test_each_is_a_row_where_they_cannot_be_evaluated_together() -> None:
+def test_encoders_that_cannot_be_joined_get_separate_rows() -> None:
     runs = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat, joined=False)
     assert shown(runs) == [("a", 1, True), ("b", 1, True), ("c", 1, True)]
 
 
-def test_what_is_set_by_a_joined_encoder_is_the_figures_own() -> None:
+def test_keys_set_by_a_joined_encoder_cannot_be_overridden() -> None:
     with pytest.raises(UserError, match=r"^objective\.b: paper/1 sets it itself \(row: ab\)\.$"):
         plan(table("ab"), wanted(), ["objective.b=3"], check=flat)
 
@@ -125,7 +125,7 @@ def test_gensens_rows_join_as_in_its_section_9(size: Any, widths: tuple[int, int
 
 
 @pytest.mark.parametrize("number", range(2, 9))
-def test_gensens_other_tables_are_of_the_same_runs(number: int) -> None:
+def test_gensens_other_tables_share_these_runs(number: int) -> None:
     """Tables 3 and 5 join nothing (section 9)."""
 
     def names(table: str) -> dict[str, bool]:
@@ -151,7 +151,7 @@ def run_folder(folder: Path, name: str, scale: float = 1.0, **shape: Any) -> Pat
     return path
 
 
-def test_joined_encoders_are_a_folder_that_is_evaluated_as_a_runs_is(tmp_path: Path) -> None:
+def test_joined_encoders_are_saved_and_evaluated_like_a_run(tmp_path: Path) -> None:
     members = [run_folder(tmp_path, "one"), run_folder(tmp_path, "two", hidden=3)]
     folder = tmp_path / "both"
     joining.join(folder, members)
@@ -182,7 +182,7 @@ def test_joined_encoders_are_a_folder_that_is_evaluated_as_a_runs_is(tmp_path: P
     assert not np.array_equal(encoders.load(folder / "encoder").encode(texts), expected)
 
 
-def test_what_cannot_be_joined_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoders_that_fail_to_join_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a line of its own: the other runs go on."""
     member = run_folder(tmp_path, "one")
 
@@ -202,7 +202,7 @@ def test_a_missing_encoder_is_reported(tmp_path: Path) -> None:
     assert not (tmp_path / "both").exists()
 
 
-def test_what_one_encoder_learned_from_synthetic_text_is_reported_of_both(tmp_path: Path) -> None:
+def test_synthetic_text_of_one_encoder_is_reported_for_the_joined_row(tmp_path: Path) -> None:
     a, b, ab, c, bc = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat)
     for run, synthetic in ((a, "fr, de"), (b, "de, nli"), (c, "")):
         finished(tmp_path, run, 10.0, synthetic=synthetic)

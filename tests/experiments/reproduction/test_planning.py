@@ -14,7 +14,7 @@ from data.errors import UserError
 from experiments import compose
 from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction
-from tests.tiny import TinyEncoder
+from tests.tiny_encoder import TinyEncoder
 
 pytestmark = pytest.mark.usefixtures("in_a_small_folder")
 
@@ -47,7 +47,7 @@ def test_conssents_tables_and_figures_share_their_runs(task: str, k: int, row: s
     assert one.name == other.name
 
 
-def test_the_language_model_is_trained_as_its_preset() -> None:
+def test_the_language_model_is_trained_with_its_preset() -> None:
     [run] = plan(
         only("conssent/table2", "paper", row=["LangMod"]), Reproduction(figure="conssent/table2", budget="paper")
     )
@@ -71,7 +71,7 @@ MANY = ("conssent/fig2", "conssent/fig3")  # rows, which take long to compose
         if not name.startswith("declutr") and "paper" in catalogue.EXHIBITS[name].grids
     ],
 )
-def test_all_values_of_the_paper_at_our_size(name: str) -> None:
+def test_the_papers_values_are_planned_at_the_suites_sizes(name: str) -> None:
     """``grid=paper`` has the paper's rows; their encoders stay small."""
     given = catalogue.EXHIBITS[name]
     sizes = {}
@@ -107,7 +107,7 @@ def test_table_4_evaluates_one_run_with_each_pooling_after_equal_tokens() -> Non
     assert tokens == {7.5e5}
 
 
-def test_transformers_learn_inference_as_sentence_bert_does() -> None:
+def test_transformers_learn_nli_as_sentence_bert_does() -> None:
     """The first version's table S5, by the published program, but for the length."""
     given = only("declutr_v1/table_s5", "teaching", row=["bundled, after"])
     [run] = plan(given, Reproduction(figure="declutr_v1/table_s5"))
@@ -121,7 +121,7 @@ def test_transformers_learn_inference_as_sentence_bert_does() -> None:
 
 
 @pytest.mark.parametrize("name", ["declutr/3", "declutr_v1/s1a", "declutr/table2"])
-def test_a_papers_corpus_is_all_trained_on(name: str) -> None:
+def test_a_papers_corpus_is_used_in_full(name: str) -> None:
     """But for what the losses on held-out text need."""
     given = catalogue.EXHIBITS[name]
     config = compose.check([*given.base, *given.grids["paper"].base, "objective=declutr"])
@@ -162,7 +162,7 @@ def test_one_and_two_anchors_see_equal_spans_in_equal_effective_batches(size: An
 
 
 @pytest.mark.parametrize("size", ["teaching", "paper"])
-def test_all_objectives_are_optimised_alike_but_for_their_learning_rates(size: Any) -> None:
+def test_all_objectives_share_optimiser_settings_except_learning_rates(size: Any) -> None:
     """Each brings an optimiser of its own, which would decide the comparison."""
     grid = catalogue.EXHIBITS["suite/objectives"].grids[size]
     rows = [row.label for row in grid.axes["row"] if row.label != "the start"]
@@ -180,7 +180,7 @@ def test_all_objectives_are_optimised_alike_but_for_their_learning_rates(size: A
         assert len({config["budget"][key] for config in configs}) == 1, key
 
 
-def test_an_objective_is_searched_with_the_settings_that_it_is_compared_with() -> None:
+def test_the_learning_rate_search_uses_the_settings_of_the_comparison() -> None:
     searched, compared = (
         plan(catalogue.EXHIBITS[name], Reproduction(figure=name, seeds=(1,)), ["budget.tokens=1e6"])
         for name in ("suite/learning_rates", "suite/objectives")
@@ -189,7 +189,7 @@ def test_an_objective_is_searched_with_the_settings_that_it_is_compared_with() -
     assert {run.labels["row"] for run in compared if run.name in names} == {*suite.BEST}
 
 
-def test_at_equal_compute_no_run_has_tokens_of_its_own() -> None:
+def test_at_equal_compute_no_run_sets_its_tokens() -> None:
     asked = Reproduction(figure="suite/compute", seeds=(1,))
     runs = plan(catalogue.EXHIBITS["suite/compute"], asked, ["budget.flops=2e13"])
     assert len(runs) == 2 * 8 + 1
@@ -205,7 +205,7 @@ def test_at_equal_compute_no_run_has_tokens_of_its_own() -> None:
 # The command line
 
 
-def test_keys_of_an_encoder_are_not_for_a_row_of_another(tmp_path: Path) -> None:
+def test_keys_of_an_encoder_are_not_applied_to_rows_of_another(tmp_path: Path) -> None:
     """Table 4's word vectors beside transformers whose attention the command line chooses."""
     (tmp_path / "v.txt").write_text("a 1 2\n")
     asked = Reproduction(figure="declutr/table4", vectors=str(tmp_path / "v.txt"))

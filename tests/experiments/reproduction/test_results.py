@@ -71,7 +71,7 @@ def figure(panel: str = "TREC", metric: str = "TREC.test") -> Figure:
     )  # fmt: skip
 
 
-def test_quick_scores_say_so_and_stand_beside_nothing_printed(tmp_path: Path, planned: list[Run]) -> None:
+def test_quick_scores_are_marked_and_never_shown_with_printed_ones(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned[:3]:
         finished(tmp_path, run, 10.0 + run.seed)
     found = results.collect(planned, tmp_path, None)
@@ -113,7 +113,7 @@ def test_probes_of_two_versions_are_marked_in_figures_and_tables(tmp_path: Path,
     assert line not in results.by_quick(probed, same).notes and line not in tables.quick_grid(table(), same).notes
 
 
-def test_complete_scores_of_whole_data_stand_beside_the_printed_ones(tmp_path: Path, planned: list[Run]) -> None:
+def test_complete_scores_on_full_data_are_shown_with_the_printed_ones(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned:
         finished(tmp_path, run, 1.0, {"TREC": record(80.0 + run.seed)})
     found = results.collect(planned, tmp_path, "default")
@@ -124,7 +124,9 @@ def test_complete_scores_of_whole_data_stand_beside_the_printed_ones(tmp_path: P
     assert notes == ["Scores: TREC.test, SentEval, protocol default."]
 
 
-def test_scores_of_other_data_say_so_and_printed_ones_are_left_out(tmp_path: Path, planned: list[Run]) -> None:
+def test_scores_on_other_data_are_marked_and_shown_without_printed_ones(
+    tmp_path: Path, planned: list[Run]
+) -> None:
     for run in planned[:2]:
         finished(tmp_path, run, 1.0, {"TREC": record(80.0, n_train=100)})
     found = results.collect(planned, tmp_path, "default")
@@ -134,7 +136,7 @@ def test_scores_of_other_data_say_so_and_printed_ones_are_left_out(tmp_path: Pat
     assert any("is not comparable with printed values" in note for note in notes)
 
 
-def test_an_average_is_over_the_tasks_that_all_have(tmp_path: Path, planned: list[Run]) -> None:
+def test_an_average_covers_the_tasks_that_all_runs_have(tmp_path: Path, planned: list[Run]) -> None:
     first, second = planned[:2]
     cr = record(60.0, kind="nested", n_train=3775, n_test=3775)
     finished(tmp_path, first, 1.0, {"TREC": record(80.0), "CR": cr})
@@ -152,7 +154,7 @@ def test_an_average_is_over_the_tasks_that_all_have(tmp_path: Path, planned: lis
     assert by == "mean of 1 of DeCLUTR's 17 downstream tasks"
 
 
-def test_runs_without_a_score_are_not_behind_a_picture(tmp_path: Path, planned: list[Run]) -> None:
+def test_runs_without_a_score_are_not_counted_in_a_figure(tmp_path: Path, planned: list[Run]) -> None:
     """One is evaluated on both tasks, one on the first of them, one for another figure, one not at all."""
     given = [{"TREC": record(80.0), "SST2": record(80.0)}, {"TREC": record(80.0)}, {"SST5": record(80.0)}, None]
     for run, tasks in zip(planned, given, strict=False):
@@ -164,7 +166,7 @@ def test_runs_without_a_score_are_not_behind_a_picture(tmp_path: Path, planned: 
     assert results.scored(found, ("SST5",)) == ([planned[2]], 3)
 
 
-def test_a_gain_and_a_loss_are_no_small_differences() -> None:
+def test_opposite_differences_do_not_average_to_a_marginal_one() -> None:
     """Of figure S1a's heads one gains as much as the other loses: neither is marginal."""
     described = catalogue.EXHIBITS["declutr_v1/s1a"]
 
@@ -194,7 +196,7 @@ def outcomes(name: str, panel: str, scores: dict[str, float]) -> dict[str, str]:
     return {verdict.claim.id: verdict.outcome for verdict in decide(table.claims, table.over(points))}
 
 
-def test_what_table_4_states_is_of_every_model() -> None:
+def test_claims_of_table_4_must_hold_for_every_model() -> None:
     rows = {"NSP-CLS": 50.0, "SOP-CLS": 45.0, "MLM-CLS": 55.0}
     rows |= {"NSP-mean": 60.0, "SOP-mean": 61.0, "MLM-mean": 62.0}
     found = outcomes("declutr/table4", "downstream", rows)
@@ -205,7 +207,7 @@ def test_what_table_4_states_is_of_every_model() -> None:
     assert found["sentence_losses_no_better"] == "not held", "their mean is below, one of them is not"
 
 
-def test_what_is_stated_of_the_objectives() -> None:
+def test_claims_about_the_objectives_are_decided_on_their_rows() -> None:
     rows = {
         "the start": 50.0,
         "MLM only": 55.0,
@@ -246,7 +248,7 @@ def test_a_table_has_a_row_of_means_for_each_label_above_the_papers(tmp_path: Pa
     assert other.read_text().startswith("model,source,protocol,TREC")
 
 
-def test_a_table_of_other_data_shows_its_rows_alone(tmp_path: Path, planned: list[Run]) -> None:
+def test_a_table_on_other_data_shows_no_printed_rows(tmp_path: Path, planned: list[Run]) -> None:
     cr = record(70.0, kind="nested", n_train=3775, n_dev=3775, n_test=3775)
     tasks = {"TREC": record(80.0), "CR": cr, "Length": record(60.0, kind="split", n_train=100)}
     finished(tmp_path, planned[0], 1.0, tasks)
@@ -293,7 +295,7 @@ def test_a_table_by_the_quick_evaluation_has_no_printed_rows(tmp_path: Path, pla
     assert "not comparable with the paper's scores" in as_markdown(grid)
 
 
-def test_rows_that_learned_from_made_up_text_say_so(tmp_path: Path, planned: list[Run]) -> None:
+def test_rows_trained_on_synthetic_text_are_marked(tmp_path: Path, planned: list[Run]) -> None:
     first, last = planned[0], planned[-1]
     finished(tmp_path, first, 10.0, {"TREC": record(80.0)}, synthetic="nli")
     finished(tmp_path, last, 20.0, {"TREC": record(90.0)})
@@ -303,7 +305,7 @@ def test_rows_that_learned_from_made_up_text_say_so(tmp_path: Path, planned: lis
     assert "1 of the runs learned nli from synthetic pairs" in results.sizes(found, "teaching", [*found.facts])
 
 
-def test_each_pooling_has_results_of_its_own(tmp_path: Path) -> None:
+def test_each_pooling_has_separate_results(tmp_path: Path) -> None:
     rows = [
         Run({"row": f"NSP-{name}"}, 1, (), 1.0, "nsp", pooling) for name, pooling in (("CLS", "cls"), ("mean", ""))
     ]
@@ -328,7 +330,7 @@ def test_each_pooling_has_results_of_its_own(tmp_path: Path) -> None:
     assert results.sizes(found, "teaching", results.scored(found, None)[0]).startswith("1 runs at")
 
 
-def test_tables_for_which_nothing_is_trained(tmp_path: Path) -> None:
+def test_tables_without_training_are_shown(tmp_path: Path) -> None:
     sizes = catalogue.EXHIBITS["declutr/table1"]
     assert isinstance(sizes, Table)
     shown = as_markdown(tables.untrained(sizes, []))  # type: ignore[arg-type]

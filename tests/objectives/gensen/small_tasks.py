@@ -1,4 +1,4 @@
-"""Small tasks of GenSen with units of random tokens."""
+"""Small tasks of GenSen, and units of random tokens for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from data.sources.samples import Samples
 from data.views.neighbours import NeighbourUnit
 from objectives.gensen.base import GenSenTask, Sizes
 from objectives.gensen.nli import NLI
-from tests.tiny import FORMAT, TinyEncoder
+from tests.tiny_encoder import FORMAT, TinyEncoder
 
 WORDS = 12
 SIZES = Sizes(
@@ -36,7 +36,7 @@ def inference(sizes: Sizes = SIZES) -> NLI:
 def built(task: GenSenTask, dropout: float = 0.0) -> tuple[Any, TinyEncoder]:
     torch.manual_seed(0)
     encoder = TinyEncoder(dropout=dropout).double()
-    task.tokenizer = range(WORDS)  # of which only the size counts
+    task.tokenizer = range(WORDS)  # only its length is used
     task.build(encoder)
     return task.double(), encoder
 
@@ -56,5 +56,5 @@ def pairs(count: int = 6) -> list[PairUnit]:
 
 
 def collated(task: GenSenTask, units: list[Any], rows: slice = slice(None)) -> Batch:
-    drawn = [task.sample(unit, FORMAT, generator(i)) for i, unit in enumerate(units)]
-    return task.collate(drawn[rows], FORMAT)
+    examples = [task.sample(unit, FORMAT, generator(i)) for i, unit in enumerate(units)]
+    return task.collate(examples[rows], FORMAT)

@@ -54,7 +54,7 @@ def test_dropout_is_on_only_in_training() -> None:
 
 
 @pytest.mark.parametrize("kind", ["skip_thought", "nli"])
-def test_half_precision(kind: str) -> None:
+def test_half_precision_gives_losses_in_float32(kind: str) -> None:
     task, units = tasks()[kind]
     task, encoder = built(task)
     task, encoder = task.float(), encoder.float()

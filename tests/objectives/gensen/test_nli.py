@@ -12,17 +12,17 @@ from data.batch import Tokens
 from data.pairs import PairUnit
 from data.randomness import generator
 from tests.objectives.gensen.small_tasks import built, collated, inference, pairs
-from tests.tiny import FORMAT
+from tests.tiny_encoder import FORMAT
 
 
-def test_inference_is_not_cut() -> None:
+def test_premise_and_hypothesis_are_not_cut() -> None:
     long = np.resize(np.arange(5, 12), 300)
     wide = replace(FORMAT, max_length=500)
     example = inference().sample(PairUnit((long, long[:4]), np.array([2])), wide, generator(0))
     assert (len(example.premise), len(example.hypothesis), example.label) == (302, 6, 2)
 
 
-def test_inference_loss_is_that_of_a_loop() -> None:
+def test_loss_and_accuracy_equal_a_loop() -> None:
     task, encoder = built(inference())
     units = pairs()
     loss = task.loss(encoder, collated(task, units))
@@ -40,6 +40,6 @@ def test_inference_loss_is_that_of_a_loop() -> None:
     assert first.weight.shape == (7, 4 * encoder.dimension)
 
 
-def test_features() -> None:
+def test_features_are_both_vectors_their_difference_and_product() -> None:
     u, v = torch.tensor([[1.0, -2.0]]), torch.tensor([[3.0, 4.0]])
     assert inference().features(u, v).tolist() == [[1.0, -2.0, 3.0, 4.0, 2.0, 6.0, 3.0, -8.0]]

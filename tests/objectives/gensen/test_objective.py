@@ -25,7 +25,7 @@ from objectives.base import Corpus
 from objectives.decoder import END
 from objectives.gensen.objective import TASKS, GenSen
 from tests.data.samples import Listed
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 SMALL = {"batch_size": 4, "min_count": 1, "word_size": 6, "classifier_width": 5, "synthetic_pairs": 150}
 LETTERS = [(a, b) for a in "abcdefgh" for b in "stuvwxyz"]
@@ -85,7 +85,7 @@ def ready(folder: Path, **arguments: Any) -> tuple[GenSen, GRU, MultiTaskLoader]
 # Schedule
 
 
-def test_inference_comes_after_every_ten_others() -> None:
+def test_nli_comes_after_every_ten_other_steps() -> None:
     objective = small()
     turns = [objective.task_at(step, 3) for step in range(2200)]
     assert [step for step, name in enumerate(turns) if name == "nli"] == list(range(10, 2200, 11))
@@ -96,13 +96,13 @@ def test_inference_comes_after_every_ten_others() -> None:
     assert sum(objective.shares.values()) == pytest.approx(1)
 
 
-def test_the_task_is_a_function_of_step_and_seed() -> None:
+def test_the_task_of_a_step_depends_only_on_step_and_seed() -> None:
     turns = [small().task_at(step, 3) for step in range(60)]
     assert [small().task_at(step, 3) for step in reversed(range(60))] == turns[::-1]
     assert [small().task_at(step, 4) for step in range(60)] != turns
 
 
-def test_alpha() -> None:
+def test_alpha_sets_the_share_of_each_task() -> None:
     objective = small(tasks=["stn", "fr", "de"], alpha={"de": 6, "skip_thought": 1, "fr": 1})
     counts = Counter(objective.task_at(step, 0) for step in range(2000))
     assert counts["de"] == pytest.approx(1500, abs=80) and counts["fr"] == pytest.approx(250, abs=60)
@@ -130,7 +130,7 @@ def test_held_out_sources_have_few_unknown_words(folder: Path) -> None:
         assert (sources == unknown).mean() < 0.2
 
 
-def test_tasks_without_data_are_named_synthetic(folder: Path) -> None:
+def test_tasks_without_data_are_reported_as_synthetic(folder: Path) -> None:
     objective = small()
     objective.task_data(corpus(folder))
     facts = objective.facts()
@@ -138,7 +138,7 @@ def test_tasks_without_data_are_named_synthetic(folder: Path) -> None:
     assert "synthetic" not in small(tasks=["stn"]).facts()
 
 
-def test_own_data(tmp_path: Path) -> None:
+def test_tasks_read_files_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("".join(f"{line}\n" for line in LINES))
     (tmp_path / "a.fr").write_text("".join(f"{line.upper()} OUI\n" for line in LINES))
     trees = "".join(f"(S (NP (DT the) (NN {a})) (VP (VB go)) (. .))\n" for a in "abcdefghijklmnopqrstuvwxyz")
@@ -160,7 +160,7 @@ def test_own_data(tmp_path: Path) -> None:
     assert task_data["fr"].lengths[0] == len(unit.sources[0]) + len(unit.target)
 
 
-def test_the_encoders_vocabulary_is_made_of_the_sources() -> None:
+def test_the_encoders_vocabulary_is_built_from_the_sources() -> None:
     objective = small(tasks=["stn", "fr", "nli"])
     texts = list(objective.texts())
     fr, nli = (objective.tasks[name].source for name in ("fr", "nli"))
@@ -221,7 +221,7 @@ def test_dev_metrics_are_means_over_all_tokens_without_dropout(folder: Path) -> 
     }
 
 
-def test_every_batch_trains_its_own_head(folder: Path) -> None:
+def test_a_batch_trains_only_the_head_of_its_task(folder: Path) -> None:
     objective, encoder, turns = ready(folder, nli_every=1)
     seen = set()
     for step in range(12):
@@ -234,7 +234,7 @@ def test_every_batch_trains_its_own_head(folder: Path) -> None:
     assert "nli" in seen and len(seen) > 2
 
 
-def test_cost_is_the_mean_over_the_tasks(folder: Path) -> None:
+def test_step_flops_are_the_mean_over_the_tasks(folder: Path) -> None:
     objective, encoder, _ = ready(folder)
     costs = {name: task.step_flops(encoder) for name, task in objective.tasks.items()}
     assert min(costs.values()) > 0
@@ -248,7 +248,7 @@ def test_cost_is_the_mean_over_the_tasks(folder: Path) -> None:
     assert parts[1].step_flops(encoder) > 1.3 * parts[0].step_flops(encoder)
 
 
-def test_example_predictions(folder: Path) -> None:
+def test_example_predictions_decode_each_task(folder: Path) -> None:
     objective, encoder, _ = ready(folder)
     encoder.train()
     text = objective.example_predictions(encoder)
@@ -295,7 +295,7 @@ def test_example_predictions(folder: Path) -> None:
         ({"nli": {}}, "objective.nli.path or objective.nli.dataset must be set."),
     ],
 )
-def test_values_out_of_range(arguments: dict[str, Any], message: str) -> None:
+def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as refused:
         small(**arguments)
     assert message in str(refused.value)
@@ -332,7 +332,7 @@ def test_each_task_samples_its_own_examples() -> None:
 
 
 @pytest.mark.slow
-def test_french_is_learned_beyond_its_word_counts(tmp_path: Path) -> None:
+def test_french_is_predicted_better_than_by_word_frequencies(tmp_path: Path) -> None:
     files = {
         key: str(suite_data(f"parallel/multi30k/{name}.gz"))
         for key, name in {

@@ -21,7 +21,7 @@ from objectives.base import VOCABULARY_ID
 from objectives.gensen.sequences import PairTask, SkipThought
 from tests.objectives.gensen.small_tasks import SIZES, built, collated, neighbours
 from tests.objectives.gensen.test_objective import LINES, corpus, folder, gru, small, words
-from tests.tiny import FORMAT
+from tests.tiny_encoder import FORMAT
 
 __all__ = ["folder"]
 
@@ -39,7 +39,7 @@ def test_source_and_targets_are_cut_at_90_with_start_and_end_tokens() -> None:
     assert [target.tolist() for target in short.targets] == [[START, 5, 6, 7, END], [START, END]]
 
 
-def test_the_vocabulary_id_depends_on_the_words_of_a_decoder(tmp_path: Path) -> None:
+def test_the_vocabulary_id_depends_on_a_decoders_words(tmp_path: Path) -> None:
     marks = []
     for french in ("un deux", "deux un", "un deux"):
         (tmp_path / "a.tsv").write_text("".join(f"{line}\t{french} {french.split()[0]}\n" for line in LINES))

@@ -16,7 +16,7 @@ from analysis.senteval.classifiers import fitting, networks
 from analysis.senteval.classifiers.fit_groups import Fit, Fitted
 from analysis.senteval.classifiers.fitting import fit_many, training_device
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
-from tests.analysis.senteval.plain import Plain, plain_fit
+from tests.analysis.senteval.plain_linear import Plain, plain_fit
 
 ADAM = replace(PROTOCOLS["default"].classifier, max_epoch=60)
 RMSPROP = PROTOCOLS["prototyping"].classifier
@@ -49,14 +49,14 @@ def plain_fits(classes: int, classifier: Classifier) -> list[Plain]:
 
 
 def fit_together(*arguments: Any) -> list[Fitted]:
-    """Does what ``fit_many`` does on a GPU, here on the CPU."""
+    """Fits all at once on the CPU, as ``fit_many`` does on a GPU."""
     return networks.fit_many(*arguments, device=torch.device("cpu"), together=True)
 
 
 @pytest.mark.parametrize("train", [fit_many, fit_together])
 @pytest.mark.parametrize("classifier", [ADAM, RMSPROP, SMALL])
 @pytest.mark.parametrize("classes", [2, 3, 7])
-def test_every_fit_is_the_plain_programs(
+def test_every_fit_equals_the_plain_programs(
     train: Callable[..., list[Fitted]], classifier: Classifier, classes: int
 ) -> None:
     features, labels = task(classes)
@@ -88,7 +88,7 @@ def test_a_fit_is_the_same_alone_and_beside_others_and_with_any_threads(classes:
             np.testing.assert_array_equal(a, c)
 
 
-def test_patience_counts_all_failures() -> None:
+def test_patience_counts_all_failed_evaluations() -> None:
     """With a dev row that is always right, the first look is the best and 1 + (patience + 1) looks are made."""
     features = np.concatenate([np.full((20, 3), -1.0), np.full((20, 3), 1.0)]).astype(np.float32)
     labels = np.repeat([0, 1], 20)
@@ -127,7 +127,7 @@ def test_features_may_be_mapped_read_only_or_of_another_type(tmp_path: Path) -> 
     assert features.flags.writeable
 
 
-def test_no_global_seed_is_touched() -> None:
+def test_global_random_states_are_unchanged() -> None:
     features, labels = task(2)
     np.random.seed(5)  # noqa: NPY002
     torch.manual_seed(5)

@@ -21,7 +21,7 @@ def normal(*shape: int) -> np.ndarray:
     return RANDOM.normal(size=shape).astype(np.float32)
 
 
-def test_exp_is_numpys() -> None:
+def test_exp_equals_numpys() -> None:
     values = np.concatenate([-np.geomspace(1e-8, 87, 1000), [0.0, -200.0, -np.inf]]).astype(np.float32)
     expected = np.exp(np.maximum(values, -87).astype(np.float64))
     kernels._exp(values, np.empty(len(values), np.int32))
@@ -30,7 +30,7 @@ def test_exp_is_numpys() -> None:
 
 
 @pytest.mark.parametrize("width", [1, 3, 16, 33, 300])
-def test_scores_and_gradients_are_products(width: int) -> None:
+def test_scores_and_gradients_equal_matrix_products(width: int) -> None:
     features, weights, errors = normal(30, width), normal(8, width + 1), normal(8, 6)
     rows = np.array([3, 3, 29, 0, 7, 11])
     scores, gradient = np.empty((8, 6), np.float32), np.zeros((8, width + 1), np.float32)
@@ -42,7 +42,7 @@ def test_scores_and_gradients_are_products(width: int) -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 5])
-def test_errors_are_the_gradient_of_cross_entropy(classes: int) -> None:
+def test_errors_equal_the_gradient_of_cross_entropy(classes: int) -> None:
     scores = torch.tensor(5 * normal(9, classes), requires_grad=True)
     labels = torch.tensor(RANDOM.integers(classes, size=9))
     torch.nn.functional.cross_entropy(scores, labels).backward()
@@ -65,7 +65,7 @@ def test_errors_are_the_gradient_of_cross_entropy(classes: int) -> None:
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("adam", [True, False])
 @pytest.mark.parametrize("batch", [5, 8, 100])
-def test_training_is_torchs(classes: int, adam: bool, batch: int) -> None:
+def test_training_equals_torchs(classes: int, adam: bool, batch: int) -> None:
     features, labels, rows = normal(40, 11), RANDOM.integers(classes, size=40), RANDOM.permutation(40)[:23]
     orders = np.stack([RANDOM.permutation(23) for _ in range(4)]).astype(np.int32)
     l2 = np.array([0.0, 1e-2, 1.0], np.float32)
@@ -95,7 +95,7 @@ def test_training_is_torchs(classes: int, adam: bool, batch: int) -> None:
     np.testing.assert_allclose(weights, np.concatenate(models), atol=1e-5)
 
 
-def test_where_nothing_can_be_kept_on_disk_it_is_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_compile_without_a_writable_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     njit = numba.njit
 
     def refusing(*, cache: bool = False, **options: Any) -> Any:
@@ -107,7 +107,7 @@ def test_where_nothing_can_be_kept_on_disk_it_is_compiled_all_the_same(monkeypat
     assert kernels._compiled(lambda x: x + 1)(1) == 2
 
 
-def test_tiles_do_not_matter() -> None:
+def test_tile_size_does_not_change_the_result() -> None:
     """A batch wider than the cache is gone through in parts; 20,000 columns make parts of 4 examples."""
     features, labels = normal(20, 20_000), RANDOM.integers(2, size=20)
     order = np.arange(20, dtype=np.int32)[None]
@@ -133,7 +133,7 @@ def test_correct_counts_and_ties_go_to_the_first_class(rows: int, classes: int, 
     np.testing.assert_array_equal(kernels.correct(features, labels, chosen, weights, classes), expected)
 
 
-def test_streams_are_numpys_legacy_ones() -> None:
+def test_random_streams_equal_numpys_legacy_generator() -> None:
     random = np.random.RandomState(1111)
     stream = Stream(50, split=False)
     np.testing.assert_array_equal(stream.epochs(0, 3), [random.permutation(50) for _ in range(3)])

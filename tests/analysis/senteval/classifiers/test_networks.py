@@ -50,7 +50,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("change", "together"), WAYS)
-def test_every_fit_is_that_of_a_plain_program(change: dict[str, Any], together: bool) -> None:
+def test_every_fit_equals_the_plain_programs(change: dict[str, Any], together: bool) -> None:
     """Groups with different numbers of rows, batches and L2 values, one after another and as on a GPU."""
     classifier = replace(QUICK, **change)
     features, labels = examples(173)
@@ -70,7 +70,7 @@ def test_every_fit_is_that_of_a_plain_program(change: dict[str, Any], together: 
         np.testing.assert_allclose(one.logits(features), expected.logits(features), atol=2e-5)
 
 
-def test_what_is_trained_beside_a_fit_does_not_change_it() -> None:
+def test_other_fits_of_a_group_do_not_change_a_fit() -> None:
     classifier = replace(QUICK, dropout=0.2)
     features, labels = examples(150)
     rows = np.arange(100), np.arange(100, 150)
@@ -80,7 +80,7 @@ def test_what_is_trained_beside_a_fit_does_not_change_it() -> None:
     np.testing.assert_allclose(alone.logits(features), together[2].logits(features), atol=1e-5)
 
 
-def test_global_streams_are_left_alone() -> None:
+def test_global_random_states_are_unchanged() -> None:
     features, labels = examples(60)
     torch.manual_seed(5)
     expected = torch.rand(3)
@@ -89,7 +89,7 @@ def test_global_streams_are_left_alone() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_layers_stand_in_the_order_of_toolkit_and_paper() -> None:
+def test_the_order_of_layers_follows_toolkit_and_paper() -> None:
     kinds = [[type(layer) for layer in network(4, 2, replace(QUICK, dropout_last=last))] for last in (False, True)]
     assert kinds == [
         [nn.Linear, nn.Dropout, nn.Sigmoid, nn.Linear],
@@ -131,7 +131,7 @@ def test_groups_that_need_too_much_memory_are_trained_in_turn(monkeypatch: pytes
         np.testing.assert_allclose(one.logits(features), two.logits(features), atol=1e-5)
 
 
-def test_groups_of_one_size_have_the_masks_of_a_single_one() -> None:
+def test_groups_of_equal_size_get_the_dropout_masks_of_single_fits() -> None:
     features, labels = examples(130)
     folds = [(np.arange(start, start + 90), np.arange(start)) for start in (20, 40)]
     fits = [Fit(*fold, 1e-4, dropout) for fold in folds for dropout in (0.0, 0.4)]

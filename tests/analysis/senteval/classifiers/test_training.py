@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from analysis.senteval.classifiers.training import Patience, Table, adam, toolkit_stream
 
 
-def test_the_stream_is_the_toolkits_within_and_ones_own_after() -> None:
+def test_the_random_state_is_the_toolkits_inside_and_restored_after() -> None:
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(1111)
@@ -20,7 +20,7 @@ def test_the_stream_is_the_toolkits_within_and_ones_own_after() -> None:
     assert torch.equal(torch.rand(2), expected)
 
 
-def test_patience_counts_looks_in_all() -> None:
+def test_patience_counts_all_failed_evaluations() -> None:
     patience = Patience(2)
     assert [patience.rises(score) for score in (0.5, 0.5, 0.6, 0.1)] == [True, False, True, False]
     assert not patience.spent
@@ -29,7 +29,7 @@ def test_patience_counts_looks_in_all() -> None:
     assert patience.best == 0.6
 
 
-def test_updates_are_torchs() -> None:
+def test_updates_equal_torchs_adam() -> None:
     random = torch.Generator().manual_seed(0)
     mine = torch.randn(3, 4, generator=random)
     theirs = nn.Parameter(mine.clone())

@@ -36,7 +36,7 @@ ONLY = (
 
 
 def content(images: int = 3, **changes: Any) -> dict[str, Any]:
-    """What the toolkit's files hold."""
+    """Returns the content of a caption file of the toolkit."""
     return {
         "features": generator(1).normal(size=(images, 4)).astype(np.float32),
         "image_to_caption_ids": {image: [70 * image + each for each in range(6)] for image in range(images)},
@@ -63,7 +63,7 @@ def refused(path: Path) -> str:
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_the_three_splits(tmp_path: Path, protocol: int) -> None:
+def test_the_three_splits_are_read(tmp_path: Path, protocol: int) -> None:
     loaded = captions(write(tmp_path, content(3), content(2), content(1), protocol=protocol))
     assert [(split, len(found.images)) for split, found in loaded.items()] == [
         ("train", 3),
@@ -76,7 +76,7 @@ def test_the_three_splits(tmp_path: Path, protocol: int) -> None:
     assert found.captions[2] == [f"a photo {each} of\u00a02 ." for each in range(5)]
 
 
-def test_lists_float64_and_rows_are_forms_too(tmp_path: Path) -> None:
+def test_lists_and_float64_features_are_accepted(tmp_path: Path) -> None:
     whole = content()
     features = whole["features"].astype(np.float64)
     lists = content(
@@ -91,7 +91,7 @@ def test_lists_float64_and_rows_are_forms_too(tmp_path: Path) -> None:
         assert found.images.dtype == np.float32 and np.array_equal(found.images, whole["features"])
 
 
-def test_python_2_files(tmp_path: Path) -> None:
+def test_python_2_files_are_read(tmp_path: Path) -> None:
     """As cPickle of Python 2 wrote them: byte strings, old module paths; by hand in protocols 0 and 2."""
     raw = np.array([[1.5, -2], [300, 4]], "<f4")
     quoted = "'" + "".join(f"\\x{byte:02x}" for byte in raw.tobytes()) + "'"
@@ -124,7 +124,7 @@ PLAIN = st.recursive(
 
 @settings(max_examples=150)
 @given(value=PLAIN, protocol=st.integers(0, pickle.HIGHEST_PROTOCOL))
-def test_plain_data_comes_back(tmp_path: Path, value: Any, protocol: int) -> None:
+def test_plain_data_is_read_back(tmp_path: Path, value: Any, protocol: int) -> None:
     (tmp_path / "x").write_bytes(pickle.dumps(value, protocol=protocol))
     assert plain_data(tmp_path / "x") == value
 
@@ -135,7 +135,7 @@ def test_plain_data_comes_back(tmp_path: Path, value: Any, protocol: int) -> Non
     order=st.sampled_from("CF"),
     protocol=st.integers(0, pickle.HIGHEST_PROTOCOL),
 )
-def test_arrays_come_back(tmp_path: Path, dtype: str, shape: list[int], order: Any, protocol: int) -> None:
+def test_arrays_are_read_back(tmp_path: Path, dtype: str, shape: list[int], order: Any, protocol: int) -> None:
     array = np.asarray(generator(2).normal(size=shape, scale=9).astype(dtype), order=order)
     scalar = array.ravel()[0]
     (tmp_path / "x").write_bytes(pickle.dumps([array, array, scalar], protocol=protocol))
@@ -145,7 +145,7 @@ def test_arrays_come_back(tmp_path: Path, dtype: str, shape: list[int], order: A
 
 
 class Calls:
-    """Pickled as a call of ``function``."""
+    """Object that is pickled as a call of ``function``."""
 
     def __init__(self, function: Any, *arguments: Any) -> None:
         self.call = function, arguments
@@ -228,7 +228,7 @@ def test_calls_are_refused(tmp_path: Path, call: tuple[Any, ...], named: str, pr
         (b"cnumpy.core.multiarray\n_reconstruct\nc_codecs\nencode\n\x85R.", "an array of class _codecs.encode"),
     ],
 )
-def test_what_only_an_attack_holds(tmp_path: Path, file: bytes, what: str) -> None:
+def test_pickles_that_only_an_attack_contains_are_refused(tmp_path: Path, file: bytes, what: str) -> None:
     (tmp_path / "x").write_bytes(file)
     assert refused(tmp_path / "x") == f"holds {what}{ONLY}"
 
@@ -293,19 +293,19 @@ def test_subclasses_of_arrays_are_refused(tmp_path: Path) -> None:
         pickle.dumps(content(), protocol=4)[:-20],
     ],
 )
-def test_damaged_files(tmp_path: Path, file: bytes) -> None:
+def test_damaged_files_are_refused(tmp_path: Path, file: bytes) -> None:
     (tmp_path / "x").write_bytes(file)
     assert refused(tmp_path / "x").startswith("is no whole pickle: fetch it again (")
 
 
-def test_an_array_that_claims_more_than_it_has(tmp_path: Path) -> None:
+def test_an_array_shorter_than_its_declared_shape_is_refused(tmp_path: Path) -> None:
     file = pickle.dumps(np.arange(6.0).reshape(2, 3), protocol=2).replace(b"K\x02K\x03\x86", b"K\x02K\xff\x86")
     (tmp_path / "x").write_bytes(file)
     assert refused(tmp_path / "x").startswith("is no whole pickle")
 
 
 @pytest.mark.parametrize("use", [b"0", b"}hN", b"h", b"\x93"])
-def test_depth_does_not_overflow(tmp_path: Path, use: bytes) -> None:
+def test_deep_nesting_does_not_overflow_the_stack(tmp_path: Path, use: bytes) -> None:
     """Tuples in tuples, as a key, a name or a number: to hash or print them would end the process."""
     deep = b")" + b"\x85" * 300_000
     tails = {
@@ -319,7 +319,7 @@ def test_depth_does_not_overflow(tmp_path: Path, use: bytes) -> None:
         plain_data(tmp_path / "x")
 
 
-def test_an_error_of_the_disk_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_error_is_not_reported_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -352,7 +352,7 @@ def test_a_file_above_the_limit_is_not_read(tmp_path: Path) -> None:
         b"\x8b" + struct.pack("<i", 2**31 - 1) + b"a.",
     ],
 )
-def test_declared_sizes_cost_nothing(tmp_path: Path, file: bytes) -> None:
+def test_huge_declared_sizes_allocate_no_memory(tmp_path: Path, file: bytes) -> None:
     (tmp_path / "x").write_bytes(file)
     tracemalloc.start()
     try:
@@ -366,7 +366,7 @@ def test_declared_sizes_cost_nothing(tmp_path: Path, file: bytes) -> None:
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_files_cut_short(tmp_path: Path, protocol: int) -> None:
+def test_truncated_files_are_refused(tmp_path: Path, protocol: int) -> None:
     values = [np.arange(3, dtype="<f4"), "né", 1.5, 70_000, 2**70, b"b", True, None, (1, 2), {"a": ()}]
     whole = pickle.dumps(values, protocol=protocol)
     for length in range(len(whole)):
@@ -377,7 +377,7 @@ def test_files_cut_short(tmp_path: Path, protocol: int) -> None:
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @settings(max_examples=100)
 @given(data=st.data())
-def test_changed_bytes_end_in_plain_data_or_one_line(tmp_path: Path, protocol: int, data: st.DataObject) -> None:
+def test_changed_bytes_give_plain_data_or_one_line(tmp_path: Path, protocol: int, data: st.DataObject) -> None:
     file = bytearray(pickle.dumps(content(1), protocol=protocol))
     places = st.tuples(st.integers(0, len(file) - 1), st.integers(0, 255))
     for place, byte in data.draw(st.lists(places, min_size=1, max_size=8)):
@@ -416,7 +416,7 @@ def test_no_module_is_imported(tmp_path: Path) -> None:
     assert refused(tmp_path / "x") == f"holds this.s{ONLY}" and "this" not in sys.modules
 
 
-def test_instructions_that_are_refused_are_these() -> None:
+def test_the_list_of_refused_instructions_is_complete() -> None:
     """New instructions of the library are refused until they are added here."""
     names = {opcode.code.encode("latin-1")[0]: opcode.name for opcode in pickletools.opcodes}
     dispatch = module._Unpickler.dispatch
@@ -436,7 +436,7 @@ def test_instructions_that_are_refused_are_these() -> None:
     assert len(dispatch) == 68
 
 
-def test_what_names_stand_for_cannot_be_changed(tmp_path: Path) -> None:
+def test_allowed_constructors_cannot_be_modified(tmp_path: Path) -> None:
     before = {name: vars(make).copy() for name, make in module._MAKERS.items() if hasattr(make, "__code__")}
     for name in module._MAKERS:
         path, _, last = name.rpartition(".")
@@ -492,7 +492,7 @@ def test_other_contents_are_refused(tmp_path: Path, changes: dict[str, Any], sai
         {"captions": {70 * i + j: {"cleaned_caption": LONG} for i in range(3) for j in range(6)}},
     ],
 )
-def test_values_that_stand_in_many_places_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_values_referenced_from_many_places_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     write(tmp_path, content(**changes), protocol=4)  # the file holds each of them once
     assert (tmp_path / "train.pkl").stat().st_size < SMALL
     with pytest.raises(UserError, match=FORM):
@@ -504,7 +504,7 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path / "x") == "cannot be read: not a file."
 
 
-def test_not_a_dict(tmp_path: Path) -> None:
+def test_a_pickle_that_is_no_dict_is_refused(tmp_path: Path) -> None:
     write(tmp_path, [1, 2])
     with pytest.raises(UserError, match=r"train\.pkl must hold a dict of features"):
         captions(tmp_path)

@@ -21,7 +21,7 @@ from analysis.senteval.files.sources import SOURCES, Source, edited
 from analysis.senteval.tasks import TASKS, absent
 from data.errors import UserError
 from data.files import read_json
-from tests.analysis.made_up import evaluate
+from tests.analysis.evaluation_helpers import evaluate
 
 URL = "https://host.example/a/x.txt"
 KEPT = Source(URL, {"downstream/X/x.txt": None}, "Ask at the desk.")
@@ -113,7 +113,7 @@ def test_a_file_is_fetched_once_and_recorded(server: Server, tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["downstream", MANIFEST]
 
 
-def test_a_cut_transfer_goes_on(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+def test_a_cut_transfer_is_continued(server: Server, tmp_path: Path, fetch: Fetch) -> None:
     server.serve(URL, BODY)
     server.cut, server.cuts = 3000, 2
     assert fetch() == []
@@ -121,7 +121,7 @@ def test_a_cut_transfer_goes_on(server: Server, tmp_path: Path, fetch: Fetch) ->
     assert [span for _, span in server.asked] == [None, "bytes=3000-", "bytes=6000-"]
 
 
-def test_a_later_call_goes_on(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+def test_a_later_call_continues_a_cut_transfer(server: Server, tmp_path: Path, fetch: Fetch) -> None:
     server.serve(URL, BODY)
     server.cut, server.cuts = 3000, 1
     assert module._transfer(f"{server.address}/host.example/a/x.txt", part(tmp_path), lambda *_: None) is False
@@ -134,7 +134,9 @@ def part(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("change", ["version", "ranges"])
-def test_another_version_starts_anew(server: Server, tmp_path: Path, fetch: Fetch, change: str) -> None:
+def test_a_transfer_of_another_version_starts_again(
+    server: Server, tmp_path: Path, fetch: Fetch, change: str
+) -> None:
     """Neither a changed file nor a server without ranges may be glued to what is there."""
     server.serve(URL, b"old" * 1000)
     server.cut, server.cuts = 500, 1
@@ -148,14 +150,14 @@ def test_another_version_starts_anew(server: Server, tmp_path: Path, fetch: Fetc
     assert (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
 
 
-def test_a_part_that_was_whole_already(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+def test_a_partial_file_that_is_complete_is_accepted(server: Server, tmp_path: Path, fetch: Fetch) -> None:
     server.serve(URL, BODY)
     part(tmp_path).write_bytes(BODY)
     part(tmp_path).with_suffix(".version").write_text(server.version)
     assert fetch() == [] and (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
 
 
-def test_no_progress_ends(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+def test_transfers_without_progress_are_given_up(server: Server, tmp_path: Path, fetch: Fetch) -> None:
     server.serve(URL, BODY)
     server.cut, server.cuts = 0, 99
     [fault] = fetch()
@@ -163,7 +165,7 @@ def test_no_progress_ends(server: Server, tmp_path: Path, fetch: Fetch) -> None:
     assert len(server.asked) == module.TRIES
 
 
-def test_dead_source_is_named_and_the_others_go_on(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+def test_a_dead_source_is_named_and_the_others_are_fetched(server: Server, tmp_path: Path, fetch: Fetch) -> None:
     server.serve("https://host.example/y", b"y")
     faults = fetch(KEPT, Source("https://host.example/y", {"probing/y": None}, ""))
     assert faults == [
@@ -206,14 +208,14 @@ def test_a_changed_source_is_refused(server: Server, tmp_path: Path, fetch: Fetc
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def test_own_files_are_trusted(server: Server, tmp_path: Path, fetch: Fetch) -> None:
+def test_files_of_the_user_are_kept(server: Server, tmp_path: Path, fetch: Fetch) -> None:
     path = tmp_path / "downstream/X/x.txt"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"mine")
     assert fetch() == [] and server.asked == [] and path.read_bytes() == b"mine"
 
 
-def test_damaged_manifest(tmp_path: Path, fetch: Fetch) -> None:
+def test_a_damaged_manifest_is_refused(tmp_path: Path, fetch: Fetch) -> None:
     (tmp_path / MANIFEST).write_text("{")
     with pytest.raises(UserError, match=r"manifest\.json is damaged: delete it"):
         fetch()
@@ -252,7 +254,9 @@ MEMBER = Source("https://host.example/x", {"in/x.txt": edited("d/x.txt", bytes.u
         tarred({"../evil": b"e", "/evil": b"e", "d/link": "/etc/passwd", "d/x.txt": b"one\ntwo"}),
     ],
 )
-def test_only_wanted_members_are_written(server: Server, tmp_path: Path, fetch: Fetch, archive: bytes) -> None:
+def test_only_wanted_archive_members_are_written(
+    server: Server, tmp_path: Path, fetch: Fetch, archive: bytes
+) -> None:
     server.serve(MEMBER.url, archive)
     assert fetch(MEMBER) == []
     assert (tmp_path / "in/x.txt").read_bytes() == b"ONE\nTWO\n"
@@ -272,7 +276,9 @@ def test_only_wanted_members_are_written(server: Server, tmp_path: Path, fetch: 
         (gzip.compress(gzip.decompress(tarred({"d/x.txt": b"a" * 5000}))[:2000]), "unexpected end of data"),
     ],
 )
-def test_other_archives_are_faults(server: Server, tmp_path: Path, fetch: Fetch, archive: bytes, why: str) -> None:
+def test_unexpected_archives_are_refused(
+    server: Server, tmp_path: Path, fetch: Fetch, archive: bytes, why: str
+) -> None:
     server.serve(MEMBER.url, archive)
     [fault] = fetch(MEMBER)
     assert fault.startswith("in: https://host.example/x holds something else than it did (") and why in fault
@@ -330,7 +336,7 @@ def everything(server: Server) -> None:
         server.serve(f"{meta}/coco_r101_feat/{name}.pkl", b"N.")
 
 
-def test_every_source(server: Server, tmp_path: Path) -> None:
+def test_every_source_gives_all_files_of_its_tasks(server: Server, tmp_path: Path) -> None:
     """All files of all tasks come, in the form that the loaders read."""
     everything(server)
     assert download(tmp_path, mirror=server.address, say=lambda _: None) == []
@@ -357,7 +363,7 @@ def test_every_source(server: Server, tmp_path: Path) -> None:
         assert (tmp_path / "downstream" / name).read_bytes() == body, name
 
 
-def test_command(
+def test_the_command_downloads_the_given_tasks(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcomes = [[], ["downstream/X: it is gone. Ask."]]

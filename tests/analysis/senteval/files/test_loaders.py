@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from analysis.senteval.files import loaders
 from analysis.senteval.files.reading import Examples
 from data.errors import UserError
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 WORDS = st.lists(st.sampled_from(["a", "bb", "ccc", "."]), max_size=4).map(" ".join)
 in_folder = settings(max_examples=30)
@@ -53,7 +53,9 @@ def refusal(load: Callable[[], object]) -> str:
 
 @in_folder
 @given(positive=st.lists(WORDS, min_size=1), negative=st.lists(WORDS, min_size=1))
-def test_binary(tmp_path: Path, positive: list[str], negative: list[str]) -> None:
+def test_binary_tasks_are_read_and_sorted_like_the_toolkit(
+    tmp_path: Path, positive: list[str], negative: list[str]
+) -> None:
     write(tmp_path, p="x\n" + "\n".join(positive) + "\n", n="y\n" + "\n".join(negative) + "\n")
     found = [(text, 1) for text in ["x", *positive]] + [(text, 0) for text in ["y", *negative]]
     expected = naive_order(found, key=lambda e: (len(e[0].split()), e[1]))
@@ -63,13 +65,13 @@ def test_binary(tmp_path: Path, positive: list[str], negative: list[str]) -> Non
     assert loaded["all"].targets.dtype == np.int64
 
 
-def test_binary_is_latin_1(tmp_path: Path) -> None:
+def test_binary_tasks_are_read_as_latin_1(tmp_path: Path) -> None:
     (tmp_path / "p").write_bytes(b"caf\xe9\xa0au  lait\n\nun\x85deux\n")
     (tmp_path / "n").write_bytes(b"x\n")
     assert loaders.binary(tmp_path, "p", "n")["all"].first == [".", "x", "un deux", "café au lait"]
 
 
-def test_trec(tmp_path: Path) -> None:
+def test_trec_is_read_and_sorted_like_the_toolkit(tmp_path: Path) -> None:
     write(
         tmp_path,
         train_5500__label="NUM:date When was : it ?\nABBR:exp What is it ?\nLOC:city Where ?\nHUM:ind  Who  \n",
@@ -85,7 +87,7 @@ def test_trec(tmp_path: Path) -> None:
     assert rows(loaded["test"]) == [("Why ?", "1"), ("What ?", "2")]
 
 
-def test_sst(tmp_path: Path) -> None:
+def test_sst_is_read_like_the_toolkit(tmp_path: Path) -> None:
     write(
         tmp_path, sentiment___train="a b\t1\nc d\t0\ne\t1\n", sentiment___dev="\t0\n", sentiment___test="a\t1\r\n"
     )
@@ -96,7 +98,7 @@ def test_sst(tmp_path: Path) -> None:
     assert rows(loaders.sst5(tmp_path)["train"]) == [("z", "2"), ("a c", "0"), ("a b", "4")]
 
 
-def test_mrpc(tmp_path: Path) -> None:
+def test_mrpc_is_read_and_sorted_like_the_toolkit(tmp_path: Path) -> None:
     body = "1\t1\t2\ta b\tc d e\n0\t3\t4\ta b\tc d\n1\t5\t6\ta c\tc d\n"
     write(
         tmp_path,
@@ -108,7 +110,7 @@ def test_mrpc(tmp_path: Path) -> None:
     assert rows(loaded["test"]) == [("x", "y", "1")]
 
 
-def test_sick(tmp_path: Path) -> None:
+def test_sick_is_read_and_sorted_like_the_toolkit(tmp_path: Path) -> None:
     head = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\r\n"
     body = "1\ta b\tc\t4.5\tNEUTRAL\r\n2\ta\tc d\t3.2\tCONTRADICTION\r\n3\tb\td c\t1\tENTAILMENT\r\n"
     files = ("SICK_train__txt", "SICK_trial__txt", "SICK_test_annotated__txt")
@@ -120,13 +122,13 @@ def test_sick(tmp_path: Path) -> None:
     assert scores["train"].targets.dtype == np.float64
 
 
-def test_sts_benchmark(tmp_path: Path) -> None:
+def test_sts_benchmark_is_read_like_the_toolkit(tmp_path: Path) -> None:
     body = "genre\tMSRvid\t2012\t1\t5.000\ta b\tc\ngenre\tMSRvid\t2012\t1\t0\t\td\textra\n"
     write(tmp_path, **{f"sts___{split}__csv": body for split in ("train", "dev", "test")})
     assert rows(loaders.sts_benchmark(tmp_path)["dev"]) == [(".", "d", "0.0"), ("a b", "c", "5.0")]
 
 
-def test_sts_leaves_blank_scores_out(tmp_path: Path) -> None:
+def test_sts_pairs_without_a_score_are_left_out(tmp_path: Path) -> None:
     write(
         tmp_path,
         STS__input__b__txt="a b c\td\textra\ne\tf\u2028g\nh\ti\n",
@@ -154,7 +156,7 @@ def test_snli_is_sorted_by_hypothesis_and_name(tmp_path: Path, pairs: list[tuple
     assert rows(loaders.snli(tmp_path)["dev"]) == [(a or ".", b or ".", numbers[label]) for a, b, label in ordered]
 
 
-def test_snli_splits_at_ascii_blanks_alone(tmp_path: Path) -> None:
+def test_snli_splits_only_at_ascii_blanks(tmp_path: Path) -> None:
     """As the toolkit, which decodes as latin-1 and splits bytes: half of "à" is \\xa0."""
     for split in ("train", "dev", "test"):
         write(
@@ -164,7 +166,7 @@ def test_snli_splits_at_ascii_blanks_alone(tmp_path: Path) -> None:
     assert first == "voilà là".encode().decode("latin-1") and second == "Å b".encode().decode("latin-1")
 
 
-def test_probing(tmp_path: Path) -> None:
+def test_probing_tasks_are_read_like_the_toolkit(tmp_path: Path) -> None:
     write(
         tmp_path,
         x__txt="te\t10\ta\ntr\t9\ta b\r\ntr\t10\tc d\nva\t10\t a  b \ntr\t10\tignored\te\ntr\t9\ta\n",
@@ -188,7 +190,7 @@ def test_probing(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_probing_refuses(tmp_path: Path, text: str, fault: str) -> None:
+def test_damaged_probing_files_are_refused(tmp_path: Path, text: str, fault: str) -> None:
     write(tmp_path, x__txt=text)
     assert refusal(lambda: loaders.probing(tmp_path, "x.txt")) == f"{tmp_path}/{fault}"
 
@@ -266,7 +268,7 @@ def test_sts_refuses_a_pair_without_its_tab(tmp_path: Path) -> None:
     )
 
 
-def test_order_of_the_real_files() -> None:
+def test_the_order_of_real_files_equals_the_toolkits() -> None:
     """CR and STS16 as the toolkit's own few lines order them."""
     folder = suite_data("senteval/downstream")
     samples = []

@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> Path:
     text=st.text(st.sampled_from("ab \t\n\r\x0b\x0c\x1c\x1e\x85\xa0\u2028é")).filter(str.strip),
     encoding=st.sampled_from(["utf-8", "latin-1"]),
 )
-def test_lines_are_those_of_an_open_file(file: Path, text: str, encoding: str) -> None:
+def test_lines_equal_those_of_an_open_file(file: Path, text: str, encoding: str) -> None:
     raw = text.encode(encoding, errors="replace")
     if not raw.strip():
         return
@@ -33,7 +33,7 @@ def test_lines_are_those_of_an_open_file(file: Path, text: str, encoding: str) -
     assert [line.where for line in found] == [f"{file}:{number + 1}" for number in range(len(expected))]
 
 
-def test_byte_order_mark_and_crlf_are_no_text(file: Path) -> None:
+def test_byte_order_mark_and_crlf_are_removed(file: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbfone\r\ntwo\x85\r\n\r\nthree")
     assert [line.text for line in lines(file, "latin-1")] == ["one", "two\x85", "", "three"]
 
@@ -58,7 +58,7 @@ def test_missing_file_is_one_line(file: Path) -> None:
         lines(file)
 
 
-def test_columns() -> None:
+def test_columns_are_split_by_tabs_and_counted() -> None:
     line = Line("f:7", "a\tb c\t")
     assert line.columns(3, "") == ["a", "b c", ""]
     with pytest.raises(UserError) as refusal:
@@ -66,7 +66,7 @@ def test_columns() -> None:
     assert str(refusal.value) == "f:7: a line must be four words, by tabs. Got 3 of 4 columns."
 
 
-def test_label() -> None:
+def test_labels_outside_the_classes_are_refused() -> None:
     line = Line("f:7", "")
     assert line.label("b", {"a": 0, "b": 1}) == 1
     with pytest.raises(UserError) as refusal:
@@ -77,7 +77,7 @@ def test_label() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "nan", "inf", "0.99", "5.01"])
-def test_score(text: str) -> None:
+def test_scores_that_are_no_numbers_are_refused(text: str) -> None:
     line = Line("f:7", "")
     assert [line.score(good, 1, 5) for good in ("1", "5.0", "3.25")] == [1, 5, 3.25]
     with pytest.raises(UserError) as refusal:

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from analysis.senteval.files.sources import moses, penn, visible
-from tests.support import suite_data
+from tests.real_data import suite_data
 
 # Line, `sed -f tokenizer.sed` (GNU sed 4.9), `tokenizer.perl -l en -no-escape` (perl 5.36).
 CASES = [
@@ -60,25 +60,25 @@ CASES = [
 
 
 @pytest.mark.parametrize(("line", "by_sed", "by_perl"), CASES)
-def test_as_sed_and_perl(line: str, by_sed: str | None, by_perl: str | None) -> None:
+def test_tokenisers_equal_sed_and_perl(line: str, by_sed: str | None, by_perl: str | None) -> None:
     if by_sed is not None:
         assert penn(line) == by_sed
     if by_perl is not None:
         assert moses(line) == by_perl
 
 
-def test_blank_lines() -> None:
+def test_blank_lines_are_tokenised_to_nothing() -> None:
     assert penn("") == moses("") == moses(" \t ") == ""
 
 
-def test_visible() -> None:
+def test_visible_shows_control_and_high_bytes() -> None:
     assert visible(b"a\tb~") == "a\tb~"
     assert visible(b"clich\xe9s \x00\r\x7f\x85\x89\x8a\xa0\xff") == "clichM-is ^@^M^?M-^EM-^IM-^JM- M-^?"
     assert all(visible(bytes([byte])).isascii() for byte in range(256))
 
 
 @pytest.mark.skipif(shutil.which("cat") is None, reason="no cat")
-def test_visible_is_cat_v() -> None:
+def test_visible_equals_cat_v() -> None:
     raw = bytes(range(256)).replace(b"\n", b"")
     shown = subprocess.run(["cat", "-v"], input=raw, capture_output=True, check=False)
     if shown.returncode:  # a cat that knows no -v
@@ -93,14 +93,14 @@ def joined(line: str) -> str:
     return re.sub(r" ('(?:s|re|ve|ll|d|m|t)\b)", r"\1", line)
 
 
-def test_toolkits_sick_comes_back() -> None:
+def test_sick_tokenised_again_equals_the_toolkits() -> None:
     """Every sentence of SICK, joined and tokenised again, is the toolkit's."""
     text = suite_data("senteval/downstream/SICK/SICK_trial.txt").read_text("utf-8")
     sentences = [cell for line in text.splitlines()[1:] for cell in line.split("\t")[1:3]]
     assert len(sentences) == 1000 and [moses(joined(each)) for each in sentences] == sentences
 
 
-def test_toolkits_snli_is_tokenised_already() -> None:
+def test_the_toolkits_snli_is_already_tokenised() -> None:
     sentences = suite_data("senteval/downstream/SNLI/s2.train").read_text("utf-8").splitlines()
     assert len(sentences) == 3000 and [penn(each).rstrip() for each in sentences] == [
         s.rstrip() for s in sentences

@@ -1,4 +1,4 @@
-"""The toolkit's classifier as anyone would write it: nn.Linear, torch.optim, one fit after another."""
+"""Plain PyTorch reference of the toolkit's linear classifier: nn.Linear and torch.optim, one fit after another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.senteval.protocols import Classifier
 
 
 class Plain(NamedTuple):
-    """What one fit ends with, and how many epochs it took."""
+    """Weights, dev accuracy and number of epochs of one fit."""
 
     dev_accuracy: float
     weight: np.ndarray
@@ -27,7 +27,7 @@ class Plain(NamedTuple):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Steps this small are slower on several."""
+    """Restricts torch to one thread, as such small steps are slower on several."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

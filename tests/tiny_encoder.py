@@ -1,4 +1,4 @@
-"""An encoder of a few hundred weights with dropout, context and an MLM head: gradients can be checked exactly."""
+"""Encoder of a few hundred weights with dropout, context and an MLM head; its gradients can be checked exactly."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ class TinyEncoder(Encoder):
 
 
 def documents(count: int, length: int, seed: int = 0) -> list[np.ndarray]:
-    """``count`` documents of random content tokens."""
+    """Returns ``count`` documents of random content tokens."""
     rng = np.random.default_rng(seed)
     return [rng.integers(5, FORMAT.vocab_size, size=length) for _ in range(count)]

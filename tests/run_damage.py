@@ -1,4 +1,4 @@
-"""Damage to a run folder, as functions of it; each changes one file."""
+"""Functions that damage a run folder, each by changing one file, and hostile file contents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MERGES = "a: &a {x: 1}\n" + "".join(
 
 
 def config(key: str, value: Any) -> Damage:
-    """Sets a dotted key of config.yaml; ``...`` takes it out."""
+    """Sets a dotted key of config.yaml; ``...`` removes it."""
 
     def damage(run: Path) -> None:
         whole = yaml.safe_load((run / "config.yaml").read_text())
@@ -39,16 +39,18 @@ def config(key: str, value: Any) -> Damage:
 
 
 def text(name: str, content: str | bytes) -> Damage:
+    """Replaces the content of a file."""
     data = content if isinstance(content, bytes) else content.encode()
     return lambda run: (run / name).write_bytes(data)
 
 
 def added(name: str, line: str) -> Damage:
+    """Inserts a line at the beginning of a file."""
     return lambda run: (run / name).write_text(f"{line}\n{(run / name).read_text()}")
 
 
 def link(name: str, target: str) -> Damage:
-    """Puts a link in place of ``name``; "../victim" is a file beside the run, "../elsewhere" a folder."""
+    """Replaces ``name`` by a link; "../victim" is a file beside the run, "../elsewhere" a folder."""
 
     def damage(run: Path) -> None:
         place = run / name
@@ -59,6 +61,8 @@ def link(name: str, target: str) -> Damage:
 
 
 def pipe(name: str) -> Damage:
+    """Replaces a file by a named pipe."""
+
     def damage(run: Path) -> None:
         (run / name).unlink(missing_ok=True)
         os.mkfifo(run / name)
@@ -67,6 +71,8 @@ def pipe(name: str) -> Damage:
 
 
 def directory(name: str) -> Damage:
+    """Replaces a file by an empty folder."""
+
     def damage(run: Path) -> None:
         (run / name).unlink()
         (run / name).mkdir()

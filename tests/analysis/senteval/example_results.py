@@ -1,4 +1,4 @@
-"""Made-up records and results, as the evaluation writes them."""
+"""Example records and results of SentEval in the form that the evaluation writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NESTED = ("MR", "CR", "SUBJ", "MPQA")
 
 
 def record(task: str, test: float = 70.0, *, dev: float = 60.0, n_train: int | None = None, **more: Any) -> Record:
-    """A result on as many examples as are published, all its scores near ``test``."""
+    """Returns a record with the published number of examples and all scores near ``test``."""
     kind = "nested" if task in NESTED else "kfold" if task in ("TREC", "MRPC") else "split"
     result: dict[str, Any] = {
         "kind": kind,

@@ -1,4 +1,4 @@
-"""Helpers of the evaluations' tests: word vectors in a file, trees, and an evaluation run to its end."""
+"""Word vector files, a bag of words, trees, and functions that run an evaluation or return its refusal."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ VERBS = ("saw", "sees", "liked", "likes")
 
 
 def vector_file(path: Path, vectors: Mapping[str, Sequence[float]]) -> Path:
-    """A file of word vectors."""
+    """Writes a file of word vectors."""
     lines = (" ".join([word, *map(str, numbers)]) for word, numbers in vectors.items())
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 
 def bag(tmp_path: Path, words: Sequence[str], dimension: int = 8) -> Model:
-    """A bag of ``words`` with random vectors."""
+    """Returns a bag of ``words`` with random vectors."""
     rng = np.random.default_rng(0)
     path = vector_file(
         tmp_path / "words.txt", {word: rng.normal(size=dimension).round(4).tolist() for word in words}
@@ -38,7 +38,7 @@ def bag(tmp_path: Path, words: Sequence[str], dimension: int = 8) -> Model:
 
 
 def tree(rng: np.random.Generator, verb: str) -> str:
-    """A tree whose sentence has 5 to 12 words; it is past where the verb is."""
+    """Returns a tree whose sentence has 5 to 12 words and the tense of its verb."""
     tag = "VBD" if verb in ("saw", "liked") else "VBZ"
     first, second = rng.choice(NOUNS, 2, replace=False)
     more = " ".join(f"(RB very{number})" for number in range(rng.integers(0, 8)))
@@ -50,7 +50,7 @@ def tree(rng: np.random.Generator, verb: str) -> str:
 
 
 def tree_folder(folder: Path, counts: tuple[int, int, int] = (300, 120, 120)) -> Path:
-    """gum-like files of different sentences."""
+    """Writes files of different sentences in GUM's format."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1)
     for part, count in zip(("train", "dev", "test"), counts, strict=True):
@@ -61,7 +61,7 @@ def tree_folder(folder: Path, counts: tuple[int, int, int] = (300, 120, 120)) ->
 
 
 def evaluate(name: str, *overrides: str) -> None:
-    """Runs the evaluation that evaluate.py calls ``name``, with the settings that ``overrides`` make."""
+    """Runs the evaluation ``name`` of evaluate.py with these overrides."""
     schema = EVALUATIONS[name]
     settings = compose.check(list(overrides), name, schema)
     require_models("models", getattr(settings, "models", ()))
@@ -69,7 +69,7 @@ def evaluate(name: str, *overrides: str) -> None:
 
 
 def refusal(name: str, *overrides: str) -> str:
-    """The one line with which ``evaluate`` is refused."""
+    """Returns the one line with which ``evaluate`` is refused."""
     with pytest.raises(UserError) as error:
         evaluate(name, *overrides)
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Ways to damage an encoder's folder, and whole ones to damage."""
+"""Functions that damage an encoder's folder, and the intact folders that they are applied to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEEP = "[" * 100_000
 
 
 class Evil:
-    """Leaves a file where it is unpickled."""
+    """Object that creates the file ``path`` when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -78,14 +78,18 @@ def change(file: str, **values: Any) -> Damage:
 
 
 def config(**values: Any) -> Damage:
+    """Sets keys of config.json."""
     return change("config.json", **values)
 
 
 def marker(**values: Any) -> Damage:
+    """Sets keys of encoder.json."""
     return change("encoder.json", **values)
 
 
 def without(*files: str) -> Damage:
+    """Removes files."""
+
     def damage(folder: Path) -> None:
         for file in files:
             (folder / file).unlink()
@@ -105,6 +109,8 @@ def weights(edit: Callable[[dict[str, torch.Tensor]], object], file: str = "mode
 
 
 def cut(file: str = "model.safetensors") -> Damage:
+    """Truncates a file to half of its length."""
+
     def damage(folder: Path) -> None:
         content = (folder / file).read_bytes()
         (folder / file).write_bytes(content[: len(content) // 2])
@@ -113,6 +119,8 @@ def cut(file: str = "model.safetensors") -> Damage:
 
 
 def link(file: str, target: str) -> Damage:
+    """Replaces a file or folder by a link to ``target``."""
+
     def damage(folder: Path) -> None:
         shutil.rmtree(folder / file) if (folder / file).is_dir() else (folder / file).unlink(missing_ok=True)
         (folder / file).symlink_to(target)
@@ -134,10 +142,13 @@ def index(**names: str) -> Damage:
 
 
 def table(value: Any, key: str = "model", file: str = "tokenizer.json") -> Damage:
+    """Sets a key of tokenizer.json."""
     return change(file, **{key: value})
 
 
 def layer(number: int) -> Callable[[dict[str, torch.Tensor]], None]:
+    """Adds a weight of layer ``number`` to the tensors."""
+
     def edit(tensors: dict[str, torch.Tensor]) -> None:
         tensors[f"roberta.encoder.layer.{number}.output.dense.weight"] = torch.zeros(32, 64)
 
@@ -145,6 +156,8 @@ def layer(number: int) -> Callable[[dict[str, torch.Tensor]], None]:
 
 
 def fill(name: str, value: float) -> Callable[[dict[str, torch.Tensor]], None]:
+    """Sets all elements of a tensor to ``value``."""
+
     def edit(tensors: dict[str, torch.Tensor]) -> None:
         tensors[name] = torch.full_like(tensors[name], value)
 

@@ -1,4 +1,4 @@
-"""What several tests share."""
+"""Access to the real data in the folder SUITE_DATA; tests that need it are skipped without it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def suite_data(relative: str) -> Path:
-    """A file or folder of the real data that the environment variable SUITE_DATA points to, else a skip."""
+    """Returns a file or folder below the environment variable SUITE_DATA, or skips the test if absent."""
     root = os.environ.get("SUITE_DATA")
     if not root:
         pytest.skip("SUITE_DATA is not set")

@@ -1,4 +1,4 @@
-"""Runs commands in the test process, on damaged and hostile input, and snapshots the files around it."""
+"""Runs the suite's commands inside the test process, with a time limit, and takes snapshots of folders."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-SECONDS = 60  # a case that takes longer hangs
+SECONDS = 60  # a command that takes longer is taken to hang
 
 
-class Answer(NamedTuple):
+class Outcome(NamedTuple):
     """Exit status and output of a command.
 
     Attributes:
@@ -37,14 +37,14 @@ class Answer(NamedTuple):
         return self.status == 2 and len(lines) == 1 and all(part in lines[0] for part in parts)
 
 
-def answer(module: str, *arguments: str, folder: Path, seconds: int = SECONDS) -> Answer:
+def run_command(module: str, *arguments: str, folder: Path, seconds: int = SECONDS) -> Outcome:
     """Runs the command in ``module`` ("experiments.run") from within ``folder``.
 
     Args:
         module: dotted name of a module with a function ``main`` that reads ``sys.argv``.
         arguments: of the command line.
         folder: working directory.
-        seconds: after which the command is broken off, with a traceback.
+        seconds: time limit, after which the command is interrupted with a traceback.
     """
     main = importlib.import_module(module).main
     out, err = io.StringIO(), io.StringIO()
@@ -65,11 +65,11 @@ def answer(module: str, *arguments: str, folder: Path, seconds: int = SECONDS) -
     finally:
         sys.argv = before
         os.chdir(place)
-    return Answer(status, out.getvalue(), err.getvalue())
+    return Outcome(status, out.getvalue(), err.getvalue())
 
 
 def snapshot(root: Path, *, without: Path | None = None) -> dict[str, str]:
-    """Digests of all files below ``root`` (links as their targets' names), but for those below ``without``."""
+    """Returns digests of all files below ``root`` (links by their targets), except those below ``without``."""
     found = {}
     for path in sorted(root.rglob("*")):
         if without is not None and path.is_relative_to(without):

@@ -1,4 +1,4 @@
-"""A comparison of made-up runs: two objectives, two encoders; one pair is impossible and one failed."""
+"""Example comparison of two objectives and two encoders, of which one pair is impossible and one failed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def texts_of(ids: Sequence[int]) -> list[str]:
 
 
 def tokens(*rows: Sequence[int] | np.ndarray, labels: Sequence[Sequence[int]] | None = None) -> Block:
-    """A block of rows between START and END."""
+    """Returns a block of rows, each between START and END."""
     wrapped = [np.array([START, *row, END]) for row in rows]
     hidden = None if labels is None else [np.array([IGNORE, *row, IGNORE]) for row in labels]
     return Block(Tokens.pad(wrapped, 1, labels=hidden), texts_of, SPECIAL, MASK)
 
 
 def run(folder: Path, objective: str, encoder: str, seed: int = 1, **changed: float | None) -> Run:
-    """A finished run, with ``changed`` scores."""
+    """Writes and reads a finished run with ``changed`` scores."""
     path = runs_on_disk.write(folder / f"{objective}-{encoder}-{seed}")
     names = {"objective": objective, "encoder": encoder, "corpus": "pydocs", "budget": "teaching"}
     (path / "config.yaml").write_text(yaml.safe_dump({"names": names, "seed": seed, "weights": "random"}))
@@ -53,7 +53,7 @@ def run(folder: Path, objective: str, encoder: str, seed: int = 1, **changed: fl
 
 
 def texts(count: int = 14, sentences: int = 60) -> list[str]:
-    """Documents of sentences, each of words of its own and some that all have."""
+    """Returns documents whose sentences mix words of that document with words that all share."""
     rng = np.random.default_rng(0)
     made = []
     for document in range(count):
@@ -66,7 +66,7 @@ def texts(count: int = 14, sentences: int = 60) -> list[str]:
 
 
 class Hashing:
-    """An encoder: random vectors of words, their mean."""
+    """Encoder whose vectors are means of random word vectors."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -105,7 +105,7 @@ def views() -> tuple[ObjectiveView, ...]:
 
 
 def comparison(folder: Path, **changed: Any) -> Page:
-    """Two seeds of two pairs, one pair impossible, one failed."""
+    """Returns a page of two pairs with two seeds each, an impossible pair and a failed one."""
     runs = [
         *(run(folder, "declutr", "gru", seed, **{"recall@1": 20.0 + seed}) for seed in (1, 2)),
         Run("declutr", "bag_of_words", 1, "python a", possible=False, problem=f"It has no mask token {NASTY}."),
