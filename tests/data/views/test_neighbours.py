@@ -13,7 +13,7 @@ from data.errors import UserError
 from data.sentences import Sentences
 from data.sources.base import Document
 from data.store import TokenStore, prepare
-from data.views.neighbours import Neighbours, beside, select
+from data.views.neighbours import Neighbours, has_neighbours, select
 from data.vocabulary import train_word_level
 from tests.data.samples import Listed
 
@@ -25,7 +25,7 @@ AGAIN = "nobody knows it ."
     st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=30),
     st.lists(st.sampled_from([-2, -1, 1, 2]), max_size=2),
 )
-def test_beside_equals_a_naive_loop(sentences: list[tuple[int, bool]], offsets: list[int]) -> None:
+def test_has_neighbours_equals_a_naive_loop(sentences: list[tuple[int, bool]], offsets: list[int]) -> None:
     sentences.sort(key=lambda sentence: sentence[0])
     documents = np.array([document for document, _ in sentences], dtype=np.uint32)
     usable = np.array([good for _, good in sentences], dtype=bool)
@@ -33,7 +33,7 @@ def test_beside_equals_a_naive_loop(sentences: list[tuple[int, bool]], offsets: 
         all(0 <= i + offset < len(sentences) and sentences[i + offset] == (document, True) for offset in offsets)
         for i, (document, _) in enumerate(sentences)
     ]
-    assert beside(documents, usable, offsets).tolist() == expected
+    assert has_neighbours(documents, usable, offsets).tolist() == expected
 
 
 def store(cache: Path, documents: list[list[str]], **rules: int | bool) -> TokenStore:
