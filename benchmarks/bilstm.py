@@ -7,8 +7,9 @@ SGD update, with word vectors for 50,000 words. The bare cost is one forward and
 same size over random input, packed to the batch's lengths beforehand and without a gradient of the input.
 Sampling and collating run in the same process (workers=0).
 
-Prints seconds of both, the ratio, and the shares of a step that sampling, collating and each stage take. Rounds
-alternate, so that a drift of the machine's speed affects both sides, and ratios are taken round by round.
+Prints seconds of both and of their stages, the ratio, and the share of a step that sampling and collating take
+with each task. Both sides take turns in going first, so that a drift of the machine's speed affects both, and
+ratios are taken round by round.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from experiments.optimizer import SGD
 from objectives.conssent import ConsSent, TaskName
 
 MOST_SENTENCES = 20_000
-DEVIATION = 0.36  # of generated sentences' lengths, a share of the mean; so is the Billion Word's
+DEVIATION = 0.36  # of generated sentences' lengths, as a share of the mean, like the Billion Word benchmark's
 SHORTEST, LONGEST = 7, 64
 
 
-class Clock:
+class StageClock:
     """Measures seconds of named stages, the device's work included."""
 
     def __init__(self, device: str) -> None:
@@ -82,7 +83,7 @@ def lines(path: Path) -> Iterator[str]:
             yield line.strip()
 
 
-def shown(values: list[float], form: str) -> str:
+def spread(values: list[float], form: str) -> str:
     low, middle, high = (format(value, form) for value in (min(values), median(values), max(values)))
     return f"min {low}, median {middle}, max {high}"
 
@@ -90,7 +91,7 @@ def shown(values: list[float], form: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, help="text with one sentence a line; without one, it is generated")
-    parser.add_argument("--length", type=int, default=25, help="words of a generated sentence, in the mean")
+    parser.add_argument("--length", type=int, default=25, help="mean number of words of a generated sentence")
     parser.add_argument("--task", choices=get_args(TaskName), default="D")
     parser.add_argument("--k", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=64, help="of a batch")
@@ -129,14 +130,14 @@ def main() -> None:
     shape = encoder.shape
     bare = nn.LSTM(shape.word_size, shape.hidden, bidirectional=True).to(options.device)
 
-    def drawn(objective: ConsSent, number: int) -> Batch:
+    def sampled(objective: ConsSent, number: int) -> Batch:
         examples = []
         for row in range(options.sentences):
             unit = units[(number * options.sentences + row) % len(units)]
             examples.append(objective.sample(unit, encoder.format, generator(1, number, row)))
         return objective.collate(examples, encoder.format)
 
-    def step(batch: Batch, clock: Clock) -> None:
+    def step(batch: Batch, clock: StageClock) -> None:
         clock.start()
         loss = trained.loss(encoder, batch.to(options.device)).total
         clock.lap("forward")
@@ -148,7 +149,7 @@ def main() -> None:
         optimizer.zero_grad()
         clock.lap("update")
 
-    def kernels(running: torch.Tensor, clock: Clock) -> None:
+    def kernels(running: torch.Tensor, clock: StageClock) -> None:
         count = int(running.sum())
         data = torch.randn(count, shape.word_size, device=options.device)
         gradient = torch.randn(count, shape.state, device=options.device)
@@ -159,14 +160,14 @@ def main() -> None:
         clock.lap("backward")
         bare.zero_grad()
 
-    whole, only, drawing = Clock(options.device), Clock(options.device), Clock("cpu")
+    whole, only, sampling = StageClock(options.device), StageClock(options.device), StageClock("cpu")
     lengths = []
     for number in range(options.rounds + 1):
         for task, objective in objectives.items():
-            drawing.start()
-            drawn(objective, number)
-            drawing.lap(task)
-        batch = drawn(trained, number)
+            sampling.start()
+            sampled(objective, number)
+            sampling.lap(task)
+        batch = sampled(trained, number)
         blocks = list(batch.tokens.values())
         tokens = blocks[0] if len(blocks) == 1 else Tokens.cat(blocks, encoder.format.pad_id)
         running = packing(tokens.lengths, tokens.ids.shape[1])[1]
@@ -178,7 +179,7 @@ def main() -> None:
             kernels(running, only)
             step(batch, whole)
 
-    def totals(clock: Clock) -> list[float]:
+    def totals(clock: StageClock) -> list[float]:
         """Returns the seconds of each round but the first one, which warms up."""
         return [sum(laps) for laps in zip(*clock.seconds.values(), strict=True)][1:]
 
@@ -190,11 +191,11 @@ def main() -> None:
     )
     for title, clock in (("step", whole), ("bare kernels", only)):
         parts = ", ".join(f"{name} {median(laps[1:]):.3f}" for name, laps in clock.seconds.items())
-        print(f"{title:>12}: seconds {shown(totals(clock), '.3f')} ({parts})")
-    print(f"{'ratio':>12}: {shown(ratios, '.3f')}")
+        print(f"{title:>12}: seconds {spread(totals(clock), '.3f')} ({parts})")
+    print(f"{'ratio':>12}: {spread(ratios, '.3f')}")
     middle = median(totals(whole))
-    parts = ", ".join(f"{task} {median(laps[1:]) / middle:.2%}" for task, laps in drawing.seconds.items())
-    print(f"{'drawing':>12}: perturbing and collating, of a step: {parts}")
+    parts = ", ".join(f"{task} {median(laps[1:]) / middle:.2%}" for task, laps in sampling.seconds.items())
+    print(f"{'sampling':>12}: perturbing and collating, share of a step: {parts}")
 
 
 if __name__ == "__main__":

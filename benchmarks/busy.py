@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 THREADS = "one process, a thread a core"
-WAYS: dict[str, tuple[list[str], dict[str, str]]] = {  # what follows run.py, and the environment
+WAYS: dict[str, tuple[list[str], dict[str, str]]] = {  # overrides of run.py, and variables of its environment
     THREADS: (["processes=1"], {}),
     "the same, OMP_WAIT_POLICY=passive": (["processes=1"], {"OMP_WAIT_POLICY": "passive"}),
     "the same, GOMP_SPINCOUNT=1000": (["processes=1"], {"GOMP_SPINCOUNT": "1000"}),
@@ -74,7 +74,7 @@ def rows(journal: Path) -> list[dict[str, float]]:
 
 
 def wait(process: subprocess.Popen[bytes], ready: Callable[[], bool], limit: float) -> None:
-    """Waits until ``ready()``; exits with the process' message if it ends before."""
+    """Waits until ``ready()``; exits with the process' message if it ends before, or after ``limit`` seconds."""
     end = time.monotonic() + limit
     while not ready():
         if process.poll() is not None or time.monotonic() > end:
@@ -106,7 +106,7 @@ def encode_here(seconds: float) -> float:
 
 @contextmanager
 def busy(count: int) -> Iterator[None]:
-    """Keeps ``count`` cores busy meanwhile."""
+    """Keeps ``count`` cores busy within its block."""
     spinning = [multiprocessing.Process(target=spin, daemon=True) for _ in range(count)]
     for process in spinning:
         process.start()
@@ -145,7 +145,7 @@ def main() -> None:
                         figure = training(options.seconds, [*overrides, *options.overrides], environment)
                 found[name][count].append(figure)
                 print(f"{name}, {count} busy: {figure:,.0f}", file=sys.stderr, flush=True)
-    medians = {name: [statistics.median(of[count]) for count in (0, 1)] for name, of in found.items()}
+    medians = {name: [statistics.median(each[count]) for count in (0, 1)] for name, each in found.items()}
     print(f"{os.cpu_count()} cores, {options.seconds:g} s a figure, medians of {options.rounds}\n")
     print("| tokens/s (encode: sentences/s) | quiet | one core busy |\n| --- | --: | --: |")
     for name, (quiet, loaded) in medians.items():

@@ -6,10 +6,10 @@ The corpus repeats real text (the bundled pydocs, or ``--path``): passages of 75
 so that no two are equal. Prints a line for each phase, with the peaks of memory in it: anonymous memory (RssAnon
 of this process and its workers), resident pages of mapped files (RssFile of this process: libraries and the
 store's index), and the peak of their sum, the resident memory. Then prints the time of a batch beside that of a
-DeCLUTR step (16 documents, four layers of width 256), which it delays where nothing makes batches ahead. The exit
+DeCLUTR step (16 documents, four layers of width 256), which it delays if no worker makes batches ahead. The exit
 status is 1 if more than 2 GiB of resident memory or 10 % of a step were needed.
 
-With ``--folder`` the store is kept there, and a run that was killed goes on where it stopped.
+With ``--folder`` the store is kept there, and the next run continues one that was killed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from data.store import prepare
 from encoders.transformer import Transformer
 from objectives.declutr import Declutr
 
-WORDS, PASSAGES = 75, 20_000  # of a passage, and different ones
+WORDS, PASSAGES = 75, 20_000  # words of a passage, and number of different passages
 LIMIT = 2048  # MiB
 SHARE = 0.1  # of a step
 
@@ -136,7 +136,7 @@ def main() -> None:
         began = time.perf_counter()
         yield
         seconds = time.perf_counter() - began
-        time.sleep(0.1)  # one more look
+        time.sleep(0.1)  # for a last measurement
         resident = max(resident, memory.peaks[2])
         print(f"{name:<28}{seconds:9.1f}" + "".join(f"{peak:8,.0f} MiB" for peak in memory.peaks), flush=True)
 

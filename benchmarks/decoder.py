@@ -3,10 +3,10 @@
     python benchmarks/decoder.py [--hidden 1500] [--sentences 48] [--rounds 5] [--device cpu|cuda]
 
 States: forward and backward pass of teacher forcing, from tokens and sentence vectors to states. The published
-loop runs step by step over padded rows and multiplies the sentence vector by C at each step; "[x_t ; h_x]" is
-the stock kernel over both, which multiplies as often, but at all steps together. Targets are measured with one
-length for all, where nothing is padded, and with lengths as in news (mean 25, deviation 9). All variants begin
-with the same weights, and their gradients are compared before anything is timed.
+loop runs step by step over padded rows and multiplies the sentence vector by C at each step. "[x_t ; h_x]" is
+torch's GRU kernel on words joined to sentence vectors, with as many products, but of all steps together. Targets
+are measured with one length for all, where nothing is padded, and with lengths as in news (mean 25, deviation
+9). All variants begin with the same weights, and their gradients are compared before anything is timed.
 
 Memory: loss and gradient from given states to scores over 30,000 words, at once and in chunks, each in a process
 of its own. The growth is that of the peak resident memory (on a GPU, of the allocated memory) beyond weights,
@@ -34,14 +34,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.memory import mark, resident
+from benchmarks.memory import reset_peak, resident
 from data.batch import Tokens
 from data.randomness import generator
 from data.tokenizer import PAD, START
 from encoders.packed import packing
 from objectives.decoder import Decoder, cross_entropy_sum
 
-WORDS, VOCABULARY = 1000, 30_000  # where states are measured, where scores are
+WORDS, VOCABULARY = 1000, 30_000  # size of the vocabulary for states, and for scores
 LENGTH, DEVIATION, SHORTEST, LONGEST = 25, 9.0, 4, 88  # predicted tokens of a target
 States = Callable[[Decoder, Tensor, Tokens], Tensor]
 
@@ -83,7 +83,7 @@ def ours(decoder: Decoder, vectors: Tensor, targets: Tokens) -> Tensor:
 WAYS: dict[str, States] = {"loop": loop, "[x_t ; h_x]": both_at_each_step, "ours": ours}
 
 
-def drawn(rng: np.random.Generator, sentences: int, equal: bool, device: str) -> Tokens:
+def random_targets(rng: np.random.Generator, sentences: int, equal: bool, device: str) -> Tokens:
     lengths = np.full(sentences, LENGTH)
     if not equal:
         lengths = rng.normal(LENGTH, DEVIATION, size=sentences).round().clip(SHORTEST, LONGEST).astype(int)
@@ -108,7 +108,7 @@ def measure_states(options: argparse.Namespace) -> None:
     decoder = Decoder(vocabulary=WORDS, condition=width, dropout=0.0).to(options.device)
     vectors = torch.randn(options.sentences, width, device=options.device, requires_grad=True)
     rng = generator(0)
-    few = drawn(rng, min(4, options.sentences), False, options.device)
+    few = random_targets(rng, min(4, options.sentences), False, options.device)
     gradients = [
         torch.autograd.grad(way(decoder, vectors[: len(few)], few).square().sum(), vectors)[0]
         for way in WAYS.values()
@@ -122,7 +122,7 @@ def measure_states(options: argparse.Namespace) -> None:
     for title, equal in (("equal lengths", True), ("lengths as in news", False)):
         times: dict[str, list[float]] = {name: [] for name in WAYS}
         for number in range(options.rounds + 1):
-            targets = drawn(rng, options.sentences, equal, options.device)
+            targets = random_targets(rng, options.sentences, equal, options.device)
             for name, way in list(WAYS.items())[:: 1 if number % 2 else -1]:
                 times[name].append(seconds(way, decoder, vectors, targets))
         for name, taken in times.items():
@@ -144,7 +144,7 @@ def growth(hidden: int, positions: int, chunk: int, device: str) -> tuple[float,
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated() / 2**30
     else:
-        before = mark()
+        before = reset_peak()
     start = time.perf_counter()
     if chunk:
         cross_entropy_sum(decoder.output, states, wanted, chunk).backward()
@@ -161,9 +161,9 @@ def measure_memory(options: argparse.Namespace) -> None:
         command = [sys.executable, __file__, "--point", str(chunk), "--hidden", str(options.hidden)]
         command += ["--sentences", str(options.sentences), "--device", options.device]
         environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}  # freed blocks go back at once
-        said = subprocess.check_output(command, env=environment, text=True).split()
+        gibibytes, taken = subprocess.check_output(command, env=environment, text=True).split()
         title = f"{chunk} positions" if chunk else "at once"
-        print(f"{title:>20}  {float(said[0]):6.2f} GiB  {float(said[1]):7.2f} s", flush=True)
+        print(f"{title:>20}  {float(gibibytes):6.2f} GiB  {float(taken):7.2f} s", flush=True)
 
 
 def main() -> None:

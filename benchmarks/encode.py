@@ -33,7 +33,7 @@ LONG = 200  # characters that a paragraph must have
 
 
 def mixed_sentences(root: Path | None, count: int) -> list[str]:
-    """Returns ``count`` texts of mixed length, or all of the source, in a fixed random order."""
+    """Returns ``count`` texts of mixed length, or as many as there are, in a fixed random order."""
     singles, paragraphs = _documentation(count) if root is None else _news_and_books(root, count)
     texts = singles[: count - count // 5] + paragraphs[: count // 5]
     return [texts[index] for index in np.random.default_rng(0).permutation(len(texts))]
@@ -58,7 +58,8 @@ def _documentation(count: int) -> tuple[list[str], list[str]]:
     return split_sentences(halves[0], limit=count), halves[1]
 
 
-def seconds(encode: Callable[[list[str]], np.ndarray], texts: list[str]) -> tuple[float, np.ndarray]:
+def timed(encode: Callable[[list[str]], np.ndarray], texts: list[str]) -> tuple[float, np.ndarray]:
+    """Returns the seconds that ``encode`` takes, and the vectors."""
     start = time.perf_counter()
     vectors = encode(texts)
     return time.perf_counter() - start, vectors
@@ -83,10 +84,10 @@ def main() -> None:
     ratios, rates = [], []
     for run in range(arguments.runs):
         if run % 2:
-            their_time, expected = seconds(theirs.encode, texts)
-        our_time, vectors = seconds(ours.encode, texts)
+            their_time, expected = timed(theirs.encode, texts)
+        our_time, vectors = timed(ours.encode, texts)
         if not run % 2:
-            their_time, expected = seconds(theirs.encode, texts)
+            their_time, expected = timed(theirs.encode, texts)
         difference = float(np.abs(vectors - expected).max())
         assert difference < (1e-5 if arguments.device == "cpu" else 1e-3), f"The vectors differ by {difference}."
         ratios.append(their_time / our_time)

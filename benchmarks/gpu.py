@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run directly, fr
 import numpy as np
 import torch
 
-from benchmarks.memory import mark, resident
+from benchmarks.memory import reset_peak, resident
 from data.batch import Batch
 from data.randomness import generator
 from encoders.kernels import Precision
@@ -80,7 +80,7 @@ def transformer(sizes: Sizes, device: str, attention: str | None = None) -> Tran
     return encoder.to(device).train()
 
 
-def drawn(objective: Declutr, encoder: Transformer, count: int) -> list[Batch]:
+def random_batches(objective: Declutr, encoder: Transformer, count: int) -> list[Batch]:
     """Returns ``count`` batches of random tokens."""
     batches = []
     for number in range(count):
@@ -96,8 +96,8 @@ def drawn(objective: Declutr, encoder: Transformer, count: int) -> list[Batch]:
     return batches
 
 
-def trained(encoder: Transformer, objective: Declutr, device: str) -> Callable[[Batch], None]:
-    """Returns one training step as a function of its batch."""
+def training_step(encoder: Transformer, objective: Declutr, device: str) -> Callable[[Batch], None]:
+    """Returns a function that trains on one batch."""
     parameters = [*encoder.parameters(), *objective.parameters()]
     optimizer = AdamW(lr=5e-5, weight_decay=0.1).build(parameters)
 
@@ -128,8 +128,8 @@ def training(sizes: Sizes, device: str, groups: int | None) -> tuple[str, str]:
         length_groups=groups or 1,
     )
     objective.build(encoder)
-    step = trained(encoder, objective.to(device).train(), device)
-    batches = drawn(objective, encoder, WARM + sizes.steps)
+    step = training_step(encoder, objective.to(device).train(), device)
+    batches = random_batches(objective, encoder, WARM + sizes.steps)
     for batch in batches[:WARM]:
         step(batch)
     wait(device)
@@ -139,12 +139,12 @@ def training(sizes: Sizes, device: str, groups: int | None) -> tuple[str, str]:
     wait(device)
     seconds = time.perf_counter() - start
     tokens = sum(batch.n_tokens for batch in batches[WARM:])
-    beside = profiled(step, batches[-PROFILED:], device)
+    remark = profiled(step, batches[-PROFILED:], device)
     if groups is None:
         with torch.autocast(device, torch.bfloat16):
             packs = encoder.packs(batches[0].to(device).tokens["anchor"])
-        beside = beside if packs else f"padded, as this device packs no rows; {beside}"
-    return f"{tokens / seconds:,.0f} tokens/s", beside
+        remark = remark if packs else f"padded, as this device packs no rows; {remark}"
+    return f"{tokens / seconds:,.0f} tokens/s", remark
 
 
 def profiled(step: Callable[[Batch], None], batches: list[Batch], device: str) -> str:
@@ -182,11 +182,11 @@ def caching(sizes: Sizes, device: str) -> tuple[str, str]:
         cache_chunk=sizes.cache_chunk,
     )
     objective.build(encoder)
-    step = trained(encoder, objective.to(device).train(), device)
-    [batch] = drawn(objective, encoder, 1)
+    step = training_step(encoder, objective.to(device).train(), device)
+    [batch] = random_batches(objective, encoder, 1)
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    before = mark() if device == "cpu" else 0.0
+    before = reset_peak() if device == "cpu" else 0.0
     start = time.perf_counter()
     step(batch)
     wait(device)
@@ -230,16 +230,16 @@ def classifying(sizes: Sizes, device: str) -> tuple[str, str]:
     return f"{seconds:.1f} s", f"{len(fits)} fits, {sizes.examples:,} examples of {sizes.width} dimensions"
 
 
-class Late(Exception):
+class PartTimeout(Exception):
     """A part has exceeded its time limit."""
 
 
 @contextmanager
 def limit(seconds: int) -> Iterator[None]:
-    """Raises ``Late`` in its block after so many seconds."""
+    """Raises ``PartTimeout`` in its block after so many seconds."""
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise Late
+        raise PartTimeout
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.alarm(seconds)
@@ -253,7 +253,7 @@ def limit(seconds: int) -> Iterator[None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    parser.add_argument("--small", action="store_true", help="a tiny model, to try the program itself")
+    parser.add_argument("--small", action="store_true", help="a tiny model, to test the script")
     options = parser.parse_args()
     device = options.device
     if device == "auto":
@@ -270,17 +270,17 @@ def main() -> None:
     ]
 
     name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-    print(f"{name}, torch {torch.__version__}{', a tiny model: no figures to keep' if options.small else ''}\n")
-    print("| measured | figure | besides |\n|---|---|---|")
+    print(f"{name}, torch {torch.__version__}{', a tiny model: only tests the script' if options.small else ''}\n")
+    print("| measured | figure | remarks |\n|---|---|---|")
     for title, part in parts:
         try:
             with limit(sizes.seconds):
-                figure, beside = part()
-        except Late:
-            figure, beside = "—", f"not done after {sizes.seconds} s"
+                figure, remark = part()
+        except PartTimeout:
+            figure, remark = "—", f"not done after {sizes.seconds} s"
         except Exception as error:
-            figure, beside = "—", f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-        print(f"| {title} | {figure} | {beside} |", flush=True)
+            figure, remark = "—", f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        print(f"| {title} | {figure} | {remark} |", flush=True)
         if device == "cuda":
             torch.cuda.empty_cache()
 

@@ -48,19 +48,19 @@ def growth(documents: int, chunk: int | None, device: str = "cpu") -> float:
         allocated = torch.cuda.memory_allocated()
         objective.loss(encoder, batch).total.backward()
         return (torch.cuda.max_memory_allocated() - allocated) / 2**30
-    before = mark()
+    before = reset_peak()
     objective.loss(encoder, batch).total.backward()
     return resident("VmHWM") - before
 
 
-def mark() -> float:
+def reset_peak() -> float:
     """Resets the high-water mark of this process' memory to what is in use, and returns that in GiB."""
     Path("/proc/self/clear_refs").write_text("5")
     return resident("VmRSS")
 
 
 def resident(figure: str) -> float:
-    """Returns GiB of this process by the kernel's name: VmRSS (now) or VmHWM (peak since the last reset)."""
+    """Returns this process' resident memory in GiB: VmRSS (now) or VmHWM (peak since ``reset_peak``)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(figure)) / 2**20
 
@@ -81,7 +81,7 @@ def main() -> None:
         for documents in options.documents:
             command = [sys.executable, __file__, "--device", options.device]
             command += ["--point", str(documents), str(chunk)]
-            environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+            environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}  # freed blocks go back at once
             peaks.setdefault(label, []).append(float(subprocess.check_output(command, env=environment)))
             spans = f"{6 * documents:>5} spans"
             print(f"{label:>20}  N = {documents:>4}  {spans}  {peaks[label][-1]:6.2f} GiB", flush=True)

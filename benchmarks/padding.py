@@ -32,7 +32,7 @@ from objectives.conssent import ConsSent
 from objectives.quick_thoughts import QuickThoughts
 from objectives.simcse import SimCSE
 
-LEAST = 6  # tokens that D(5) takes
+LEAST = 6  # tokens that a sentence needs for D(5)
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
         if len(units) == needed:
             break
     else:
-        raise SystemExit(f"{len(units)} sentences, and {needed} are asked for: lower --sentences or --rounds.")
+        raise SystemExit(f"{len(units)} sentences, and {needed} are needed: lower --sentences or --rounds.")
 
     trained: dict[str, Objective] = {
         "conssent, D(5)": ConsSent(batch_size=options.sentences, task="D", k=5),
@@ -67,31 +67,31 @@ def main() -> None:
         f"{torch.get_num_threads()} threads, {options.rounds} rounds after one warm-up"
     )
     for name, objective in trained.items():
-        read = encoder
+        model = encoder
         if objective.requirements.encoders > 1:
-            read = Concatenated([encoder, encoders.load(encoders.BUNDLED, device=options.device).train()])
-        members = [one for one in read.modules() if isinstance(one, Transformer)]
+            model = Concatenated([encoder, encoders.load(encoders.BUNDLED, device=options.device).train()])
+        members = [one for one in model.modules() if isinstance(one, Transformer)]
         objective.fit_to_corpus(units, np.arange(len(units)))
-        objective.build(read)
+        objective.build(model)
         objective.to(options.device)
         seconds: dict[bool, list[float]] = {False: [], True: []}
         tokens: list[int] = []
         for number in range(options.rounds + 1):
             rows = units[number * options.sentences : (number + 1) * options.sentences]
-            examples = [objective.sample(unit, read.format, generator(number, i)) for i, unit in enumerate(rows)]
-            batch = objective.collate(examples, read.format).to(options.device)
-            tokens.append(sum(int(block.lengths.sum()) for block in batch.tokens.values()))
-            for apart in sorted(seconds, reverse=bool(number % 2)):
+            examples = [objective.sample(unit, model.format, generator(number, i)) for i, unit in enumerate(rows)]
+            batch = objective.collate(examples, model.format).to(options.device)
+            tokens.append(batch.n_tokens)
+            for grouped in sorted(seconds, reverse=bool(number % 2)):
                 for member in members:
-                    member.computes_padding = apart
+                    member.computes_padding = grouped  # a CPU then takes sub-batches of similar length
                 wait(options.device)
                 start = time.perf_counter()
                 with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
-                    loss = objective.loss(read, batch).total
+                    loss = objective.loss(model, batch).total
                 loss.backward()
                 wait(options.device)
-                seconds[apart].append(time.perf_counter() - start)
-                read.zero_grad()
+                seconds[grouped].append(time.perf_counter() - start)
+                model.zero_grad()
         rates = [median(np.array(tokens[1:]) / np.array(times[1:])) for times in seconds.values()]
         ratios = [block / parts for block, parts in zip(*(times[1:] for times in seconds.values()), strict=True)]
         print(

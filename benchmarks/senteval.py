@@ -43,7 +43,7 @@ from analysis.senteval.classifiers.selection import nested, stratified
 from analysis.senteval.features import embed
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier
 from analysis.senteval.tasks import find
-from benchmarks.memory import mark, resident
+from benchmarks.memory import reset_peak, resident
 from tests.analysis.senteval.plain_linear import plain_fit
 
 HERE = Path(__file__).resolve().parents[1]
@@ -71,7 +71,7 @@ FitMany = Callable[[np.ndarray, np.ndarray, Sequence[Fit], int, Classifier], Seq
 
 
 class Scores(NamedTuple):
-    """Results of some outer folds: chosen L2, inner accuracy, outer accuracy; and the CPU seconds of all fits."""
+    """Results of some outer folds: chosen L2, inner and outer accuracy in %; and the seconds of all fits."""
 
     found: list[tuple[float, float, float]]
     seconds: float
@@ -86,7 +86,7 @@ def plain_many(
 def outer_folds(
     fit_many: FitMany, features: np.ndarray, labels: np.ndarray, count: int, clock: Clock = time.process_time
 ) -> Scores:
-    """Returns the first ``count`` outer folds."""
+    """Evaluates the first ``count`` outer folds of binary ``labels`` one after another."""
     start, found = clock(), []
     for train, test in stratified(labels, PROTOCOL.folds)[:count]:
         inner = [(train[a], train[b]) for a, b in stratified(labels[train], PROTOCOL.folds)]
@@ -102,7 +102,7 @@ def outer_folds(
 
 def growth(function: Callable[[], Any]) -> tuple[Any, float]:
     """Returns the result of ``function``, and by how many MiB this process's memory grew meanwhile."""
-    before = mark()
+    before = reset_peak()
     return function(), 1024 * (resident("VmHWM") - before)
 
 
@@ -112,7 +112,7 @@ def timed(function: Callable[[], Any], clock: Clock) -> tuple[Any, float]:
 
 
 def evaluated(tree: Path, options: argparse.Namespace, tasks: list[str], out: Path) -> dict[str, dict[str, Any]]:
-    """Evaluates by the command of ``tree``; returns the records by task."""
+    """Runs ``evaluate.py`` of the checkout ``tree``; returns the records by task."""
     model = ["model=random_vectors"]
     if options.vectors:
         model = ["model=bag_of_words", f"encoder.vectors={options.vectors.resolve()}"]
@@ -134,7 +134,7 @@ def scores_of(value: Any) -> list[float]:
 
 
 def against(options: argparse.Namespace) -> int:
-    """Prints a line for each task; returns the exit status."""
+    """Compares the two checkouts and prints a line for each task; returns the exit status."""
     sides = {"here": HERE, "there": options.against.resolve()}
     found: dict[str, list[dict[str, dict[str, Any]]]] = {side: [] for side in sides}
     tasks = options.tasks or TASKS
@@ -201,7 +201,7 @@ def main() -> int:
             print(f"{name:>7}: {scores.seconds:8.2f} s   {said}")
         same = "the same scores" if ours.found == plain.found else "OTHER SCORES"
         print(f"{'ratio':>7}: {plain.seconds / ours.seconds:8.1f}     {same}")
-        print(f"  whole: {whole:8.2f} s   dev {outcome.dev} test {outcome.test}, ours alone; its memory grew by")
+        print(f"  whole: {whole:8.2f} s   dev {outcome.dev} test {outcome.test}, ours only; its memory grew by")
         print(f"         {memory:.0f} MiB beside {features.nbytes / 2**20:.0f} MiB of vectors")
     return 0
 

@@ -55,7 +55,7 @@ def published_step(
     units: list[np.ndarray],
     drawn: list[tuple[list[Span], list[list[Span]]]],
 ) -> torch.Tensor:
-    """Loss of the published recipe on the spans ``drawn`` from ``units``."""
+    """Returns the loss of the published recipe on the spans ``drawn`` from ``units``."""
     anchors = [
         tokenizer.decode(unit[a:b]) for unit, (spans, _) in zip(units, drawn, strict=True) for a, b in spans
     ]
@@ -92,7 +92,7 @@ def published_step(
 def trainer(
     model: torch.nn.Module, loss: Callable[[int], torch.Tensor], precision: str, device: str
 ) -> Callable[[int], None]:
-    """One optimisation step as a function of its number."""
+    """Returns a function that takes the optimisation step of a given number."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, eps=1e-6, weight_decay=0.1, fused=True)
 
     def step(number: int) -> None:
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=16, help="N, documents a step")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--groups", type=int, default=6, help="sub-batches of similar length in ours")
-    parser.add_argument("--packed", action="store_true", help="ours with packed rows, too, without padding")
+    parser.add_argument("--packed", action="store_true", help="also time ours with packed rows, without padding")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
 

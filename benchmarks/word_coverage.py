@@ -24,14 +24,14 @@ from data.vectors import WordVectors
 from data.vocabulary import WORDS
 
 
-def by(pre_tokenizer: pre_tokenizers.PreTokenizer) -> Callable[[str], list[str]]:
+def word_splitter(pre_tokenizer: pre_tokenizers.PreTokenizer) -> Callable[[str], list[str]]:
     return lambda text: [word for word, _ in pre_tokenizer.pre_tokenize_str(text)]
 
 
 WAYS: dict[str, Callable[[str], list[str]]] = {
-    "WORDS": by(pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)),
+    "WORDS": word_splitter(pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)),
     "white space": str.split,
-    "BertPreTokenizer": by(pre_tokenizers.BertPreTokenizer()),
+    "BertPreTokenizer": word_splitter(pre_tokenizers.BertPreTokenizer()),
 }
 
 
@@ -48,12 +48,12 @@ def main() -> None:
     arguments = parser.parse_args()
     known = set(WordVectors(arguments.vectors).words)
     print(f"{'':40}" + "".join(f"{way:>24}" for way in WAYS))
-    whole = {way: sum(part(word) == [word] for word in known) for way, part in WAYS.items()}
+    whole = {way: sum(split(word) == [word] for word in known) for way, split in WAYS.items()}
     print(f"{'words of the file that stay whole':40}" + "".join(f"{count:>24,}" for count in whole.values()))
     for path in arguments.texts:
         cells = []
-        for part in WAYS.values():
-            counts = Counter(word for text in texts(path, arguments.lines) for word in part(text))
+        for split in WAYS.values():
+            counts = Counter(word for text in texts(path, arguments.lines) for word in split(text))
             found = {word: count for word, count in counts.items() if word in known}
             cells.append(f"{100 * sum(found.values()) / counts.total():.1f} %, {len(found):,}")
         print(f"{Path(path).name:40}" + "".join(f"{cell:>24}" for cell in cells), flush=True)

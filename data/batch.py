@@ -15,7 +15,7 @@ IGNORE = -100  # label of a position that is not to be predicted (torch's ignore
 def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
     """Returns ``tensor`` on ``device``; the host does not wait for the copy.
 
-    A GPU copies by itself only from page-locked memory, so a host's tensor goes there first.
+    Only copies from page-locked memory are asynchronous, so a tensor on the host is moved there first.
     """
     device = torch.device(device)
     if device.type == "cuda" and tensor.device.type == "cpu":
@@ -27,8 +27,8 @@ def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 class Tokens:
     """B token sequences, padded on the right to the longest.
 
-    Whatever shapes depend on (``lengths``, ``labels``) stays on the host when the rest moves to a device, so that
-    choosing rows or positions never waits for the device.
+    The tensors that determine shapes (``lengths``, ``labels``) stay on the host when the others move to a device,
+    so that selecting rows or positions never waits for the device.
 
     Attributes:
         ids: token ids of shape (B, T), int64.
@@ -52,7 +52,13 @@ class Tokens:
         labels: Sequence[np.ndarray] | None = None,
         type_ids: Sequence[np.ndarray] | None = None,
     ) -> Tokens:
-        """Pads ``rows`` (B arrays of token ids, and what runs parallel to them) into one block."""
+        """Pads B sequences to the longest.
+
+        Args:
+            rows: token ids of each sequence, of shape (n,).
+            pad_id: fills ``ids``.
+            labels, type_ids: the same of the attributes, each array as long as its sequence; None: there are none.
+        """
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         width = int(lengths.max()) if len(rows) else 0
         mask = torch.arange(width) < lengths[:, None]
@@ -66,7 +72,10 @@ class Tokens:
 
     @classmethod
     def cat(cls, blocks: Sequence[Tokens], pad_id: int) -> Tokens:
-        """Joins the rows of all ``blocks``; a block without labels gets rows without anything to predict."""
+        """Joins the rows of all ``blocks``, padded to the longest.
+
+        A block without labels or segment ids gets ``IGNORE`` or 0 where another block has them.
+        """
         width = max(block.ids.shape[1] for block in blocks)
 
         def join(name: str, fill: int) -> Tensor | None:
@@ -121,8 +130,8 @@ class Batch:
     Attributes:
         tokens: the sequences by the name of their role ("anchor", "positive", ...).
         numbers: further tensors by name (class labels, scores, ...).
-        size: examples (documents, sentences) in it.
-        task: which task of an objective of several it belongs to; "" where there is one.
+        size: number of examples (documents, sentences).
+        task: name of the task, if the objective has several; else "".
     """
 
     tokens: Mapping[str, Tokens]

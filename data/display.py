@@ -1,4 +1,4 @@
-"""Text for people: untrusted text without controls or formulas, durations, progress, names of models."""
+"""Output for people: untrusted text without control characters or formulas, durations, tables, progress."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-EARLY = 0.01  # of the work: before it the time left would be mostly that of the start
+EARLY = 0.01  # share of the work below which the time of the start would dominate an estimate
 DAY = 24 * 3600  # seconds
-# Without a terminal: until the first line of progress, and between two of them.
+# Without a terminal: before the first line of progress, and between two lines.
 FIRST_SECONDS, PLAIN_SECONDS = 10.0, 60.0
 WITHOUT_POOLING = ("bag_of_words", "random_vectors")  # names of models that have no pooling to choose
 
-# C0 and C1 controls, line separators, marks that turn the direction of writing, and lone surrogates.
+# C0 and C1 controls, line separators, bidirectional controls, and lone surrogates.
 _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # spreadsheets take the wide forms too
 
@@ -63,7 +63,7 @@ def duration(seconds: float) -> str:
 
 
 def wide_console(table: Table, **options: Any) -> Console:
-    """Returns a console as wide as ``table`` needs: a name or score that is cut or folded cannot be read.
+    """Returns a console as wide as ``table`` needs, so that no name or score is cut or wrapped.
 
     Args:
         table: to be printed.
@@ -86,7 +86,7 @@ class Clock:
         self.share = share
 
     def left(self) -> str:
-        """Returns "about 0:01:30 left in all", "" while too little is done for an estimate."""
+        """Returns "about 0:01:30 left in all"; "" while too little is done for an estimate, or when all is."""
         if self.share >= 1:
             return ""
         done = self.share - self._before

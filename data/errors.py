@@ -9,13 +9,13 @@ from typing import Any
 
 from data.display import printable
 
-LONGEST = 2000  # characters of a line; a longer one quotes a damaged file
+LONGEST = 2000  # characters of a line; longer ones quote damaged files, and are cut in the middle
 
 
 class UserError(Exception):
     """An error that the user can fix: a line for each fault, and exit status 2.
 
-    The lines are fit for a terminal, whatever they quote from a file.
+    Control characters are escaped and long lines cut, so that what a line quotes from a file is safe to print.
     """
 
     status = 2
@@ -45,7 +45,7 @@ class ShortTextError(UserError):
 
 
 class UnfitError(UserError):
-    """An objective that cannot train this encoder as the two are set."""
+    """An objective that cannot train this encoder with the settings of both."""
 
 
 def _shown(line: str) -> str:
@@ -69,7 +69,7 @@ def readable(what: Path | str) -> Iterator[None]:
     """Reports a failure to read ``what``, or the file that the system names, in one line.
 
     Raises:
-        UserError: in its place.
+        UserError: instead of an ``OSError``.
     """
     try:
         yield
@@ -82,7 +82,7 @@ def about(what: Path | str) -> Iterator[None]:
     """Prefixes errors with ``what``, the file or task that they are about.
 
     Raises:
-        UserError: in its place.
+        UserError: instead of one without the prefix.
     """
     try:
         yield
@@ -93,9 +93,13 @@ def about(what: Path | str) -> Iterator[None]:
 
 @contextmanager
 def opening(folder: Path | str, what: str = "an encoder") -> Iterator[None]:
-    """Turns any error at the files of ``folder`` into one line: it cannot be opened as ``what``.
+    """Turns any error that the files of ``folder`` cause into one line: it cannot be opened as ``what``.
 
-    At a damaged file transformers, tokenizers and torch raise any error; a panic in Rust is no ``Exception``.
+    Damaged files make transformers, tokenizers and torch raise errors of any type, also panics of Rust code, which
+    are no ``Exception``.
+
+    Raises:
+        UserError: instead of the other error.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Atomic writing (beside, synced, then renamed), and bounded reading of untrusted files."""
+"""Atomic writing (a temporary file is synced, then renamed), and bounded reading of untrusted files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from data.errors import UserError, reason
 from data.schema import mismatch
 
 YAML_BYTES, JSON_BYTES, JOURNAL_BYTES = 2**18, 2**23, 2**30  # limits on the size of a file
-DEPTH = 64  # of lists and mappings, or folders, inside each other
+DEPTH = 64  # of nested lists and mappings, or of nested folders
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Reads YAML without aliases, a few of which can stand for billions of values; 1e-4 is a number."""
+    """Reads YAML without aliases, as a few can expand to billions of values; 1e-4 is a number."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -51,7 +51,7 @@ class _PlainLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-_PlainLoader.add_implicit_resolver(  # PyYAML wants a dot in it
+_PlainLoader.add_implicit_resolver(  # PyYAML takes a float without a dot for text
     "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
 
@@ -159,11 +159,11 @@ def write_json(path: Path | str, value: Any) -> None:
 def contained(folder: Path) -> Path:
     """Returns ``folder`` if no link in it leads out of it.
 
-    In a cache of the hub, models--<name>/snapshots/<commit> has links into models--<name>/blobs.
+    A snapshot in a cache of the hub, models--<name>/snapshots/<commit>, may link into models--<name>/blobs.
 
     Raises:
-        UserError: if there is a link out of it or to a folder, something that is no plain file, or a folder more
-            than ``DEPTH`` deep.
+        UserError: if there is a link out of it or to a folder, something that is neither a file nor a folder, or
+            a folder more than ``DEPTH`` deep.
     """
     root = folder.resolve()
     if root.parent.name == "snapshots" and root.parts[-3].startswith("models--"):
@@ -177,10 +177,10 @@ def contained(folder: Path) -> Path:
 
 
 def _inside(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
-    """Yields all that is in ``folder``, and in its folders but for those that are links.
+    """Yields everything below ``folder``, without following links to folders.
 
     Raises:
-        UserError: if folders are nested deeper than ``depth``: the time that paths take grows with its square.
+        UserError: if folders are nested deeper than ``depth``: the time to resolve paths grows with its square.
     """
     if depth == 0:
         raise UserError(f"{folder} is one of more than {DEPTH} folders inside each other.")

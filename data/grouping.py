@@ -8,18 +8,18 @@ import numpy as np
 
 
 def length_groups(lengths: np.ndarray, groups: int, worth: int = 0) -> list[np.ndarray]:
-    """Splits rows into at most ``groups`` sets so that the padded area is the least possible.
+    """Splits rows into at most ``groups`` sets of minimal padded area (longest length times rows, summed up).
 
-    Sorted by length, a set is a run; the best borders between runs are found by dynamic programming
+    In order of length each set is a run of rows; the best borders between runs are found by dynamic programming
     over the distinct lengths.
 
     Args:
         lengths: of the rows, of shape (n,).
-        groups: number of sets at most.
+        groups: largest number of sets.
         worth: padded area that a further set must save.
 
     Returns:
-        Arrays of row numbers, shortest rows first, that together hold each row once.
+        Arrays of row numbers, int64, shortest rows first, that together hold each row once.
     """
     order = np.argsort(lengths, kind="stable")
     distinct, first = np.unique(lengths[order], return_index=True)
@@ -57,10 +57,10 @@ def length_chunks(lengths: np.ndarray, tokens: int) -> list[np.ndarray]:
 
     Args:
         lengths: of the rows, of shape (n,).
-        tokens: of a run, its longest row's length times its rows.
+        tokens: largest padded size of a run (length of its longest row times its rows).
 
     Returns:
-        Arrays of row numbers that together hold each row once.
+        Arrays of row numbers, int64, that together hold each row once.
     """
     order = np.argsort(-lengths, kind="stable")
     chunks = []

@@ -1,4 +1,4 @@
-"""Batches as a function of the step's number, so that stopping, resuming and more processes change nothing."""
+"""Batches as a function of the step's number, independent of stopping, resuming and the number of processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from data.randomness import EXAMPLE, FIXED, ORDER, generator
 from data.token_format import TokenFormat
 
 POOL = 100  # batches that are sorted by length together
-COUNTED_STEPS = 1000  # from which the shares of the tasks are estimated
+COUNTED_STEPS = 1000  # micro-batches from which the shares of the tasks are estimated
 
 
 class Units(Protocol):
@@ -55,7 +55,7 @@ class Batches(Dataset[Batch], ABC):
         """Returns ``n_batches`` (of each task) that are the same for every seed and step, for measurements."""
 
     def mean_tokens(self, n_batches: int) -> float:
-        """Estimates the tokens of a micro-batch: the mean over ``fixed``, whose documents are of all lengths."""
+        """Estimates the tokens of a micro-batch: the mean over ``fixed``, which has documents of all lengths."""
         batches = self.fixed(n_batches)
         return sum(batch.n_tokens for batch in batches) / len(batches)
 
@@ -63,7 +63,7 @@ class Batches(Dataset[Batch], ABC):
         return self.batch(step)
 
     def iterate(self, start: int, stop: int, *, workers: int = 0) -> Iterator[Batch]:
-        """Yields micro-batches ``start`` to ``stop`` - 1, which ``workers`` processes make ahead."""
+        """Yields micro-batches ``start`` to ``stop`` - 1, made ahead by ``workers`` processes (0: on demand)."""
         if workers == 0:
             yield from map(self.batch, range(start, stop))
             return
@@ -74,7 +74,7 @@ class Batches(Dataset[Batch], ABC):
             num_workers=workers,
             # Stores are open files that a fork shares; Python 3.14's own choice would pickle them.
             multiprocessing_context="fork" if sys.platform == "linux" else None,
-            generator=torch.Generator(),  # else each pass takes a number from the global one, and dropout moves
+            generator=torch.Generator(),  # the default draws from the global one, which would change dropout
         )
         with _no_tokenizer_threads():
             batches = iter(loader)
@@ -84,20 +84,21 @@ class Batches(Dataset[Batch], ABC):
 class MultiTaskLoader(Batches):
     """Micro-batches of several tasks, one task each, from a loader for each task.
 
-    An epoch has as many micro-batches as one epoch of all loaders together. A task with another share of them goes
-    through its documents more or less often than once. Gradient accumulation joins successive micro-batches.
+    An epoch has as many micro-batches as one epoch of all loaders together. A task that gets more or fewer of them
+    than its loader has in an epoch goes through its documents more or less than once. Gradient accumulation joins
+    successive micro-batches.
 
     Args:
-        loaders: by the name of their task, each with another ``stream``.
-        task_at: returns the task of micro-batch ``step``, a pure function.
+        loaders: by the name of their task, each with a different ``stream``.
+        task_at: returns the name of the task of micro-batch ``step``, a pure function.
     """
 
     def __init__(self, loaders: Mapping[str, Loader], task_at: Callable[[int], str]) -> None:
         self.loaders = loaders
         self.task_at = task_at
         self._names = list(loaders)
-        self._places = array("B")  # place of the task of each micro-batch,
-        self._numbers = array("i")  # and its number within the task
+        self._places = array("B")  # of each micro-batch: place of its task in ``_names``,
+        self._numbers = array("i")  # and its number within that task
         self._counts = [0] * len(loaders)
 
     @property
@@ -133,15 +134,15 @@ class Loader(Batches):
     Args:
         store: the documents' token ids by number.
         indices: numbers of the usable documents, of shape (n,).
-        sampler: makes and joins examples.
-        format: of the encoder that they are for.
+        sampler: samples examples and joins them to batches.
+        format: token format of the encoder.
         batch_size: documents of a micro-batch over all processes.
         seed: of order and examples.
         rank, world: this process and their number; each takes a contiguous share of a batch's rows.
-        stream: number of the task, so that tasks with the same documents have other orders and random numbers.
-        lengths: of the documents, of shape (n,), in the order of ``indices``; then the documents of a batch have
-            similar lengths. Documents are shuffled, each run of ``POOL`` batches is sorted by length and cut into
-            batches, and these are shuffled.
+        stream: number of the task; it makes orders and random numbers differ between tasks on the same documents.
+        lengths: of the documents, of shape (n,), in the order of ``indices``; if given, the documents of a batch
+            have similar lengths: documents are shuffled, each run of ``POOL`` batches is sorted by length and cut
+            into batches, and these are shuffled.
         contiguous: whether the documents of a batch are neighbours in ``indices``, and only the batches are
             shuffled. Each epoch begins at a random one of the first documents, so that the borders between batches
             move, and ends with those before it.
@@ -180,7 +181,7 @@ class Loader(Batches):
         self.batch_size = batch_size
         self.seed = seed
         self.rank, self.world = rank, world
-        # Nothing for stream 0: a zero at the end of a key of up to four numbers changes nothing, a fifth one does.
+        # Stream 0 adds no number: a trailing zero changes a generator if it is the fifth number of its key.
         self.stream = (stream,) if stream else ()
         self.lengths = lengths
         self.contiguous = contiguous
@@ -212,7 +213,7 @@ class Loader(Batches):
         return self._batch(self._order, position, self.batch_size, (EXAMPLE, self.seed, step))
 
     def fixed(self, n_batches: int) -> list[Batch]:
-        """Returns ``n_batches`` that are the same for every seed and step; fewer if there are not as many.
+        """Returns ``n_batches``, or as many as there are, that are the same for every seed and step.
 
         If the documents do not fill a batch, one smaller batch is returned.
 

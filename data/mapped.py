@@ -1,11 +1,11 @@
 """Columns of token ids on disk, and their memory-mapped index: the base of token and pair stores.
 
 A folder has an index, with an entry for each unit (where its tokens end in each column, and its part or the hash
-that decides it), and a file for each column. The index is mapped. Columns are read piece by piece, as the pages of
-a map stay in the process' memory: batches in random order would soon have all of a large corpus there.
+that decides it), and a file for each column. The index is memory-mapped. Columns are read slice by slice: pages of
+a map stay in resident memory, so that batches in random order would soon hold all of a large corpus there.
 
-A folder gets its name when it is complete, however many processes need it at the same time. Until then it grows in
-shards: the shards that a killed process has finished are kept.
+A folder is renamed to its final name when it is complete. Only one process writes it; others that need it wait.
+Until then it grows in shards, and the shards that a killed process has finished are kept.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from data.files import JOURNAL_BYTES, atomic_write, read_json, read_text
 from data.sources.base import Part, threshold
 
 META, INDEX = "meta.json", "index.bin"  # files that every folder has
-JOURNAL = "shards.json"  # and one that is not finished
-SHARD_WRITES = 64  # of about a million characters each, which take a core about a quarter of a minute
+JOURNAL = "shards.json"  # a further file of an unfinished folder
+SHARD_WRITES = 64  # writes of a shard, each of about a million characters: about 15 s on one core
 PARTS: tuple[Part | None, ...] = (None, "train", "dev")  # codes of an entry's ``part``
 Progress = Callable[[int, int | None], None]  # called with (units done, units in all or None)
 
@@ -44,7 +44,7 @@ class MappedStore(ABC):
         options: further arguments of the subclass.
 
     Attributes:
-        fingerprint: hexadecimal name of the text, the tokenizers and the normalisation together.
+        fingerprint: hexadecimal digest of the text, the tokenizers and the normalisation together.
 
     Raises:
         UserError: if files are missing or of another length than the index says.
@@ -70,7 +70,7 @@ class MappedStore(ABC):
 
     @abstractmethod
     def _layout(self, meta: Mapping[str, Any]) -> tuple[int, np.dtype, Mapping[str, np.dtype]]:
-        """Returns the number of units, the index's type, and each column's type by its file's name."""
+        """Returns the number of units, the dtype of the index, and that of each column by its file's name."""
 
     def __reduce__(self) -> tuple[Callable[..., MappedStore], tuple[Any, ...]]:
         return partial(type(self), **self._options), (self.folder,)  # a worker opens the files itself
@@ -79,7 +79,7 @@ class MappedStore(ABC):
         return len(self._index)
 
     def cells(self, i: int) -> list[np.ndarray]:
-        """Returns the ids of unit ``i`` in each column, read-only.
+        """Returns the ids of unit ``i`` in each column, C read-only arrays of shape (length,).
 
         Raises:
             UserError: if a file has become shorter.
@@ -91,20 +91,20 @@ class MappedStore(ABC):
             raise damaged(self.folder) from error
 
     def in_part(self, part: Part) -> np.ndarray:
-        """Returns which units are in ``part``, of shape (n,), bool: as the source says, else by their hash."""
+        """Returns which units are in ``part``, of shape (n,), bool: as the source assigns them, else by hash."""
         own, low = self._index["part"], self._index["split"] < threshold(self.dev_fraction)
         return (own == PARTS.index(part)) | ((own == 0) & (low if part == "dev" else ~low))
 
 
 class Column:
-    """The numbers in a file, of which a slice is read, so that no more than this is in memory.
+    """The numbers in a file; a slice is read on access, and nothing else is in memory.
 
     Args:
         path: the file.
         dtype: of a number.
 
     Raises:
-        ValueError: if the file has a part of a number.
+        ValueError: if the file ends within a number.
     """
 
     def __init__(self, path: Path, dtype: np.dtype) -> None:
@@ -118,7 +118,7 @@ class Column:
         return self._length
 
     def __getitem__(self, span: slice) -> np.ndarray:
-        """Returns the numbers in ``span``, read-only.
+        """Returns the m numbers in ``span``, of shape (m,), read-only.
 
         Raises:
             ValueError: if the span has steps, or the file has become shorter.
@@ -138,12 +138,12 @@ class Column:
 
 
 def entry(columns: int, *fields: tuple[Any, ...]) -> np.dtype:
-    """Returns the type of an index's entries: ``ends`` in each column, ``split``, and further ``fields``."""
+    """Returns the dtype of an index's entries: ``ends`` in each column, ``split``, and further ``fields``."""
     return np.dtype([("ends", "<i8", (columns,)), ("split", "<u8"), *fields])
 
 
 class ColumnWriter:
-    """Appends units to the index and the columns of a folder; goes on after the last shard of a killed process.
+    """Appends units to the index and the columns of a folder, after the last shard of a killed process if any.
 
     A shard is what ``SHARD_WRITES`` calls of ``write`` append. At its end the files are synced, and their sizes
     are written to a journal; the next writer cuts off what the files have beyond them.
@@ -155,7 +155,7 @@ class ColumnWriter:
     Attributes:
         count: units written.
         ends: ids written in each column.
-        state: passed to the last ``write`` of the last shard; None: there is no shard.
+        state: that of the last ``write`` of the killed process' last shard; None: there is no shard.
     """
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
@@ -177,8 +177,9 @@ class ColumnWriter:
 
         Args:
             entries: of the index, of shape (m,); their ``ends`` are filled in here.
-            columns: of each the ids in one row, and the number of them in each unit, of shape (m,).
-            state: what else the next writer needs to go on after these units, for JSON.
+            columns: for each column the ids of all units, of shape (sum of lengths,), and the lengths, of
+                shape (m,).
+            state: whatever else the next writer needs to continue after these units, in JSON's types.
         """
         index, *files = self._files
         for i, (file, (ids, lengths)) in enumerate(zip(files, columns, strict=True)):

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-FORMAT = "1"  # of the files below and of the normalisation; part of every fingerprint
+FORMAT = "1"  # version of the files below and of the normalisation; part of every fingerprint
 CLASS = np.dtype("u1")  # of a target that is a class
-EMPTY = "without text"
+EMPTY = "without text"  # a reason in ``skipped``
 
 
 class Pair(NamedTuple):
@@ -57,9 +57,9 @@ class PairSource(ABC):
         dev_fraction: share of the pairs (or groups) that is held out, in [0, 1).
 
     Attributes:
-        name: of the kind of source, and of its settings in messages.
+        name: of the kind of source; in messages, the prefix of its settings.
         synthetic: whether a program generated the text.
-        n_sources: texts that are encoded.
+        n_sources: number of texts of a pair that are encoded.
         classes: names of the classes; none where the target is a text.
         symbols: whether target texts are symbols separated by blanks ("(NP XX )NP"), not prose.
         skipped: how many pairs the last reading left out for which reason.
@@ -118,12 +118,12 @@ class PairSource(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal name of the pairs, computed once, as large files take long to read."""
+        """Hexadecimal digest of the pairs, computed once, as large files take long to read."""
         with readable(self.name):
             return fingerprint(self.name, *self.identity())
 
     def texts_key(self) -> str:
-        """Returns a name for the texts of ``source_texts`` and ``target_texts``."""
+        """Returns a digest that stands for the texts of ``source_texts`` and ``target_texts``."""
         return fingerprint("pairs", self.fingerprint, str(self.dev_fraction))
 
     def part_of(self, pair: Pair) -> Part:
@@ -156,7 +156,7 @@ class PairUnit(NamedTuple):
 
     Attributes:
         sources: an array of shape (n,) for each source.
-        target: of shape (m,); of a class its number, of shape (1,).
+        target: of shape (m,); where targets are classes, the number of the class, of shape (1,).
     """
 
     sources: tuple[np.ndarray, ...]
@@ -171,11 +171,11 @@ class PairStore(MappedStore):
         dev_fraction: attribute of the source; not stored in the files.
 
     Attributes:
-        fingerprint: name of pairs, tokenizers and normalisation together.
+        fingerprint: hexadecimal digest of pairs, tokenizers and normalisation together.
         classes: names of the classes; none where the target is a text.
         synthetic: whether a program generated the text.
         skipped: how many pairs were left out for which reason when the files were made.
-        source_lengths: content tokens of each source of each pair, of shape (n, S), int64.
+        source_lengths: content tokens of the S sources of each pair, of shape (n, S), int64.
         target_lengths: of each target, of shape (n,), int64.
 
     Raises:
@@ -245,8 +245,9 @@ def prepare_pairs(
     """Returns the store of ``source`` under the tokenizers; makes its files if ``cache`` lacks them.
 
     White space is normalised, texts for a byte-level BPE get one leading blank, and no special token is added.
-    Memory does not grow with the text; the tokenizers' own threads are the parallelism. A second process that
-    needs the same store waits for the first. After a kill the next process goes on from the last finished shard.
+    Memory does not grow with the text; tokenising runs in the tokenizers' own threads. A second process that needs
+    the same store waits for the first. If a process is killed, the next one continues after the last finished
+    shard.
 
     Args:
         source: the pairs.
@@ -260,7 +261,7 @@ def prepare_pairs(
         UserError: if there is no pair, the folder cannot be written, or the store in it is damaged.
     """
     if (target_tokenizer is None) != bool(source.classes):
-        raise ValueError(f"{source.name}: a target tokenizer is needed for texts as targets only.")
+        raise ValueError(f"{source.name}: a target tokenizer is needed where targets are texts, and only there.")
     tokenise, _ = plain_tokenise(tokenizer)
     target = None if target_tokenizer is None else plain_tokenise(target_tokenizer)[0]
     ways = [f"{way.blank} {way.tokenizer}" if way else "classes" for way in (tokenise, target)]

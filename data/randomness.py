@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-# First number of every key, so that no two purposes share a stream. (Keys that differ only in trailing zeros are
-# the same to SeedSequence, so the purpose stands in front.)
+# First number of every key, so that no two purposes share a stream. (To SeedSequence, keys of up to four numbers
+# that differ only in trailing zeros are the same, so the purpose stands in front.)
 ORDER, EXAMPLE, FIXED, DROPOUT, EVALUATED_PAIRS, EVALUATED_SPLIT, PROBE, MASKED_PASSAGES, PROBE_VECTORS = range(
     1, 10
 )
-TASK = 102  # of the task of a step
+TASK = 102  # the choice of a step's task
 
 
 def generator(*key: int) -> np.random.Generator:

@@ -1,4 +1,4 @@
-"""Ranges of the numbers in a configuration, with bounds that keep a typing error from exhausting the machine."""
+"""Ranges of the numbers in a configuration, with bounds that keep a typo from exhausting the machine."""
 
 from __future__ import annotations
 

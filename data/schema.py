@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 
-NAMED = {"a valid array": "a list, as [a,b]", "an object": "a mapping, as {key: value}"}  # kinds of JSON, in YAML
+NAMED = {"a valid array": "a list, as [a,b]", "an object": "a mapping, as {key: value}"}  # JSON's terms in YAML
 BOUNDS = {  # pydantic's names of errors, and what each bound asks for
     "greater_than": "be above {gt}",
     "greater_than_equal": "be at least {ge}",
@@ -26,14 +26,14 @@ BOUNDS = {  # pydantic's names of errors, and what each bound asks for
 
 
 def mismatch(kind: Any, value: Any) -> tuple[str, str] | None:
-    """Returns where below ``value`` it first differs from type ``kind``, dotted, and how; None where it fits.
+    """Returns the dotted path of the first part of ``value`` that does not fit type ``kind``, and why; else None.
 
-    As JSON, a list fits a tuple and a string fits a path, but nothing else is converted ("1" is no number). A
-    mapping fits a dataclass, whatever further keys it has. Ranges in ``kind`` count: ``Annotated[float, Gt(0)]``.
+    As in JSON, a list fits a tuple and a string fits a path, but nothing else is converted ("1" is no number). A
+    mapping fits a dataclass, even with further keys. Ranges in ``kind`` count: ``Annotated[float, Gt(0)]``.
     """
     try:
         TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
-    except PydanticUserError:  # an object, which nothing plain can stand for
+    except PydanticUserError:  # a type that no plain value can stand for
         return "", "cannot be set in a configuration"
     except ValidationError as error:
         first = error.errors()[0]
@@ -51,7 +51,7 @@ def mismatch(kind: Any, value: Any) -> tuple[str, str] | None:
 
 def fault(kind: Any, value: Any) -> str | None:
     """Returns how ``value`` does not fit type ``kind``, as "must be ... Got ... instead."; None where it fits."""
-    if isinstance(value, float) and not math.isfinite(value):  # which every comparison with a bound lets pass
+    if isinstance(value, float) and not math.isfinite(value):  # some of these pass all bounds
         return f"must be a finite number. Got {value} instead."
     found = mismatch(kind, value)
     return f"{found[1]}. Got {'null' if value is None else repr(value)} instead." if found else None
@@ -78,7 +78,12 @@ def require(constructor: Callable[..., Any], values: Mapping[str, Any], prefix: 
 
 
 def require_path(key: str, path: str | None, kind: str) -> None:
-    """Refuses a ``path`` where there is no "file" or no "folder", as ``kind`` says.
+    """Refuses a path at which there is no file or folder.
+
+    Args:
+        key: of the setting, for the message.
+        path: None: nothing is checked.
+        kind: "file" or "folder", which must be there.
 
     Raises:
         ValueError: naming ``key``.
@@ -89,10 +94,13 @@ def require_path(key: str, path: str | None, kind: str) -> None:
 
 
 def validated(cls: type, prefix: str | None = None) -> None:
-    """Makes the ``__init__`` that ``cls`` defines check its keyword arguments by ``require`` first.
+    """Wraps the ``__init__`` that ``cls`` defines, so that ``require`` checks its keyword arguments first.
 
-    One that passes further keywords on (``**shared``) gets those of the base class in its signature, too. The
-    ``prefix`` of None is the attribute ``name`` of the object.
+    If it passes further keywords on (``**shared``), its signature also gets those of the base class.
+
+    Args:
+        cls: is changed in place.
+        prefix: as in ``require``; None: the attribute ``name`` of the object.
     """
     if "__init__" not in vars(cls):
         return
@@ -118,7 +126,7 @@ def validated(cls: type, prefix: str | None = None) -> None:
 def _bounded(constructor: Callable[..., Any]) -> dict[str, Any]:
     """Returns the annotations of a constructor's parameters that hold a range or a choice."""
     hints = get_type_hints(constructor, include_extras=True)
-    return {name: hint for name, hint in hints.items() if any(map(_limits, _parts(hint)))}
+    return {name: hint for name, hint in hints.items() if any(map(_is_limit, _parts(hint)))}
 
 
 def _parts(hint: Any) -> Iterator[Any]:
@@ -127,12 +135,12 @@ def _parts(hint: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-def _limits(part: Any) -> bool:
+def _is_limit(part: Any) -> bool:
     return isinstance(part, FieldInfo) or get_origin(part) is Literal
 
 
 def _bound(kind: Any, error: str, limits: Mapping[str, Any]) -> str:
-    """Describes the bound that a value violates, or both bounds of a share."""
+    """Describes the bound that a value violates, or both bounds if the upper one is at most 1."""
     if error == "greater_than" and limits["gt"] == 0:
         asked = "be a positive number"
     else:

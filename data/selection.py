@@ -13,7 +13,7 @@ CHUNK_UNITS, CHUNK_TOKENS = 1 << 20, 1 << 22  # processed together
 
 
 class Selection(NamedTuple):
-    """Usable documents or sentences of one part.
+    """Usable documents, sentences or pairs of one part.
 
     Attributes:
         indices: their numbers in the store, ascending, of shape (n,), int64.
@@ -50,7 +50,7 @@ def varied(ids: np.ndarray | Column, lengths: np.ndarray) -> np.ndarray:
         sizes = lengths[first : first + step]
         ends = np.cumsum(sizes)
         row = ids[done : done + int(ends[-1])]
-        changes = np.concatenate([[0], np.cumsum(row[1:] != row[:-1])])  # from one token to the next, so far
+        changes = np.concatenate([[0], np.cumsum(row[1:] != row[:-1])])  # so far, between adjacent tokens
         some = np.flatnonzero(sizes > 1)
         result[first + some] = changes[ends[some] - 1] > changes[(ends - sizes)[some]]
         done += len(row)

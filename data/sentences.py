@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from data.ranges import Count
 from data.schema import require
 
-if TYPE_CHECKING:  # nltk takes long to import, and few who import us split anything
+if TYPE_CHECKING:  # nltk takes long to import, and most importers of this module split nothing
     from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 TRAINING_CHARACTERS = 2_000_000  # Punkt finds the frequent abbreviations in much less
@@ -20,13 +20,13 @@ Splitter = Callable[[str], list[str]]  # picklable, so that other processes can 
 
 @dataclass(frozen=True, kw_only=True)
 class Sentences:
-    """Rules for the sentences of a corpus that an objective gets; the run's key ``sentences``.
+    """Rules for which sentences of a corpus an objective gets; the run's key ``sentences``.
 
     Attributes:
         split: whether documents are split; False: each one is a sentence already.
         min_words, max_words: white-space words of a sentence, both ends included.
-        unique: whether a sentence that occurs again is taken once, and a held-out one that also stands in the
-            training part not at all.
+        unique: whether a repeated sentence is taken once, and a held-out one that is also in the training part not
+            at all.
 
     Raises:
         ValueError: if a value is out of its range.
@@ -54,13 +54,13 @@ def splitter_kind() -> Literal["nltk-english", "trained"]:
 def splitter(texts: Callable[[], Iterable[str]]) -> Splitter:
     """Returns NLTK's English Punkt where it is installed, else one trained on the beginning of ``texts()``.
 
-    It gives the sentences of a text in their order; but for the white space between them nothing is lost.
+    The splitter returns the sentences of a text in order; only the white space between them is lost.
     """
     return _Split(_installed() or _trained(texts()))
 
 
 def split_sentences(texts: Iterable[str], *, limit: int | None = None) -> list[str]:
-    """Returns the first ``limit`` sentences of ``texts``, in their order, by ``splitter``."""
+    """Returns the first ``limit`` sentences of ``texts`` (None: all), in order, by ``splitter``."""
     texts = list(texts)
     split = splitter(lambda: texts)
     return list(islice((sentence for text in texts for sentence in split(text)), limit))

@@ -4,8 +4,8 @@
     train = store.select("train", min_tokens=64)                       numbers of the usable documents
     ids = store[train.indices[0]]                                      token ids of one of them
 
-Whether a unit is held out depends only on its document's hash, which the index keeps. So the documents of a corpus
-and their sentences are divided in the same way.
+Whether a unit is held out depends only on its document: on the part that the source assigns to it, else on a hash.
+The index keeps both, so the documents of a corpus and their sentences are divided in the same way.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 SpeedProgress = Callable[[int, int | None, str], None]  # called with (documents done, in all or None, speed)
 FORMAT = "2"  # version of the files below and of the normalisation; part of every fingerprint
-SENTENCE_FORMAT = "1"  # version of what only stores of sentences have
+SENTENCE_FORMAT = "1"  # version of the fields that only stores of sentences have
 HELD_OUT_DOCUMENTS = 2000  # whose text is kept for evaluation
 HELD_OUT_CHARACTERS = 1 << 26  # of their texts together; longer texts are cut to their beginnings
 _FIELDS = (("order", "<u8"), ("part", "u1"))
@@ -69,7 +69,7 @@ class TokenStore(MappedStore):
         sentences: rules by which ``select`` chooses sentences; None: the units are documents.
 
     Attributes:
-        fingerprint: hexadecimal name of text, tokenizer, normalisation and unit together.
+        fingerprint: hexadecimal digest of text, tokenizer, normalisation and unit together.
         vocab_size: number of ids of the tokenizer.
         lengths: content tokens of each unit, of shape (n,), int64.
 
@@ -107,15 +107,15 @@ class TokenStore(MappedStore):
         return np.arange(len(self)) if self.sentences is None else self._index["document"]
 
     def select(self, part: Part, *, min_tokens: int = 1, different_tokens: bool = False) -> Selection:
-        """Selects the usable units of a part; of the training part, those in the source's ``fraction``.
+        """Selects the usable units of a part; in the training part, only those in the source's ``fraction``.
 
-        Smaller fractions are subsets of larger ones: of a repeated sentence the copy is kept whose document has
-        the lowest hash, so that it is in every fraction that has a copy.
+        Smaller fractions are subsets of larger ones. Of a repeated sentence, the copy in the document of lowest
+        hash is kept, so that every fraction with a copy has this one.
 
         Args:
             part: "train" or "dev".
             min_tokens: least number of tokens of a unit.
-            different_tokens: whether a unit must have two different tokens.
+            different_tokens: whether a unit must have at least two different tokens.
 
         Raises:
             ShortTextError: if no unit is usable.
@@ -278,7 +278,7 @@ def _make(
 
 
 def _chunks(documents: Iterable[Document], paragraphs: bool) -> Iterator[Chunk]:
-    """Normalises ``documents`` and groups them into chunks; ``paragraphs`` are kept apart for the splitter."""
+    """Normalises ``documents`` and groups them into chunks; ``paragraphs``: keeps their paragraphs apart."""
     chunk, size = Chunk(), 0
     for document in documents:
         text = normalise(document.text)
@@ -300,9 +300,10 @@ def _chunks(documents: Iterable[Document], paragraphs: bool) -> Iterator[Chunk]:
 
 
 class _HeldOut:
-    """Keeps the ``HELD_OUT_DOCUMENTS`` texts that any ``dev_fraction`` holds out first: the lowest split hashes.
+    """Keeps ``HELD_OUT_DOCUMENTS`` texts: the source's own dev documents first, then those of lowest split hash.
 
-    If they are too long together, all are cut to one length, which is halved until they fit.
+    These are held out first at any ``dev_fraction``. If they are too long together, all are cut to one length,
+    which is halved until they fit.
 
     Args:
         longest, heap: as ``state`` returned them.
@@ -314,7 +315,7 @@ class _HeldOut:
         self._seen = {-order for _, order, _, _ in self._heap}
 
     def state(self) -> dict[str, Any]:
-        """Returns the arguments of an equal object."""
+        """Returns the constructor's arguments for an equal object."""
         return {"longest": self._longest, "heap": self._heap}
 
     def add(self, split: int, order: int, part: int, text: str) -> None:

@@ -28,13 +28,19 @@ SMALL_CHUNKS = 32  # a corpus of fewer chunks is tokenised before processes have
 SMALL_CHUNKS_SPLIT = 8  # the same if sentences are split, which is slower
 MOST_PROCESSES = 16  # one process reads the text, and cannot feed more
 PARAGRAPHS = "\n"  # separates the paragraphs of a text that is to be split
-# Of a sentence: number of its text, white-space words, hash of its words.
+# Of a sentence: number of its document, number of white-space words, hash of its text.
 SENTENCE = np.dtype([("document", "<u4"), ("words", "<u4"), ("text", "<u8")])
 
 
 @dataclass
 class Chunk:
-    """Some consecutive documents: normalised texts, their entries in the index, and the number of empty ones."""
+    """Some consecutive documents.
+
+    Attributes:
+        texts: normalised texts of those that are not empty.
+        entries: split hash, order hash and code of the part of each.
+        empty: number of empty documents between them.
+    """
 
     texts: list[str] = field(default_factory=list)
     entries: list[tuple[int, int, int]] = field(default_factory=list)
@@ -45,9 +51,10 @@ class Rows(NamedTuple):
     """The n units of a chunk.
 
     Attributes:
-        ids: of all units in one row.
-        lengths: tokens of each, of shape (n,), int64.
-        sentences: of each, of shape (n,), as ``SENTENCE``; None where a unit is a document.
+        ids: token ids of all units in one row, of shape (sum of lengths,).
+        lengths: tokens of each unit, of shape (n,), int64.
+        sentences: entries of dtype ``SENTENCE``, of shape (n,), with numbers of documents in the chunk; None where
+            a unit is a document.
     """
 
     ids: np.ndarray
@@ -63,9 +70,9 @@ class Tokenise:
         tokenizer: JSON of a Rust tokenizer.
         blank: whether a unit gets a leading blank.
         dtype: of the ids.
-        lowercase: whether units are lower-cased, once they are split.
+        lowercase: whether units are lower-cased, after splitting.
         sentences: whether a unit is a sentence.
-        split: splits a paragraph; None: a text is a sentence.
+        split: splits a paragraph into sentences; None: each text is one unit.
     """
 
     tokenizer: str
@@ -76,11 +83,13 @@ class Tokenise:
     split: Callable[[str], list[str]] | None = None
 
     def open(self) -> Tokenizer:
+        """Returns the Rust tokenizer, which each process opens once."""
         backend = Tokenizer.from_str(self.tokenizer)
         backend.encode_special_tokens = True  # "<s>" in a text is text; not part of the JSON
         return backend
 
     def __call__(self, backend: Tokenizer, texts: list[str]) -> Rows:
+        """Splits ``texts`` into units and tokenises these with ``backend``, as ``open`` returns it."""
         units, owners = texts, list(range(len(texts)))
         if self.split is not None:
             paragraphs = [(i, part) for i, text in enumerate(texts) for part in text.split(PARAGRAPHS)]
@@ -92,11 +101,11 @@ class Tokenise:
         rows = [encoding.ids for encoding in backend.encode_batch_fast(inputs, add_special_tokens=False)]
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         ids = np.fromiter(chain.from_iterable(rows), dtype=self.dtype, count=int(lengths.sum()))
-        return Rows(ids, lengths, _facts(units, owners) if self.sentences else None)
+        return Rows(ids, lengths, _sentence_entries(units, owners) if self.sentences else None)
 
 
 def plain_tokenise(tokenizer: PreTrainedTokenizerFast) -> tuple[Tokenise, int]:
-    """Returns a picklable ``Tokenise`` of ``tokenizer``, and the number of its ids."""
+    """Returns a ``Tokenise`` that converts texts as ``tokenizer`` does, and the number of its ids."""
     backend = plain_backend(tokenizer)
     vocab_size = max(backend.get_vocab().values()) + 1
     dtype = np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
@@ -122,7 +131,7 @@ class Rate:
 
         Args:
             documents, tokens: that are done now.
-            share: of the whole text that is done, 0 to 1; None: it is not known.
+            share: of the whole text that is done, 0 to 1; None: unknown.
         """
         seconds = max(time.monotonic() - self._began, 1e-3)
         speeds = ((documents - self._documents) / seconds, (tokens - self._tokens) / seconds)
@@ -161,13 +170,13 @@ def tokenised(chunks: Iterable[Chunk], tokenise: Tokenise, workers: int | None) 
             yield chunk, tokenise(backend, chunk.texts)
 
 
-def _facts(units: list[str], owners: list[int]) -> np.ndarray:
-    facts = np.empty(len(units), SENTENCE)
-    facts["document"] = owners
-    facts["words"] = [unit.count(" ") + 1 for unit in units]
+def _sentence_entries(units: list[str], owners: list[int]) -> np.ndarray:
+    entries = np.empty(len(units), SENTENCE)
+    entries["document"] = owners
+    entries["words"] = [unit.count(" ") + 1 for unit in units]
     digests = (hashlib.blake2b(unit.encode(), digest_size=8, person=b"sentence").digest() for unit in units)
-    facts["text"] = np.frombuffer(b"".join(digests), dtype="<u8")
-    return facts
+    entries["text"] = np.frombuffer(b"".join(digests), dtype="<u8")
+    return entries
 
 
 def _in_processes(chunks: Iterator[Chunk], tokenise: Tokenise, workers: int) -> Iterator[Tokenised]:
@@ -193,7 +202,7 @@ _worker: tuple[Tokenise, Tokenizer]
 def _start(tokenise: Tokenise) -> None:
     global _worker
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that reads, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that reads, which ends this one
     _worker = tokenise, tokenise.open()
 
 

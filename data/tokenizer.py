@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 START, PAD, END, _ = range(len(SPECIAL))  # their ids in every vocabulary of this module and data.vocabulary
-SAMPLE_BYTES = 20_000_000  # of text; more changes the merges little and costs time in proportion
+SAMPLE_BYTES = 20_000_000  # of text; more would change the merges little and take time in proportion
 MOST_TOKENS = 10_000_000  # of a vocabulary
-BytePairs = Annotated[int, Field(ge=256 + len(SPECIAL) + 1, le=MOST_TOKENS)]  # that hold all bytes
-Words = Annotated[int, Field(ge=len(SPECIAL) + 2, le=MOST_TOKENS)]  # of a vocabulary, <mask> and one word included
+# Sizes of a vocabulary: of byte-level BPE, all bytes and <mask> included; of words, <mask> and one word included.
+BytePairs = Annotated[int, Field(ge=256 + len(SPECIAL) + 1, le=MOST_TOKENS)]
+Words = Annotated[int, Field(ge=len(SPECIAL) + 2, le=MOST_TOKENS)]
 VERSION = "1"  # of ``train_bpe``: raise it where the same texts would give another tokenizer
 
 # Settings of a tokenizer that name files, or values that stand for them. The published ones leave them empty.
@@ -100,7 +101,13 @@ def cached_tokenizer(
     texts_key: Callable[[], str] | None,
     cache: Path | None,
 ) -> PreTrainedTokenizerFast:
-    """Returns ``train()``, cached in ``cache`` under ``kind``, ``identity`` and the texts."""
+    """Returns ``train()``, cached in ``cache`` under ``kind``, ``identity`` and the texts.
+
+    ``texts`` and ``texts_key`` are those of ``corpus_tokenizer``.
+
+    Raises:
+        UserError: if ``cache`` is not writable.
+    """
     if cache is None:
         return train()
     names = texts() if texts_key is None else [texts_key()]
@@ -139,7 +146,11 @@ def kept_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
 
 
 def check_tokenizer(folder: Path) -> None:
-    """Refuses settings of the tokenizer in ``folder`` that name other files, or a class that is no tokenizer."""
+    """Refuses settings of the tokenizer in ``folder`` that name other files, or a class that is no tokenizer.
+
+    Raises:
+        UserError: naming the file and the setting.
+    """
     import transformers  # late: it takes seconds to import
 
     for path in (folder / "config.json", folder / "tokenizer_config.json"):
@@ -152,13 +163,17 @@ def check_tokenizer(folder: Path) -> None:
                     f"{path}: tokenizer_class must name a tokenizer of transformers. Got {name!r:.200}."
                 )
     whole = (folder / "tokenizer.json").is_file()  # then transformers opens this file, whatever the settings name
-    for key, value in settings.items():
+    for key, value in settings.items():  # of tokenizer_config.json, the last one read
         if value and (key in _NAMES_FILES or (key.endswith("_file") and not whole)):
             raise UserError(f"{path}: {key} must be left out, as it names files. Got {value!r:.200} instead.")
 
 
 def check_vocabulary(folder: Path | str, tokenizer: Any, size: int) -> None:
-    """Refuses a tokenizer with ids that the ``size`` word vectors of a model do not have."""
+    """Refuses a tokenizer without ids, or with ids beyond the ``size`` word vectors of a model.
+
+    Raises:
+        UserError: naming ``folder``.
+    """
     largest = max([*tokenizer.get_vocab().values(), *tokenizer("a")["input_ids"]], default=-1)
     if not 0 <= largest < size:
         raise UserError(f"{folder}: the tokenizer's ids must be below {size}, as the model's are. Got {largest}.")

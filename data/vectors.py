@@ -22,18 +22,18 @@ LONGEST = 1 << 20  # bytes of a line
 
 
 class WordVectors(vocab.Vectors):
-    """n words and their vectors of D numbers: torchtext's ``Vectors``, filled by its own reader.
+    """n words and their vectors of D numbers: torchtext's ``Vectors`` with a reader of this class.
 
-    From torchtext 0.6.0 come the class and its look-up (``stoi``, ``get_vecs_by_tokens``; an unknown word is a
-    zero vector). Its reader is not used: it keeps what it read as a pickle and opens one that it finds, switches
+    The look-up is that of torchtext 0.6.0 (``stoi``, ``get_vecs_by_tokens``; an unknown word is a zero vector).
+    torchtext's own reader is not used: it writes what it read to a pickle and opens any that it finds, switches
     off the check of TLS certificates for the whole process, and converts number by number.
 
     Args:
         path: text file, or one packed as .gz or .zip.
 
     Attributes:
-        words: n words, in the file's order. Of a repeated word the first line counts; lines whose word is empty or
-            not UTF-8 are left out.
+        words: n words, in the file's order. Only the first line of a repeated word counts; lines whose word is
+            empty or not UTF-8 are left out.
         vectors: float32 of shape (n, D).
         dim: D.
 
@@ -49,7 +49,7 @@ class WordVectors(vocab.Vectors):
         super().__init__(str(path))
 
     def cache(self, name: str, cache: Any, url: Any = None, max_vectors: Any = None) -> None:
-        """Reads the file ``name``; torchtext's constructor calls it so. The other arguments are its defaults."""
+        """Reads the file ``name``; called by torchtext's constructor, whose further arguments are not used."""
         path = Path(name)
         places: dict[str, int] = {}
         numbers = array("f")  # of all words, in one row
@@ -119,7 +119,7 @@ def _numbers(text: bytes, where: str) -> np.ndarray:
 
 
 def _hint(line: bytes) -> str:
-    """Returns what is wrong with a line that cannot be read, where that is known."""
+    """Returns the likely fault of a line that cannot be read, to end a message with; "" if unknown."""
     if _decoded(line) is None:
         return "; if the file is binary, save its words and numbers as text"
     return "; it has tabs, where blanks are right" if b"\t" in line else ""

@@ -50,7 +50,7 @@ WORDS = "|".join(
         _NOT,  # do|n't, ca|n't
         _CLITIC,
         r"\p{L}\.(?:\p{L}(?:\.\p{L})*\.?(?![\p{L}\p{N}])|(?<![iI]\.)(?=\s\p{L}))",  # u.s., e.g.; initials
-        # The look-ahead says the same as the list, and is much faster where there is no abbreviation.
+        # The look-ahead changes no match, and is much faster where there is no abbreviation.
         rf"(?=\p{{L}}{{2,5}}\.)(?i:{_ABBREVIATIONS})\.(?![\p{{L}}\p{{N}}])",
         # Letters and digits, and what joins them: long-term, o'brien, 1,000, 3.5, 9/11, amazon.com, at&t
         rf"[\p{{L}}\p{{N}}](?:(?!{_NOT})[\p{{L}}\p{{M}}\p{{N}}]|(?:-(?=[\p{{L}}\p{{N}}])|(?<=\p{{N}})[.,:/](?=\p{{N}})"
@@ -71,19 +71,20 @@ def train_word_level(
     symbols: bool = False,
     max_length: int,
 ) -> PreTrainedTokenizerFast:
-    """Counts the words of all ``texts``, in constant memory but for the different words.
+    """Counts the words of all ``texts`` and makes a tokenizer of the frequent ones.
 
-    The same texts give the same tokenizer: words of the same count stand in the order of their characters. It
-    reads a curly apostrophe as a straight one, the Billion Word's "don 't" as "don't", and adds no special
-    token by itself. "<s>" in the texts is three marks, here and in a token store (data.store). The tokenizer
-    itself, as ``encode`` calls it, takes it for the special token, like every fast tokenizer.
+    Memory grows only with the number of different words. The same texts give the same tokenizer: words of the
+    same count are in the order of their characters. It reads a curly apostrophe as a straight one, the Billion
+    Word's "don 't" as "don't", and adds no special tokens. "<s>" in the texts is three marks, here and in a
+    token store (data.store). The tokenizer itself, as ``encode`` calls it, takes it for the special token, like
+    every fast tokenizer.
 
     Args:
         texts: raw or tokenised, normalised texts.
-        vocab_size: most ids, with the five special tokens (ids 0 to 4) included (``data.tokenizer.Words``).
+        vocab_size: largest number of ids, the five special tokens (0 to 4) included (``data.tokenizer.Words``).
         min_count: occurrences that a word needs.
         lowercase: whether words that differ only in case are one.
-        symbols: whether only blanks separate words, in texts that are not prose ("(NP XX )NP", in trees).
+        symbols: whether only blanks separate words, for texts that are not prose ("(NP XX )NP", in trees).
         max_length: tokens of a sentence that the encoder reads.
 
     Raises:
@@ -92,13 +93,13 @@ def train_word_level(
     special = [*SPECIAL.values(), MASK]
     tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL["unk_token"]))
     tokenizer.normalizer = normalizers.Sequence(
-        [*([] if symbols else _apart()), *([normalizers.Lowercase()] if lowercase else [])]
+        [*([] if symbols else _normalizers()), *([normalizers.Lowercase()] if lowercase else [])]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if symbols else _split()
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size, min_frequency=min_count, special_tokens=special, show_progress=False
     )
-    tokenizer.train_from_iterator(_present(texts), trainer)
+    tokenizer.train_from_iterator(_require_text(texts), trainer)
     if tokenizer.get_vocab_size() == len(special):
         raise ShortTextError(
             f"No word of the corpus occurs {min_count:,} times: encoder.min_count=1 takes every word.",
@@ -118,9 +119,10 @@ def corpus_vocabulary(
     *,
     symbols: bool = False,
 ) -> PreTrainedTokenizerFast:
-    """Makes a tokenizer of the words of ``texts()``; cached as by ``data.tokenizer.corpus_tokenizer``.
+    """Makes a tokenizer of the words of ``texts()``, or opens the one cached in ``cache``.
 
-    Other arguments are those of ``train_word_level``.
+    ``cache`` and ``texts_key`` are those of ``data.tokenizer.corpus_tokenizer``, other arguments those of
+    ``train_word_level``.
 
     Raises:
         UserError: if ``cache`` is not writable, or no word is frequent enough.
@@ -142,13 +144,13 @@ def corpus_vocabulary(
     )
 
 
-def parting() -> Callable[[str], str]:
+def word_separator() -> Callable[[str], str]:
     """Returns a function that puts one blank between the words of a text: "I don't." becomes "I do n't ."."""
-    normalizer, split = normalizers.Sequence(_apart()), _split()
+    normalizer, split = normalizers.Sequence(_normalizers()), _split()
     return lambda text: " ".join(word for word, _ in split.pre_tokenize_str(normalizer.normalize_str(text)))
 
 
-def _apart() -> list[normalizers.Normalizer]:
+def _normalizers() -> list[normalizers.Normalizer]:
     return [normalizers.Replace("’", "'"), normalizers.Replace(Regex(_PARTED_NOT), "")]
 
 
@@ -156,7 +158,7 @@ def _split() -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Split(Regex(WORDS), behavior="removed", invert=True)
 
 
-def _present(texts: Iterable[str]) -> Iterator[str]:
+def _require_text(texts: Iterable[str]) -> Iterator[str]:
     empty = True
     for text in texts:
         empty = empty and not text

@@ -25,7 +25,7 @@ from data.sources.reading import lines
 from data.token_format import TokenFormat
 from data.tokenizer import check_vocabulary, hidden_panics
 from data.vectors import WordVectors
-from data.vocabulary import parting
+from data.vocabulary import word_separator
 from encoders.base import Encoder, Encoding
 from encoders.folder import NO_LIMIT, WEIGHTS, read_marker, read_table, try_out
 from encoders.layout import write_modules
@@ -152,8 +152,8 @@ def _sentences(
             f"encoder.counts must be a text file to count words in where encoder.weighting={weighting}. "
             "Got nothing instead."
         )
-    split, part = splitter(texts), parting()
-    return (part(sentence) for text in texts() for sentence in split(text))
+    split, separate = splitter(texts), word_separator()
+    return (separate(sentence) for text in texts() for sentence in split(text))
 
 
 def word_tokenizer(words: Sequence[str], lowercase: bool) -> Tokenizer:

@@ -13,7 +13,7 @@ import numpy as np
 from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
-from data.views.segments import Pair, Place, next_segments, published_segments, select
+from data.views.segments import Place, SegmentPair, next_segments, published_segments, select
 from objectives.masked_lm import CITATION
 from objectives.segment_pairs import SegmentPairs
 
@@ -41,7 +41,7 @@ class NSP(SegmentPairs):
             return select(store, part, others=True)
         return select(store, part, before=True, tokens=tokens - 1, others=True)
 
-    def pair(self, place: Place, room: int, rng: np.random.Generator) -> Pair:
+    def pair(self, place: Place, room: int, rng: np.random.Generator) -> SegmentPair:
         segments = published_segments if self.published else next_segments
         return segments(place, room, rng, self.short)
 

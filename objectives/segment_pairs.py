@@ -32,7 +32,7 @@ from data.sources.base import Part
 from data.store import TokenStore
 from data.token_format import TokenFormat
 from data.views.masking import mask_tokens
-from data.views.segments import Pair, Place, RunningText
+from data.views.segments import Place, RunningText, SegmentPair
 from encoders.base import Encoder
 from objectives.base import Corpus, Loss, Objective, Requirements, TaskData
 from objectives.classifiers import classification_loss
@@ -90,7 +90,7 @@ class SegmentPairs(Objective):
         """Selects the sentences of ``part`` from which pairs of up to ``tokens`` content tokens can start."""
 
     @abstractmethod
-    def pair(self, place: Place, room: int, rng: np.random.Generator) -> Pair:
+    def pair(self, place: Place, room: int, rng: np.random.Generator) -> SegmentPair:
         """Samples a pair of at most ``room`` content tokens at ``place``."""
 
     @property

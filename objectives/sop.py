@@ -13,7 +13,7 @@ import numpy as np
 from data.selection import Selection
 from data.sources.base import Part
 from data.store import TokenStore
-from data.views.segments import Pair, Place, ordered_segments, select
+from data.views.segments import Place, SegmentPair, ordered_segments, select
 from objectives.base import Requirements
 from objectives.segment_pairs import SegmentPairs
 
@@ -36,5 +36,5 @@ class SOP(SegmentPairs):
     def places(self, store: TokenStore, part: Part, tokens: int) -> Selection:
         return select(store, part, behind=1)
 
-    def pair(self, place: Place, room: int, rng: np.random.Generator) -> Pair:
+    def pair(self, place: Place, room: int, rng: np.random.Generator) -> SegmentPair:
         return ordered_segments(place, room, rng, self.short)

@@ -21,7 +21,7 @@ class Document(NamedTuple):
 
     Attributes:
         text: the text.
-        group: documents of one group (a book, say) are in one part of the split; None: it stands for itself.
+        group: documents of one group (a book, say) are in one part of the split; None: a group of its own.
         part: the part that the source itself assigns; None: the split's hash decides.
     """
 
@@ -75,12 +75,12 @@ class Source(ABC):
         """Returns the corpus' entry in a model card: name, where it is from, licence (None where unknown)."""
 
     def pinned(self) -> dict[str, Any]:
-        """Returns the settings under which a later run reads the same text, where they are not those given."""
+        """Returns settings that pin the text for a later run (the commit of a branch); {} if those given do."""
         return {}
 
     @property
     def document_units(self) -> tuple[str | int, ...]:
-        """Units of a file that are documents ("line", or a number of words); empty if they cannot be chosen."""
+        """Units of the files that are documents ("line", or a number of words); () if they cannot be chosen."""
         return ()
 
     @property
@@ -95,12 +95,12 @@ class Source(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal name of the text, computed once, as large files take long to read."""
+        """Hexadecimal digest of the text, computed once, as large files take long to read."""
         with readable(self.name):
             return fingerprint(*self.identity())
 
     def texts_key(self) -> str:
-        """Returns a name for the texts of ``texts``."""
+        """Returns a digest that stands for the texts of ``texts``."""
         return fingerprint("texts", self.fingerprint, str(self.dev_fraction), str(self.lowercase))
 
     def texts(self) -> Iterator[str]:

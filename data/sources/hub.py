@@ -19,13 +19,13 @@ from data.sources.text import BOUND, LARGEST_BOUND, pick
 INSTEAD = "corpus=pydocs and corpus=text need no network, nor does corpus.revision=<commit> of an earlier run"
 
 
-class Rows:
+class HubRows:
     """The rows of a data set of the Hugging Face hub, streamed; no code of the data set is run.
 
     Args:
         dataset, subset, split, files, revision: as in Hub.
-        setting: the part of the configuration that names the data set, for messages.
-        instead: what needs no network, for messages.
+        setting: section of the configuration that names the data set, for messages.
+        instead: alternatives that need no network, for messages.
     """
 
     def __init__(
@@ -48,11 +48,18 @@ class Rows:
     @classmethod
     def parts(
         cls, dataset: str | None, split: str, dev_split: str | None, part: Part | None, **options: Any
-    ) -> list[tuple[Rows, Part | None]]:
-        """Returns the rows of ``split``, which are in ``part``, and of ``dev_split``; None stands for none."""
+    ) -> list[tuple[HubRows, Part | None]]:
+        """Returns the rows of up to two splits, each with the part that it is assigned to.
+
+        Args:
+            dataset: name of the data set; None: there is none, and so no split.
+            split, part: a split and its part; None: the split's hash decides.
+            dev_split: a split in the dev part; None: there is none.
+            options: of the constructor.
+        """
         if dataset is None:
             return []
-        found: list[tuple[Rows, Part | None]] = [(cls(dataset, split=split, **options), part)]
+        found: list[tuple[HubRows, Part | None]] = [(cls(dataset, split=split, **options), part)]
         if dev_split is not None:
             found.append((cls(dataset, split=dev_split, **options), "dev"))
         return found
@@ -76,7 +83,7 @@ class Rows:
                 streaming=True,
                 revision=commit,
             )
-        # RuntimeError: a data set that is a program, of which none is run
+        # RuntimeError: the data set is a program, which is not run
         except (OSError, ValueError, RuntimeError, HTTPError, datasets.exceptions.DatasetsError) as error:
             raise self._refusal(error) from error
 
@@ -86,12 +93,16 @@ class Rows:
         return f"{self.dataset} {self.subset} {self.split} {self.commit}{files}"
 
     def where(self) -> str:
-        """Returns name and revision, for a card."""
+        """Returns name and revision, for a model card."""
         return f"Hugging Face hub: {self.dataset} {self.subset or ''}".rstrip() + f", revision {self.commit}"
 
     @cached_property
     def commit(self) -> str:
-        """The commit behind ``revision``, which is read."""
+        """The commit behind ``revision``, whose files are read.
+
+        Raises:
+            UserError: if the hub cannot be reached or has no such data set or revision.
+        """
         if self.revision and re.fullmatch("[0-9a-f]{40}", self.revision):
             return self.revision
         from huggingface_hub import HfApi
@@ -108,7 +119,7 @@ class Rows:
             raise UserError(f"{self._setting}: {why}; {self._instead}.")
 
     def _refusal(self, error: Exception) -> UserError:
-        answer = error.__context__  # the hub's own, where datasets has put another one in its place
+        answer = error.__context__  # the hub's own error, where datasets has replaced it
         cause = answer if isinstance(answer, RepositoryNotFoundError | RevisionNotFoundError) else error
         why = refusal(cause, f"datasets/{self.dataset}", self.revision or "main")
         if isinstance(cause, ValueError):  # the second line of datasets' own has the names to choose from
@@ -122,9 +133,9 @@ class Hub(Source):
     """A data set of the Hugging Face hub; no code of the data set is run.
 
     Args:
-        dataset: its name, "Skylion007/openwebtext" say.
+        dataset: its name, as "Skylion007/openwebtext".
         subset: name of the configuration, where there are several.
-        split: name of the split; the division into train and dev is ours.
+        split: name of the split that is read; a hash, not the data set, divides it into train and dev.
         field, group_field: as in Text.
         files: path or glob of its files that are read, where it has no configurations; they are its "train" split.
         revision: branch, tag or commit; the commit behind it is part of the fingerprint.
@@ -161,7 +172,7 @@ class Hub(Source):
             raise ValueError(
                 f"corpus.document_start must be a regular expression. Got {document_start!r} instead ({error})."
             ) from error
-        self.rows = Rows(dataset, subset=subset, split=split, files=files, revision=revision)
+        self.rows = HubRows(dataset, subset=subset, split=split, files=files, revision=revision)
         self.field, self.group_field = field, group_field
         self.max_bytes = max_bytes
 

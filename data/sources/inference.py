@@ -13,7 +13,7 @@ from data.errors import UserError, readable
 from data.pairs import Pair, PairSource
 from data.ranges import Below1
 from data.sources.base import Part
-from data.sources.hub import Rows
+from data.sources.hub import HubRows
 from data.sources.reading import aligned, digest, lines, listed, located, parsed
 
 KINDS = (".jsonl", ".jsonl.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
@@ -28,17 +28,18 @@ class Inference(PairSource):
     """Pairs of sentences in three classes.
 
     A .jsonl file has an object a line with the fields gold_label, sentence1 and sentence2; a .tsv or .txt file has
-    columns of these names under a header, by tabs, without quoting (SNLI's and MultiNLI's own). SentEval's form is
-    named by its file of premises, s1.train, beside which s2.train and labels.train lie. ``.gz`` may follow. Pairs
-    of one premise are held out together; pairs without a class ("-") are left out and counted.
+    columns of these names under a header, separated by tabs, without quoting (as SNLI's and MultiNLI's). The three
+    files of SentEval's form are given by the first of them, s1.train; s2.train and labels.train are in the same
+    folder. ``.gz`` may follow. Pairs of one premise are held out together; pairs without a class ("-") are left
+    out and counted.
 
     Args:
         path: a file, a folder, a glob, or a list of these.
-        dataset: instead, a data set of the Hugging Face hub ("stanfordnlp/snli", "nyu-mll/multi_nli"), whose rows
-            have premise, hypothesis and label, a number (-1: no class); no code of it is run.
+        dataset: instead of ``path``, a data set of the Hugging Face hub ("stanfordnlp/snli", "nyu-mll/multi_nli"),
+            whose rows have premise, hypothesis and label, a number (-1: no class); no code of it is run.
         subset: name of the configuration.
         split: name of the split.
-        dev_split: the split that is held out ("validation", "validation_matched"); then nothing else is.
+        dev_split: the split that is held out ("validation", "validation_matched"); then nothing else is held out.
         revision: branch, tag or commit.
         dev_path: held-out pairs, as ``path``; then nothing else is held out.
         dev_fraction: see PairSource.
@@ -79,7 +80,7 @@ class Inference(PairSource):
         if path is not None and not files:
             raise UserError("inference.path: no file is left beside those of inference.dev_path.")
         options = {"subset": subset, "revision": revision, "setting": self.name, "instead": INSTEAD}
-        self._rows = Rows.parts(dataset, split, dev_split, part, **options)
+        self._rows = HubRows.parts(dataset, split, dev_split, part, **options)
 
     def pairs(self) -> Iterator[Pair]:
         for rows, part in self._rows:
@@ -94,7 +95,7 @@ class Inference(PairSource):
         for rows, part in self._rows:
             yield f"{rows.identity()} {part}"
         for path, part in self._files:
-            yield f"{part} " + " ".join(digest(file) for file in _beside(path) or [path])
+            yield f"{part} " + " ".join(digest(file) for file in _senteval_files(path) or [path])
 
     def describe(self) -> dict[str, Any]:
         where = [rows.where() for rows, _ in self._rows[:1]] + [str(path) for path, _ in self._files]
@@ -121,7 +122,7 @@ def _files(paths: str | Sequence[str] | None, key: str) -> list[Path]:
     return list(found)
 
 
-def _beside(path: Path) -> list[Path]:
+def _senteval_files(path: Path) -> list[Path]:
     """Returns SentEval's three files if ``path`` is the first of them, else none."""
     if not path.name.startswith("s1.") or path.name.lower().endswith(KINDS):
         return []
@@ -129,7 +130,7 @@ def _beside(path: Path) -> list[Path]:
 
 
 def _records(path: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    if three := _beside(path):
+    if three := _senteval_files(path):
         for number, row in aligned(*three):
             yield f"{three[0]}:{number}", tuple(cell.strip() for cell in row)
     elif ".jsonl" in path.name.lower():

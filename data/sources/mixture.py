@@ -26,17 +26,17 @@ from data.sources.pydocs import Pydocs
 from data.sources.text import Text
 
 KINDS: dict[str, type[Source]] = {"text": Text, "hub": Hub, "nltk": NltkCorpus, "pydocs": Pydocs}
-OF_THE_WHOLE = ("fraction", "lowercase")  # settings of the mixture only
-HEAVIEST = 100.0  # weight of a corpus
+OF_THE_WHOLE = ("fraction", "lowercase")  # settings that only the mixture takes, not a corpus of it
+HEAVIEST = 100.0  # largest weight of a corpus
 
 
 class Mixture(Source):
     """Documents of several corpora; a loader shuffles them together.
 
-    Each corpus is held out as it is by itself, with ``dev_fraction`` as its default. A training document stands in
-    an epoch as many times as the weight of its corpus says: 1 by default; 2.5 is twice, and half of them a third
-    time; 0.5 is half of them (smaller weights lie within larger ones). What stands twice is also stored twice.
-    Held-out documents stand once.
+    Each corpus is split as it would be on its own, with ``dev_fraction`` as its default. The weight of a corpus
+    is the number of times that its training documents occur in an epoch: 1 by default; 2.5: all twice, and half
+    of them a third time; 0.5: half of them once (those of a smaller weight are among those of a larger one).
+    Repeated documents are stored repeatedly. Held-out documents occur once.
 
     Args:
         corpora: by a name of your choice, the settings of each: ``kind`` ("text", the default, "hub", "nltk" or
@@ -117,5 +117,5 @@ def _source(key: str, settings: Any, dev_fraction: float) -> tuple[Source, float
 
 
 def _times(text: str, weight: float) -> int:
-    """Returns how many times a training document stands in an epoch."""
+    """Returns how many times a training document occurs in an epoch."""
     return math.floor(weight) + (weight_hash(text) < threshold(weight % 1))

@@ -13,13 +13,13 @@ from nltk.corpus.util import LazyCorpusLoader
 from data.errors import UserError
 from data.sources.base import Document, Source
 
-CORPORA = vars(importlib.import_module("nltk.corpus"))  # a plain import gives a stand-in that has no names yet
+CORPORA = vars(importlib.import_module("nltk.corpus"))  # ``import nltk.corpus`` gives a lazy module without names
 
 
 class NltkCorpus(Source):
     """A corpus that ``nltk.corpus`` has a reader for: brown, gutenberg, treebank, reuters, ...
 
-    Plain text is read unchanged; of tagged and parsed text, the words without the empty elements of parses.
+    Plain text is read unchanged. Tagged and parsed text is read as words, without the empty elements of parses.
 
     Args:
         corpus: its name in ``nltk.corpus``.
@@ -34,7 +34,7 @@ class NltkCorpus(Source):
     def __init__(self, *, corpus: str, **shared: Any) -> None:
         super().__init__(**shared)
         self.corpus = corpus
-        self._reader = installed(corpus)
+        self._reader = corpus_reader(corpus)
 
     def documents(self) -> Iterator[Document]:
         for fileid in self._reader.fileids():
@@ -55,7 +55,7 @@ class NltkCorpus(Source):
         return len(self._reader.fileids())
 
 
-def installed(corpus: str, key: str = "corpus.corpus") -> Any:
+def corpus_reader(corpus: str, key: str = "corpus.corpus") -> Any:
     """Returns NLTK's reader of a corpus.
 
     Args:

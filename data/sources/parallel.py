@@ -12,7 +12,7 @@ from data.errors import UserError, readable
 from data.pairs import EMPTY, Pair, PairSource
 from data.ranges import Below1, Size
 from data.sources.base import Part
-from data.sources.hub import Rows
+from data.sources.hub import HubRows
 from data.sources.reading import aligned, digest, lines, located
 
 TWO = Field(min_length=2, max_length=2)
@@ -29,13 +29,13 @@ class Parallel(PairSource):
 
     Args:
         source, target: files of one sentence a line, line by line translations of each other; ``.gz`` may follow.
-        tsv: a file of one pair a line, by tabs, without a header; ``.gz`` may follow.
+        tsv: a tab-separated file of one pair a line, without a header; ``.gz`` may follow.
         columns: numbers of its source and target columns, from 1.
-        dataset: a data set of the Hugging Face hub, "wmt/wmt14" say, whose rows are {"translation": {"de": ...,
+        dataset: a data set of the Hugging Face hub, as "wmt/wmt14", whose rows are {"translation": {"de": ...,
             "en": ...}}; no code of it is run.
         subset: name of the configuration ("de-en").
         split: name of the split.
-        dev_split: the split that is held out; then nothing else is.
+        dev_split: the split that is held out; then nothing else is held out.
         languages: codes of source and target in the rows.
         revision: branch, tag or commit.
         dev_source, dev_target: held-out pairs, as ``source`` and ``target``; then nothing else is held out.
@@ -96,7 +96,7 @@ class Parallel(PairSource):
                 self._aligned.append((*both, "dev"))
         self._part = part
         options = {"subset": subset, "revision": revision, "setting": self.name, "instead": INSTEAD}
-        self._rows = Rows.parts(dataset, split, dev_split, part, **options)
+        self._rows = HubRows.parts(dataset, split, dev_split, part, **options)
 
     def pairs(self) -> Iterator[Pair]:
         if self._tsv is not None:
@@ -130,12 +130,12 @@ class Parallel(PairSource):
             if len(cells) < max(self.columns):
                 raise UserError(
                     f"{path}:{number}: parallel.columns asks for column {max(self.columns)}, and the line has "
-                    f"{len(cells)}, by tabs."
+                    f"{len(cells)}, separated by tabs."
                 )
             source, target = (cells[column - 1] for column in self.columns)
             yield Pair((source,), target, self._part)
 
-    def _hub(self, rows: Rows, part: Part | None) -> Iterator[Pair]:
+    def _hub(self, rows: HubRows, part: Part | None) -> Iterator[Pair]:
         for number, row in enumerate(rows, 1):
             translation = row.get("translation")
             if not isinstance(translation, dict) or not set(self.languages) <= set(translation):

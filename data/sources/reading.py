@@ -20,10 +20,10 @@ from typing import IO, Any
 from data.errors import UserError, reason
 from data.files import open_bytes
 
-# Bytes of a line, and of a file that is one document: more than a very long novel. To tokenise as
-# many takes up to 2 GB of memory.
+# Bytes of a line, and of a file that is one document: more than a very long novel. Tokenising a document of this
+# size takes up to 2 GB of memory.
 MOST_BYTES = 6 << 20
-# Raised by a file that cannot be read, or is packed and damaged; RuntimeError: by a password.
+# Raised if a file cannot be read or is a damaged archive; RuntimeError: if it is encrypted.
 _BROKEN = (OSError, EOFError, RuntimeError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 
 
@@ -48,6 +48,8 @@ def located(pattern: str, kinds: Sequence[str], key: str) -> list[Path]:
         if not found:
             raise UserError(f"{key}: no file in {path} ends in {', '.join(kinds)}.")
     elif path.exists():
+        if not path.is_file():
+            raise UserError(f"{key}: {path} is neither a file nor a folder.")
         found = [path]
     else:
         names = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 (Path.glob refuses absolute ones)
@@ -67,7 +69,7 @@ def listed(paths: str | Sequence[str] | None) -> list[str]:
 
 
 def digest(path: Path) -> str:
-    """Returns a name of a file's content."""
+    """Returns a hexadecimal digest of a file's content."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "blake2b").hexdigest()
 
@@ -100,7 +102,7 @@ def raw_lines(
         path: the file.
         most: bytes of a line.
         key: of the setting that raises ``most``, for messages; "": there is none.
-        done: called before each line with the bytes of the file on disk that are read.
+        done: called before each line with the number of bytes read from the file on disk.
 
     Raises:
         UserError: if it is binary, has too long a line, or cannot be read to its end.
@@ -123,7 +125,7 @@ def raw_lines(
 
 
 def aligned(*paths: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yields the lines of files that belong together line by line, numbered.
+    """Yields numbered tuples of the corresponding lines of files that are aligned line by line.
 
     Raises:
         UserError: if the files do not have the same number of lines, or as ``lines`` does.
@@ -136,7 +138,7 @@ def aligned(*paths: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     counts = [number + (line is not None) + sum(1 for _ in rest) for line, rest in zip(row, streams, strict=True)]
     if len({*counts}) > 1:
         first, *others = (f"{path} has {count:,}" for path, count in zip(paths, counts, strict=True))
-        raise UserError(f"{' and '.join([f'{first} lines', *others])}: they must be as many.")
+        raise UserError(f"{' and '.join([f'{first} lines', *others])}: the numbers must be equal.")
 
 
 def too_long(where: str, what: str, most: int, key: str = "") -> UserError:
@@ -164,7 +166,7 @@ def parsed(line: str, where: str, needed: str) -> dict[str, Any]:
         raise UserError(f"{where}: not a line of JSON ({error.msg}, column {error.colno}).") from None
     except RecursionError:
         raise UserError(f"{where}: not a line of JSON that can be read (nested too deep).") from None
-    except ValueError:  # Python refuses to convert them
+    except ValueError:  # Python refuses to convert so many digits
         raise UserError(f"{where}: not a line of JSON that can be read (a number of too many digits).") from None
     if not isinstance(record, dict):
         raise UserError(f"{where}: not a JSON object with {needed}.")

@@ -1,7 +1,7 @@
-"""Generated sentence pairs that stand in where a task has no data of its own: translations, parses, inferences.
+"""Generated sentence pairs for tasks without data of their own: translations, parses, inferences.
 
-A small grammar made them (data/samples/README.md). They show how a task works, and are no evidence of how well
-anything understands a language.
+A small grammar generated them (data/samples/README.md). They show how a task works; scores on them are no evidence
+of how well an encoder represents natural language.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Samples(PairSource):
     Args:
         kind: "fr" or "de" (translations of the same English sentences), "parse" (words separated by blanks, and
             the tree in one line, see ``data.sources.trees``) or "nli" (premise, hypothesis and class).
-        pairs: their number.
+        pairs: number of pairs.
         dev_fraction: see PairSource.
 
     Raises:

@@ -18,8 +18,8 @@ from data.sources.pydocs import Pydocs
 from data.sources.reading import MOST_BYTES, digest, lines, listed, located, parsed, too_long
 
 BOUND, LARGEST_BOUND = "corpus.max_bytes", 1 << 30
-KINDS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")  # that are read of a folder
-TABLES = {".csv": "excel", ".csv.gz": "excel", ".tsv": "tabs", ".tsv.gz": "tabs"}  # and their dialects
+KINDS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")  # of the files that are read from a folder
+TABLES = {".csv": "excel", ".csv.gz": "excel", ".tsv": "tabs", ".tsv.gz": "tabs"}  # csv dialects of further kinds
 RECORD: Final = "record"  # unit of files with fields
 csv.register_dialect("tabs", delimiter="\t", quoting=csv.QUOTE_NONE)
 Cut = Literal["file", "paragraph", "line"] | Count  # a number counts words
@@ -47,7 +47,7 @@ class Text(Source):
         group_field: name of the field whose part before "/" names documents that belong together (with ids like
             "book/0012": the book), so that the split keeps them in one part.
         dev_path: files of the held-out documents; then nothing of ``path`` is held out.
-        pydocs: whether the corpus ``pydocs`` is read besides, held out as it is by itself.
+        pydocs: whether the corpus ``pydocs`` is read in addition, split as it is on its own.
         max_bytes: bytes of a line or row, and of a document; a longer one is refused.
         fraction, dev_fraction, lowercase: see Source.
 
@@ -86,7 +86,7 @@ class Text(Source):
         self._files += [(file, "dev") for file in held_out]
         self._pydocs = Pydocs() if pydocs else None
         self._size = sum(file.path.stat().st_size for file, _ in self._files)
-        self._bytes_before = self._bytes_of_file = 0  # read, of earlier files and of the one at hand
+        self._bytes_before = self._bytes_of_file = 0  # read of earlier files, and of the current one
 
     def documents(self) -> Iterator[Document]:
         self._bytes_before = self._bytes_of_file = 0
@@ -199,12 +199,12 @@ class Text(Source):
             for name in columns:
                 if names.count(name) > 1:
                     raise UserError(f"{path} has {names.count(name)} fields {name!r}.")
-                # a nested value has no bound
+                # the size of a nested value has no bound
                 if types.is_nested(table.schema_arrow.field(name).type):
                     raise UserError(f"{path}: field {name!r} is not text but nested.")
             # Texts at the bound take 50 MB, besides pyarrow's unpacked pages.
             for batch in table.iter_batches(batch_size=8, columns=columns):
-                for row in range(batch.num_rows):  # not all at once, as a batch may have one text many times
+                for row in range(batch.num_rows):  # one by one: a batch may hold one long text many times
                     number += 1
                     found = {name: batch[name][row].as_py() if name in columns else None for name in names}
                     where = f"{path}, row {number}"
@@ -216,7 +216,7 @@ class Text(Source):
 def pick(
     record: dict[str, Any], field: str, group_field: str | None, where: str, most: int = MOST_BYTES
 ) -> tuple[str, str | None]:
-    """Returns text and group of a record; a text of null is empty, and a group of null is none.
+    """Returns text and group of a record; null as text is "", null as group is None.
 
     Raises:
         UserError: if a field is missing, the text is not text or longer than ``most``, or the group is no name.

@@ -24,7 +24,7 @@ from data.sources.base import Part
 from data.sources.reading import MOST_BYTES, digest, lines, listed, located, too_long
 
 VERSION = "2"  # of ``pruned``, ``words`` and ``linearised``: raise it where a tree would give another pair
-DEEPEST = 150  # constituents within each other; those of sentences are a third of it at most
+DEEPEST = 150  # nested constituents; sentences have a third of it at most
 KINDS = (".ptb", ".ptb.gz", ".mrg", ".mrg.gz", ".txt", ".txt.gz")
 ROOTS = {"", "ROOT", "TOP", "S1"}
 EMPTY_ELEMENT = "-NONE-"
@@ -48,23 +48,23 @@ class Tree(NamedTuple):
 class Trees(PairSource):
     """Sentences (tokens, separated by blanks) and their trees.
 
-    Trees are bracketed as in the Penn Treebank, "(S (NP (DT the) ...", over any number of lines. Brackets in a
-    sentence are turned back ("-LRB-"), empty elements and what is then empty are left out, and so is a root that
-    only holds the tree.
+    Trees are bracketed as in the Penn Treebank, "(S (NP (DT the) ...", over any number of lines. Escaped brackets
+    in words ("-LRB-") are restored. Empty elements, constituents that are empty without them, and a root that only
+    holds the tree are left out.
 
     Args:
         gold: file, folder (with all .mrg, .ptb, .txt files in it, or these with .gz), glob, or a list of these.
-        corpus: instead, a parsed corpus of NLTK ("treebank").
-        machine: trees of a parser beside the gold ones, as ``gold``; none of them is held out.
-        gold_repeats: how often a training tree of ``gold`` is taken where there are ``machine`` ones.
+        corpus: instead of ``gold``, a parsed corpus of NLTK ("treebank").
+        machine: trees of a parser in addition to the gold ones, as ``gold``; none of them is held out.
+        gold_repeats: how many times a gold training tree occurs if there are ``machine`` ones.
         dev_path: held-out gold trees, as ``gold``; then nothing else is held out.
-        tags: "normalised" is the paper's; "own" keeps the part-of-speech tags.
-        function_tags: whether NP-SBJ-1 stays as it is; else it is NP.
+        tags: "normalised" writes part-of-speech tags as the paper does; "own" keeps them.
+        function_tags: whether labels keep function tags and indices (NP-SBJ-1); else they are cut (NP).
         dev_fraction: see PairSource.
 
     Raises:
         ValueError: if a value is out of its range, or both or none of ``gold`` and ``corpus`` are given.
-        UserError: if a path is missing or NLTK's data is; while reading, if brackets do not match, or a tree is
+        UserError: if a path or NLTK's data is missing; while reading, if brackets do not match, or a tree is
             too deep.
     """
 
@@ -135,7 +135,7 @@ class Trees(PairSource):
 
 
 def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree]:
-    """Yields the trees in some lines, one after another, as they are written.
+    """Yields the trees in some lines, in their order, unchanged.
 
     Args:
         numbered: number and text of each line.
@@ -185,9 +185,9 @@ def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree
 
 
 def pruned(tree: Tree, *, function_tags: bool = False) -> Tree | None:
-    """Returns ``tree`` without its bare root, empty elements, what is then empty, and (by default) function tags.
+    """Removes bare root, empty constituents and (by default) function tags; returns None if nothing is left.
 
-    Tags and words stay as they are, but that brackets in words are turned back. None: nothing is left.
+    Tags and words stay as they are, except that escaped brackets in words are restored.
     """
     if not tree.children:
         if tree.label == EMPTY_ELEMENT or not tree.word:
@@ -209,7 +209,7 @@ def words(tree: Tree) -> list[str]:
 
 
 def linearised(tree: Tree, *, tags: Literal["normalised", "own"] = "normalised") -> str:
-    """Returns ``tree`` without its words, in one line, as above."""
+    """Returns ``tree`` without its words, in one line, in the notation of the module's docstring."""
     if not tree.children:
         return tree.label if tags == "own" or tree.label in PUNCTUATION else WORD
     inside = " ".join(linearised(child, tags=tags) for child in tree.children)
@@ -223,9 +223,9 @@ def _files(paths: str | Sequence[str] | None, key: str) -> list[Path]:
 def _parsed(corpus: str) -> Any:
     from nltk.corpus.reader import BracketParseCorpusReader  # nltk takes long to import
 
-    from data.sources.nltk_corpus import installed
+    from data.sources.nltk_corpus import corpus_reader
 
-    reader = installed(corpus, "trees.corpus")
+    reader = corpus_reader(corpus, "trees.corpus")
     if not isinstance(reader, BracketParseCorpusReader):
         raise UserError(f"trees.corpus: nltk's {corpus!r} has no trees; treebank has.")
     return reader

@@ -13,19 +13,19 @@ def mask_tokens(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Masks tokens for MLM.
 
-    Each non-special position is selected by Bernoulli(``probability``); of the selected, 80 % become the mask
-    token, 10 % a random token of the whole vocabulary, 10 % stay.
+    Each position that is not special is selected with ``probability``, independently; of the selected, 80 % become
+    the mask token, 10 % a random token of the whole vocabulary, 10 % stay.
 
     Args:
         content: token ids of shape (n,), without the added special tokens.
         format: of the encoder's tokenizer; it must have a mask token.
-        probability: of a position to be selected, in [0, 1].
+        probability: of selecting a position, in [0, 1].
         rng: source of randomness.
 
     Returns:
         Masked ids and labels (the original id, or ``IGNORE``), both of shape (n,), int64.
     """
-    assert format.mask_id is not None, "refused earlier by the objective's needs"
+    assert format.mask_id is not None, "Requirements.mask_token refuses such a tokenizer"
     content = content.astype(np.int64)  # stores keep small unsigned types, which cannot hold IGNORE
     selected = (rng.random(len(content)) < probability) & ~np.isin(content, list(format.special_ids))
     fate = rng.random(len(content))

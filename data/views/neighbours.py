@@ -31,12 +31,12 @@ class NeighbourUnit(NamedTuple):
 
 
 class Neighbours:
-    """Units of a sentence with its neighbours.
+    """Units of a sentence with its neighbours, by the number of the sentence.
 
     Args:
-        sentences: of a corpus, in their order.
+        sentences: all sentences of a corpus, in their order.
         targets: the same sentences as targets, perhaps under another tokenizer.
-        offsets: where the neighbours stand; 1 is the next sentence, -1 the previous one.
+        offsets: positions of the neighbours; 1 is the next sentence, -1 the previous one.
     """
 
     def __init__(self, sentences: Units, targets: Units, offsets: Sequence[int]) -> None:
@@ -49,18 +49,20 @@ class Neighbours:
         return NeighbourUnit(self.sentences[i], tuple(self.targets[i + offset] for offset in self.offsets))
 
 
-def beside(documents: np.ndarray, usable: np.ndarray, offsets: Sequence[int]) -> np.ndarray:
-    """Returns which sentences have a usable one of their document at each of ``offsets``, of shape (n,), bool.
+def has_neighbours(documents: np.ndarray, usable: np.ndarray, offsets: Sequence[int]) -> np.ndarray:
+    """Returns which sentences have usable neighbours at all ``offsets``, of shape (n,), bool.
+
+    A neighbour is a sentence of the same document.
 
     Args:
         documents: number of each sentence's document, of shape (n,).
-        usable: of shape (n,), bool.
-        offsets: not 0.
+        usable: which sentences may be neighbours, of shape (n,), bool.
+        offsets: as ``Neighbours`` has them, none of them 0.
     """
     n = len(documents)
     result = np.ones(n, dtype=bool)
     for offset in offsets:
-        low, high = max(0, -offset), n - max(0, offset)  # of what has any sentence there
+        low, high = max(0, -offset), n - max(0, offset)  # of the sentences with any sentence at the offset
         there = np.zeros(n, dtype=bool)
         if low < high:
             here, other = slice(low, high), slice(low + offset, high + offset)
@@ -90,7 +92,7 @@ def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
     usable = np.zeros(len(store), dtype=bool)
     usable[every.select(part).indices] = True
     found = store.select(part)
-    selected = found.narrowed(beside(store.documents, usable, offsets), "without neighbours")
+    selected = found.narrowed(has_neighbours(store.documents, usable, offsets), "without neighbours")
     if not len(selected.indices):
         raise ShortTextError(
             f"None of the {len(found.indices):,} {part} sentences has one beside it in its document: skip-thought "

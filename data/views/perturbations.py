@@ -27,8 +27,8 @@ class Noise:
     Args:
         weights: of each token id, of shape (V,), whole numbers: the corpus' counts (its unigram distribution), or
             ones (uniform over the vocabulary; rare words then give a perturbed sentence away).
-        special_ids: ids that are never drawn. "<unk>" is one of them: it stands for many words, so it may be one
-            of the sentence's.
+        special_ids: ids that are never drawn. "<unk>" should be one of them: it stands for many words, so it may
+            stand for a word of the sentence.
     """
 
     def __init__(self, weights: np.ndarray, special_ids: Collection[int] = ()) -> None:
@@ -62,12 +62,12 @@ class Noise:
 
 
 def count_tokens(units: Units, indices: np.ndarray) -> tuple[np.ndarray, float]:
-    """Counts each token in ``units[i]`` for i in ``indices``, and returns the mean length, too.
+    """Counts each token in ``units[i]`` for i in ``indices``.
 
-    Of more than ``MOST_COUNTED`` sentences that many are counted, evenly spaced.
+    Of more than ``MOST_COUNTED`` sentences only that many are counted, evenly spaced.
 
     Returns:
-        Counts of shape (largest id + 1,), int64, and tokens a sentence.
+        Counts of shape (largest id + 1,), int64, and the mean number of tokens of a sentence.
     """
     if len(indices) > MOST_COUNTED:
         indices = indices[np.linspace(0, len(indices) - 1, MOST_COUNTED).astype(np.int64)]
@@ -91,7 +91,7 @@ def delete(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def permute(tokens: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Permutes ``k`` random positions of ``tokens`` (of shape (n,)); the result is never the same sequence.
+    """Permutes ``k`` random positions of ``tokens``; the result, also of shape (n,), is never the same sequence.
 
     Positions are uniform over those that hold two different tokens, and their new order is uniform over all
     *sequences* but the old one: a permutation is drawn until the sequence differs, and each sequence of the drawn
@@ -125,6 +125,7 @@ def insert(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -
 
     Raises:
         ValueError: if there is no token.
+        UserError: as ``Noise.draw``.
     """
     _require(tokens, 1, "to insert others")
     row = tokens.tolist()
@@ -135,10 +136,11 @@ def insert(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -
 
 
 def replace(tokens: np.ndarray, k: int, rng: np.random.Generator, noise: Noise) -> np.ndarray:
-    """Replaces ``k`` random positions of ``tokens`` (of shape (n,)) by tokens of ``noise``; returns int64.
+    """Replaces ``k`` random positions of ``tokens`` by tokens of ``noise``; returns shape (n,), int64.
 
     Raises:
         ValueError: if there are fewer than ``k`` tokens.
+        UserError: as ``Noise.draw``.
     """
     _require(tokens, k, f"to replace {k}")
     replaced = tokens.astype(np.int64)  # stores keep small unsigned types
@@ -161,9 +163,9 @@ def split_in_two(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarr
 
 
 def part_at_random(tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Assigns each of ``tokens`` (of shape (n,)) to one of two parts with probability 1/2, in order.
+    """Assigns each of ``tokens`` (of shape (n,)) to one of two parts with probability 1/2, and returns both.
 
-    Assigns again until neither part is empty.
+    Tokens stay in order within a part. All are assigned again until neither part is empty.
 
     Raises:
         ValueError: if there are fewer than 2 tokens.

@@ -3,19 +3,19 @@
     NSP   A B, where B follows A in its document or is from another one, each with probability 1/2
     SOP   A B, where B follows A in its document, and which are swapped with probability 1/2
 
-Devlin et al. (2019), section 3.1 and appendix A.2; Lan et al. (2020), section 3.1. Both segments are grown
-sentence by sentence to a number of tokens, at times a small one. Only content and order should distinguish the
-classes:
+Devlin et al. (2019), section 3.1 and appendix A.2; Lan et al. (2020), section 3.1. Segments are filled sentence by
+sentence up to a number of tokens, which is sometimes small. Only content and order should distinguish the classes:
 
-- NSP: in the published examples (``published_segments``) lengths do, too. True continuations end where the
-  document does, others go on until they are long enough; and a text of one sentence never has a true
-  one. Ours (``next_segments``) begin in the middle, at a place where B would begin: A is the text before it,
-  grown backwards, so that the end of A is no hint of the sentence behind it, and either B, from here or from
-  another such place, is cut to what is left. Places are taken only where the document goes on for as long as
-  could be asked for. What remains is a corpus' own: of few documents of unlike sizes, a large one's text is the
-  true B more often than another's, as it is never another's of its own.
-- SOP: a sentence that does not fit any more is left out. Were it cut, as published, the last segment would be the
-  longer one, and the one without a full stop.
+- NSP: in the published examples (``published_segments``) lengths also do. A true continuation ends where its
+  document ends, a random one goes on until it is long enough, and if the text from the place on is one sentence,
+  there is never a true one. ``next_segments`` avoids this. A pair is sampled at the place where its true B begins.
+  A is the text before the place, filled backwards, so that the end of A gives no hint of the next sentence. B,
+  from this place or from one in another document, is cut to the tokens that are left. Only places are used from
+  which the document goes on for as long as the longest possible B. One hint remains in a corpus of few documents
+  of unequal size: text of a large document is a true B more often than a random one, as a random B is never from
+  the document of A.
+- SOP: a sentence that does not fit is left out. If it were cut, as published, the last segment would be the longer
+  one, and the one without a full stop.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from data.store import TokenStore
 ANY_LENGTH = int(np.iinfo(np.uint32).max)  # words
 
 
-class Pair(NamedTuple):
+class SegmentPair(NamedTuple):
     """Content token ids of shapes (n,) and (m,), and whether the second follows the first in a document."""
 
     first: np.ndarray
@@ -43,10 +43,10 @@ class Pair(NamedTuple):
 
 
 class RunningText:
-    """The sentences of documents one after another; its units are ``Place`` s in it.
+    """The sentences of all documents in order; unit ``i`` is the ``Place`` of sentence ``i``.
 
     Args:
-        sentences: token ids by number.
+        sentences: token ids of each sentence by number.
         documents: number of each sentence's document, of shape (n,), ascending.
         parts: numbers of the sentences of one part of the corpus (the training part, say) that may be a ``Place``,
             ascending; no document is in two parts.
@@ -55,7 +55,7 @@ class RunningText:
     def __init__(self, sentences: Units, documents: np.ndarray, *parts: np.ndarray) -> None:
         self.sentences = sentences
         self.documents = documents
-        # Of each part: the places, and where in them another document begins, and where they end.
+        # Of each part: its places, and the positions in them at which a document begins, followed by their number.
         self._parts = [
             (part, np.append(np.unique(documents[part], return_index=True)[1], len(part))) for part in parts
         ]
@@ -64,17 +64,17 @@ class RunningText:
         return Place(self, i)
 
     def run(self, start: int, tokens: int, *, least: int = 1) -> list[np.ndarray]:
-        """Returns sentences of a document from ``start`` on, until they have ``tokens`` together.
+        """Returns the sentences of a document from ``start`` on, until they have ``tokens`` together.
 
         Args:
-            start: number of a sentence.
-            tokens: wanted; fewer where the document ends before.
-            least: of so many sentences, even if fewer have the tokens.
+            start: number of the first sentence.
+            tokens: wanted; the sentences have fewer if the document ends before.
+            least: number of sentences that are returned even if fewer have the tokens.
         """
         return self._grown(range(start, len(self.documents)), self.documents[start], tokens, least)
 
     def before(self, start: int, tokens: int) -> list[np.ndarray]:
-        """Returns the sentences before ``start`` that have ``tokens`` together, in their order."""
+        """Returns the last sentences before ``start`` that have ``tokens`` together (``run``), in their order."""
         return self._grown(range(start - 1, -1, -1), self.documents[start], tokens, 1)[::-1]
 
     def _grown(self, numbers: range, document: int, tokens: int, least: int) -> list[np.ndarray]:
@@ -90,12 +90,12 @@ class RunningText:
         return found
 
     def elsewhere(self, start: int, rng: np.random.Generator, *, by_document: bool = False) -> int:
-        """Returns a random place of the part of ``start`` in another document, which must be there.
+        """Returns a random place in another document of the same part, which must have one.
 
         Args:
             start: one of the places of a part.
-            rng: draws it.
-            by_document: draw a document and then a place in it, instead of any place.
+            rng: source of randomness.
+            by_document: whether a document is drawn first and then a place in it, instead of any place.
         """
         places, borders = next(part for part in self._parts if _has(part[0], start))
         own = int(np.searchsorted(borders, np.searchsorted(places, start), side="right")) - 1
@@ -109,25 +109,26 @@ class RunningText:
 
 
 class Place(NamedTuple):
-    """A sentence in its text: a pair begins with it, or (``next_segments``) the second half of a true one."""
+    """A sentence at which a pair is sampled: it begins the pair, or in ``next_segments`` a true second segment."""
 
     text: RunningText
     start: int
 
 
-def next_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
+def next_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> SegmentPair:
     """Returns a pair for NSP whose lengths and ends do not depend on its class.
 
-    A is of the sentences before the place, until they have a number of tokens that leaves B a quarter of the pair
-    at least; beyond that it loses tokens at its beginning, so that they touch each other. B begins at the place,
-    or at another document's, and has exactly the tokens that are left, wherever its last sentence then ends. So
-    it never begins a document.
+    A consists of the sentences before the place, until they have a random number of tokens, at most about three
+    quarters of the pair. If the first of these sentences exceeds that limit, it loses its beginning, so that A
+    still ends at the place. B begins at the place, or at one in another document, and has exactly the tokens that
+    are left, wherever its last sentence ends. So B never begins a document.
 
     Args:
-        place: with text of its document before it, and ``room`` - 1 tokens from it on, as each one of its part.
-        room: tokens of the pair, at least 2.
+        place: like every place of its part, it has text of its document before it, and ``room`` - 1 tokens from it
+            on.
+        room: largest number of tokens of the pair, at least 2.
         rng: source of randomness.
-        short: probability of a pair of fewer tokens, of any number from 2 on.
+        short: probability of a shorter pair, whose number of tokens is uniform over 2 .. ``room``.
     """
     text, start = place
     tokens = _target(room, rng, short)
@@ -136,16 +137,16 @@ def next_segments(place: Place, room: int, rng: np.random.Generator, short: floa
     wanted = tokens - len(first)
     follows = bool(rng.random() < 0.5)
     begin = start if follows else text.elsewhere(start, rng)
-    return Pair(first, np.concatenate(text.run(begin, wanted))[:wanted], follows)
+    return SegmentPair(first, np.concatenate(text.run(begin, wanted))[:wanted], follows)
 
 
-def published_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
-    """Returns a pair for NSP as the published program (``create_instances_from_document``) makes it, with leaks.
+def published_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> SegmentPair:
+    """Returns a pair for NSP as the published program (``create_instances_from_document``) samples it.
 
-    There a pair begins where the one before it ends; here any sentence may begin one.
+    Its lengths reveal the class. There a pair begins where the one before ends; here any sentence may begin one.
 
     Args:
-        place, room, rng, short: as ``next_segments`` has them, but of any document.
+        place, room, rng, short: as in ``next_segments``, but the place may be any.
     """
     text, start = place
     tokens = _target(room, rng, short)
@@ -158,17 +159,17 @@ def published_segments(place: Place, room: int, rng: np.random.Generator, short:
     else:
         other = text.elsewhere(start, rng, by_document=True)
         second = np.concatenate(text.run(other, tokens - len(first)))
-    return Pair(*truncated(first, second, room, rng), follows)
+    return SegmentPair(*truncated(first, second, room, rng), follows)
 
 
-def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> Pair:
+def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: float) -> SegmentPair:
     """Returns a pair for SOP: as many whole sentences as fit, at least two, divided between any two of them.
 
     Where two do not fit, the longer segment loses tokens at either end (``truncated``).
 
     Args:
-        place: with another sentence of its document behind it.
-        room, rng, short: as ``next_segments`` has them.
+        place: with another sentence of its document after it.
+        room, rng, short: as in ``next_segments``.
     """
     text, start = place
     tokens = _target(room, rng, short)
@@ -178,11 +179,11 @@ def ordered_segments(place: Place, room: int, rng: np.random.Generator, short: f
     segments = np.concatenate(run[:count]), np.concatenate(run[count:fit])
     follows = bool(rng.random() < 0.5)
     first, second = segments if follows else segments[::-1]
-    return Pair(*truncated(first, second, room, rng), follows)
+    return SegmentPair(*truncated(first, second, room, rng), follows)
 
 
 def fitted(first: int, second: int, room: int) -> tuple[int, int]:
-    """Returns two lengths, the larger of which (of equal ones the second) is lowered until both fit."""
+    """Returns the lengths of two segments cut to ``room``: the longer one (if equal, the second) is lowered."""
     second = min(second, max(room // 2, room - first))
     return min(first, room - second), second
 
@@ -214,31 +215,31 @@ def select(
 ) -> Selection:
     """Selects the sentences of ``part`` that can be a pair's ``Place``.
 
-    The rules on words and on repeated sentences (``Sentences``) do not count here, as a pair is of running text.
+    The rules on words and on repeated sentences (``Sentences``) do not apply, as a pair is of running text.
 
     Args:
         store: of sentences.
         part: "train" or "dev".
         before: whether the document must have text before the sentence.
-        behind: tokens that the document must have behind the sentence.
+        behind: tokens that the document must have after the sentence.
         tokens: that the document must have from the sentence on.
         others: whether places must be of two documents at least.
 
     Raises:
         ShortTextError: if there are none.
     """
-    assert store.sentences is not None, "needs.unit says so"
+    assert store.sentences is not None, "Requirements.unit is sentence"
     rules = replace(store.sentences, min_words=1, max_words=ANY_LENGTH, unique=False)
     every = TokenStore(store.folder, fraction=store.fraction, dev_fraction=store.dev_fraction, sentences=rules)
     found = every.select(part)
     documents, ends = store.documents, np.append(0, np.cumsum(store.lengths))
-    left = ends[np.searchsorted(documents, documents, side="right")] - ends[1:]  # behind each sentence
+    left = ends[np.searchsorted(documents, documents, side="right")] - ends[1:]  # after each sentence
     usable = (left >= behind) & (left + store.lengths >= tokens)
     if before:
         usable &= ends[:-1] > ends[np.searchsorted(documents, documents)]
     selected = found.narrowed(usable, "without continuation")
     if not len(selected.indices):
-        asked = "another one behind it in its document"
+        asked = "another one after it in its document"
         if tokens:
             asked = f"a document of {tokens:,} tokens from it on" + " and text before it" * before
         longest = int((left + store.lengths)[found.indices].max())
@@ -246,7 +247,7 @@ def select(
     if others and documents[selected.indices[0]] == documents[selected.indices[-1]]:
         longest = int((left + store.lengths)[selected.indices].max())
         raise ShortTextError(
-            f"All {part} sentences that a pair can be made at are of one document, and half of the pairs need "
+            f"All {part} sentences at which a pair can be sampled are of one document, and half of the pairs need "
             "another one.",
             longest=longest,
         )
@@ -254,7 +255,7 @@ def select(
 
 
 def _target(room: int, rng: np.random.Generator, short: float) -> int:
-    """Returns the tokens of a pair: ``room``, or with probability ``short`` any number from 2 on."""
+    """Returns the tokens of a pair: ``room``, or with probability ``short`` any number of 2 .. ``room``."""
     return int(rng.integers(2, room + 1)) if rng.random() < short else room
 
 

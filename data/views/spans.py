@@ -64,7 +64,7 @@ class SpanSampler:
         )
 
     def mean_lengths(self) -> tuple[float, float]:
-        """Returns the expected length of an anchor and of a positive (the floor takes half a token)."""
+        """Returns the expected lengths of an anchor and a positive (rounding down takes half a token)."""
         (a, b), (c, d) = self.anchor_beta, self.positive_beta
         floor = 0.5 if self.max_length > self.min_length else 0.0
         anchor = self.min_length + (self.max_length - self.min_length) * a / (a + b) - floor
@@ -109,7 +109,7 @@ class SpanSampler:
 
 
 def uniform_starts(n: int, lengths: list[int], gap: int, rng: np.random.Generator) -> list[int]:
-    """Draws starts of anchors, uniform over all placements with at least ``gap`` between starts.
+    """Draws starts of anchors of the given ``lengths``, uniform over all placements that keep ``gap``.
 
     Drawn without rejection: with the free room F = n - l_last - gap * (A - 1), A distinct integers
     u_1 < .. < u_A of {0 .. F + A - 1} give s_i = u_i + (i - 1)(gap - 1), a bijection onto the placements.

@@ -1,6 +1,6 @@
 """Finds the words among a sentence's tokens, and deletes some of them.
 
-    kept_w ~ Bernoulli(1 - share) for each word w; one at random where none is left
+    kept_w ~ Bernoulli(1 - share) for each word w; if none is kept, a random one
 
 Wang, Reimers and Gurevych (2021), "TSDAE", section 3: words are deleted, each with the same probability.
 """
@@ -19,9 +19,9 @@ from data.tokenizer import is_byte_level
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-BLANKS = ("▁", " ")  # for the blank before a word: SentencePiece; byte-level BPE, when it is read
-# Typographic marks are several bytes, and a small vocabulary may have them in parts. Next to nothing that begins
-# as these two do (U+2000 and following, and what Latin-1 has without letters) is a letter.
+BLANKS = ("▁", " ")  # the blank before a word: in SentencePiece; in byte-level BPE, once decoded
+# Typographic marks are several bytes, and a small vocabulary may have them in parts. Hardly any letter begins with
+# the same bytes as these two (U+2000 and following; the marks of Latin-1).
 SPLIT_MARKS = ("“", "»")
 
 
@@ -51,12 +51,12 @@ def _begins(text: str) -> bool:
 
 
 def delete_words(tokens: np.ndarray, begins: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """Deletes about ``share`` of the words of ``tokens`` (of shape (n,), n > 0), but at least one stays.
+    """Deletes about ``share`` of the words of ``tokens`` (of shape (n,), n > 0); at least one word stays.
 
     Args:
         begins: which tokens of the vocabulary begin a word, of shape (V,), bool; the first of ``tokens`` always
             does.
-        share: probability of a word to be deleted.
+        share: probability of deleting a word.
     """
     first = begins[tokens]
     first[0] = True

@@ -132,7 +132,7 @@ def test_damaged_lines_are_refused(tmp_path: Path, name: str, text: str, message
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
     first = senteval(tmp_path)
     (tmp_path / "s2.train").write_text("one line\n")
-    with pytest.raises(UserError, match=r"s2\.train has \d+: they must be as many\.$"):
+    with pytest.raises(UserError, match=r"s2\.train has \d+: the numbers must be equal\.$"):
         list(Inference(path=str(first)).read())
     with pytest.raises(UserError, match=r"^inference\.path: .*labels\.train must end in one of \.jsonl"):
         Inference(path=str(tmp_path / "labels.train"))

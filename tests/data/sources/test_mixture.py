@@ -11,7 +11,7 @@ import pytest
 
 from data.errors import UserError
 from data.sources.base import normalise, order_hash, part_of, split_hash, threshold, weight_hash
-from data.sources.hub import Rows
+from data.sources.hub import HubRows
 from data.sources.mixture import Mixture
 from data.sources.pydocs import Pydocs
 from data.sources.text import Text
@@ -105,7 +105,7 @@ def test_fingerprint_depends_on_weight_text_and_share(books: str, notes: str) ->
 
 
 def test_hub_corpora_are_pinned(notes: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Rows, "commit", "abc")
+    monkeypatch.setattr(HubRows, "commit", "abc")
     mixed = Mixture(corpora={"news": {"kind": "hub", "dataset": "some/news"}, "notes": {"path": notes}})
     assert mixed.pinned() == {
         "corpora": {"news": {"kind": "hub", "dataset": "some/news", "revision": "abc"}, "notes": {"path": notes}}

@@ -56,7 +56,7 @@ def test_held_out_pairs_may_have_their_own_files(tmp_path: Path) -> None:
 )
 def test_files_of_different_lengths_are_refused(tmp_path: Path, english: list[str], counts: str) -> None:
     source = Parallel(**files(tmp_path, english))
-    with pytest.raises(UserError, match=rf"^.*text\.en has {counts}: they must be as many\.$"):
+    with pytest.raises(UserError, match=rf"^.*text\.en has {counts}: the numbers must be equal\.$"):
         list(source.read())
 
 
@@ -72,7 +72,8 @@ def test_columns_of_a_table_are_read(tmp_path: Path) -> None:
     assert list(source.read()) == [Pair(('A "dog.',), "Un chien.")] and source.skipped == {EMPTY: 2}
     assert source.fingerprint != Parallel(tsv=str(table), columns=[3, 2]).fingerprint
     with pytest.raises(
-        UserError, match=r"pairs\.tsv:1: parallel\.columns asks for column 4, and the line has 3, by tabs"
+        UserError,
+        match=r"pairs\.tsv:1: parallel\.columns asks for column 4, and the line has 3, separated by tabs",
     ):
         list(Parallel(tsv=str(table), columns=[2, 4]).read())
 

@@ -50,10 +50,10 @@ def test_aligned_files_must_have_equally_many_lines(tmp_path: Path) -> None:
     b.write_text("3\n4")
     c.write_text("5\n6\n7\n8\n")
     assert list(aligned(a, b)) == [(1, ("1\n", "3\n")), (2, ("2\n", "4"))]
-    counts = rf"^{a} has 2 lines and {b} has 2 and {c} has 4: they must be as many\.$"
+    counts = rf"^{a} has 2 lines and {b} has 2 and {c} has 4: the numbers must be equal\.$"
     with pytest.raises(UserError, match=counts):
         list(aligned(a, b, c))
-    with pytest.raises(UserError, match=rf"^{c} has 4 lines and {a} has 2: they must"):
+    with pytest.raises(UserError, match=rf"^{c} has 4 lines and {a} has 2: the numbers must"):
         list(aligned(c, a))
 
 

@@ -13,7 +13,7 @@ from data.errors import UserError
 from data.sentences import Sentences
 from data.sources.base import Document
 from data.store import TokenStore, prepare
-from data.views.neighbours import Neighbours, beside, select
+from data.views.neighbours import Neighbours, has_neighbours, select
 from data.vocabulary import train_word_level
 from tests.data.samples import Listed
 
@@ -35,7 +35,7 @@ def test_sentences_with_usable_neighbours_equal_a_naive_loop(
         all(0 <= i + offset < len(sentences) and sentences[i + offset] == (document, True) for offset in offsets)
         for i, (document, _) in enumerate(sentences)
     ]
-    assert beside(documents, usable, offsets).tolist() == expected
+    assert has_neighbours(documents, usable, offsets).tolist() == expected
 
 
 def store(cache: Path, documents: list[list[str]], **rules: int | bool) -> TokenStore:

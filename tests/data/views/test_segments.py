@@ -21,13 +21,13 @@ from data.sentences import Sentences
 from data.sources.base import Document, Part
 from data.store import TokenStore, prepare
 from data.views import segments
-from data.views.segments import Pair, Place, RunningText
+from data.views.segments import Place, RunningText, SegmentPair
 from data.vocabulary import train_word_level
 from tests.data.samples import Listed
 from tests.real_data import suite_data
 
 ROOM = 60
-Draw = Callable[[Place, int, np.random.Generator, float], Pair]
+Draw = Callable[[Place, int, np.random.Generator, float], SegmentPair]
 DRAWS: dict[str, Draw] = {
     "nsp": segments.next_segments,
     "published": segments.published_segments,
@@ -69,7 +69,7 @@ class Numbered:
         parts = places[~self.dev[places]], places[self.dev[places]]
         return RunningText(self.sentences, self.documents, *parts), places
 
-    def pairs(self, name: str, count: int, room: int = ROOM, short: float = 0.1) -> list[tuple[int, Pair]]:
+    def pairs(self, name: str, count: int, room: int = ROOM, short: float = 0.1) -> list[tuple[int, SegmentPair]]:
         """Places and their pairs."""
         text, places = self.text(name, room)
         chosen = np.random.default_rng(1).choice(places, count)
@@ -83,7 +83,7 @@ def is_run(tokens: np.ndarray) -> bool:
     return bool((np.diff(tokens) == 1).all())
 
 
-def of_whole_sentences(corpus: Numbered, pair: Pair) -> tuple[bool, ...]:
+def of_whole_sentences(corpus: Numbered, pair: SegmentPair) -> tuple[bool, ...]:
     """Whether each segment begins with a sentence, ends with one, and whether the second one begins a document."""
     borders = {0, *corpus.ends.tolist()}
     ends = [int(end) in borders for part in pair[:2] for end in (part[0], part[-1] + 1)]
@@ -226,12 +226,12 @@ def test_published_pairs_equal_those_of_the_published_program() -> None:
 # Nothing but content and order tells the classes apart
 
 
-def accuracy_by_lengths(pairs: list[Pair]) -> float:
+def accuracy_by_lengths(pairs: list[SegmentPair]) -> float:
     """Returns the accuracy of a classifier that sees only the lengths, and so the place of the separator."""
     return accuracy(np.array([(len(pair.first), len(pair.second)) for pair in pairs]), pairs)
 
 
-def accuracy(shown: np.ndarray, pairs: list[Pair]) -> float:
+def accuracy(shown: np.ndarray, pairs: list[SegmentPair]) -> float:
     """Returns the accuracy, averaged over both classes, of a classifier that sees some numbers of each pair."""
     classes = np.array([pair.follows for pair in pairs])
     half = len(pairs) // 2
