@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -255,6 +256,9 @@ def test_wrong_paths_are_refused(tmp_path: Path) -> None:
         Text(path=str(tmp_path), dev_path=str(tmp_path / "*.parquet"))
     with pytest.raises(UserError, match=r"corpus\.path: .*shard-1\.jsonl is empty\."):
         Text(path=str(tmp_path / "shard-1.jsonl"))
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(UserError, match=r"corpus\.path: .*pipe\.txt is neither a file nor a folder\."):
+        Text(path=str(tmp_path / "pipe.txt"))
     (tmp_path / "a.dat").write_text("x")
     with pytest.raises(UserError, match=r"a\.dat must end in one of \.txt, \.txt\.gz, \.jsonl, .*, \.tsv\.gz\."):
         Text(path=str(tmp_path / "a.dat"))
