@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 import encoders
-from analysis.settings import ModelOptions
-from data.display import WITHOUT_POOLING
+from analysis.settings import WITHOUT_POOLING, ModelOptions
 from data.errors import UserError, opening
 from encoders.bag_of_words import BagOfWords
 from encoders.base import Encoder

@@ -13,13 +13,14 @@ from pydantic import Field
 
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.tasks import find
-from data.display import WITHOUT_POOLING, nearest_model
+from data.display import nearest_model
 from data.ranges import WIDEST, Below1, Count, Factor, Seed, SizeOrZero, Threads
 from data.schema import require, require_path
 
 ROOT = Path(__file__).resolve().parents[1]
 BUNDLED = ROOT / "encoders" / "checkpoints"  # starts.CHECKPOINTS, without torch
 FOLDS = 1000  # of cross-validation: each trains a classifier
+WITHOUT_POOLING = ("bag_of_words", "random_vectors")  # names of models that have no pooling to choose
 TREEBANK = "treebank"  # NLTK's sample of the Penn Treebank, in place of a folder of trees
 
 Device = Literal["auto", "cpu", "cuda", "mps"]

@@ -57,8 +57,7 @@ def training(seconds: float, overrides: list[str], environment: dict[str, str]) 
             begun = time.monotonic()
             wait(process, lambda: len(rows(run / "timings.jsonl")) > 1 and time.monotonic() > begun + seconds, 300)
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill(process)
             process.communicate()
         times = rows(run / "timings.jsonl")
         tokens = {row["step"]: row["tokens"] for row in rows(run / "metrics.jsonl") if "tokens" in row}
@@ -73,11 +72,18 @@ def rows(journal: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kills the process and its children."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 def wait(process: subprocess.Popen[bytes], ready: Callable[[], bool], limit: float) -> None:
     """Waits until ``ready()``; exits with the process' message if it ends before, or after ``limit`` seconds."""
     end = time.monotonic() + limit
     while not ready():
         if process.poll() is not None or time.monotonic() > end:
+            kill(process)
             sys.exit(f"The run ended early: {(process.communicate()[1] or b'').decode()[-2000:]}")
         time.sleep(0.1)
 

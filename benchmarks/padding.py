@@ -1,6 +1,6 @@
-"""Measures a training step on sentences in sub-batches of similar length against the same step in one block.
+"""Measures a training step on a CPU: sentences in sub-batches of similar length against the same in one block.
 
-    python benchmarks/padding.py [--sentences 64] [--rounds 5] [--precision bf16] [--device cpu|cuda]
+    python benchmarks/padding.py [--sentences 64] [--rounds 5] [--precision bf16]
 
 A step is forward pass, loss and backward pass of one objective over sentences of the bundled texts, with the
 bundled checkpoint. Prints tokens a second of both and their ratio for each objective. Rounds alternate, so that
@@ -21,7 +21,6 @@ import numpy as np
 import torch
 
 import encoders
-from benchmarks.gpu import wait
 from data.randomness import generator
 from data.sentences import split_sentences
 from data.sources.pydocs import Pydocs
@@ -40,10 +39,9 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=64, help="of a batch")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options = parser.parse_args()
 
-    encoder = encoders.load(encoders.BUNDLED, device=options.device).train()
+    encoder = encoders.load(encoders.BUNDLED).train()
     needed = options.sentences * (options.rounds + 1)
     units: list[np.ndarray] = []
     for sentence in split_sentences(Pydocs().texts()):
@@ -69,27 +67,24 @@ def main() -> None:
     for name, objective in trained.items():
         model = encoder
         if objective.requirements.encoders > 1:
-            model = Concatenated([encoder, encoders.load(encoders.BUNDLED, device=options.device).train()])
+            model = Concatenated([encoder, encoders.load(encoders.BUNDLED).train()])
         members = [one for one in model.modules() if isinstance(one, Transformer)]
         objective.fit_to_corpus(units, np.arange(len(units)))
         objective.build(model)
-        objective.to(options.device)
         seconds: dict[bool, list[float]] = {False: [], True: []}
         tokens: list[int] = []
         for number in range(options.rounds + 1):
             rows = units[number * options.sentences : (number + 1) * options.sentences]
             examples = [objective.sample(unit, model.format, generator(number, i)) for i, unit in enumerate(rows)]
-            batch = objective.collate(examples, model.format).to(options.device)
+            batch = objective.collate(examples, model.format)
             tokens.append(batch.n_tokens)
             for grouped in sorted(seconds, reverse=bool(number % 2)):
                 for member in members:
-                    member.computes_padding = grouped  # a CPU then takes sub-batches of similar length
-                wait(options.device)
+                    member.computes_padding = grouped  # then the encoder takes sub-batches of similar length
                 start = time.perf_counter()
-                with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
+                with torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16"):
                     loss = objective.loss(model, batch).total
                 loss.backward()
-                wait(options.device)
                 seconds[grouped].append(time.perf_counter() - start)
                 model.zero_grad()
         rates = [median(np.array(tokens[1:]) / np.array(times[1:])) for times in seconds.values()]

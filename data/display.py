@@ -18,7 +18,6 @@ EARLY = 0.01  # share of the work below which the time of the start would domina
 DAY = 24 * 3600  # seconds
 # Without a terminal: before the first line of progress, and between two lines.
 FIRST_SECONDS, PLAIN_SECONDS = 10.0, 60.0
-WITHOUT_POOLING = ("bag_of_words", "random_vectors")  # names of models that have no pooling to choose
 
 # C0 and C1 controls, line separators, bidirectional controls, and lone surrogates.
 _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
