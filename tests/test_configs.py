@@ -44,7 +44,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Composes the option that is named "<group>/<name>"."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_text("one document\n")
-    monkeypatch.setattr("data.sources.nltk_corpus.installed", lambda corpus: None)  # its data need not be here
+    monkeypatch.setattr("data.sources.nltk_corpus.corpus_reader", lambda corpus: None)  # its data need not be here
 
     def checked(option: str) -> dict[str, Any]:
         group, name = option.split("/", 1)

@@ -101,7 +101,7 @@ def test_classes_are_stored_with_their_pairs(tmp_path: Path) -> None:
         assert store[i].target.tolist() == [i % 2]
     assert len(store.select("train", min_tokens=3).indices) > 0  # a class has one number, and is no text
     for classes, target in ((Classed(pairs), TARGET), (Listed(PAIRS), None)):
-        with pytest.raises(ValueError, match="a target tokenizer is needed for texts as targets"):
+        with pytest.raises(ValueError, match="a target tokenizer is needed where targets are texts"):
             prepare_pairs(classes, ENGLISH, target, cache=tmp_path)
 
 

@@ -322,7 +322,7 @@ def test_refusals(tmp_path: Path) -> None:
         segments.select(sentences, "train", behind=1, tokens=900)
     assert len(segments.select(sentences, "train", tokens=error.value.longest).indices)
     alone = store(tmp_path, [[line] for line in LINES])
-    with pytest.raises(ShortTextError, match=r"None of the \d+ dev sentences has another one behind it"):
+    with pytest.raises(ShortTextError, match=r"None of the \d+ dev sentences has another one after it"):
         segments.select(alone, "dev", behind=1)
     one = store(tmp_path, [LINES[:40], LINES[40:43]])
     parts: tuple[Part, ...] = ("train", "dev")

@@ -23,7 +23,7 @@ def test_data_errors_name_the_key_of_the_task(tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("one\ntwo\n")
     (tmp_path / "a.fr").write_text("un\n")
     files = {"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.fr")}
-    with pytest.raises(UserError, match=r"^objective\.fr: /.*/a\.en has 2 lines and /.*/a\.fr has 1: they"):
+    with pytest.raises(UserError, match=r"^objective\.fr: /.*/a\.en has 2 lines and /.*/a\.fr has 1: the numbers"):
         list(small(tasks=["fr"], fr=files).texts())
     (tmp_path / "a.fr").write_text("un\ndeux\n")
     objective = small(tasks=["fr"], fr=files | {"dev_fraction": 0.0})
