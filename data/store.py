@@ -143,7 +143,7 @@ class TokenStore(MappedStore):
             except ValueError as error:
                 raise damaged(self.folder) from error
         if rules is not None and rules.unique:
-            besides = self.in_part("train") if part == "dev" else None
+            besides = self.in_part("train") if part == "dev" else None  # no dev sentence is also in training
             leave_out("repeated", repeated(self._index["text"], self._index["order"], usable, besides))
         indices = np.flatnonzero(usable)
         if not len(indices):
@@ -302,8 +302,8 @@ def _chunks(documents: Iterable[Document], paragraphs: bool) -> Iterator[Chunk]:
 class _HeldOut:
     """Keeps ``HELD_OUT_DOCUMENTS`` texts: the source's own dev documents first, then those of lowest split hash.
 
-    These are held out first at any ``dev_fraction``. If they are too long together, all are cut to one length,
-    which is halved until they fit.
+    The lowest hashes are held out first, whatever ``dev_fraction`` is. If the texts are too long together, all are
+    cut to one length, which is halved until they fit.
 
     Args:
         longest, heap: as ``state`` returned them.

@@ -44,7 +44,7 @@ def _last(states: Tensor, mask: Tensor) -> Tensor:
 
 
 class Definition(NamedTuple):
-    """A pooling, and how it is written for other libraries.
+    """A pooling that sentence-transformers has too, and how it is written for other libraries.
 
     Attributes:
         pool: (states, mask) to vectors.

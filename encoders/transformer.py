@@ -231,7 +231,7 @@ class Transformer(Encoder):
         self.pooling = pooling
 
     def forward_flops(self, tokens: int, length: float) -> float:
-        """Counts 2 per weight and token, and 4 * layers * H per token and position.
+        """Returns tokens * (2 * weights + 4 * layers * length * H).
 
         Reference: Kaplan et al. (2020), "Scaling Laws for Neural Language Models", section 2.1.
         """

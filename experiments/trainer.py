@@ -160,7 +160,7 @@ class Trainer:
             self.accelerator.scaler.load_state_dict(self.state.scaler)
 
     def _require_same_rate(self) -> None:
-        """Refuses a number of steps with which the last step would have had another learning rate."""
+        """Refuses ``budget.steps`` under which the last trained step would have had another learning rate."""
         step = self.state.step
         lines = read_lines(self.folder / "metrics.jsonl")
         used = next((line["lr"] for line in lines if line["step"] == step and "lr" in line), None)

@@ -4,9 +4,11 @@
     L_contrastive = mean_i  -log  exp(cos(e_i, e_{i'}) / tau) / sum_{j != i} exp(cos(e_i, e_j) / tau)
 
 Sections 3.1 and 3.2 of the paper. Anchors and positives are spans of the same document (``data.views.spans``). The
-e_j are the embeddings of all anchors of the batch and of their mean positives; e_i and e_{i'} are an anchor and
-its mean positive, in either order; tau is the temperature. All other vectors are negatives, including those of
-the same document (``objectives.functional``). Where the paper leaves a choice open:
+e_j are 2AN embeddings: of A anchors of each of N documents, and of their mean positives. e_i and e_{i'} are an
+anchor and its mean positive, in either order, and i runs over all 2AN; tau is the temperature. All other vectors
+are negatives, including those of the same document (``objectives.functional``).
+
+Where the paper leaves a choice open:
 
 - anchors are masked for MLM, and the same pass gives their embeddings (as in the published program);
 - positives are averaged after the projection head (our choice; the paper's formula has no head);
@@ -89,9 +91,9 @@ class Declutr(Objective):
         mlm_probability: probability of a token to be selected for MLM.
         projection: settings of a projection head (a ``Projection`` or its arguments); None: no head.
         memory_bank: M, number of embeddings of earlier steps that serve as further negatives; 0: none.
-        cache_chunk: most tokens, padding included, whose activations are held at once (gradient caching; Gao et
-            al. 2021): spans are embedded without a graph, and again, chunk by chunk, in the backward pass under
-            the same random state. The gradient is exact, and memory does not grow with N and P. None: no caching.
+        cache_chunk: largest number of tokens, padding included, of a chunk of spans (gradient caching; Gao et
+            al. 2021). Only one chunk's activations are in memory: each chunk is embedded without a graph, and
+            again in the backward pass with the same random state. The gradient is exact. None: no caching.
         length_groups: number of sub-batches of spans of similar length in which the encoder runs, to avoid
             padding; not used if the encoder packs all spans into one sequence, as transformers do on a GPU.
         legacy_scale: whether the contrastive gradient lacks the factor of the number of processes, as in the
@@ -223,7 +225,7 @@ class Declutr(Objective):
 
     def loss(self, encoder: Encoder, batch: Batch) -> Loss:
         anchors, positives = batch.tokens["anchor"], batch.tokens.get("positive")
-        # ``cat`` gives positives IGNORE labels.
+        # ``cat`` gives positives IGNORE labels, so that they add nothing to the MLM loss.
         spans = anchors if positives is None else Tokens.cat([anchors, positives], encoder.format.pad_id)
         vectors, mlm_sum = self._embed(encoder, spans)
         parts: dict[str, Tensor] = {}
@@ -243,14 +245,14 @@ class Declutr(Objective):
         """Computes the vectors of ``spans`` and the sum of their MLM losses.
 
         The encoder runs over sub-batches of spans of similar length. With ``cache_chunk`` their activations are
-        dropped and recomputed in the backward pass. (torch's checkpointing is exactly gradient caching if the
-        checkpointed function ends with the vectors: it keeps these, the inputs and the random state.)
+        dropped and recomputed in the backward pass. (Checkpointing a function that returns only vectors is
+        gradient caching: only its inputs, its vectors and the random state are kept.)
 
         Returns:
             Vectors of shape (B, D), in the order of ``spans`` and projected if there is a head, and a scalar.
         """
 
-        # Single tensors: checkpoint keeps the random state of the devices of its tensor arguments.
+        # Tensors one by one: checkpoint saves the random state of the devices of its tensor arguments only.
         def run(
             ids: Tensor, mask: Tensor, lengths: Tensor, labels: Tensor | None, type_ids: Tensor | None
         ) -> tuple[Tensor, Tensor]:
