@@ -1,4 +1,4 @@
-"""Output for people: untrusted text without control characters or formulas, durations, tables, progress."""
+"""Output for people: text without control characters or formulas, names of models, durations, progress."""
 
 from __future__ import annotations
 
