@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import yaml
+
 from analysis.senteval.display import metrics_of, remarks
 from analysis.senteval.protocols import PROTOCOLS
 from analysis.senteval.records import headlines, incomparable, measure, metric_of
@@ -46,7 +48,8 @@ def add_scores(path: Path, results: Results) -> None:
         with atomic_write(path) as file:
             file.write(card.replace("\n", ending))
     except Exception as error:  # the parsers report faults of an edited card in many ways
-        raise UserError(f"{path} is left as it is: {reason(error)}.") from error
+        where = "its front matter cannot be read as YAML: " if isinstance(error, yaml.YAMLError) else ""
+        raise UserError(f"{path} is left as it is: {where}{reason(error)}.") from error
 
 
 def _with_index(card: str, results: Results) -> str:
@@ -60,19 +63,20 @@ def _with_index(card: str, results: Results) -> str:
     block = REGEX_YAML_BLOCK.search(card)
     plain = plain_yaml(block[2]) if block else None  # a few aliases can stand for billions of values
     given = plain.get("model-index") if isinstance(plain, dict) else None
-    if given and (not (block and INDEX.search(f"{block[2]}\n")) or len(given) > 1):
+    found = block and INDEX.search(f"{block[2]}\n")
+    if given and not (found and isinstance(given, list) and len(given) == 1):
         raise ValueError("its model-index has a form that cannot be replaced")
     data = ModelCard(card).data
-    found = list(data.get("eval_results", []))
-    place = next((place for place, one in enumerate(found) if replaced(one)), len(found))
-    found = [*found[:place], *_entries(results), *(one for one in found[place:] if not replaced(one))]
+    earlier = list(data.get("eval_results", []))
+    place = next((place for place, one in enumerate(earlier) if replaced(one)), len(earlier))
+    entries = [*earlier[:place], *_entries(results), *(one for one in earlier[place:] if not replaced(one))]
     name = data.get("model_name", str(results.model.get("name")))
-    index = f"{ModelCardData(model_name=name, eval_results=found).to_yaml()}\n" if found else ""
+    index = f"{ModelCardData(model_name=name, eval_results=entries).to_yaml()}\n" if entries else ""
     front = FRONT.match(card)
     if front is None:
         return f"---\n{index}---\n\n{card}"
     changed = card[: front.start(1)] + INDEX.sub("", front[1]) + index + card[front.end(1) :]
-    if sorted(map(repr, ModelCard(changed).data.get("eval_results", []))) != sorted(map(repr, found)):
+    if sorted(map(repr, ModelCard(changed).data.get("eval_results", []))) != sorted(map(repr, entries)):
         raise ValueError("its model-index has a form that cannot be replaced")
     return changed
 

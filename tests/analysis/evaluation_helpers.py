@@ -1,4 +1,4 @@
-"""Word vector files, a bag of words, trees, and functions that run an evaluation or return its refusal."""
+"""Word vector files, a bag of words, trees, and functions that run an evaluation or return its error message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def vector_file(path: Path, vectors: Mapping[str, Sequence[float]]) -> Path:
 
 
 def bag(tmp_path: Path, words: Sequence[str], dimension: int = 8) -> Model:
-    """Returns a bag of ``words`` with random vectors."""
+    """Returns a bag-of-words model with random vectors of ``words``."""
     rng = np.random.default_rng(0)
     path = vector_file(
         tmp_path / "words.txt", {word: rng.normal(size=dimension).round(4).tolist() for word in words}
@@ -41,16 +41,16 @@ def tree(rng: np.random.Generator, verb: str) -> str:
     """Returns a tree whose sentence has 5 to 12 words and the tense of its verb."""
     tag = "VBD" if verb in ("saw", "liked") else "VBZ"
     first, second = rng.choice(NOUNS, 2, replace=False)
-    more = " ".join(f"(RB very{number})" for number in range(rng.integers(0, 8)))
-    start = "(PP (IN in) (NP (NN may))) " if rng.random() < 0.5 else ""
+    adverbs = " ".join(f"(RB very{number})" for number in range(rng.integers(0, 8)))
+    opening = "(PP (IN in) (NP (NN may))) " if rng.random() < 0.5 else ""
     return (
-        f"(ROOT (S {start}(NP-SBJ (DT the) (NN {first})) (VP ({tag} {verb}) (NP (DT a) (NN {second})) "
-        f"(ADVP {more or '(RB now)'})) (. .)))"
+        f"(ROOT (S {opening}(NP-SBJ (DT the) (NN {first})) (VP ({tag} {verb}) (NP (DT a) (NN {second})) "
+        f"(ADVP {adverbs or '(RB now)'})) (. .)))"
     )
 
 
 def tree_folder(folder: Path, counts: tuple[int, int, int] = (300, 120, 120)) -> Path:
-    """Writes files of different sentences in GUM's format."""
+    """Writes train, dev and test files of generated trees in GUM's format."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1)
     for part, count in zip(("train", "dev", "test"), counts, strict=True):
@@ -69,7 +69,7 @@ def evaluate(name: str, *overrides: str) -> None:
 
 
 def refusal(name: str, *overrides: str) -> str:
-    """Returns the one line with which ``evaluate`` is refused."""
+    """Returns the error message of ``evaluate``, which must be one line."""
     with pytest.raises(UserError) as error:
         evaluate(name, *overrides)
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Writes run folders with generated losses and scores, in the form that a run leaves them."""
+"""Writes run folders with generated losses and scores, in the format of real runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared parts of the evaluations: how models are opened, vectors kept, results written."""
+"""Code shared by the evaluations: opening models, caching vectors, writing results."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def test_models_are_opened_and_named(tmp_path: Path) -> None:
     for model in opened(run, run / "encoder"):
         assert model.name == "declutr-1" and not model.encoder.training  # type: ignore[union-attr]
     (run / "config.yaml").unlink()
-    [alone] = opened(run / "encoder")
-    assert alone.name == "declutr-1/encoder"
-    assert alone.facts()["fingerprint"] == model.facts()["fingerprint"]
+    [without_config] = opened(run / "encoder")
+    assert without_config.name == "declutr-1/encoder"
+    assert without_config.facts()["fingerprint"] == model.facts()["fingerprint"]
 
 
 def test_options_apply_only_to_models_that_have_them(tmp_path: Path) -> None:
@@ -50,17 +50,17 @@ def test_word_weights_apply_to_bags_of_words(tmp_path: Path) -> None:
 
 def test_vectors_are_cached(tmp_path: Path) -> None:
     class Counting(RandomVectors):
-        asked = 0
+        encoded = 0
 
         def encode(self, sentences, **options):  # type: ignore[no-untyped-def]
-            self.asked += len(sentences)
+            self.encoded += len(sentences)
             return super().encode(sentences, **options)
 
     encoder = Counting(dimension=3)
     model = Model("m", encoder, tmp_path)
     first = model.rows(["a", "b", "a"])
     np.testing.assert_array_equal(model.rows(["b", "a", "b"]), first[[1, 0, 1]])
-    assert encoder.asked == 2
+    assert encoder.encoded == 2
 
 
 def test_results_are_written_atomically(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Held-out MLM loss: against a naive loop, the same passages for every encoder, intervals, formats, refusals."""
+"""Held-out MLM loss: compared with a plain loop; passages, intervals, formats, error messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.analysis.evaluation_helpers import evaluate, refusal
 from tests.tiny_encoder import FORMAT, TinyEncoder
 
 
-def letters(text: str, add_special_tokens: bool) -> list[int]:
+def letter_ids(text: str, add_special_tokens: bool) -> list[int]:
     assert not add_special_tokens
     return [5 + ord(letter) - ord("a") for letter in text.replace(" ", "")]
 
@@ -31,11 +31,11 @@ def letters(text: str, add_special_tokens: bool) -> list[int]:
 def tiny() -> TinyEncoder:
     torch.manual_seed(3)
     encoder = TinyEncoder().eval()
-    encoder.tokenizer = SimpleNamespace(encode=letters, decode=lambda ids: "xy" * len(ids))
+    encoder.tokenizer = SimpleNamespace(encode=letter_ids, decode=lambda ids: "xy" * len(ids))
     return encoder
 
 
-TEXTS = [Passage("abcde fghij klmno pqrst", "one"), Passage("yxw", "one"), Passage("hello world", "two")] * 7
+PASSAGES = [Passage("abcde fghij klmno pqrst", "one"), Passage("yxw", "one"), Passage("hello world", "two")] * 7
 
 
 @pytest.mark.parametrize("probability", [0.3, 1.0])
@@ -43,24 +43,24 @@ def test_the_loss_equals_a_loop_over_masked_tokens(probability: float) -> None:
     encoder = tiny()
     nats, tokens = {"one": [0.0, 0], "two": [0.0, 0]}, 0
     with torch.no_grad():
-        for place, one in enumerate(TEXTS):
-            ids = np.array(letters(one.text, False))
+        for place, passage in enumerate(PASSAGES):
+            ids = np.array(letter_ids(passage.text, False))
             tokens += len(ids)
             masked, labels = mask_tokens(ids, FORMAT, probability, generator(MASKED_PASSAGES, 1, place))
             states = encoder(Tokens.pad([FORMAT.wrap(masked)], FORMAT.pad_id)).states[0, 1:-1]
             for state, label in zip(states, labels, strict=True):
                 if label != IGNORE:
-                    nats[one.group][0] -= encoder.token_logits(state).log_softmax(0)[label].item()
-                    nats[one.group][1] += 1
-    found = masked_loss(encoder, TEXTS, probability)
-    whole, count = (sum(part) for part in zip(*nats.values(), strict=True))
-    loss = whole / count
+                    nats[passage.group][0] -= encoder.token_logits(state).log_softmax(0)[label].item()
+                    nats[passage.group][1] += 1
+    found = masked_loss(encoder, PASSAGES, probability)
+    total, count = (sum(sums) for sums in zip(*nats.values(), strict=True))
+    loss = total / count
     error = math.sqrt(sum((nat - loss * number) ** 2 for nat, number in nats.values())) / count
     assert (found.masked, found.groups) == (count, 2)
     assert found.loss == pytest.approx(loss, rel=1e-5)
-    # Two groups: one degree of freedom, and n / (n - 1).
+    # With two groups, t has one degree of freedom and the variance the correction n / (n - 1) = 2.
     assert found.interval == pytest.approx(12.7062 * error * math.sqrt(2), rel=1e-3)
-    # Two characters a token.
+    # The tokenizer decodes every token to two characters.
     assert found.bits_per_character == pytest.approx(loss / 2 / math.log(2), rel=1e-5)
     assert found.bits_interval == pytest.approx(found.interval / 2 / math.log(2))
 
@@ -68,7 +68,7 @@ def test_the_loss_equals_a_loop_over_masked_tokens(probability: float) -> None:
 def test_uniform_predictions_cost_the_logarithm_of_the_vocabulary() -> None:
     encoder = tiny()
     torch.nn.init.zeros_(encoder.embedding.weight)
-    found = masked_loss(encoder, TEXTS, 0.5)
+    found = masked_loss(encoder, PASSAGES, 0.5)
     assert found.loss == pytest.approx(math.log(FORMAT.vocab_size))
     assert found.interval == pytest.approx(0, abs=1e-6)
 
@@ -83,28 +83,28 @@ def corpus(tmp_path: Path, documents: int) -> Mixture:
 
 def test_passages_are_whole_distinct_and_of_held_out_documents(tmp_path: Path) -> None:
     found = passages(corpus(tmp_path, 4))
-    assert len(found) == 12 and len({one.group for one in found}) == 4
-    words = [word for one in found for word in one.text.split()]
+    assert len(found) == 12 and len({passage.group for passage in found}) == 4
+    words = [word for passage in found for word in passage.text.split()]
     assert len(words) == len(set(words)) == 12 * PASSAGE_WORDS
     few = passages(corpus(tmp_path, 4), limit=5)
     assert len(few) == 5 and {*few} < {*found} and few == passages(corpus(tmp_path, 4), limit=5)
 
 
-def given(tmp_path: Path) -> list[str]:
+def overrides(tmp_path: Path) -> list[str]:
     corpus(tmp_path, 3)
     return [f"corpora={{a: {{path: {tmp_path}/train.txt, dev_path: {tmp_path}/dev.txt}}}}", "passages=4"]
 
 
 def test_the_command_prints_and_records_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "found.json"
-    evaluate("masked_lm", "models=roberta-mini", *given(tmp_path), "format=csv", f"out={out}")
+    evaluate("masked_lm", "models=roberta-mini", *overrides(tmp_path), "format=csv", f"out={out}")
     [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
     [record] = json.loads(out.read_text())["masked_lm"]
     found = MaskedLoss(*(record[name] for name in MaskedLoss._fields))
     assert (row["model"], row["corpus"]) == ("roberta-mini", "a")
     assert row["loss, nats ↓"] == f"{found.loss:.3f} ± {found.interval:.3f}"
     assert found.masked > 100 and 0 < found.loss < 15
-    evaluate("masked_lm", "models=roberta-mini", *given(tmp_path), "format=md")
+    evaluate("masked_lm", "models=roberta-mini", *overrides(tmp_path), "format=md")
     assert row["bits per character ↓"] in capsys.readouterr().out
 
 
@@ -122,12 +122,12 @@ def test_bad_corpora_are_refused_in_one_line(corpora: str, line: str) -> None:
 
 
 def test_models_and_text_that_cannot_be_measured_are_refused(tmp_path: Path) -> None:
-    said = refusal("masked_lm", "models=random_vectors", *given(tmp_path))
-    assert said == "random_vectors has no head for masked language modelling."
+    message = refusal("masked_lm", "models=random_vectors", *overrides(tmp_path))
+    assert message == "random_vectors has no head for masked language modelling."
     with pytest.raises(
         UserError, match=r"^No token was masked: probability=1e-09 is too small for 21 passages\.$"
     ):
-        masked_loss(tiny(), TEXTS, 1e-9)
-    assert math.isnan(masked_loss(tiny(), TEXTS[:2], 1.0).interval)  # of one group
+        masked_loss(tiny(), PASSAGES, 1e-9)
+    assert math.isnan(masked_loss(tiny(), PASSAGES[:2], 1.0).interval)  # one group has no interval
     with pytest.raises(UserError, match=r"^No held-out document of a has 128 words\.$"):
         passages(corpus(tmp_path, 0))

@@ -1,4 +1,4 @@
-"""SentEval scores on a model card: what the hub reads, what a reader sees, and what stays as it was."""
+"""SentEval scores on a model card: metadata for the hub, tables for readers, and text that is kept."""
 
 from __future__ import annotations
 
@@ -43,15 +43,17 @@ def card(tmp_path: Path) -> Path:
     return tmp_path / "encoder" / "README.md"
 
 
-def measured(card: Path) -> dict[tuple[str, str | None, str], float]:
+def hub_scores(card: Path) -> dict[tuple[str, str | None, str], float]:
     found = ModelCard.load(card).data.eval_results or []
-    return {(one.dataset_name, one.dataset_config, one.metric_type): one.metric_value for one in found}
+    return {
+        (result.dataset_name, result.dataset_config, result.metric_type): result.metric_value for result in found
+    }
 
 
 def test_the_hub_reads_every_score_that_a_table_shows(card: Path) -> None:
     tasks = ("CR", "MRPC", "STS12", "STSBenchmark", "ImageCaptionRetrieval", "Length")
     add_scores(card, results("ours", {task: record(task, 71.234) for task in tasks}))
-    assert measured(card) == {
+    assert hub_scores(card) == {
         ("SentEval CR", "default", "accuracy"): 71.23,
         ("SentEval MRPC", "default", "accuracy"): 71.23,
         ("SentEval MRPC", "default", "f1"): 79.23,
@@ -62,7 +64,7 @@ def test_the_hub_reads_every_score_that_a_table_shows(card: Path) -> None:
     }
     data = ModelCard.load(card).data
     assert data.model_name == "ours" and "weights-random" in (data.tags or [])
-    assert {one.task_type for one in data.eval_results or []} == {
+    assert {result.task_type for result in data.eval_results or []} == {
         "text-classification", "sentence-similarity", "text-retrieval",
     }  # fmt: skip
     text = section(card.read_text(), "SentEval, protocol default")
@@ -78,15 +80,15 @@ def test_the_hub_reads_every_score_that_a_table_shows(card: Path) -> None:
 
 def test_incomparable_scores_are_marked(card: Path) -> None:
     add_scores(card, results(tasks={"CR": record("CR", n_train=40), "MR": record("MR")}))
-    why = "40 training examples, SentEval has 3,775"
-    entries = {one.dataset_name: one.dataset_args for one in ModelCard.load(card).data.eval_results or []}
-    assert entries == {"SentEval CR": {"not_comparable": why}, "SentEval MR": None}
-    assert f"Not comparable with published scores: CR: {why}." in card.read_text()
+    reason = "40 training examples, SentEval has 3,775"
+    entries = {result.dataset_name: result.dataset_args for result in ModelCard.load(card).data.eval_results or []}
+    assert entries == {"SentEval CR": {"not_comparable": reason}, "SentEval MR": None}
+    assert f"Not comparable with published scores: CR: {reason}." in card.read_text()
 
 
 def test_a_missing_score_has_no_entry(card: Path) -> None:
     add_scores(card, results(tasks={"CR": record("CR"), "SST2": record("SST2") | {"test": None}}))
-    assert [name for name, *_ in measured(card)] == ["SentEval CR"]
+    assert [name for name, *_ in hub_scores(card)] == ["SentEval CR"]
     assert "| SST2 | accuracy | 60.00 | – | default |" in card.read_text()
 
 
@@ -96,7 +98,7 @@ def test_a_later_evaluation_replaces_the_scores_of_its_protocol_only(card: Path)
     add_scores(card, results(tasks={"CR": record("CR", 60) | {"protocol": "simcse"}}, protocol="simcse"))
     first = card.read_text()
     add_scores(card, results(tasks={"CR": record("CR", 70)}))
-    assert measured(card) == {
+    assert hub_scores(card) == {
         ("SentEval CR", "default", "accuracy"): 70,
         ("SentEval CR", "simcse", "accuracy"): 60,
     }
@@ -114,7 +116,7 @@ def test_edits_of_the_card_are_kept(tmp_path: Path, ending: str) -> None:
     path = tmp_path / "README.md"
     path.write_bytes(EDITED.replace("\n", ending).encode())
     add_scores(path, results(tasks={"CR": record("CR", 70)}))
-    assert measured(path) == {
+    assert hub_scores(path) == {
         ("Reviews", None, "accuracy"): 91.5,
         ("SentEval CR", "default", "accuracy"): 70,
     }
@@ -130,17 +132,39 @@ def test_a_card_without_front_matter_gets_one(tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text("# Ours\n\nWords.")
     add_scores(path, results(tasks={"CR": record("CR", 70)}))
-    assert measured(path) == {("SentEval CR", "default", "accuracy"): 70}
+    assert hub_scores(path) == {("SentEval CR", "default", "accuracy"): 70}
     assert "---\n\n# Ours\n\nWords.\n\n## SentEval, protocol default\n\n" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("front", "message"),
+    [
+        ("model-index: 3", "its model-index has a form that cannot be replaced."),
+        ("a: [", "its front matter cannot be read as YAML: "),
+    ],
+)
+def test_the_refusal_names_what_is_wrong_with_a_card(tmp_path: Path, front: str, message: str) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(f"---\n{front}\n---\n")
+    with pytest.raises(UserError, match=rf"README.md is left as it is: {message}"):
+        add_scores(path, results(tasks={"CR": record("CR", 70)}))
 
 
 @pytest.mark.parametrize(
     "damaged",
     [
-        "---\na: &a [1]\nb: *a\n---\n", "---\n\"model-index\": [{name: a, results: []}]\n---\n",
-        "---\na: [\n---\n# Ours\n", "---\n- a\n---\n", "---\nmodel-index: 3\n---\n", "\xff", "---\na: b" * 50_000,
-        "---\nmodel-index: [{name: a, results: [{task: {type: b}, dataset: {type: c, name: d}, metrics: [\n# e\n"
-        "{type: f, value: 1}]}]}]\n---\n",
+        pytest.param("---\na: &a [1]\nb: *a\n---\n", id="YAML alias"),
+        pytest.param("---\n\"model-index\": [{name: a, results: []}]\n---\n", id="quoted key"),
+        pytest.param("---\na: [\n---\n# Ours\n", id="invalid YAML"),
+        pytest.param("---\n- a\n---\n", id="list"),
+        pytest.param("---\nmodel-index: 3\n---\n", id="model-index is a number"),
+        pytest.param("\xff", id="not UTF-8"),
+        pytest.param("---\na: b" * 50_000, id="too large"),
+        pytest.param(
+            "---\nmodel-index: [{name: a, results: [{task: {type: b}, dataset: {type: c, name: d}, metrics: [\n"
+            "# e\n{type: f, value: 1}]}]}]\n---\n",
+            id="comment in model-index",
+        ),
     ],
 )  # fmt: skip
 def test_an_unreadable_card_is_left_unchanged(tmp_path: Path, damaged: str) -> None:

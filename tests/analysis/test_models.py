@@ -1,4 +1,4 @@
-"""A model by its name: what tables call a bag of words, and which one is opened."""
+"""Models opened by name and options, and their names in tables."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from encoders.bag_of_words import BagOfWords
 
 
 def test_a_lower_precision_is_named_and_set() -> None:
-    lower = Named(BUNDLED, ModelOptions(precision="bf16"))
-    assert lower.name == f"{BUNDLED}, bf16" and lower.open().precision == "bf16"  # type: ignore[union-attr]
+    reduced = Named(BUNDLED, ModelOptions(precision="bf16"))
+    assert reduced.name == f"{BUNDLED}, bf16" and reduced.open().precision == "bf16"  # type: ignore[union-attr]
 
 
 def test_only_the_first_layers_of_a_transformer_are_opened(tmp_path: Path) -> None:
-    cut = Named(BUNDLED, ModelOptions(layers=0, pooling="max"))
-    assert cut.name == f"{BUNDLED}, layers 0, max"
-    assert cut.open().model.config.num_hidden_layers == 0  # type: ignore[union-attr]
+    shortened = Named(BUNDLED, ModelOptions(layers=0, pooling="max"))
+    assert shortened.name == f"{BUNDLED}, layers 0, max"
+    assert shortened.open().model.config.num_hidden_layers == 0  # type: ignore[union-attr]
 
 
 def test_a_weighted_bag_of_words_is_opened_and_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""MTEB on local tasks, with mteb itself: scores against scipy, its layout, what is used again, refusals."""
+"""MTEB on local tasks with the package mteb: scores compared with scipy's, files, reuse, error messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NAMES = ["LocalSTSBenchmark", "LocalSTS16"]
 
 
 def task_class(name: str, examples: Examples) -> type:
-    """An STS task of mteb with ``examples`` as its test split."""
+    """Returns an STS task class of mteb with ``examples`` as its test split."""
 
     class Local(AbsTaskSTS):
         metadata = mteb.TaskMetadata(
@@ -64,7 +64,7 @@ def task_class(name: str, examples: Examples) -> type:
 
 
 def local_examples(senteval: Path) -> list[Examples]:
-    """The pairs of ``NAMES``, from SentEval's folder."""
+    """Returns the pairs of ``NAMES`` from SentEval's folder."""
     sts = senteval / "downstream" / "STS"
     return [
         loaders.sts_benchmark(sts / "STSBenchmark")["test"],
@@ -73,7 +73,7 @@ def local_examples(senteval: Path) -> list[Examples]:
 
 
 def spearman(encode: Callable[[Sequence[str]], np.ndarray], examples: Examples) -> float:
-    """Spearman's rho of cosines and gold scores, in percent."""
+    """Returns Spearman's rho of cosines and gold scores, in percent."""
     first, second = (encode(sentences).astype(np.float64) for sentences in (examples.first, examples.second))
     norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     return 100 * float(spearmanr((first * second).sum(axis=1) / norms, examples.targets).statistic)
@@ -87,7 +87,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["made", pytest.param("real", marks=pytest.mark.slow)])
 def examples(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Examples]:
-    """The pairs of ``NAMES``, which mteb knows as tasks."""
+    """Registers tasks called ``NAMES`` with mteb and returns their pairs."""
     senteval = small_data.folder(tmp_path / "data") if request.param == "made" else suite_data("senteval")
     found = local_examples(senteval)
     for name, pairs in zip(NAMES, found, strict=True):
@@ -107,33 +107,33 @@ def test_scores_of_three_kinds_of_models_equal_scipys(
     )
     options = ModelOptions(encoder=WordVectorSettings(vectors=str(words)), device="cpu")
     named = [Named(name, options) for name in (BUNDLED, "bag_of_words", "random_vectors")]
-    given = [f"models=[{BUNDLED},bag_of_words,random_vectors]", f"encoder.vectors={words}", "cache=null"]
-    given += ["device=cpu", f"out={tmp_path / 'out'}", f"tasks=[{','.join(NAMES)}]"]
-    evaluate("mteb", *given)
-    said = capsys.readouterr()
-    assert f"random_vectors: {NAMES[1]} (2 of 2)" in said.err.splitlines()
-    assert said.out.endswith("\nrandom_vectors: weights: random, random vectors of 384, seed 0\n")
+    overrides = [f"models=[{BUNDLED},bag_of_words,random_vectors]", f"encoder.vectors={words}", "cache=null"]
+    overrides += ["device=cpu", f"out={tmp_path / 'out'}", f"tasks=[{','.join(NAMES)}]"]
+    evaluate("mteb", *overrides)
+    output = capsys.readouterr()
+    assert f"random_vectors: {NAMES[1]} (2 of 2)" in output.err.splitlines()
+    assert output.out.endswith("\nrandom_vectors: weights: random, random vectors of 384, seed 0\n")
 
     scores = []
-    for one in named:
-        [folder] = (tmp_path / "out/results" / f"sentence-objectives__{one.name.replace(' ', '_')}").iterdir()
+    for model in named:
+        [folder] = (tmp_path / "out/results" / f"sentence-objectives__{model.name.replace(' ', '_')}").iterdir()
         assert json.loads((folder / "model_meta.json").read_text())["revision"] == folder.name
         written = [json.loads((folder / f"{name}.json").read_text()) for name in NAMES]
         scores.append([100 * result["scores"]["test"][0]["main_score"] for result in written])
         # mteb's cosines are float32: those of two equal bags of words are 1 up to rounding, which breaks ties.
-        assert scores[-1] == pytest.approx([spearman(one.open().encode, each) for each in examples], abs=0.01)
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.out.splitlines()]
-    for place, name in enumerate(NAMES):
-        assert [name, "cosine_spearman", *(f"{found[place]:.2f}" for found in scores)] in rows
+        assert scores[-1] == pytest.approx([spearman(model.open().encode, pairs) for pairs in examples], abs=0.01)
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in output.out.splitlines()]
+    for number, name in enumerate(NAMES):
+        assert [name, "cosine_spearman", *(f"{found[number]:.2f}" for found in scores)] in rows
     assert ["mean of 2 tasks", "", *(f"{np.mean(found):.2f}" for found in scores)] in rows
     reread = mteb.ResultCache(tmp_path / "out").load_results()
     assert {result.model_name for result in reread.model_results} == {
-        f"sentence-objectives/{one.name}" for one in named
+        f"sentence-objectives/{model.name}" for model in named
     }
 
-    monkeypatch.setattr(Model, "rows", None)  # results that are there are used again, and nothing is embedded
-    evaluate("mteb", *given)
-    assert capsys.readouterr().out == said.out
+    monkeypatch.setattr(Model, "rows", None)  # stored results are used again, so nothing is encoded
+    evaluate("mteb", *overrides)
+    assert capsys.readouterr().out == output.out
 
 
 def test_every_kind_of_text_task_runs() -> None:
@@ -184,23 +184,23 @@ def test_models_of_equal_names_have_separate_results(tmp_path: Path, examples: l
 def test_one_task_that_fails_does_not_end_the_others(
     tmp_path: Path, examples: list[Examples], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ["models=random_vectors", "cache=null", f"out={tmp_path}"]
-    of_the_hub = f"tasks=[STSBenchmark,{','.join(NAMES)}]"  # its data are not here
-    last = refusal("mteb", *given, of_the_hub)
-    said = capsys.readouterr()
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.out.splitlines()]
+    overrides = ["models=random_vectors", "cache=null", f"out={tmp_path}"]
+    tasks_with_one_of_the_hub = f"tasks=[STSBenchmark,{','.join(NAMES)}]"  # its data are not on this machine
+    message = refusal("mteb", *overrides, tasks_with_one_of_the_hub)
+    output = capsys.readouterr()
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in output.out.splitlines()]
     assert ["STSBenchmark", "cosine_spearman", "–"] in rows and ["mean of 3 tasks", "", "–"] in rows
-    assert f"{spearman(RandomVectors().encode, examples[1]):.2f}" in said.out
+    assert f"{spearman(RandomVectors().encode, examples[1]):.2f}" in output.out
     assert (
-        said.err.splitlines()[0]
+        output.err.splitlines()[0]
         == "HF_HUB_OFFLINE is set: only tasks whose data were downloaded before can be evaluated"
     )
-    assert last == "random_vectors: no data on this machine for STSBenchmark."
+    assert message == "random_vectors: no data on this machine for STSBenchmark."
 
     [damaged] = tmp_path.glob(f"results/*/*/{NAMES[1]}.json")
     damaged.write_text(damaged.read_text()[:40])
-    last = refusal("mteb", *given, f"tasks=[{','.join(NAMES)}]")
-    assert last == f"random_vectors: {damaged} is damaged: remove it, and the task will be evaluated again."
+    message = refusal("mteb", *overrides, f"tasks=[{','.join(NAMES)}]")
+    assert message == f"random_vectors: {damaged} is damaged: remove it, and the task will be evaluated again."
 
 
 def test_vectors_that_are_not_finite_are_refused(tmp_path: Path) -> None:
@@ -218,11 +218,27 @@ def test_vectors_that_are_not_finite_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["tasks=[STSBenchmrk]"], "mteb: 'STSBenchmrk' not found. Did you mean: 'STSBenchmark'?"),
-        (["benchmark='MTEB(eng, v3)'"], "mteb: 'MTEB(eng, v3)' not found. Did you mean: MTEB(eng, v2)?"),
-        (["tasks=[STS12]", "out=file/below"], "file/below cannot be used: Not a directory"),
-        ([], "Either tasks=[STSBenchmark,STS16] or benchmark=<name> must be given."),
-        (["tasks=[STS12]", "benchmark=x"], "Either tasks=[STSBenchmark,STS16] or benchmark=<name> must be given."),
+        pytest.param(
+            ["tasks=[STSBenchmrk]"],
+            "mteb: 'STSBenchmrk' not found. Did you mean: 'STSBenchmark'?",
+            id="unknown task",
+        ),
+        pytest.param(
+            ["benchmark='MTEB(eng, v3)'"],
+            "mteb: 'MTEB(eng, v3)' not found. Did you mean: MTEB(eng, v2)?",
+            id="unknown benchmark",
+        ),
+        pytest.param(
+            ["tasks=[STS12]", "out=file/below"],
+            "file/below cannot be used: Not a directory",
+            id="out below a file",
+        ),
+        pytest.param([], "Either tasks=[STSBenchmark,STS16] or benchmark=<name> must be given.", id="no task"),
+        pytest.param(
+            ["tasks=[STS12]", "benchmark=x"],
+            "Either tasks=[STSBenchmark,STS16] or benchmark=<name> must be given.",
+            id="tasks and benchmark",
+        ),
     ],
 )
 def test_mistakes_are_reported_in_one_line(

@@ -1,4 +1,4 @@
-"""Nearest neighbours: against sorting all, in any blocks; duplicates, ties, formats, refusals."""
+"""Nearest neighbours: against a full sort, for any block size; duplicates, ties, formats, error messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINES = ["the sun", "The  Sun", "moon", "", "a star", "moon", "zero", "mars"]
 VECTORS = {"sun": (1, 0), "moon": (0.8, 0.6), "star": (0, 2), "zero": (0, 0), "mars": (-1, 0), "earth": (3, 4)}
 
 
-def rows(sentences: Sequence[str]) -> np.ndarray:
+def embed_last_words(sentences: Sequence[str]) -> np.ndarray:
     return np.array([VECTORS[text.lower().split()[-1]] for text in sentences], dtype=np.float32)
 
 
@@ -31,13 +31,18 @@ def numbered(lines: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def test_neighbours_solved_by_hand() -> None:
-    [sun, earth] = neighbours(["THE SUN", "earth"], numbered(LINES), rows, 3)
-    assert [(one.line, one.text) for one in sun] == [(3, "moon"), (5, "a star"), (7, "zero")]
-    assert [one.cosine for one in sun] == pytest.approx([0.8, 0, 0], abs=1e-6)  # equal ones as they stand
-    assert [(one.line, one.text) for one in earth] == [(3, "moon"), (5, "a star"), (1, "the sun")]
-    assert [one.cosine for one in earth] == pytest.approx([0.96, 0.8, 0.6], abs=1e-6)
-    [all_of_them] = neighbours(["the sun"], numbered(LINES), rows, 10)
-    assert [one.text for one in all_of_them] == ["moon", "a star", "zero", "mars"]
+    [sun, earth] = neighbours(["THE SUN", "earth"], numbered(LINES), embed_last_words, 3)
+    assert [(neighbour.line, neighbour.text) for neighbour in sun] == [(3, "moon"), (5, "a star"), (7, "zero")]
+    # Ties are in the order of their lines.
+    assert [neighbour.cosine for neighbour in sun] == pytest.approx([0.8, 0, 0], abs=1e-6)
+    assert [(neighbour.line, neighbour.text) for neighbour in earth] == [
+        (3, "moon"),
+        (5, "a star"),
+        (1, "the sun"),
+    ]
+    assert [neighbour.cosine for neighbour in earth] == pytest.approx([0.96, 0.8, 0.6], abs=1e-6)
+    [all_of_them] = neighbours(["the sun"], numbered(LINES), embed_last_words, 10)
+    assert [neighbour.text for neighbour in all_of_them] == ["moon", "a star", "zero", "mars"]
 
 
 @given(
@@ -49,7 +54,7 @@ def test_neighbours_equal_a_full_sort_for_any_block_size(lines: list[str], k: in
     encoder = RandomVectors(dimension=3)
 
     def embed(texts: Sequence[str]) -> np.ndarray:
-        return np.round(encoder.encode(list(texts)))  # zeros and ties among them
+        return np.round(encoder.encode(list(texts)))  # some vectors are zero, some cosines equal
 
     queries = ["ab", "B"]
     found = neighbours(queries, numbered(lines), embed, k, block=block)
@@ -61,27 +66,29 @@ def test_neighbours_equal_a_full_sort_for_any_block_size(lines: list[str], k: in
             norm = np.linalg.norm(a) * np.linalg.norm(b)
             best[same(text)] = max(best.get(same(text), -2.0), float(a @ b / norm) if norm else 0.0)
         best.pop(same(query), None)
-        assert [one.cosine for one in near] == pytest.approx(sorted(best.values(), reverse=True)[:k], abs=1e-6)
-        assert len({same(one.text) for one in near}) == len(near)
-        assert all(best[same(one.text)] == pytest.approx(one.cosine, abs=1e-6) for one in near)
-        assert all(lines[one.line - 1] == one.text for one in near)
+        assert [neighbour.cosine for neighbour in near] == pytest.approx(
+            sorted(best.values(), reverse=True)[:k], abs=1e-6
+        )
+        assert len({same(neighbour.text) for neighbour in near}) == len(near)
+        assert all(best[same(neighbour.text)] == pytest.approx(neighbour.cosine, abs=1e-6) for neighbour in near)
+        assert all(lines[neighbour.line - 1] == neighbour.text for neighbour in near)
 
 
 def test_only_one_block_is_in_memory() -> None:
-    asked = []
+    block_sizes = []
 
     def embed(texts: Sequence[str]) -> np.ndarray:
-        asked.append(len(texts))
+        block_sizes.append(len(texts))
         return np.ones((len(texts), 2), dtype=np.float32)
 
     [found] = neighbours(["q"], ((i, f"s{i}") for i in range(1, 101)), embed, 3, block=16)
-    assert asked == [1, *[16] * 6, 4]
-    assert [one.line for one in found] == [1, 2, 3]
+    assert block_sizes == [1, *[16] * 6, 4]
+    assert [neighbour.line for neighbour in found] == [1, 2, 3]
 
 
 def test_markdown_is_escaped() -> None:
-    said = as_markdown([("m|n", {"a|b": [Neighbour(0.5, 3, "*c*")]})])
-    assert said.splitlines() == [
+    text = as_markdown([("m|n", {"a|b": [Neighbour(0.5, 3, "*c*")]})])
+    assert text.splitlines() == [
         "## m\\|n",
         "",
         "**a\\|b**",
@@ -98,17 +105,23 @@ def test_the_command_prints_neighbours(tmp_path: Path, capsys: pytest.CaptureFix
         file.write("one\ntwo\n\n  \nthree\ntwo\n")
     (tmp_path / "asked.txt").write_text("one\n\nfour\n")
     models = ["models=[random_vectors,declutr-mini]", f"cache={tmp_path / 'cache'}"]
-    asked = [f"sentences={text}", "k=2", "queries=[one]", f"queries_file={tmp_path / 'asked.txt'}", f"out={out}"]
-    evaluate("neighbours", *models, *asked)
-    said = capsys.readouterr().out.split("\n\n")
+    overrides = [
+        f"sentences={text}",
+        "k=2",
+        "queries=[one]",
+        f"queries_file={tmp_path / 'asked.txt'}",
+        f"out={out}",
+    ]
+    evaluate("neighbours", *models, *overrides)
+    blocks = capsys.readouterr().out.split("\n\n")
     heads = ["random_vectors:", "one", "four", "declutr-mini:", "one", "four"]
-    assert [part.splitlines()[0] for part in said] == heads
+    assert [part.splitlines()[0] for part in blocks] == heads
     first, second = json.loads(out.read_text())["neighbours"]
     assert (first["model"]["name"], second["model"]["name"]) == ("random_vectors", "declutr-mini")
-    assert [one["query"] for one in first["queries"]] == ["one", "four"]
-    assert {one["text"] for one in first["queries"][0]["neighbours"]} == {"two", "three"}
-    assert {one["line"] for one in first["queries"][0]["neighbours"]} == {2, 5}
-    evaluate("neighbours", *models, "models=random_vectors", *asked, "format=csv")
+    assert [entry["query"] for entry in first["queries"]] == ["one", "four"]
+    assert {entry["text"] for entry in first["queries"][0]["neighbours"]} == {"two", "three"}
+    assert {entry["line"] for entry in first["queries"][0]["neighbours"]} == {2, 5}
+    evaluate("neighbours", *models, "models=random_vectors", *overrides, "format=csv")
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["model"], row["query"], row["rank"]) for row in rows] == [
         ("random_vectors", "one", "1"),
@@ -121,16 +134,16 @@ def test_the_command_prints_neighbours(tmp_path: Path, capsys: pytest.CaptureFix
 def test_refusals(tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text("ONE\n")
     (tmp_path / "empty.txt").write_text("\n")
-    own = ["models=random_vectors", "cache=null", f"sentences={tmp_path / 'own.txt'}"]
-    assert refusal("neighbours", *own).startswith(
+    overrides = ["models=random_vectors", "cache=null", f"sentences={tmp_path / 'own.txt'}"]
+    assert refusal("neighbours", *overrides).startswith(
         "queries=[a sentence,another one] or queries_file=<file of them>"
     )
-    assert refusal("neighbours", *own, f"queries_file={tmp_path / 'empty.txt'}").endswith(
+    assert refusal("neighbours", *overrides, f"queries_file={tmp_path / 'empty.txt'}").endswith(
         "empty.txt holds no query."
     )
     absent = tmp_path / "no-such.txt"
     assert refusal("neighbours", "models=random_vectors", f"sentences={absent}", "queries=[a]") == (
         f"sentences={absent}: there is no such file."
     )
-    said = refusal("neighbours", *own, "queries=[one]")
-    assert said.endswith("own.txt holds no sentence other than the queries.")
+    message = refusal("neighbours", *overrides, "queries=[one]")
+    assert message.endswith("own.txt holds no sentence other than the queries.")

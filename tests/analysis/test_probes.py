@@ -1,4 +1,4 @@
-"""Probes: the questions asked, what can answer them, and that printed rows are marked as other data."""
+"""Probes: their questions, which classifiers can answer them, and marks on printed rows from other data."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from tests.analysis.evaluation_helpers import bag, evaluate, refusal, tree_folde
 
 
 def sentences(count: int, seed: int, vocabulary: int = 60) -> list[Sentence]:
-    """Sentences of 3 to 12 words "w<number>", some in capitals, with labels that follow from their words."""
+    """Returns sentences of 3 to 12 words "w<number>", some with a capital W, with random labels."""
     rng = np.random.default_rng(seed)
-    made = []
+    result = []
     for _ in range(count):
         words = [
             f"{'W' if rng.random() < 0.2 else 'w'}{n}" for n in rng.integers(vocabulary, size=rng.integers(3, 13))
         ]
-        made.append(Sentence(tuple(words), bool(rng.random() < 0.1), None, f"T{rng.integers(30)}"))
-    return made
+        result.append(Sentence(tuple(words), bool(rng.random() < 0.1), None, f"T{rng.integers(30)}"))
+    return result
 
 
 PARTS = {"train": sentences(400, 0), "dev": sentences(150, 1), "test": sentences(150, 2)}
 
 
 def test_content_questions_pair_a_word_inside_with_one_outside() -> None:
-    asked = questions("content", PARTS, 0)
+    by_part = questions("content", PARTS, 0)
     for name, part in PARTS.items():
-        found = asked[name]
+        found = by_part[name]
         [words] = found.words
-        long = [one for one in part if len(one.words) >= 5]
-        assert found.sentences == [one.text for one in long for _ in range(2)]
-        assert found.labels.tolist() == [1, 0] * len(long)
+        long_enough = [one for one in part if len(one.words) >= 5]
+        assert found.sentences == [one.text for one in long_enough for _ in range(2)]
+        assert found.labels.tolist() == [1, 0] * len(long_enough)
         positives = set(words[::2])
         for sentence, word, label in zip(found.sentences, words, found.labels, strict=True):
             assert (word.lower() in sentence.lower().split()) == label
-            assert word in positives  # a negative is a positive somewhere in this part
+            assert word in positives  # every negative is the positive of another sentence
 
 
 def test_content_negatives_are_as_frequent_as_positives() -> None:
@@ -59,7 +59,7 @@ def test_content_negatives_are_as_frequent_as_positives() -> None:
     positive, negative = Counter(words[::2]), Counter(words[1::2])
     rare = [f"w{n}" for n in range(50, 200)]
     share = sum(positive[word] for word in rare) / sum(negative[word] for word in rare)
-    assert 0.7 < share < 1.0  # frequent words are in most sentences, hence seldom a negative
+    assert 0.7 < share < 1.0  # frequent words occur in most sentences, so they are seldom negatives
 
 
 def test_order_questions_are_asked_in_both_orders() -> None:
@@ -73,7 +73,7 @@ def test_order_questions_are_asked_in_both_orders() -> None:
         assert words.count(before.lower()) == words.count(after.lower()) == 1
         assert words.index(before.lower()) < words.index(after.lower())
         places.append(words.index(before.lower()) / len(words))
-    assert 0.15 < np.mean(places) < 0.4  # any two words, not neighbours or the first ones alone
+    assert 0.15 < np.mean(places) < 0.4  # pairs are not restricted to neighbours or first words
 
 
 def test_lengths_have_the_bins_of_adi_et_al() -> None:
@@ -85,20 +85,20 @@ def test_lengths_have_the_bins_of_adi_et_al() -> None:
 
 
 def test_top_sequences_are_the_commonest_of_training() -> None:
-    asked = questions("tss", PARTS, 0)
-    count = Counter(one.top for one in PARTS["train"])
-    assert set(asked["train"].labels) == set(range(20))
-    texts = {one.text: one.top for one in PARTS["train"]}
+    by_part = questions("tss", PARTS, 0)
+    count = Counter(sentence.top for sentence in PARTS["train"])
+    assert set(by_part["train"].labels) == set(range(20))
+    texts = {sentence.text: sentence.top for sentence in PARTS["train"]}
     common = {
         texts[text]
-        for text, label in zip(asked["train"].sentences, asked["train"].labels, strict=True)
+        for text, label in zip(by_part["train"].sentences, by_part["train"].labels, strict=True)
         if label < 19
     }
     assert len(common) == 19 and min(count[top] for top in common) >= max(
         count[top] for top in set(count) - common
     )
-    other = [Sentence(("a",), None, None, top) for top in ("unheard", None)]
-    assert questions("tss", PARTS | {"test": other}, 0)["test"].labels.tolist() == [19]
+    unseen = [Sentence(("a",), None, None, top) for top in ("unheard", None)]
+    assert questions("tss", PARTS | {"test": unseen}, 0)["test"].labels.tolist() == [19]
 
 
 def test_questions_depend_only_on_the_seed() -> None:
@@ -132,22 +132,22 @@ def test_a_perceptron_finds_words_in_a_bag_of_words_and_a_linear_probe_does_not(
         name: sentences(count, seed, 20)
         for seed, (name, count) in enumerate((("train", 1200), ("dev", 200), ("test", 300)))
     }
-    asked = {"content": questions("content", parts, 0), "passive": questions("passive", parts, 0)}
-    found = evaluate_probes(model, asked)
+    by_probe = {"content": questions("content", parts, 0), "passive": questions("passive", parts, 0)}
+    found = evaluate_probes(model, by_probe)
     content = found["content"]
-    assert content["words"] == "table" and content["n_test"] == len(asked["content"]["test"].labels)
+    assert content["words"] == "table" and content["n_test"] == len(by_probe["content"]["test"].labels)
     assert content["logistic"]["test"] < 60 and content["mlp"]["test"] > 70
     assert "mlp" not in found["passive"] and "words" not in found["passive"]
 
 
 def test_features_are_the_vectors_of_sentence_and_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Word vectors stand beside the sentence's; a word is looked up in lower case, else as it is written."""
+    """A word is looked up in lower case, then as written; an unknown word has a zero vector."""
     model = bag(tmp_path, ["a", "b", "B", "C"])
     part = Questions(["a b", "b B"], [["C", "B"], ["unknown", "A"]], np.array([1, 0]))
-    seen = []
+    fitted_features = []
 
     def fit(examples: trainers.ProbeData, **options: object) -> trainers.Probe:
-        seen.append(examples.features)
+        fitted_features.append(examples.features)
         return trainers.Probe(0.0, 0.0, np.zeros(2, np.int64), 0.0)
 
     monkeypatch.setattr(trainers, "_standardise", lambda features, train: None)
@@ -156,7 +156,7 @@ def test_features_are_the_vectors_of_sentence_and_words(tmp_path: Path, monkeypa
     evaluate_probes(model, {"order": dict.fromkeys(("train", "dev", "test"), part)})
     a, b, capital, c = model.rows(["a", "b", "B", "C"])
     expected = [[*(a + b) / 2, *c, *np.zeros(8)], [*(b + capital) / 2, *b, *a]] * 3
-    for rows in seen:
+    for rows in fitted_features:
         np.testing.assert_allclose(rows, expected, atol=1e-6)
 
 
@@ -176,17 +176,17 @@ def test_printed_rows_are_marked_as_other_data() -> None:
 
 def test_the_command_writes_table_and_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, out = tree_folder(tmp_path / "trees"), tmp_path / "found.json"
-    given = ["models=random_vectors", "cache=null", f"data={folder}", f"out={out}"]
-    evaluate("probes", *given, "probes=[tense,tss]", "format=md")
-    said = capsys.readouterr().out
-    assert "| model | Tense | TSS |" in said and "gensen, other data: Infersent" in said
+    overrides = ["models=random_vectors", "cache=null", f"data={folder}", f"out={out}"]
+    evaluate("probes", *overrides, "probes=[tense,tss]", "format=md")
+    output = capsys.readouterr().out
+    assert "| model | Tense | TSS |" in output and "gensen, other data: Infersent" in output
     record = json.loads(out.read_text())
     tense = record["probes"][0]["probes"]["tense"]
-    assert tense["chance"] == 50.0 and 30 < tense["logistic"]["test"] < 70  # random vectors hold nothing
+    assert tense["chance"] == 50.0 and 30 < tense["logistic"]["test"] < 70  # random vectors encode no tense
     assert tense["n_train"] == len(read_parts(str(folder))["train"])
-    said = refusal("probes", *given, "probes=passive")
-    assert said.endswith("trees: All training examples are of one class: a classifier needs two.")
-    assert refusal("probes", *given, "data=/nowhere").startswith(
+    message = refusal("probes", *overrides, "probes=passive")
+    assert message.endswith("trees: All training examples are of one class: a classifier needs two.")
+    assert refusal("probes", *overrides, "data=/nowhere").startswith(
         "data=/nowhere: there is no such folder of trees;"
     )
 

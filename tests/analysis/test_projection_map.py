@@ -1,4 +1,4 @@
-"""The map: sampling, agreement of neighbours against a loop, the files of the picture, refusals."""
+"""Maps of sentences: sampling, agreement of neighbours against a plain loop, files, error messages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_sample_has_the_wanted_size() -> None:
         counts = Counter(drawn.labels)
         assert len(drawn.texts) == size and counts["d"] == 1
         assert max(counts[name] for name in "abc") - min(counts[name] for name in "abc") <= 1
-    assert Counter(sample(data, 2, 0).labels) == dict.fromkeys("abcd", 1)  # none is lost
+    assert Counter(sample(data, 2, 0).labels) == dict.fromkeys("abcd", 1)  # every label keeps a sentence
 
 
 def test_labels_are_sorted_with_numbers_by_value() -> None:
@@ -89,8 +89,8 @@ def test_every_label_has_its_own_colour_and_shape() -> None:
     data = Labelled([f"s{i}" for i in range(20)], [f"l{i % 10}" for i in range(20)])
     figure = draw(np.random.default_rng(0).normal(size=(20, 2)), data, Agreement(1, 2, 3), model="m", source="d")
     [axes] = figure.axes
-    looks = {(line.get_color(), line.get_marker()) for line in axes.lines}
-    assert len(looks) == len(axes.lines) == 10
+    styles = {(line.get_color(), line.get_marker()) for line in axes.lines}
+    assert len(styles) == len(axes.lines) == 10
     legend = axes.get_legend()
     assert legend is not None and [text.get_text() for text in legend.get_texts()] == data.names
     assert axes.get_title(loc="left") == "m: d, 20 sentences"
@@ -108,10 +108,10 @@ def test_the_command_draws_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[s
     file = vector_file(tmp_path / "words.txt", words)
     data, out = tmp_path / "made.tsv", tmp_path / "found.json"
     lines = [f"{'odd' if NOUNS.index(word[:-1]) % 2 else 'even'}\t{word}" for word in words]
-    data.write_text("\n".join([*lines, lines[0]]) + "\n")  # the last one is there twice
-    given = ["models=bag_of_words", f"encoder.vectors={file}", "cache=null", f"data={data}", "perplexity=8"]
-    evaluate("projection_map", *given, f"folder={tmp_path / 'maps'}", f"out={out}")
-    said = capsys.readouterr().out
+    data.write_text("\n".join([*lines, lines[0]]) + "\n")  # the first line occurs twice
+    overrides = ["models=bag_of_words", f"encoder.vectors={file}", "cache=null", f"data={data}", "perplexity=8"]
+    evaluate("projection_map", *overrides, f"folder={tmp_path / 'maps'}", f"out={out}")
+    output = capsys.readouterr().out
     names = sorted(path.name for path in (tmp_path / "maps").iterdir())
     assert names == [f"made-bag_of_words_words.{kind}" for kind in ("csv", "pdf", "png")]
     with (tmp_path / "maps" / names[0]).open() as points:
@@ -121,23 +121,40 @@ def test_the_command_draws_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[s
     record = json.loads(out.read_text())
     [found] = record["projection_map"]
     assert record["sentences"] == 80 and found["guess"] == 50.0 and found["vectors"] > 90
-    assert f"{found['map']:.1f} % in the map, 50.0 % by guessing." in said
+    assert f"{found['map']:.1f} % in the map, 50.0 % by guessing." in output
 
 
 @pytest.mark.parametrize(
-    ("content", "more", "told"),
+    ("content", "overrides", "message"),
     [
-        ("a text\n", [], "made.tsv:1: a line must be a label and a text, separated by a tab. Got 1 of 2 columns."),
-        ("a\tone\na\ttwo\n", [], "has 1 labels; a map shows 2 to 49: labels=[a,b] chooses some."),
-        ("a\tone\nb\ttwo\n", ["labels=[a,c]"], "has no label c."),
-        ("a\tone\nb\ttwo\n", [], "There are 2 sentences: perplexity= must be below a third of that. Got 30."),
-        ("a\tone\nb\ttwo\n", ["perplexity=0"], "perplexity must be at least 1. Got 0 instead."),
+        pytest.param(
+            "a text\n",
+            [],
+            "made.tsv:1: a line must be a label and a text, separated by a tab. Got 1 of 2 columns.",
+            id="no tab",
+        ),
+        pytest.param(
+            "a\tone\na\ttwo\n", [], "has 1 labels; a map shows 2 to 49: labels=[a,b] chooses some.", id="one label"
+        ),
+        pytest.param("a\tone\nb\ttwo\n", ["labels=[a,c]"], "has no label c.", id="unknown label"),
+        pytest.param(
+            "a\tone\nb\ttwo\n",
+            [],
+            "There are 2 sentences: perplexity= must be below a third of that. Got 30.",
+            id="too few sentences",
+        ),
+        pytest.param(
+            "a\tone\nb\ttwo\n",
+            ["perplexity=0"],
+            "perplexity must be at least 1. Got 0 instead.",
+            id="perplexity 0",
+        ),
     ],
 )
-def test_faults_of_the_file_are_reported(tmp_path: Path, content: str, more: list[str], told: str) -> None:
+def test_faults_of_the_file_are_reported(tmp_path: Path, content: str, overrides: list[str], message: str) -> None:
     (tmp_path / "made.tsv").write_text(content)
-    given = ["models=random_vectors", "cache=null", f"data={tmp_path / 'made.tsv'}", *more]
-    assert refusal("projection_map", *given).endswith(told)
+    arguments = ["models=random_vectors", "cache=null", f"data={tmp_path / 'made.tsv'}", *overrides]
+    assert refusal("projection_map", *arguments).endswith(message)
 
 
 def test_maps_of_real_labels() -> None:

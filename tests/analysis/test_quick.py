@@ -21,26 +21,26 @@ PROBES = ("probe_length", "probe_word_content", "probe_bigram_shift")
 Vectors = Callable[[str], Sequence[float] | np.ndarray]
 
 
-class Knows:
-    """Encoder that applies a function to each text and records its inputs."""
+class FunctionEncoder:
+    """Encoder that applies a function to each text and records the texts."""
 
     def __init__(self, vector: Vectors) -> None:
         self.vector = vector
-        self.asked: list[str] = []
+        self.encoded: list[str] = []
 
     def encode(self, sentences: Sequence[str]) -> np.ndarray:
-        self.asked = list(sentences)
+        self.encoded = list(sentences)
         return np.array([self.vector(sentence) for sentence in sentences], dtype=np.float32)
 
 
 def vocabulary(count: int) -> list[str]:
-    """Pronounceable words, all different."""
+    """Returns different pronounceable words."""
     syllables = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
     return [f"{syllables[i % 70]}{syllables[i // 70 % 70]}{syllables[i * 13 % 70]}" for i in range(count)]
 
 
 def documents(count: int, sentences: int = 60) -> list[str]:
-    """Text of Zipf-like words in sentences of 3 to 30 words; each document has ten words of its own."""
+    """Returns texts of Zipf-distributed words in sentences of 3 to 30 words; each has ten words of its own."""
     rng = generator(5)
     words = vocabulary(1500)
     shared, own = words[:400], words[400:]
@@ -66,13 +66,13 @@ WORD_VECTORS = dict(zip(vocabulary(1500), np.random.default_rng(2).normal(size=(
 
 
 def bag(sentence: str) -> np.ndarray:
-    """The sum of the words' vectors, which are random."""
+    """Returns the sum of the words' random vectors."""
     return np.sum([WORD_VECTORS[word] for word in sentence.lower().replace(".", "").split()], axis=0)
 
 
 @pytest.fixture(scope="module")
 def scores(texts: list[str]) -> dict[str, float | None]:
-    return quick.evaluate(Knows(bag), texts, seed=3)
+    return quick.evaluate(FunctionEncoder(bag), texts, seed=3)
 
 
 def test_each_kind_of_question_has_its_own_random_stream(
@@ -80,7 +80,7 @@ def test_each_kind_of_question_has_its_own_random_stream(
 ) -> None:
     keys = []
     monkeypatch.setattr(quick, "generator", lambda *key: keys.append(key) or generator(*key))  # type: ignore[func-returns-value]
-    quick.evaluate(Knows(bag), texts[:3], seed=0)
+    quick.evaluate(FunctionEncoder(bag), texts[:3], seed=0)
     assert keys == [(EVALUATED_PAIRS, 0), (EVALUATED_SPLIT, 0), *((PROBE, 0, number) for number in range(3))]
 
 
@@ -107,7 +107,7 @@ def test_pairs_are_close_and_do_not_overlap() -> None:
             first, second = sorted((a, p), key=lambda words: start[words[0]])
             assert 0 <= start[second[0]] - start[first[0]] - len(first) <= quick.MAX_GAP
             spans += a + p
-        assert len(spans) == len(set(spans))  # pairs of one document share no word either
+        assert len(spans) == len(set(spans))  # pairs of one document do not overlap either
         counts = [sum(anchor.startswith(f"{document}:") for anchor in anchors) for document in range(4)]
         assert counts == [1, 0, 1, 3000 // quick.STRETCH_WORDS]
 
@@ -179,17 +179,17 @@ def test_labels_of_probes_match_their_sentences(texts: list[str]) -> None:
         assert shared[label] and not any(words & (others - shared[label]) for words in members)
 
     shift = quick.bigram_shift_examples(*sentences, generator(1))
-    whole = {tuple(sentence.split()) for sentence in known[0]}
+    training_sentences = {tuple(sentence.split()) for sentence in known[0]}
     for sentence, label in zip(shift.train, shift.train_labels, strict=True):
         words = sentence.split()
         swaps = [(*words[:i], words[i + 1], words[i], *words[i + 2 :]) for i in range(1, len(words) - 1)]
-        assert (tuple(words) in whole) == (label == 0)
-        assert label == 0 or any(swap in whole for swap in swaps)
+        assert (tuple(words) in training_sentences) == (label == 0)
+        assert label == 0 or any(swap in training_sentences for swap in swaps)
         assert words[0][0].isupper() and sentence.endswith(".")
 
     for examples in (length, content, shift):
         for labels in (examples.train_labels, examples.test_labels):
-            assert len(set(np.bincount(labels))) == 1  # as many of each class
+            assert len(set(np.bincount(labels))) == 1  # classes are balanced
         assert len(set(examples.train)) == len(examples.train)
 
 
@@ -216,11 +216,11 @@ def test_an_encoder_of_length_bins_solves_length(texts: list[str]) -> None:
     def vector(sentence: str) -> np.ndarray:
         return ((bins[:, 0] <= len(sentence.split())) & (len(sentence.split()) <= bins[:, 1])).astype(float)
 
-    assert quick.evaluate(Knows(vector), texts, seed=3)["probe_length"] == 100
+    assert quick.evaluate(FunctionEncoder(vector), texts, seed=3)["probe_length"] == 100
 
 
 def test_a_constant_encoder_scores_chance(texts: list[str]) -> None:
-    scores = quick.evaluate(Knows(lambda _: [1.0, 2.0]), texts, seed=3)
+    scores = quick.evaluate(FunctionEncoder(lambda _: [1.0, 2.0]), texts, seed=3)
     assert scores["recall@5"] == 0 and scores["alignment"] == 0 and scores["uniformity"] == pytest.approx(0)
     for name in PROBES:
         assert scores[name] == pytest.approx(quick.chance(name, scores))
@@ -230,18 +230,18 @@ def test_every_encoder_gets_the_same_questions_and_another_seed_other_ones(texts
     def letters(sentence: str) -> list[int]:
         return [sentence.count(letter) for letter in "abdfgk"]
 
-    first, second, third = Knows(letters), Knows(lambda _: [1.0]), Knows(letters)
+    first, second, third = FunctionEncoder(letters), FunctionEncoder(lambda _: [1.0]), FunctionEncoder(letters)
     a, _, c = (
         quick.evaluate(encoder, texts, seed=seed) for encoder, seed in ((first, 1), (second, 1), (third, 2))
     )
-    assert first.asked == second.asked != third.asked
-    assert len(set(first.asked)) == len(first.asked)
-    assert a == quick.evaluate(Knows(letters), texts, seed=1) != c
+    assert first.encoded == second.encoded != third.encoded
+    assert len(set(first.encoded)) == len(first.encoded)
+    assert a == quick.evaluate(FunctionEncoder(letters), texts, seed=1) != c
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_too_little_text_gives_a_reason_and_no_score(count: int) -> None:
-    scores = quick.evaluate(Knows(bag), documents(count, sentences=12), seed=1)
+    scores = quick.evaluate(FunctionEncoder(bag), documents(count, sentences=12), seed=1)
     for name in ("recall@1", "recall@5", "alignment", "uniformity", *PROBES):
         assert scores[name] is None
     assert (
@@ -254,7 +254,7 @@ def test_too_little_text_gives_a_reason_and_no_score(count: int) -> None:
 
 def test_vectors_that_are_not_finite_are_refused(texts: list[str]) -> None:
     with pytest.raises(UserError, match=r"not finite: its training diverged\. Try a smaller optimizer\.lr\."):
-        quick.evaluate(Knows(lambda sentence: [float("nan")]), texts, seed=1)
+        quick.evaluate(FunctionEncoder(lambda sentence: [float("nan")]), texts, seed=1)
 
 
 def test_chance_levels_by_hand() -> None:
@@ -273,24 +273,26 @@ def test_a_new_score_needs_only_one_entry(texts: list[str], monkeypatch: pytest.
     entry = quick.Score(
         "first", "first", of_pairs=lambda anchors, positives: 100 * float(anchors[0] @ positives[0])
     )
-    before = quick.evaluate(Knows(lambda _: [3.0, 4.0]), texts, seed=3)
+    before = quick.evaluate(FunctionEncoder(lambda _: [3.0, 4.0]), texts, seed=3)
     monkeypatch.setitem(quick.SCORES, "first", entry)
-    assert quick.evaluate(Knows(lambda _: [3.0, 4.0]), texts, seed=3) == before | {"first": pytest.approx(100)}
+    assert quick.evaluate(FunctionEncoder(lambda _: [3.0, 4.0]), texts, seed=3) == before | {
+        "first": pytest.approx(100)
+    }
     assert quick.chance("first", before) is None
-    few = quick.evaluate(Knows(bag), documents(1, sentences=12), seed=1)
+    few = quick.evaluate(FunctionEncoder(bag), documents(1, sentences=12), seed=1)
     assert quick.missing("first", few) == "first: held-out text gives 1 pairs of spans; 20 are needed"
 
 
 def test_lower_held_out_losses_and_higher_accuracies_are_better() -> None:
-    loss, share = quick.score_of("dev_mlm"), quick.score_of("dev_mlm_accuracy")
+    loss, accuracy = quick.score_of("dev_mlm"), quick.score_of("dev_mlm_accuracy")
     assert (loss.label, loss.higher_is_better, loss.percent, loss.decimals) == ("dev mlm", False, False, 3)
-    assert (share.label, share.higher_is_better, share.percent, share.decimals) == (
+    assert (accuracy.label, accuracy.higher_is_better, accuracy.percent, accuracy.decimals) == (
         "dev mlm accuracy",
         True,
         True,
         1,
     )
-    assert loss.count == share.count == ""
+    assert loss.count == accuracy.count == ""
 
 
 def test_every_score_has_a_unique_title_and_a_definition() -> None:

@@ -1,4 +1,4 @@
-"""Question duplicates: files, sizes, splits, scores by hand, and that the paper's rows never stand beside."""
+"""Duplicate questions: files, training sizes, splits, scores by hand, and no printed rows in the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.real_data import suite_data
 
 
 def questions(count: int, seed: int) -> list[tuple[int, str, str]]:
-    """Pairs that ask for the same noun, or for another."""
+    """Returns pairs of questions, alternately about two nouns and about the same noun."""
     rng = np.random.default_rng(seed)
     pairs = []
     for number in range(count):
@@ -28,7 +28,7 @@ def questions(count: int, seed: int) -> list[tuple[int, str, str]]:
     return pairs
 
 
-def folder(root: Path, train: int = 120, test: int = 60, dev: int = 0) -> Path:
+def write_files(root: Path, train: int = 120, test: int = 60, dev: int = 0) -> Path:
     root.mkdir(exist_ok=True)
     header = "is_duplicate\tquestion1\tquestion2\n"
     for number, (part, count) in enumerate((("train", train), ("test", test), ("dev", dev))):
@@ -39,10 +39,10 @@ def folder(root: Path, train: int = 120, test: int = 60, dev: int = 0) -> Path:
 
 
 def test_the_last_tenth_of_the_permutation_is_dev(tmp_path: Path) -> None:
-    parts = read(folder(tmp_path), seed=3)
+    parts = read(write_files(tmp_path), seed=3)
     assert [len(part.labels) for part in parts] == [108, 12, 60]
-    both = sorted(zip(parts.train.first + parts.dev.first, parts.train.second + parts.dev.second, strict=True))
-    assert both == sorted((a, b) for _, a, b in questions(120, 0))
+    pairs = sorted(zip(parts.train.first + parts.dev.first, parts.train.second + parts.dev.second, strict=True))
+    assert pairs == sorted((a, b) for _, a, b in questions(120, 0))
     again, other = read(tmp_path, seed=3), read(tmp_path, seed=4)
     assert again.train.first == parts.train.first != other.train.first
     assert again.test.first == other.test.first
@@ -51,14 +51,14 @@ def test_the_last_tenth_of_the_permutation_is_dev(tmp_path: Path) -> None:
 
 
 def test_a_dev_file_is_used(tmp_path: Path) -> None:
-    parts = read(folder(tmp_path, dev=20), seed=0)
+    parts = read(write_files(tmp_path, dev=20), seed=0)
     assert [len(part.labels) for part in parts] == [120, 20, 60]
     assert parts.dev.first == [a for _, a, _ in questions(20, 2)]
 
 
 def test_files_without_a_header_or_with_other_columns_are_read(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "train.tsv.gz", "wt") as file:
-        file.write('1\ta "b\tc\t17\n0\td\t \t18\n')  # a lone quotation mark is a character
+        file.write('1\ta "b\tc\t17\n0\td\t \t18\n')  # an unpaired quotation mark is an ordinary character
     (tmp_path / "dev.tsv").write_text("id\tquestion2\tquestion1\tis_duplicate\n5\ty\tx\t1\n")
     (tmp_path / "test.tsv").write_text("0\tp\tq\n")
     train, dev, test = read(tmp_path, seed=0)
@@ -68,7 +68,7 @@ def test_files_without_a_header_or_with_other_columns_are_read(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "message"),
     [
         ("test.tsv", "2\ta\tb\n", "test.tsv:1: label '2' is none of 0, 1."),
         ("test.tsv", "1\ta\n", "Got 2 of 3 columns."),
@@ -77,10 +77,10 @@ def test_files_without_a_header_or_with_other_columns_are_read(tmp_path: Path) -
         ("other.tsv", "", "There is no test.tsv in"),
     ],
 )
-def test_faults_of_the_files_are_reported(tmp_path: Path, name: str, content: str, told: str) -> None:
+def test_faults_of_the_files_are_reported(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / "train.tsv").write_text("1\ta\tb\n0\tc\td\n")
     (tmp_path / name).write_text(content)
-    assert told in refusal("quora", "models=random_vectors", f"data={tmp_path}")
+    assert message in refusal("quora", "models=random_vectors", f"data={tmp_path}")
 
 
 def test_training_sizes_beyond_the_data_are_reported() -> None:
@@ -101,13 +101,13 @@ def test_f1_equals_scikit_learns() -> None:
 def test_a_training_size_takes_the_first_pairs_of_the_permutation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Features [u; v; |u-v|; u*v] of the right pairs reach the classifiers."""
-    parts = read(folder(tmp_path / "data"), seed=0)
+    """The classifiers get the features [u; v; |u-v|; u*v] of these pairs."""
+    parts = read(write_files(tmp_path / "data"), seed=0)
     model = bag(tmp_path, [*NOUNS, "where", "is", "the", "here"])
-    seen = {}
+    fitted_features = {}
 
     def fit(examples: quora.ProbeData, device: str) -> probe.Probe:
-        seen[len(examples.train)] = examples.features[examples.train]
+        fitted_features[len(examples.train)] = examples.features[examples.train]
         assert len(examples.dev) == 12 and len(examples.test) == 60
         return probe.Probe(60.0, 50.0, np.ones(len(examples.test), np.int64), 1.0)
 
@@ -115,8 +115,8 @@ def test_a_training_size_takes_the_first_pairs_of_the_permutation(
     monkeypatch.setattr(quora, "fit_linear", fit)
     found = evaluate_duplicates(model, parts, {"20": 20, "all": 108}, classifiers=["logistic"])
     u, v = model.rows(parts.train.first[:20]), model.rows(parts.train.second[:20])
-    np.testing.assert_allclose(seen[20], np.hstack([u, v, np.abs(u - v), u * v]), atol=1e-6)
-    np.testing.assert_array_equal(seen[20], seen[108][:20])
+    np.testing.assert_allclose(fitted_features[20], np.hstack([u, v, np.abs(u - v), u * v]), atol=1e-6)
+    np.testing.assert_array_equal(fitted_features[20], fitted_features[108][:20])
     assert found["logistic"]["20"]["accuracy"] == 50.0
     assert found["logistic"]["20"]["f1"] == pytest.approx(200 / 3)
 
@@ -125,21 +125,21 @@ def test_the_command_writes_table_and_record(tmp_path: Path, capsys: pytest.Capt
     rng = np.random.default_rng(0)
     words = {word: rng.normal(size=6).round(3).tolist() for word in [*NOUNS, "where", "is", "the", "here"]}
     file = vector_file(tmp_path / "words.txt", words)
-    data, out = folder(tmp_path / "data", train=400), tmp_path / "found.json"
-    given = ["models=bag_of_words", f"encoder.vectors={file}", "cache=null", f"data={data}", f"out={out}"]
-    evaluate("quora", *given, "sizes=[100,1000,all]", "classifiers=[logistic]", "format=md")
-    said = capsys.readouterr().out
-    assert "| bag\\_of\\_words, words (logistic) |" in said and "100 acc | 100 F1 | all acc | all F1" in said
-    assert "Sizes that the training file does not reach: 1k." in said
-    assert "left out on purpose" in said and "BiMPM" not in said and "gensen:" not in said
+    data, out = write_files(tmp_path / "data", train=400), tmp_path / "found.json"
+    overrides = ["models=bag_of_words", f"encoder.vectors={file}", "cache=null", f"data={data}", f"out={out}"]
+    evaluate("quora", *overrides, "sizes=[100,1000,all]", "classifiers=[logistic]", "format=md")
+    output = capsys.readouterr().out
+    assert "| bag\\_of\\_words, words (logistic) |" in output and "100 acc | 100 F1 | all acc | all F1" in output
+    assert "Sizes that the training file does not reach: 1k." in output
+    assert "left out on purpose" in output and "BiMPM" not in output and "gensen:" not in output
     record = json.loads(out.read_text())
     assert record["comparable"] is False and record["missing_sizes"] == ["1k"]
     assert record["pairs"] == {"train": 360, "dev": 40, "test": 60}
     scores = record["quora"][0]["scores"]["logistic"]["all"]
     assert scores["accuracy"] > 80 and scores["n_train"] == 360 and scores["l2"] in (1.0, 0.1, 0.01, 0.001)
-    assert "no size of sizes= is that small" in refusal("quora", *given, "sizes=[5000]")
+    assert "no size of sizes= is that small" in refusal("quora", *overrides, "sizes=[5000]")
     for size, fault in (("0", "must be at least 1."), ("many", "must be ")):
-        assert refusal("quora", *given, f"sizes=[{size}]").startswith(f"sizes {fault}")
+        assert refusal("quora", *overrides, f"sizes=[{size}]").startswith(f"sizes {fault}")
 
 
 def test_real_files_have_the_published_counts() -> None:

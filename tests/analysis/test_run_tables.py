@@ -1,4 +1,4 @@
-"""Tables of runs: columns, what is special about a run, selection, order, means."""
+"""Tables of runs: columns, overrides that distinguish a run, selection, order, means."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_averages_get_columns(tmp_path: Path) -> None:
     (folder / "senteval.json").write_text(
         json.dumps({"averages": {"probing (9 of 10)": 71.25, "sts_pearson_all": 1}})
     )
-    shown = text(runs.scan(tmp_path))
+    shown = printed_table(runs.scan(tmp_path))
     assert (
         "SentEval, mean of 9 of" in shown
         and "the 10 probing tasks" in shown
@@ -30,8 +30,8 @@ def test_averages_get_columns(tmp_path: Path) -> None:
 
 def test_averages_over_other_tasks_get_columns_of_their_own(tmp_path: Path) -> None:
     label = "declutr_downstream (2 of 17)"
-    given = {"a": (["MR", "CR"], 71.25), "b": (["SST2", "TREC"], 82.5), "c": (["MR", "CR"], 60.5)}
-    for name, (tasks, value) in given.items():
+    averages = {"a": (["MR", "CR"], 71.25), "b": (["SST2", "TREC"], 82.5), "c": (["MR", "CR"], 60.5)}
+    for name, (tasks, value) in averages.items():
         results = {"averages": {label: value}, "averages_over": {label: {"tasks": tasks}}}
         (write(tmp_path / name) / "senteval.json").write_text(json.dumps(results))
     table = run_tables.table(runs.scan(tmp_path))
@@ -45,13 +45,13 @@ def test_averages_over_other_tasks_get_columns_of_their_own(tmp_path: Path) -> N
 def test_negatives_are_shown_where_known(tmp_path: Path) -> None:
     quick = json.loads((write(tmp_path / "a") / "quick.json").read_text())
     (tmp_path / "a" / "quick.json").write_text(json.dumps(quick | {"facts": {"negatives per anchor": 1062}}))
-    assert "negatives" in text(runs.scan(tmp_path)) and "1,062" in text(runs.scan(tmp_path))
+    assert "negatives" in printed_table(runs.scan(tmp_path)) and "1,062" in printed_table(runs.scan(tmp_path))
     write(tmp_path / "b", finished=False)
     assert [row["facts"] for row in runs.scan(tmp_path)] == [{"negatives per anchor": 1062}, {}]
 
 
-def varied(root: Path) -> list[dict[str, object]]:
-    """Four runs: two temperatures, the first with two seeds, and one that is not finished."""
+def varied_runs(root: Path) -> list[dict[str, object]]:
+    """Writes four runs: two seeds of the first temperature, a finished and an unfinished run of the second."""
     for name, seed, temperature, average in (
         ("a", 1, 0.1, 60.0), ("b", 2, 0.1, 64.0), ("c", 1, 0.5, 50.0), ("d", 1, 0.5, 0)
     ):  # fmt: skip
@@ -59,25 +59,25 @@ def varied(root: Path) -> list[dict[str, object]]:
         config = yaml.safe_load((folder / "config.yaml").read_text())
         config |= {"seed": seed, "objective": {"temperature": temperature}}
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
-        given = ["objective=declutr", f"seed={seed}", f"objective.temperature={temperature}", "device=cpu"]
-        (folder / "environment.json").write_text(json.dumps({"overrides": given}))
+        overrides = ["objective=declutr", f"seed={seed}", f"objective.temperature={temperature}", "device=cpu"]
+        (folder / "environment.json").write_text(json.dumps({"overrides": overrides}))
         if average:
-            label = {"averages": {"declutr_downstream (2 of 17)": average}}
-            (folder / "senteval.json").write_text(json.dumps(label))
+            results = {"averages": {"declutr_downstream (2 of 17)": average}}
+            (folder / "senteval.json").write_text(json.dumps(results))
     return runs.scan(root)
 
 
 def test_overrides_that_distinguish_a_run_are_shown(tmp_path: Path) -> None:
-    rows = varied(tmp_path)
+    rows = varied_runs(tmp_path)
     assert rows[0]["special"] == ["objective.temperature=0.1"]
-    assert "objective.temperature=0.1" in text(rows)
+    assert "objective.temperature=0.1" in printed_table(rows)
     table = run_tables.table(runs.scan(tmp_path)[2:])
-    assert [*map(str, table.columns[-1].cells)] == ["", ""]  # both have it
+    assert [*map(str, table.columns[-1].cells)] == ["", ""]  # both runs have this override
     assert table.caption == "overrides of all runs: objective.temperature=0.5"
     (tmp_path / "a" / "environment.json").write_text(
         json.dumps({"command": "experiments/run.py seed=1 optimizer=sgd run_dir=x"})
     )
-    assert runs.read(tmp_path / "a")["special"] == ["optimizer=sgd"]  # as version 0.1 has it
+    assert runs.read(tmp_path / "a")["special"] == ["optimizer=sgd"]  # the format of version 0.1
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_overrides_that_distinguish_a_run_are_shown(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_runs_are_selected(tmp_path: Path, where: str, expected: str) -> None:
-    assert "".join(str(row["run"]) for row in run_tables.select(varied(tmp_path), where)) == expected
+    assert "".join(str(row["run"]) for row in run_tables.select(varied_runs(tmp_path), where)) == expected
 
 
 def test_a_condition_may_name_a_key_that_only_other_runs_have(tmp_path: Path) -> None:
-    for name, own in (("a", {"k": 2}), ("b", {"temperature": 0.1})):
+    for name, objective in (("a", {"k": 2}), ("b", {"temperature": 0.1})):
         config = yaml.safe_load((write(tmp_path / name) / "config.yaml").read_text())
-        (tmp_path / name / "config.yaml").write_text(yaml.safe_dump(config | {"objective": own}))
+        (tmp_path / name / "config.yaml").write_text(yaml.safe_dump(config | {"objective": objective}))
     assert run_tables.select(runs.scan(tmp_path), "run=a,objective.temperature=0.1") == []
 
 
@@ -113,13 +113,13 @@ def test_a_selection_without_runs_names_the_values() -> None:
 
 
 def test_runs_are_sorted(tmp_path: Path) -> None:
-    rows = varied(tmp_path)
+    rows = varied_runs(tmp_path)
     orders = {"senteval": "cabd", "-senteval": "bacd", "-run": "dcba", "seed": "acdb"}
     assert {by: "".join(str(row["run"]) for row in run_tables.sort(rows, by)) for by in orders} == orders
 
 
 def test_unknown_keys_and_conditions_are_one_line(tmp_path: Path) -> None:
-    rows = varied(tmp_path)
+    rows = varied_runs(tmp_path)
     with pytest.raises(UserError, match=r"^sort=temperatur: no run has such a key\."):
         run_tables.sort(rows, "temperatur")
     with pytest.raises(UserError, match=r"^where=los: no run has such a key\. Did you mean loss\?$"):
@@ -129,7 +129,7 @@ def test_unknown_keys_and_conditions_are_one_line(tmp_path: Path) -> None:
 
 
 def test_means_are_over_runs_that_differ_in_their_seed(tmp_path: Path) -> None:
-    table = run_tables.mean_table(varied(tmp_path))
+    table = run_tables.mean_table(varied_runs(tmp_path))
     columns = {str(column.header): [*map(str, column.cells)] for column in table.columns}
     assert columns["configuration"] == [
         f"declutr roberta-base pydocs teaching objective.temperature={value}" for value in (0.1, 0.5)
@@ -140,12 +140,12 @@ def test_means_are_over_runs_that_differ_in_their_seed(tmp_path: Path) -> None:
 
 
 def test_single_runs_have_no_deviation(tmp_path: Path) -> None:
-    table = run_tables.mean_table([row for row in varied(tmp_path) if str(row["run"]) in "bc"])
+    table = run_tables.mean_table([row for row in varied_runs(tmp_path) if str(row["run"]) in "bc"])
     texts = [str(table.title), *(str(cell) for column in table.columns for cell in column.cells)]
     assert not any("±" in text for text in texts)
 
 
-def text(rows: list[dict[str, object]]) -> str:
+def printed_table(rows: list[dict[str, object]]) -> str:
     console = Console(width=300, record=True, quiet=False)
     with console.capture() as capture:
         console.print(run_tables.table(rows))
@@ -153,7 +153,7 @@ def text(rows: list[dict[str, object]]) -> str:
 
 
 def test_runs_with_earlier_probes_are_marked(tmp_path: Path) -> None:
-    """Three runs of one configuration, one with probes of version 2: a line below, and no mean over both."""
+    """Runs with an earlier version of the probes are named in the caption and averaged separately."""
     for name in ("a", "b", "c"):
         folder = write(tmp_path / name)
         quick = json.loads((folder / "quick.json").read_text())

@@ -1,4 +1,4 @@
-"""Run folders of every condition are listed; none stops the listing."""
+"""Finished, unfinished and broken run folders are all listed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from analysis import runs
 from data.errors import UserError
 from tests.analysis.runs_on_disk import START, TRAINED, write
-from tests.analysis.test_run_tables import text
+from tests.analysis.test_run_tables import printed_table
 
 
 def test_a_finished_run_is_read(tmp_path: Path) -> None:
@@ -36,29 +36,38 @@ def test_an_unfinished_run_is_read_though_its_last_line_is_cut(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("file", "content", "problem"),
     [
-        ("config.yaml", "a: [1", "while parsing a flow sequence"),
-        ("config.yaml", "- 1", "config.yaml is not a mapping"),
-        ("metrics.jsonl", '{"step": 1\n{"step": 2, "loss": 1}\n', "metrics.jsonl:1 is not JSON"),
-        ("metrics.jsonl", "3\n4\n", "metrics.jsonl:1 is not a JSON object"),
-        ("metrics.jsonl", "\n" * 1_000_000, "metrics.jsonl:1 is not JSON"),
-        ("quick.json", "{", "Expecting property name"),
-        ("quick.json", "[]", "quick.json is not a JSON object"),
-        (
+        pytest.param("config.yaml", "a: [1", "while parsing a flow sequence", id="config is not YAML"),
+        pytest.param("config.yaml", "- 1", "config.yaml is not a mapping", id="config is a list"),
+        pytest.param(
+            "metrics.jsonl",
+            '{"step": 1\n{"step": 2, "loss": 1}\n',
+            "metrics.jsonl:1 is not JSON",
+            id="truncated line of metrics",
+        ),
+        pytest.param("metrics.jsonl", "3\n4\n", "metrics.jsonl:1 is not a JSON object", id="metrics are numbers"),
+        pytest.param(
+            "metrics.jsonl", "\n" * 1_000_000, "metrics.jsonl:1 is not JSON", id="a million empty lines of metrics"
+        ),
+        pytest.param("quick.json", "{", "Expecting property name", id="truncated scores"),
+        pytest.param("quick.json", "[]", "quick.json is not a JSON object", id="scores are a list"),
+        pytest.param(
             "quick.json",
             '{"start": {}, "version": 3}',
             "quick.json is of version 3; known here are versions 1 to 2",
+            id="version too high",
         ),
-        (
+        pytest.param(
             "quick.json",
             '{"start": {}, "version": 0}',
             "quick.json is of version 0; known here are versions 1 to 2",
+            id="version too low",
         ),
     ],
 )
 def test_a_broken_run_is_listed_as_such(tmp_path: Path, file: str, content: str, problem: str) -> None:
     write(tmp_path / "a-good")
     (write(tmp_path / "b-broken") / file).write_text(content)
-    (tmp_path / "c-pictures").mkdir()  # no run's
+    (tmp_path / "c-pictures").mkdir()  # not a run
     (tmp_path / ".cache").mkdir()
     (tmp_path / "notes.txt").touch()
     (write(tmp_path / "d-bare") / "config.yaml").unlink()
@@ -69,7 +78,7 @@ def test_a_broken_run_is_listed_as_such(tmp_path: Path, file: str, content: str,
         ("d-bare", "broken"),
     ]
     assert problem in rows[1]["problem"]
-    shown = text(rows)
+    shown = printed_table(rows)
     assert "3.0 → 14.5" in shown and problem in shown
 
 

@@ -1,4 +1,4 @@
-"""Settings of the evaluations: their YAMLs, and what is refused before anything is opened."""
+"""Settings of the evaluations: their YAML files, and mistakes that are reported before a model is opened."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ ALL: dict[str, type[CheckedSettings]] = {"evaluate": EvaluationSettings, **EVALU
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_yaml_of_an_evaluation_has_the_same_keys_and_defaults(name: str) -> None:
-    given = OmegaConf.to_container(ours(compose([], name)))
-    assert isinstance(given, dict)
-    required = {key for key, value in given.items() if value == "???"}
-    assert {*given} == {field.name for field in fields(ALL[name])}
+    config = OmegaConf.to_container(ours(compose([], name)))
+    assert isinstance(config, dict)
+    required = {key for key, value in config.items() if value == "???"}
+    assert {*config} == {field.name for field in fields(ALL[name])}
     assert required == {
         field.name for field in fields(ALL[name]) if field.default is MISSING and field.default_factory is MISSING
     }
-    usual = {field.name: field.default for field in fields(ALL[name]) if field.default is not MISSING}
-    made = {
+    defaults = {field.name: field.default for field in fields(ALL[name]) if field.default is not MISSING}
+    factory_defaults = {
         field.name: field.default_factory()
         for field in fields(ALL[name])
         if field.default_factory is not MISSING and field.name != "encoder"
     }
-    assert {key: given[key] for key in usual | made} == usual | made
+    assert {key: config[key] for key in defaults | factory_defaults} == defaults | factory_defaults
 
 
 @pytest.mark.parametrize("name", EVALUATIONS)
 def test_the_help_of_evaluate_lists_it(name: str) -> None:
-    head = file_of(name).read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+    first_line = file_of(name).read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
     listed = re.findall(rf"^#   {name} +(.*)$", file_of("evaluate").read_text(encoding="utf-8"), re.MULTILINE)
-    assert listed == [head]
-    if name != "mteb":  # whose package is an extra
+    assert listed == [first_line]
+    if name != "mteb":  # needs an optional package
         assert callable(importlib.import_module(EVALUATIONS[name].module).run)
 
 

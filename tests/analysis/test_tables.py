@@ -9,7 +9,7 @@ from tests.analysis.runs_on_disk import START, TRAINED
 
 
 def rows(quick: dict[str, dict[str, float | None]], **facts: object) -> tuple[dict[str, list[str]], str]:
-    """The table's cells by their row's name, and what stands around them."""
+    """Returns the table's cells by the name of their row, and the printed table."""
     table = quick_table(quick, title="declutr · roberta-base", facts=facts)
     cells = [list(column.cells) for column in table.columns]
     console = Console(width=120)
@@ -62,8 +62,8 @@ def test_a_loss_that_rises_is_red() -> None:
 
 
 def test_missing_scores_are_explained() -> None:
-    few = START | {"probe_length": None, "n_probe_length": 12}
-    found, shown = rows({"start": few, "trained": few})
+    too_few = START | {"probe_length": None, "n_probe_length": 12}
+    found, shown = rows({"start": too_few, "trained": too_few})
     assert found["probe: sentence length, % ↑"][:3] == ["–", "–", "–"]
     assert "probe_length: held-out text gives 12 test sentences; 60 are needed" in shown
 

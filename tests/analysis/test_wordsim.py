@@ -1,4 +1,4 @@
-"""Word similarity: against a naive rank correlation, coverage, where vectors come from, the paper's rows."""
+"""Word similarity: compared with a plain rank correlation; coverage, sources of vectors, the paper's rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def words(tmp_path: Path) -> BagOfWords:
 
 
 def ranks(values: list[float]) -> list[float]:
-    """Ranks from 1, equal values sharing the mean of theirs."""
+    """Returns ranks from 1; equal values have the mean of their ranks."""
     return [sum(b < a for b in values) + (1 + sum(b == a for b in values)) / 2 for a in values]
 
 
@@ -76,26 +76,31 @@ def test_unknown_words_are_left_out_and_counted(words: BagOfWords, monkeypatch: 
 
 def test_a_bag_has_the_same_words_in_its_table_and_as_sentences(words: BagOfWords) -> None:
     lexicons = [Lexicon(words, words.encode, kind) for kind in (None, "table", "sentence")]
-    assert [one.kind for one in lexicons] == ["table", "table", "sentence"]
-    for one in lexicons:
-        assert [one.form(word) for word in ("SUN", "Rome", "rome", "mars", "")] == [
+    assert [lexicon.kind for lexicon in lexicons] == ["table", "table", "sentence"]
+    for lexicon in lexicons:
+        assert [lexicon.form(word) for word in ("SUN", "Rome", "rome", "mars", "")] == [
             "sun",
             "Rome",
             None,
             None,
             None,
         ]
-        np.testing.assert_allclose(one.vectors(["moon", "mars"]), [WORDS["moon"], (0, 0)], atol=1e-6)
+        np.testing.assert_allclose(lexicon.vectors(["moon", "mars"]), [WORDS["moon"], (0, 0)], atol=1e-6)
 
 
 def test_other_encoders_encode_words_as_sentences(words: BagOfWords, tmp_path: Path) -> None:
     lstm = BiLSTMMax(hidden=4, word_size=3, min_count=1, texts=lambda: ["the sun and the long-term moon"])
     table, sentence = (Lexicon(lstm, lstm.encode, kind) for kind in ("table", "sentence"))
-    for one in (table, sentence):
-        assert one.knows("sun") and one.knows("long-term") and not one.knows("mars") and not one.knows("<s>")
+    for lexicon in (table, sentence):
+        assert (
+            lexicon.knows("sun")
+            and lexicon.knows("long-term")
+            and not lexicon.knows("mars")
+            and not lexicon.knows("<s>")
+        )
     assert sentence.knows("the sun") and not table.knows("the sun")
-    place = lstm.tokenizer.convert_tokens_to_ids("sun")
-    np.testing.assert_array_equal(table.vectors(["sun"])[0], lstm.embedding.weight[place].detach().numpy())
+    row = lstm.tokenizer.convert_tokens_to_ids("sun")
+    np.testing.assert_array_equal(table.vectors(["sun"])[0], lstm.embedding.weight[row].detach().numpy())
     unknown = lstm.embedding.weight[lstm.tokenizer.unk_token_id].detach().numpy()
     np.testing.assert_array_equal(table.vectors(["mars"])[0], unknown)
     assert sentence.vectors(["sun"]).shape == (1, 8)
@@ -122,7 +127,7 @@ def test_word_pair_sets_are_read_unchanged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("a b\n", "EN-X.txt:1: a line must be word, word, score. Got 2 fields."),
         ("a b 1\nc d much\n", "EN-X.txt:2: score 'much' is no number"),
@@ -130,9 +135,9 @@ def test_word_pair_sets_are_read_unchanged(tmp_path: Path) -> None:
         ("\xe9 b 1\n", "EN-X.txt:1: not UTF-8 text"),
     ],
 )
-def test_faults_of_a_set_are_reported_with_their_line(tmp_path: Path, content: str, told: str) -> None:
+def test_faults_of_a_set_are_reported_with_their_line(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "EN-X.txt").write_bytes(content.encode("latin-1"))
-    assert told in refusal("wordsim", "models=random_vectors", "cache=null", f"data={tmp_path}")
+    assert message in refusal("wordsim", "models=random_vectors", "cache=null", f"data={tmp_path}")
 
 
 def test_a_damaged_archive_is_reported(tmp_path: Path) -> None:
@@ -143,8 +148,8 @@ def test_a_damaged_archive_is_reported(tmp_path: Path) -> None:
 
 def test_missing_data_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for data, told in (("nowhere", "data=nowhere: there is no such folder."), (".", "has no EN-*.txt")):
-        assert told in refusal("wordsim", "models=random_vectors", f"data={data}")
+    for data, message in (("nowhere", "data=nowhere: there is no such folder."), (".", "has no EN-*.txt")):
+        assert message in refusal("wordsim", "models=random_vectors", f"data={data}")
 
 
 def test_printed_rows_are_shown_below_and_qvec_is_named_as_missing() -> None:
@@ -157,7 +162,7 @@ def test_printed_rows_are_shown_below_and_qvec_is_named_as_missing() -> None:
     }
     glove = next(row for row in grid.printed if row.name == "GloVe6B")
     assert {name: cell.text for (_, name), cell in glove.cells.items()} == {"RG-65": "0.77", "QVEC": "0.47"}
-    assert len(grid.printed) == 8  # two have nothing on RG-65
+    assert len(grid.printed) == 8  # two printed rows have no score on RG-65
     assert any(note.startswith("QVEC is missing") for note in grid.notes)
     assert grid.notes[0] == "a: a word's vector is the row in its table of word vectors."
 
@@ -169,14 +174,19 @@ def test_the_command_writes_table_and_record(
     (tmp_path / "EN-X.txt").write_text("sun moon 9\nsun car 1\nsun mars 4\n")
     file = vector_file(tmp_path / "words.txt", WORDS)
     out = tmp_path / "new" / "found.json"
-    given = ["models=[bag_of_words,random_vectors]", f"encoder.vectors={file}", "cache=null", f"data={tmp_path}"]
-    evaluate("wordsim", *given, "format=csv", f"out={out}")
-    said = capsys.readouterr()
-    rows = list(csv.DictReader(io.StringIO(said.out)))
+    overrides = [
+        "models=[bag_of_words,random_vectors]",
+        f"encoder.vectors={file}",
+        "cache=null",
+        f"data={tmp_path}",
+    ]
+    evaluate("wordsim", *overrides, "format=csv", f"out={out}")
+    output = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(output.out)))
     assert rows[0]["model"] == "bag_of_words, words" and rows[0]["protocol"] == "table"
     assert (rows[0]["X"], rows[0]["X.covered"], rows[0]["X.pairs"]) == ("1.00", "2", "3")
     assert (rows[1]["protocol"], rows[1]["X.covered"]) == ("sentence", "3")
-    assert "QVEC is missing" in said.err
+    assert "QVEC is missing" in output.err
     [first, second] = json.loads(out.read_text())["wordsim"]
     assert first["sets"]["X"] == {"spearman": pytest.approx(1.0), "covered": 2, "pairs": 3, "skipped": 1}
     assert first["vectors"] == "table" and second["model"]["origin"].startswith("random vectors")
@@ -187,7 +197,7 @@ def test_real_vectors_score_as_expected_on_the_real_sets() -> None:
     words = BagOfWords(vectors=str(suite_data("embeddings/glove.100d.10k.txt.gz")))
     found = evaluate_similarity(Lexicon(words, words.encode), read_sets(suite_data("wordsim")))
     assert len(found) == 13
-    for name, rho, covered, pairs in (  # as the folder's README counts them
+    for name, rho, covered, pairs in (  # as counted in the README of the data
         ("WS-353-ALL", 0.547, 273, 353),
         ("MEN-TR-3k", 0.725, 1474, 3000),
         ("SIMLEX-999", 0.306, 687, 999),

@@ -53,16 +53,16 @@ def run(folder: Path, objective: str, encoder: str, seed: int = 1, **changed: fl
 
 
 def texts(count: int = 14, sentences: int = 60) -> list[str]:
-    """Returns documents whose sentences mix words of that document with words that all share."""
+    """Returns documents whose sentences mix words of their own document with words that all share."""
     rng = np.random.default_rng(0)
-    made = []
+    documents = []
     for document in range(count):
         lines = []
         for number in range(sentences):
             own = [f"word{document}x{i}" for i in rng.integers(0, 30, rng.integers(4, 12))]
             lines.append(f"Sentence {number} of {document} says {' '.join(own)} {NASTY}.")
-        made.append(" ".join(lines))
-    return made
+        documents.append(" ".join(lines))
+    return documents
 
 
 class Hashing:
@@ -113,8 +113,10 @@ def comparison(folder: Path, **changed: Any) -> Page:
         Run("conssent", "bag_of_words", 1, "python b", problem="killed by signal 9 (out of memory?)"),
     ]
     sample = geometry.sample(texts(), size=120)
-    found = {run.name: geometry.embed(Hashing(number), sample) for number, run in enumerate(reading.leading(runs))}
-    whole: dict[str, Any] = {
+    geometry_of_runs = {
+        run.name: geometry.embed(Hashing(number), sample) for number, run in enumerate(reading.leading(runs))
+    }
+    defaults: dict[str, Any] = {
         "objectives": ("declutr", "conssent"),
         "encoders": ("gru", "bag_of_words"),
         "budget": "teaching",
@@ -123,6 +125,6 @@ def comparison(folder: Path, **changed: Any) -> Page:
         "runs": tuple(runs),
         "views": views(),
         "sample": sample,
-        "geometry": found,
+        "geometry": geometry_of_runs,
     }
-    return Page(**whole | changed)
+    return Page(**defaults | changed)

@@ -1,4 +1,4 @@
-"""The page in a headless browser: no error, and it reacts to clicks; skipped without a browser."""
+"""The page in a headless browser: it reacts to input without errors; skipped without a browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.analysis.comparison import example_comparison
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell", "chrome-headless-shell")
 
-# Scripts put into the page: one collects errors, one acts as a reader does and records the outcome.
+# Scripts inserted into the page: one collects errors, one simulates a reader and records the outcome.
 WATCH = """<script>
 const faults = [];
 window.addEventListener("error", (event) => faults.push(event.message));
@@ -64,10 +64,10 @@ window.addEventListener("load", () => {
 
 @pytest.fixture(scope="module")
 def browser() -> str:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if executable is None:
         pytest.skip(f"there is no browser ({', '.join(BROWSERS)})")
-    return found
+    return executable
 
 
 @pytest.mark.slow
@@ -85,13 +85,13 @@ def test_the_page_reacts_to_a_reader_without_errors(browser: str, size: str, tmp
         f"--window-size={size}",
         "--virtual-time-budget=5000",
     ]
-    shown = subprocess.run(
+    process = subprocess.run(
         [browser, *options, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", file.as_uri()],
         capture_output=True,
         text=True,
         timeout=300,
         check=True,
     )
-    found = shown.stdout.rpartition('<pre id="found">')[2].partition("</pre>")[0]
+    outcome = process.stdout.rpartition('<pre id="found">')[2].partition("</pre>")[0]
     expected = dict.fromkeys(("same", "read", "label", "fewer", "back", "inside", "grows", "wide", "frame"), True)
-    assert json.loads(found) == expected | {"faults": []}
+    assert json.loads(outcome) == expected | {"faults": []}

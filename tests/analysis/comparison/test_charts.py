@@ -12,8 +12,8 @@ from analysis.comparison.charts import Curve, Span
 def test_a_panel_covers_its_curves() -> None:
     curve = Curve("a", np.array([0.0, 100.0]), np.array([1.0, 3.0]), "gru", "none")
     panel = charts.panel([curve])
-    [(same, places)] = panel["curves"]
-    assert same is curve and [x for x, _ in places] == [charts.LEFT, charts.WIDTH - charts.RIGHT]
+    [(drawn, places)] = panel["curves"]
+    assert drawn is curve and [x for x, _ in places] == [charts.LEFT, charts.WIDTH - charts.RIGHT]
     assert charts.HEIGHT - charts.BOTTOM > places[0][1] > places[1][1] > charts.TOP
     assert [label for _, label in panel["x_ticks"]] == ["0", "20", "40", "60", "80", "100"]
     assert "2" in [label for _, label in panel["y_ticks"]]
@@ -26,7 +26,7 @@ def test_a_panel_covers_a_chance_level_near_its_curves() -> None:
     assert charts.TOP < panel["chance"] < places[1][1] and places[1][1] - panel["chance"] == pytest.approx(
         (places[0][1] - places[1][1]) / 2, abs=0.1
     )
-    assert charts.panel([curve], chance=6.0) == charts.panel([curve])  # it would squeeze them
+    assert charts.panel([curve], chance=6.0) == charts.panel([curve])  # a distant level is left out
 
 
 def test_a_curve_of_one_value_has_room() -> None:
@@ -37,9 +37,9 @@ def test_a_curve_of_one_value_has_room() -> None:
 @pytest.mark.parametrize(
     ("change", "labels"),
     [
-        (2e-4, ["0.69315", "0.6932", "0.69325", "0.6933", "0.69335"]),
-        (2e-3, ["0.6935", "0.694", "0.6945", "0.695"]),
-        (1e-8, ["0.693"]),
+        pytest.param(2e-4, ["0.69315", "0.6932", "0.69325", "0.6933", "0.69335"], id="0.0002"),
+        pytest.param(2e-3, ["0.6935", "0.694", "0.6945", "0.695"], id="0.002"),
+        pytest.param(1e-8, ["0.693"], id="1e-08"),
     ],
 )
 def test_the_labels_of_a_flat_curve_differ(change: float, labels: list[str]) -> None:
@@ -49,7 +49,7 @@ def test_the_labels_of_a_flat_curve_differ(change: float, labels: list[str]) -> 
 
 
 def test_a_span_chart_covers_the_surroundings_of_its_spans() -> None:
-    """Two spans of 100 tokens close to each other, deep in a text: 8 tokens around them are shown."""
+    """Of a text of 9,000 tokens, the two spans and 8 tokens on either side of them are shown."""
     chart = charts.span_chart([Span("anchor", 4100, 4200, 0), Span("positive", 4150, 4250, 1)], 9000)
     assert chart["windows"] == [(0, 100, 4093, 4258)]
     lanes = {span.name: (left, width) for span, left, width in chart["lanes"]}
@@ -60,9 +60,9 @@ def test_a_span_chart_covers_the_surroundings_of_its_spans() -> None:
 
 def test_text_between_distant_spans_is_left_out() -> None:
     chart = charts.span_chart([Span("b", 800, 900, 1), Span("a", 0, 100, 0)], 900)
-    (first, wide, low, high), (second, _, *others) = chart["windows"]
-    assert (low, high) == (1, 108) and others == [793, 900]
-    assert first == 0 and wide == pytest.approx(47.5) and second == pytest.approx(47.5 + charts.BREAK)
+    (first, width_of_first, first_token, last_token), (second, _, *other_tokens) = chart["windows"]
+    assert (first_token, last_token) == (1, 108) and other_tokens == [793, 900]
+    assert first == 0 and width_of_first == pytest.approx(47.5) and second == pytest.approx(47.5 + charts.BREAK)
     lanes = {span.name: (left, left + width) for span, left, width in chart["lanes"]}
     assert lanes["a"][0] == 0 and lanes["b"][1] == pytest.approx(100)
 

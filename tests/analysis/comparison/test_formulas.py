@@ -1,4 +1,4 @@
-"""Equations as MathML, by hand-solved cases and for every objective's docstring."""
+"""Equations as MathML: cases solved by hand, and the equations in all docstrings of objectives."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from analysis.comparison.formulas import typeset
 
 
-def inside(equation: str) -> str:
-    """The content of the only ``<math>``, without attributes and spaces."""
+def mathml_content(equation: str) -> str:
+    """Returns the content of the only ``<math>`` element, without attributes and spaces."""
     [[math]] = typeset(equation)
     bare = re.sub(r"<(\w+)[^>]*?(/?)>", r"<\1\2>", str(math)).replace("<mspace/>", "")
     return bare.removeprefix("<math>").removesuffix("</math>")
@@ -29,10 +29,11 @@ def inside(equation: str) -> str:
             "<mi>a</mi><mo>=</mo><mo>−</mo><mfrac><mrow><mn>1</mn></mrow><mrow><mi>N</mi></mrow></mfrac>",
         ),
         ("(a / b)", "<mo>(</mo><mi>a</mi><mo>/</mo><mi>b</mi><mo>)</mo>"),
-        (
+        pytest.param(
             "sum_{j in C} z'",
             "<munder><mo>∑</mo><mrow><mi>j</mi><mo>∈</mo><mi>C</mi></mrow></munder>"
             "<msup><mi>z</mi><mo>′</mo></msup>",
+            id="sum_{j in C} z'",
         ),
         ("mlm_weight * L_MLM", "<mi>mlm_weight</mi><mo>∗</mo><msub><mi>L</mi><mrow><mi>MLM</mi></mrow></msub>"),
         ("cos(u) <= alpha", "<mi>cos</mi><mo>(</mo><mi>u</mi><mo>)</mo><mo>≤</mo><mi>α</mi>"),
@@ -44,16 +45,16 @@ def inside(equation: str) -> str:
     ],
 )
 def test_equations_become_mathml_by_hand(equation: str, expected: str) -> None:
-    assert inside(equation) == expected
+    assert mathml_content(equation) == expected
 
 
 def test_equations_are_split_into_lines_and_columns() -> None:
-    assert typeset("f: ``features``") == typeset("f: features")  # marks of code in docstrings
+    assert typeset("f: ``features``") == typeset("f: features")  # backquotes are dropped
     assert [len(parts) for parts in typeset("C, N    l = 1   x: y\n  L = 2")] == [3, 1]
 
 
 def test_nothing_is_lost_from_the_docstrings_of_objectives() -> None:
-    """Letters and digits of every indented block come out in order, and the result is well-formed."""
+    """All letters and digits of every indented block are kept in order, and the MathML is well-formed."""
     found = 0
     for path in sorted((Path(__file__).parents[3] / "objectives").glob("*.py")):
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""

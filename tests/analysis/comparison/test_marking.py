@@ -20,7 +20,7 @@ TEXT = np.arange(3, 15)
 
 
 def pieces(block: Block, unit: object = TEXT) -> list[tuple[str, str]]:
-    """Tokens of the only row and their marks, without the special ones."""
+    """Returns the tokens of the only row with their marks, without special tokens."""
     [row] = marking.view(unit, {"row": block}, {}).rows
     return [
         (piece.text.strip(), piece.mark) for part in row.parts for piece in part.pieces if piece.mark != "special"
@@ -35,7 +35,9 @@ def test_a_span_is_located_in_its_text() -> None:
     view = marking.view(TEXT, {"anchor": tokens(TEXT[3:7]), "positive": tokens(TEXT[5:8], TEXT[0:2])}, {})
     spans = {row.role: [part.span for part in row.parts if part.span] for row in view.rows}
     assert spans == {"anchor": [(3, 7)], "positive 1": [(5, 8)], "positive 2": [(0, 2)]}
-    assert [text.strip() for text in view.originals[0]] == words(*TEXT)  # up to 12 tokens behind the last stretch
+    assert [text.strip() for text in view.originals[0]] == words(
+        *TEXT
+    )  # up to 12 tokens after the last span are shown
 
 
 def test_a_long_text_is_cut_after_the_last_span() -> None:
@@ -50,7 +52,7 @@ def test_deleted_tokens_are_marked() -> None:
     found = pieces(tokens(kept))
     assert [text for text, mark in found if mark == "deleted"] == words(5, 10)
     assert [text for text, mark in found if mark == "kept"] == words(*kept)
-    assert [text for text, _ in found] == words(*TEXT)  # each where it stood
+    assert [text for text, _ in found] == words(*TEXT)  # deleted tokens keep their places
 
 
 def test_inserted_tokens_are_marked() -> None:
@@ -73,7 +75,7 @@ def test_moved_tokens_are_neither_deleted_nor_inserted() -> None:
 
 
 def test_masked_tokens_are_marked_as_hidden() -> None:
-    """The mask token, another token and the original one: all are to be predicted."""
+    """Tokens to be predicted are marked whether they are masked, exchanged or unchanged."""
     row = [TEXT[0], MASK, 16, TEXT[3]]
     [block] = marking.view(TEXT, {"a": tokens(row, labels=[[IGNORE, TEXT[1], TEXT[2], TEXT[3]]])}, {}).rows
     content = block.parts[1]
@@ -82,11 +84,11 @@ def test_masked_tokens_are_marked_as_hidden() -> None:
 
 
 def test_a_word_with_mask_in_it_hides_nothing() -> None:
-    def spelt(ids: Sequence[int]) -> list[str]:
+    def texts_with_unmasked(ids: Sequence[int]) -> list[str]:
         return [" unmasked" if i == 16 else f" {WORDS[i]}" for i in ids]
 
     ids, labels = np.array([TEXT[0], 16, MASK]), np.array([IGNORE, TEXT[1], TEXT[2]])
-    block = Block(Tokens.pad([ids], 1, labels=[labels]), spelt, SPECIAL, MASK)
+    block = Block(Tokens.pad([ids], 1, labels=[labels]), texts_with_unmasked, SPECIAL, MASK)
     assert [mark for _, mark in pieces(block)] == ["kept", "exchanged", "hidden"]
 
 
@@ -97,7 +99,7 @@ def test_what_a_decoder_predicts_is_not_hidden() -> None:
 
 
 def test_segments_are_located_separately() -> None:
-    """Both segments of a swapped pair are located; a segment from another text is shown as such."""
+    """Both segments of a swapped pair are located; a segment from another text is marked."""
     ids = np.array([START, *TEXT[6:9], END, *TEXT[3:6], END, 16, 16, END])
     [row] = marking.view(TEXT, {"pair": Block(Tokens.pad([ids], 1), texts_of, SPECIAL)}, {}).rows
     content = [part for part in row.parts if part.pieces[0].mark != "special"]
@@ -147,7 +149,7 @@ def test_an_unchanged_text_has_no_marks_and_equal_rows_are_merged() -> None:
 
 @given(st.lists(st.integers(3, 6), min_size=6, max_size=20), st.data())
 def test_in_repetitive_text_only_actual_changes_are_marked(old: list[int], data: st.DataObject) -> None:
-    """Deleted, replaced and inserted tokens are marked and no others; the last two are not tokens of the text."""
+    """The replacing and inserted tokens do not occur in the text, so that the expected marks are unambiguous."""
     places = sorted(data.draw(st.sets(st.integers(0, len(old) - 1), min_size=1, max_size=3)))
     text = np.array(old)
     replaced = text.copy()
@@ -158,7 +160,7 @@ def test_in_repetitive_text_only_actual_changes_are_marked(old: list[int], data:
         (np.insert(text, places, 16), "added"),
     ):
         marks = [mark for _, mark in pieces(tokens(changed), text) if mark != "kept"]
-        assert marks in ([expected] * len(places), [])  # none if the row happens to be a span of the text
+        assert marks in ([expected] * len(places), [])  # no marks if the row is a span of the text by coincidence
 
 
 @given(st.lists(st.integers(3, 6), max_size=9), st.lists(st.integers(3, 6), max_size=9))
@@ -192,11 +194,11 @@ def test_every_token_is_kept_and_none_is_added(old: list[int], new: list[int]) -
 @pytest.mark.parametrize(
     ("names", "joined"),
     [
-        (["Ġa", "b"], " ab"),
-        (["▁a", "▁b"], " a b"),
-        (["a", "##b"], " ab"),
-        (["a", "b"], " a b"),
-        (["a", "b", "Ġ", *(f"w{number}" for number in range(20))], " a b"),  # of a text on tokenizers
+        pytest.param(["Ġa", "b"], " ab", id="byte-level BPE"),
+        pytest.param(["▁a", "▁b"], " a b", id="SentencePiece"),
+        pytest.param(["a", "##b"], " ab", id="WordPiece"),
+        pytest.param(["a", "b"], " a b", id="words"),
+        pytest.param(["a", "b", "Ġ", *(f"w{number}" for number in range(20))], " a b", id="words, one of them Ġ"),
     ],
 )
 def test_tokens_are_joined_to_text(names: list[str], joined: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs read from their folders, those of version 0.1 among them."""
+"""Reading of run folders, including those of version 0.1."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def test_a_run_that_cannot_be_read_has_a_problem(tmp_path: Path) -> None:
     run = example_comparison.run(tmp_path, "declutr", "gru")
     assert run.folder is not None
     (run.folder / "environment.json").write_text('{"packages": 3}')
-    again = reading.read("declutr", "gru", 1, "python a", run.folder)
-    assert not again.finished and "environment.json: packages must be" in again.problem
+    broken = reading.read("declutr", "gru", 1, "python a", run.folder)
+    assert not broken.finished and "environment.json: packages must be" in broken.problem
 
 
 def test_the_run_of_the_lowest_seed_represents_its_pair(tmp_path: Path) -> None:
-    found = [
+    runs = [
         example_comparison.run(tmp_path, name, "gru", seed)
         for name, seed in (("nsp", 0), ("declutr", 1), ("declutr", 0))
     ]
-    assert [(run.name, run.seed) for run in reading.leading(found)] == [("nsp · gru", 0), ("declutr · gru", 0)]
+    assert [(run.name, run.seed) for run in reading.leading(runs)] == [("nsp · gru", 0), ("declutr · gru", 0)]
 
 
 @pytest.mark.parametrize("name", ["bag_of_words", "bilstm_max", "concatenated", "gru", "lstm", "transformer"])

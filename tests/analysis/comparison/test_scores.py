@@ -18,19 +18,19 @@ from tests.analysis.senteval import example_results as senteval
 
 
 def runs(folder: Path, first: list[float], second: list[float], **others: float | None) -> list[Run]:
-    """Returns runs of two pairs with these recall@1 by seed, and the scores ``others`` for all."""
+    """Returns runs of two pairs with these scores of recall@1, one per seed; all have the scores ``others``."""
     return [
         example_comparison.run(folder, objective, "gru", seed, **others | {"recall@1": score})
-        for objective, found in (("declutr", first), ("nsp", second))
-        for seed, score in enumerate(found)
+        for objective, by_seed in (("declutr", first), ("nsp", second))
+        for seed, score in enumerate(by_seed)
     ]
 
 
 def lead(folder: Path, first: list[float], second: list[float]) -> scores.Lead:
-    found = runs(folder, first, second)
-    grid = scores.quick_grid(found)
+    example_runs = runs(folder, first, second)
+    grid = scores.quick_grid(example_runs)
     assert grid is not None
-    leads = {scores.heading(one.key): one for one in scores.leads(grid, scores.questions(found))}
+    leads = {scores.heading(lead.key): lead for lead in scores.leads(grid, scores.questions(example_runs))}
     assert not {"alignment", "uniformity"} & leads.keys()
     return leads["recall@1"]
 
@@ -46,12 +46,17 @@ def test_means_and_spread_over_seeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "verdict"),
     [
-        ([20.0, 22.0, 24.0], [10.0, 10.0, 10.0], "clear"),  # a lead of 12, and 5.0 either side at df 2
-        ([20.0, 22.0, 24.0], [18.0, 18.0, 18.0], "within the noise"),  # 4, more than 2 standard errors of 1.15
-        ([20.0, 24.0], [10.0, 10.0], "clear"),  # two seeds: by the questions, as of one
-        ([22.0, 22.0], [18.0, 18.0], "within the noise"),  # two that happen to be equal are no evidence
-        ([30.0], [20.0], "clear"),  # of 400 questions each: standard error 3.0
-        ([24.0], [20.0], "within the noise"),
+        # The interval is 12 ± 5.0, with 2 degrees of freedom.
+        pytest.param([20.0, 22.0, 24.0], [10.0, 10.0, 10.0], "clear", id="three seeds, lead 12"),
+        # The interval is 4 ± 5.0, although the lead is more than 2 standard errors of 1.15.
+        pytest.param([20.0, 22.0, 24.0], [18.0, 18.0, 18.0], "within the noise", id="three seeds, lead 4"),
+        # With two seeds, as with one, the interval follows from the number of questions.
+        pytest.param([20.0, 24.0], [10.0, 10.0], "clear", id="two seeds, lead 12"),
+        # Two seeds that happen to be equal are no evidence.
+        pytest.param([22.0, 22.0], [18.0, 18.0], "within the noise", id="two equal seeds, lead 4"),
+        # The standard error is 3.0 for 400 questions.
+        pytest.param([30.0], [20.0], "clear", id="one seed, lead 10"),
+        pytest.param([24.0], [20.0], "within the noise", id="one seed, lead 4"),
     ],
 )
 def test_verdicts_on_a_lead_by_scores_of_the_seeds(
@@ -77,24 +82,24 @@ def test_from_three_seeds_on_the_interval_is_welchs(tmp_path: Path) -> None:
 
 def test_only_runs_that_were_evaluated_count(tmp_path: Path) -> None:
     """Three seeds are finished, two of them evaluated on SentEval: too few for an interval over seeds."""
-    found = runs(tmp_path, [30.0, 31.0, 32.0], [20.0, 21.0, 22.0])
+    example_runs = runs(tmp_path, [30.0, 31.0, 32.0], [20.0, 21.0, 22.0])
     evaluated = [
         replace(run, results=senteval.results("any", senteval.records(("STSBenchmark", "STS12"), run.seed)))
         if run.seed < 2
         else run
-        for run in found
+        for run in example_runs
     ]
     grid = scores.senteval_grid(evaluated)
     assert grid is not None
-    found_best = {scores.heading(one.key): one.reach for one in scores.leads(grid, {})}
-    assert "mean of 2 of DeCLUTR's 17 downstream tasks" in found_best and {*found_best.values()} == {None}
+    reaches = {scores.heading(lead.key): lead.reach for lead in scores.leads(grid, {})}
+    assert "mean of 2 of DeCLUTR's 17 downstream tasks" in reaches and {*reaches.values()} == {None}
 
 
 def test_without_counts_of_questions_the_verdict_is_unknown(tmp_path: Path) -> None:
-    found = runs(tmp_path, [30.0], [20.0])
-    grid = scores.quick_grid(found)
+    example_runs = runs(tmp_path, [30.0], [20.0])
+    grid = scores.quick_grid(example_runs)
     assert grid is not None
-    assert {one.verdict for one in scores.leads(grid, {})} == {"unknown: fewer than 3 seeds"}
+    assert {lead.verdict for lead in scores.leads(grid, {})} == {"unknown: fewer than 3 seeds"}
 
 
 def test_senteval_scores_have_a_table_of_their_own(tmp_path: Path) -> None:
@@ -107,14 +112,14 @@ def test_senteval_scores_have_a_table_of_their_own(tmp_path: Path) -> None:
     ]
     grid = scores.senteval_grid([*evaluated, first])
     assert grid is not None and [row.name for row in grid.ours] == ["declutr · gru", "nsp · gru"]
-    found = {scores.heading(one.key): one for one in scores.leads(grid, scores.questions(evaluated))}
-    assert found["CR"].name == "nsp · gru" and found["CR"].verdict == "clear"
-    assert found["STS-B Spearman"].reach is None
+    leads = {scores.heading(lead.key): lead for lead in scores.leads(grid, scores.questions(evaluated))}
+    assert leads["CR"].name == "nsp · gru" and leads["CR"].verdict == "clear"
+    assert leads["STS-B Spearman"].reach is None
 
 
 def test_without_runs_there_is_no_table() -> None:
-    lost = [Run("a", "b", 1, "c", problem="gone")]
-    assert scores.quick_grid(lost) is None and scores.senteval_grid(lost) is None
+    failed = [Run("a", "b", 1, "c", problem="gone")]
+    assert scores.quick_grid(failed) is None and scores.senteval_grid(failed) is None
 
 
 def conclude(folder: Path, first: list[float], second: list[float]) -> list[str]:
@@ -139,9 +144,14 @@ def test_a_conclusion_from_three_seeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "clause"),
     [
-        ([24.0], [20.0], "so that the order is open."),
-        ([30.0], [20.0], "but may not repeat with other seeds."),
-        ([20.0], [20.0], "no pair leads in recall@1: declutr · gru and nsp · gru both score 20.00 %."),
+        pytest.param([24.0], [20.0], "so that the order is open.", id="unclear lead"),
+        pytest.param([30.0], [20.0], "but may not repeat with other seeds.", id="clear lead"),
+        pytest.param(
+            [20.0],
+            [20.0],
+            "no pair leads in recall@1: declutr · gru and nsp · gru both score 20.00 %.",
+            id="equal scores",
+        ),
     ],
 )
 def test_a_conclusion_from_one_seed_is_careful(
@@ -155,13 +165,14 @@ def test_a_conclusion_from_one_seed_is_careful(
 @pytest.mark.parametrize(
     ("first", "second", "change"),
     [
-        (
+        pytest.param(
             [5.0],
             [4.0],
             "+2.00 points, of declutr · gru, within the 95 % interval of a test of this size (± 2.71).",
+            id="unclear gains",
         ),
-        ([2.0], [2.5], "-0.50 points, of nsp · gru."),
-        ([1.0], [], "-2.00 points, of declutr · gru."),
+        pytest.param([2.0], [2.5], "-0.50 points, of nsp · gru.", id="losses"),
+        pytest.param([1.0], [], "-2.00 points, of declutr · gru.", id="one pair"),
     ],
 )
 def test_the_conclusion_if_nothing_beats_the_untrained_encoder(
@@ -173,11 +184,13 @@ def test_the_conclusion_if_nothing_beats_the_untrained_encoder(
         "On held-out text, no pair is clearly better than its encoder was before training: "
         f"the best change in recall@1 is {change}"
     )
-    assert len(others) <= 2 and not any("before" in one or "has the highest recall@1" in one for one in others)
+    assert len(others) <= 2 and not any(
+        "before" in other or "has the highest recall@1" in other for other in others
+    )
 
 
 def test_the_conclusion_if_a_run_beats_the_untrained_encoder_in_another_score(tmp_path: Path) -> None:
-    """recall@5 rises from 9 to 17 % of 400 questions, clearer than the probe's rise from 30 to 35 % of 600."""
+    """recall@5 rises from 9 to 17 % of 400 questions, a clearer gain than the probe's from 30 to 35 % of 600."""
     sentence, *_ = scores.conclusion(
         runs(tmp_path, [5.0], [4.0], **START | {"recall@5": 17.0, "probe_length": 35.0})
     )
@@ -202,17 +215,17 @@ def test_majority_baselines_are_shown_below_the_scores(tmp_path: Path) -> None:
     gold = np.array([1] * 7 + [0] * 3)
     for task, predicted in (("MRPC", np.full((10, 2), 0.5)), ("STSBenchmark", np.zeros(10))):
         np.savez(run.folder / "predictions" / f"{task}.npz", gold=gold, predicted=predicted)
-    again = reading.read("declutr", "gru", 1, "c", run.folder)
-    grid = scores.senteval_grid([again])
+    evaluated = reading.read("declutr", "gru", 1, "c", run.folder)
+    grid = scores.senteval_grid([evaluated])
     assert grid is not None
-    [row] = grid.printed  # of STS-B and of CR, whose predictions are not there, none is known
+    [row] = grid.printed  # no baseline is known for STS-B, a correlation, and CR, which has no predictions
     assert row.label == "baseline: most frequent class"
     assert {scores.heading(key): cell.text for key, cell in row.cells.items()} == {
         "MRPC accuracy": "70.00",
         "MRPC F1": "82.35",
     }
     assert grid.notes[-1].startswith("Baseline: the score of always answering")
-    assert all(row.name != one.name for one in scores.leads(grid, {}))
+    assert all(row.name != lead.name for lead in scores.leads(grid, {}))
 
 
 def test_without_scores_there_is_no_conclusion(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Examples of objectives as the page shows them."""
+"""Data of the examples on the page: spans, stretches of text, rows, legend."""
 
 from __future__ import annotations
 

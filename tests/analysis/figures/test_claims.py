@@ -1,4 +1,4 @@
-"""Claims on hand-made scores: clear, contrary, too few; pairing, intervals, and each comparison."""
+"""Claims on invented scores: clear, contrary or too few; pairing, intervals, every kind of comparison."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def curve(scores: Sequence[float], seeds: int = 3, group: str = "a", panel: str 
         (5.0, 4, "held"),
         (-5.0, 4, "not held"),
         (0.1, 4, "undecided at this size"),
-        (5.0, 2, "undecided at this size"),  # too few to tell at all
+        (5.0, 2, "undecided at this size"),  # at least three seeds are needed
         (5.0, 1, "undecided at this size"),
     ],
 )
@@ -65,7 +65,7 @@ def test_greater_is_decided_by_gain_and_number_of_seeds(gain: float, seeds: int,
 
 def test_the_interval_equals_that_of_paired_differences() -> None:
     rng = np.random.default_rng(0)
-    base = rng.normal(50, 10, size=6)  # seeds differ far more than the two sides
+    base = rng.normal(50, 10, size=6)  # differences between seeds are much larger than gains
     gains = rng.normal(1, 0.5, size=6)
     points = [
         Point("", "a", x, seed, score)
@@ -105,17 +105,17 @@ def test_settings_of_one_seed_are_averaged() -> None:
             for setting in range(6)
         ]
 
-    few = verdict(two_above_one, pairs(2))
+    two_seeds = verdict(two_above_one, pairs(2))
     low, high = stats.ttest_1samp([1, 2], 0).confidence_interval()
-    assert (few.findings[0].value, few.findings[0].low, few.findings[0].high) == pytest.approx(
+    assert (two_seeds.findings[0].value, two_seeds.findings[0].low, two_seeds.findings[0].high) == pytest.approx(
         (1.5, low, high)
-    ) and few.outcome == "undecided at this size"
+    ) and two_seeds.outcome == "undecided at this size"
     [found] = verdict(two_above_one, pairs(3)).findings
     low, high = stats.ttest_1samp([1, 2, 3], 0).confidence_interval()
     assert (found.n, found.of) == (3, "seeds")
     assert (found.value, found.low, found.high) == pytest.approx((2, low, high))
-    apart = [point._replace(seed=point.seed + 10 * (point.x == "2")) for point in pairs(3)]
-    [found] = verdict(two_above_one, apart).findings
+    unpaired = [point._replace(seed=point.seed + 10 * (point.x == "2")) for point in pairs(3)]
+    [found] = verdict(two_above_one, unpaired).findings
     low, high = stats.ttest_ind([1, 2, 3], [0, 0, 0], equal_var=False).confidence_interval()
     assert (found.n, found.low, found.high) == pytest.approx((3, low, high))
 
@@ -132,7 +132,7 @@ def test_sides_without_common_seeds_get_welchs_interval() -> None:
 
 def test_too_few_common_seeds_fall_back_to_all_seeds_unpaired() -> None:
     points = [Point("", "a", "1", i, 50 + i / 10) for i in range(5)]
-    points += [Point("", "a", "2", i + 3, 60 + i / 10) for i in range(5)]  # two in common
+    points += [Point("", "a", "2", i + 3, 60 + i / 10) for i in range(5)]  # two seeds in common
     found = verdict(two_above_one, points)
     assert (found.outcome, found.seeds, found.findings[0].of) == ("held", 5, "seeds a side, unpaired")
 
@@ -180,10 +180,10 @@ def test_findings_state_their_condition() -> None:
         "within 0.5 either way (margin set by this suite)": lambda s: about_equal(s(x="2"), s(x="1"), margin=0.5),
         "above 33": peak,
     }
-    for words, check in conditions.items():
-        assert [finding.condition.text for finding in verdict(check, points).findings] == [words]
+    for text, check in conditions.items():
+        assert [finding.condition.text for finding in verdict(check, points).findings] == [text]
     steps = verdict(rise, points).findings
-    assert [one.condition.text for one in steps] == [
+    assert [step.condition.text for step in steps] == [
         "above 0",
         *["no clear step down, and none by more than 0"] * 2,
     ]
@@ -192,16 +192,18 @@ def test_findings_state_their_condition() -> None:
 
 
 def test_a_verdict_states_its_number_of_seeds() -> None:
-    def found(seeds: int, apart: int = 0) -> Verdict:
-        points = [p for i in range(4) for p in curve([50, 60], seeds, group=f"g{i}")]
-        return verdict(two_above_one, [p._replace(seed=p.seed + apart * (p.x == "2")) for p in points])
+    def verdict_of(seeds: int, seed_shift: int = 0) -> Verdict:
+        points = [point for i in range(4) for point in curve([50, 60], seeds, group=f"g{i}")]
+        return verdict(
+            two_above_one, [point._replace(seed=point.seed + seed_shift * (point.x == "2")) for point in points]
+        )
 
-    assert [(found(seeds).outcome, found(seeds).seeds) for seeds in (1, 2, 3)] == [
+    assert [(verdict_of(seeds).outcome, verdict_of(seeds).seeds) for seeds in (1, 2, 3)] == [
         ("undecided at this size", 1),
         ("undecided at this size", 2),
         ("held", 3),
     ]
-    assert [found(seeds, apart=10).seeds for seeds in (1, 2, 3)] == [1, 2, 3]
+    assert [verdict_of(seeds, seed_shift=10).seeds for seeds in (1, 2, 3)] == [1, 2, 3]
     assert verdict(peak, curve([50, 60, 50], seeds=2)).seeds == 2
 
 
@@ -253,49 +255,51 @@ def test_each_compares_with_a_constant_level() -> None:
     assert [finding.what for finding in found.findings] == ["a at 1 − none", "a at 2 − none", "a at 3 − none"]
     assert found.outcome == "held"
     unnamed = verdict(lambda s: greater(s(group="a"), s(group="none"), each="x"), points)
-    assert [(one.what, one.low) for one in unnamed.findings] == [(one.what, one.low) for one in found.findings]
+    assert [(finding.what, finding.low) for finding in unnamed.findings] == [
+        (finding.what, finding.low) for finding in found.findings
+    ]
     assert verdict(lambda s: greater(s(group="a"), s(group="none")), points).findings[0].n == 5
-    turned = verdict(lambda s: at_most(s(group="none"), s(group="a"), each="x"), points)
-    assert [finding.what for finding in turned.findings] == ["none − a at 1", "none − a at 2", "none − a at 3"]
-    assert turned.outcome == "held"
-    right = verdict(lambda s: greater(s(group="a", x="3"), s(group="a", x=["1", "2"]), each="x"), points)
-    assert [finding.what for finding in right.findings] == ["a: 3 − 1", "a: 3 − 2"]
+    swapped = verdict(lambda s: at_most(s(group="none"), s(group="a"), each="x"), points)
+    assert [finding.what for finding in swapped.findings] == ["none − a at 1", "none − a at 2", "none − a at 3"]
+    assert swapped.outcome == "held"
+    within_group = verdict(lambda s: greater(s(group="a", x="3"), s(group="a", x=["1", "2"]), each="x"), points)
+    assert [finding.what for finding in within_group.findings] == ["a: 3 − 1", "a: 3 − 2"]
 
 
 @pytest.mark.parametrize(
     ("scores", "seeds", "margin", "outcome"),
     [
-        ([50, 52, 54, 56, 58], 4, 0, "held"),
-        ([50, 52, 51.8, 56, 58], 4, 0, "undecided at this size"),  # a step down, not a clear one
-        ([50, 52, 52.1, 56, 58], 4, 0, "undecided at this size"),  # a step up, not a clear one
-        ([50, 52, 52.1, 56, 58], 4, 1, "held"),
-        ([50, 56, 51, 57, 58], 4, 0, "not held"),  # a clear step down
-        ([50, 56, 54, 57, 58], 4, 3, "not held"),  # below the margin, but clear
-        ([58, 56, 54, 52, 50], 4, 0, "not held"),
-        ([50, 52, 54, 56, 58], 1, 0, "undecided at this size"),
+        pytest.param([50, 52, 54, 56, 58], 4, 0, "held", id="clear steps up"),
+        pytest.param([50, 52, 51.8, 56, 58], 4, 0, "undecided at this size", id="an unclear step down"),
+        pytest.param([50, 52, 52.1, 56, 58], 4, 0, "undecided at this size", id="an unclear step up"),
+        pytest.param([50, 52, 52.1, 56, 58], 4, 1, "held", id="an unclear step up with a margin"),
+        pytest.param([50, 56, 51, 57, 58], 4, 0, "not held", id="a clear step down"),
+        pytest.param([50, 56, 54, 57, 58], 4, 3, "not held", id="a clear step down within the margin"),
+        pytest.param([58, 56, 54, 52, 50], 4, 0, "not held", id="clear steps down"),
+        pytest.param([50, 52, 54, 56, 58], 1, 0, "undecided at this size", id="one seed"),
     ],
 )
 def test_rising_requires_every_step_to_rise(scores: list[float], seeds: int, margin: float, outcome: str) -> None:
-    found = verdict(lambda given: rising(given(group="a"), margin=margin), curve(scores, seeds))
+    found = verdict(lambda selection: rising(selection(group="a"), margin=margin), curve(scores, seeds))
     assert found.outcome == outcome
 
 
 def test_peak_inside_tests_the_share_of_curves_against_chance() -> None:
     inside, edge = [50, 55, 58, 55, 50], [60, 55, 54, 53, 52]
 
-    def many(shape: Sequence[float], curves: int) -> list[Point]:
+    def copies(shape: Sequence[float], curves: int) -> list[Point]:
         return [point._replace(seed=i) for i in range(curves) for point in curve(shape, seeds=1)]
 
-    found = verdict(peak, many(inside, 10))
+    found = verdict(peak, copies(inside, 10))
     assert found.outcome == "held"
     low = stats.binomtest(10, 10).proportion_ci(0.95, "exact").low
     assert found.findings[0].low == pytest.approx(100 * low) and found.findings[0].high == 100
     assert "60 % without any trend" in found.findings[0].what
-    assert verdict(peak, many(edge, 10)).outcome == "not held"
-    assert verdict(peak, many(inside, 3)).outcome == "undecided at this size"
-    one_seed = [p._replace(group=f"g{p.seed}", seed=1) for p in many(inside, 10)]
+    assert verdict(peak, copies(edge, 10)).outcome == "not held"
+    assert verdict(peak, copies(inside, 3)).outcome == "undecided at this size"
+    one_seed = [p._replace(group=f"g{p.seed}", seed=1) for p in copies(inside, 10)]
     assert verdict(peak, one_seed).outcome == "undecided at this size"
-    assert verdict(peak, one_seed).findings[0].low == 0  # curves of one seed may go together
+    assert verdict(peak, one_seed).findings[0].low == 0  # curves of one seed may be correlated
 
 
 def test_seeds_that_differ_widen_the_share_of_curves() -> None:
@@ -305,14 +309,14 @@ def test_seeds_that_differ_widen_the_share_of_curves() -> None:
         shapes = {"a": inside, "b": inside, "c": inside, "d": edge}
         return [p for group, shape in shapes.items() for p in curve(shape, seeds, group=group)]
 
-    for seeds in (2, 3, 4):  # of each three of four
+    for seeds in (2, 3, 4):  # three of four curves of each seed peak inside
         [found] = verdict(peak, points(seeds)).findings
         assert (found.n, found.of, found.value) == (4 * seeds, "curves", 75.0)
         interval = stats.binomtest(3 * seeds, 4 * seeds).proportion_ci(0.95, "exact")
         assert (found.low, found.high) == pytest.approx((100 * interval.low, 100 * interval.high))
     uneven = [p._replace(score=100.0) if p.seed == 1 and p.x == "1" else p for p in points(4)]
     assert len({p.seed for p in uneven}) == 4
-    [found] = verdict(peak, uneven).findings  # of one seed none, of the others three of four
+    [found] = verdict(peak, uneven).findings  # no curve of seed 1 peaks inside, three of four of the others
     reach = stats.t.ppf(0.975, 3) * np.std([0, 75, 75, 75], ddof=1) / 2
     assert found.value == pytest.approx(56.25)
     assert (found.low, found.high) == pytest.approx((max(0, 56.25 - reach), min(100, 56.25 + reach)))
@@ -326,12 +330,12 @@ def test_three_seeds_whose_curves_all_peak_inside_are_enough() -> None:
 def test_labels_named_on_both_sides_are_compared_pair_by_pair() -> None:
     points = [p for n, group in enumerate("abcd") for p in curve([50 + 9 * n, 51 + 9 * n], 3, group=group)]
 
-    def named(scores: Scores) -> Evidence:
+    def named_groups(scores: Scores) -> Evidence:
         return greater(scores(x="2", group=[*"abcd"]), scores(x="1", group=[*"abcd"]))
 
-    [partly] = verdict(named, points[:-1]).findings  # a group and seed without its partner is left out
-    assert partly.n == 3 and abs(partly.value - 1) < 1
-    assert verdict(named, points).outcome == "held"
+    [incomplete] = verdict(named_groups, points[:-1]).findings  # a score without a partner is left out
+    assert incomplete.n == 3 and abs(incomplete.value - 1) < 1
+    assert verdict(named_groups, points).outcome == "held"
 
 
 def test_panels_of_one_encoder_are_one_curve() -> None:
@@ -349,8 +353,8 @@ def test_best_compares_with_every_other_score() -> None:
     found = found_best(group="a", x="2")
     assert found.outcome == "held" and len(found.findings) == 5
     assert found_best(group="b", x="2").outcome == "not held"
-    whole = found_best(group="a")  # its mean over x against each of the others
-    assert len(whole.findings) == 3
+    mean_over_x = found_best(group="a")  # its mean over x is compared with each score of b
+    assert len(mean_over_x.findings) == 3
 
 
 def test_all_of_requires_every_check() -> None:
@@ -360,7 +364,7 @@ def test_all_of_requires_every_check() -> None:
         return greater(scores(x="1"), scores(x="2"))
 
     both = verdict(lambda scores: all_of(two_above_one(scores), two_above_one(scores)), points)
-    assert (both.outcome, [one.tests for one in both.findings]) == ("held", [2, 2])
+    assert (both.outcome, [finding.tests for finding in both.findings]) == ("held", [2, 2])
     assert verdict(lambda scores: all_of(two_above_one(scores), down(scores)), points).outcome == "not held"
 
 
@@ -385,7 +389,7 @@ def test_a_missing_part_is_named() -> None:
 
 
 def test_pure_noise_is_decided_no_more_often_than_the_error_rate() -> None:
-    """At most 2.5 % of cases in either direction; the bound is exceeded by chance once in a thousand times."""
+    """At most 2.5 % of cases are decided in either direction; chance exceeds the bound with probability 0.001."""
     rng, draws = np.random.default_rng(1), 600
     most = stats.binom.ppf(0.999, draws, 0.025)
 
@@ -400,5 +404,5 @@ def test_pure_noise_is_decided_no_more_often_than_the_error_rate() -> None:
         ]
 
     for check in (two_above_one, one_above_each, rise):
-        words = [verdict(check, noise()).outcome for _ in range(draws)]
-        assert words.count("held") <= most and words.count("not held") <= most
+        outcomes = [verdict(check, noise()).outcome for _ in range(draws)]
+        assert outcomes.count("held") <= most and outcomes.count("not held") <= most

@@ -1,4 +1,4 @@
-"""Examples of what objectives sample: named correctly or left out, and text of the corpus as text."""
+"""Examples of sampled spans and sentences: named relations, escaped text, marks of deleted words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture
 def source(tmp_path: Path) -> Text:
-    """Documents of words with Markdown characters."""
+    """Returns documents of 300 words or a few less, with characters of Markdown and HTML."""
     words = [f"<b{i}>" if i % 2 else f"*w|{i}*" for i in range(300)]
     lines = [json.dumps({"text": " ".join(words[start:])}) for start in range(8)]
     (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
@@ -33,14 +33,14 @@ def source(tmp_path: Path) -> Text:
 @pytest.mark.parametrize(
     ("positive", "view"),
     [
-        (Span(20, 30), "adjacent"),
-        (Span(0, 10), "adjacent"),
-        (Span(12, 18), "subsumed"),
-        (Span(10, 20), "subsumed"),
-        (Span(5, 25), "around"),
-        (Span(10, 25), "around"),
-        (Span(5, 15), "overlapping"),
-        (Span(15, 25), "overlapping"),
+        pytest.param(Span(20, 30), "adjacent", id="directly after"),
+        pytest.param(Span(0, 10), "adjacent", id="directly before"),
+        pytest.param(Span(12, 18), "subsumed", id="inside"),
+        pytest.param(Span(10, 20), "subsumed", id="equal"),
+        pytest.param(Span(5, 25), "around", id="around"),
+        pytest.param(Span(10, 25), "around", id="around from the same start"),
+        pytest.param(Span(5, 15), "overlapping", id="over the start"),
+        pytest.param(Span(15, 25), "overlapping", id="over the end"),
     ],
 )
 def test_the_relation_of_two_spans_is_named(positive: Span, view: str) -> None:
@@ -62,7 +62,7 @@ def test_a_relation_that_is_never_sampled_has_no_row(source: Text, monkeypatch: 
 
 @pytest.mark.parametrize(("name", "times"), [("declutr/table5", 2), ("declutr_v1/table_s2", 1)])
 def test_the_distance_of_anchors_follows_the_version_of_the_paper(source: Text, name: str, times: int) -> None:
-    """Spans of at most 64 words from documents of 300."""
+    """The documents have 300 words; the configuration allows spans of 16 to 64 words."""
     table = catalogue.EXHIBITS[name]
     assert isinstance(table, Table) and table.examples is examples.spans
     shown = table.examples(compose.check([*table.base]), source)

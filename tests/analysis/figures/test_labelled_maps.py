@@ -1,4 +1,4 @@
-"""Where the sentences of a map come from: SentEval's tasks by their classes' names, and files by theirs."""
+"""Labelled sentences of maps: from SentEval's tasks, with the names of their classes, or from files."""
 
 from __future__ import annotations
 

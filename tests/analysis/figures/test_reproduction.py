@@ -1,4 +1,4 @@
-"""Reproduced figures: files of each kind, drawn without a warning; CSV and text; colours."""
+"""Reproduced figures: files of every kind, without warnings; points, claims, labels, colours."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def no_warnings() -> Iterator[None]:
         yield
 
 
-def described(**more: Any) -> Figure:
+def make_figure(**changes: Any) -> Figure:
     claims = [
         Claim("a", "two beat one", "5.2", lambda scores: greater(scores(x="2"), scores(x="1"))),
         Claim("b", "no P=4", "caption", reason="it states what was run"),
     ]
-    known = {
+    defaults = {
         "id": "declutr/2a",
         "title": "Figure 2a",
         "kind": "distribution",
@@ -50,7 +50,7 @@ def described(**more: Any) -> Figure:
         "colours": {"small": "declutr", "base": "declutr"},
         "claims": claims,
     }
-    return Figure(**known | more)
+    return Figure(**defaults | changes)
 
 
 def scores(panels: tuple[str, ...] = ("",), seeds: int = 5) -> list[Point]:
@@ -72,7 +72,7 @@ def scores(panels: tuple[str, ...] = ("",), seeds: int = 5) -> list[Point]:
 
 
 def read_points(path: Path) -> list[Point]:
-    """Our points of a CSV that ``draw`` wrote, without the printed ones."""
+    """Returns the points of a CSV that ``draw`` wrote, without the printed ones."""
     with path.open(encoding="utf-8", newline="") as file:
         ours = [row for row in csv.DictReader(file) if row.pop("source") == "ours"]
     return [Point(**row | {"seed": int(row["seed"]), "score": float(row["score"])}) for row in ours]  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def names(paths: list[Path]) -> list[str]:
 
 def test_a_figure_has_pictures_text_and_csv(tmp_path: Path) -> None:
     printed = [Mark("", "base", "2", 57.5)]
-    paths = draw((described(printed=printed)), scores(), tmp_path / "new", NOTE)
+    paths = draw((make_figure(printed=printed)), scores(), tmp_path / "new", NOTE)
     assert names(paths) == [f"declutr-2a.{kind}" for kind in ("pdf", "png", "csv", "md")]
     assert sorted(tmp_path.glob("new/*")) == sorted(paths)
     assert paths[0].read_bytes().startswith(b"%PDF") and paths[1].read_bytes().startswith(b"\x89PNG")
@@ -98,16 +98,16 @@ def test_a_figure_has_pictures_text_and_csv(tmp_path: Path) -> None:
 
 
 def test_too_few_seeds_leave_claims_undecided_and_are_reported(tmp_path: Path) -> None:
-    for seeds, words in ((1, "1 seed"), (2, "2 seeds")):
-        text = draw((described()), scores(seeds=seeds), tmp_path, NOTE)[3].read_text()
+    for seeds, count in ((1, "1 seed"), (2, "2 seeds")):
+        text = draw((make_figure()), scores(seeds=seeds), tmp_path, NOTE)[3].read_text()
         assert "- **undecided at this size** (section 5.2): two beat one" in text
-        assert f"\n  - {words}: at least 3 are needed\n" in text
-    text = draw((described()), scores(seeds=3), tmp_path, NOTE)[3].read_text()
+        assert f"\n  - {count}: at least 3 are needed\n" in text
+    text = draw((make_figure()), scores(seeds=3), tmp_path, NOTE)[3].read_text()
     assert "- **held** (section 5.2): two beat one" in text and "are needed" not in text
 
 
 def test_the_same_scores_give_the_same_bytes(tmp_path: Path) -> None:
-    figure = described()
+    figure = make_figure()
     first, second = (draw(figure, scores(), tmp_path / name, NOTE) for name in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
@@ -117,13 +117,13 @@ def test_the_same_scores_give_the_same_bytes(tmp_path: Path) -> None:
 def test_every_kind_is_drawn_with_and_without_distant_printed_values(
     tmp_path: Path, kind: str, mark: float
 ) -> None:
-    more = {
+    changes = {
         "kind": kind,
         "panels": ["TREC", "MRPC"],
         "printed": [Mark("MRPC", "small", "2", mark)],
     }
     points = [*scores(("TREC", "MRPC")), Point("TREC", "none", "", 1, 51.0), Point("TREC", "none", "", 2, 52.0)]
-    figure = described(**more, legend="model")
+    figure = make_figure(**changes, legend="model")
     with style.look():
         picture = drawing.picture(figure, points, NOTE)
     assert len(picture.get_axes()) == (2 if mark < 60 else 4)
@@ -133,13 +133,13 @@ def test_every_kind_is_drawn_with_and_without_distant_printed_values(
 
 def test_a_single_score_is_drawn(tmp_path: Path) -> None:
     for kind in ("line", "distribution", "bars"):
-        figure = described(kind=kind, scale="linear", ticks=["1", "2", "50"])
+        figure = make_figure(kind=kind, scale="linear", ticks=["1", "2", "50"])
         paths = draw(figure, [Point("", "small", "2", 1, 50.0)], tmp_path / kind, NOTE)
         assert len(paths) == 4 and all(path.stat().st_size for path in paths)
 
 
 def test_every_score_of_a_distribution_is_shown() -> None:
-    figure = described()
+    figure = make_figure()
     with style.look():
         [axes] = drawing.picture(figure, scores(), NOTE).get_axes()
     shown = [y for line in axes.lines if line.get_marker() in ("o", "s") for y in np.asarray(line.get_ydata())]
@@ -149,12 +149,12 @@ def test_every_score_of_a_distribution_is_shown() -> None:
 @pytest.mark.parametrize("panels", [1, 2, 6])
 @pytest.mark.parametrize("mark", [52.0, 90.0])
 def test_a_long_label_of_an_axis_stays_beside_it(panels: int, mark: float) -> None:
-    names = tuple(f"panel {number}" for number in range(panels))
+    panel_names = tuple(f"panel {number}" for number in range(panels))
     y = "SentEval score on dev, % [declutr_downstream_with_snli_dev (4 of 18)]"
-    printed = [Mark(names[0], "small", "1", mark)]
-    figure = described(kind="line", y=y, panels=list(names), printed=printed)
+    printed = [Mark(panel_names[0], "small", "1", mark)]
+    figure = make_figure(kind="line", y=y, panels=list(panel_names), printed=printed)
     with style.look():
-        picture = drawing.picture(figure, scores(names), NOTE)
+        picture = drawing.picture(figure, scores(panel_names), NOTE)
         FigureCanvasAgg(picture).draw()
         _, body = picture.subfigs
         labels = [axes.yaxis.label for axes in picture.get_axes() if axes.get_ylabel().startswith("SentEval")]
@@ -169,9 +169,9 @@ def test_a_density_figure_draws_groups_and_decides_claims(tmp_path: Path) -> Non
     claim = Claim(
         "a", "anchors are longer", "3.2", lambda scores: greater(scores(group="anchor"), scores(group="positive"))
     )
-    more: dict[str, Any] = {"kind": "density", "groups": ["anchor", "positive"], "claims": [claim]}
+    changes: dict[str, Any] = {"kind": "density", "groups": ["anchor", "positive"], "claims": [claim]}
     spans = SpanSampler(min_length=8, max_length=64)
-    paths = draw(described(**more, spans=spans), span_lengths.lengths(spans, 300), tmp_path, NOTE)
+    paths = draw(make_figure(**changes, spans=spans), span_lengths.lengths(spans, 300), tmp_path, NOTE)
     points = read_points(paths[2])
     assert len(points) == 300 * (2 + 4) and {point.group for point in points} == {"anchor", "positive"}
     assert all(8 <= point.score <= 64 for point in points)
@@ -191,7 +191,7 @@ def test_sampled_lengths_follow_their_density() -> None:
 
 
 def test_a_map_figure_draws_labels_with_special_characters(tmp_path: Path) -> None:
-    """Of labels with signs that matplotlib would read as mathematics, and could not."""
+    """The labels contain characters that matplotlib takes for invalid mathematics unless they are escaped."""
     rng = np.random.default_rng(0)
     kinds = np.repeat([0, 1, 2], 31)
     maps = [
@@ -239,17 +239,17 @@ def test_maps_of_several_models_stand_below_each_other(tmp_path: Path) -> None:
 def test_nothing_to_draw_is_reported_and_nothing_written(tmp_path: Path) -> None:
     for kind, what in (("line", "scores"), ("map", "maps")):
         with pytest.raises(UserError, match=rf"nothing to draw for figure declutr/2a: it has no {what} yet\.$"):
-            draw((described(kind=kind)), [], tmp_path, NOTE)
+            draw((make_figure(kind=kind)), [], tmp_path, NOTE)
     assert not list(tmp_path.iterdir())
 
 
 def test_groups_have_different_colours_dashes_and_markers() -> None:
-    figure = described(colours={"small": "declutr", "base": "declutr", "x": "mlm_only"})
+    figure = make_figure(colours={"small": "declutr", "base": "declutr", "x": "mlm_only"})
     looks = drawing.looks(figure, ["small", "base", "x", "ConsSent-D", "Ensemble"])
     assert looks["small"].hue == style.OBJECTIVES["declutr"] and looks["x"].hue == style.OBJECTIVES["mlm_only"]
     assert looks["ConsSent-D"].hue == style.OBJECTIVES["conssent_d"] and looks["Ensemble"].hue == style.OTHER
     assert looks["base"].hue == style.lighter(looks["small"].hue) and looks["base"].dash != looks["small"].dash
     assert len({look.marker for look in looks.values()}) == 5
-    ordered = drawing.looks((described(colours={})), ["0.001", "0.01", "0.05"])
-    brightness = [sum(style.to_rgb(look.hue)) for look in ordered.values()]
+    gradual = drawing.looks((make_figure(colours={})), ["0.001", "0.01", "0.05"])
+    brightness = [sum(style.to_rgb(look.hue)) for look in gradual.values()]
     assert brightness == sorted(brightness)

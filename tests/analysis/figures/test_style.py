@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 
 from analysis.figures import style
 
-SEEN = {
+COLOUR_VISION = {
     "all cones": np.eye(3),
     "deuteranopia": [
         [0.367322, 0.860646, -0.227968],
@@ -29,21 +29,21 @@ WHITE = TO_XYZ.sum(axis=1)
 SINGLE_TASKS = [f"conssent_{task}" for task in "dpirnc"]
 
 
-def lab(hue: str, eyes: object) -> np.ndarray:
-    """Returns CIE L*a*b* of ``hue`` as it is perceived."""
+def lab(hue: str, vision: object) -> np.ndarray:
+    """Returns the CIE L*a*b* coordinates of ``hue`` as seen with this colour vision."""
     encoded = np.array(to_rgb(hue))
     linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
-    x, y, z = TO_XYZ @ np.clip(np.array(eyes) @ linear, 0, 1) / WHITE
+    x, y, z = TO_XYZ @ np.clip(np.array(vision) @ linear, 0, 1) / WHITE
     fx, fy, fz = (np.cbrt(t) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, y, z))
     return np.array([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)])
 
 
-def nearest(hues: Collection[str], eyes: object) -> float:
-    seen = [lab(hue, eyes) for hue in hues]
-    return min(float(np.linalg.norm(a - b)) for a, b in combinations(seen, 2))
+def smallest_distance(hues: Collection[str], vision: object) -> float:
+    perceived = [lab(hue, vision) for hue in hues]
+    return min(float(np.linalg.norm(a - b)) for a, b in combinations(perceived, 2))
 
 
-@pytest.mark.parametrize("eyes", SEEN)
+@pytest.mark.parametrize("vision", COLOUR_VISION)
 @pytest.mark.parametrize(
     "group",
     [
@@ -54,15 +54,15 @@ def nearest(hues: Collection[str], eyes: object) -> float:
     ],
     ids=["objectives", "ConsSent's tasks", "series", "ramp"],
 )
-def test_colours_are_distinguishable_with_colour_blindness(group: list[str], eyes: str) -> None:
-    assert nearest(group, SEEN[eyes]) > 10  # 2.3 is a just noticeable difference
+def test_colours_are_distinguishable_with_colour_blindness(group: list[str], vision: str) -> None:
+    assert smallest_distance(group, COLOUR_VISION[vision]) > 10  # 2.3 is a just noticeable difference
 
 
 def test_indistinguishable_colours_are_detected() -> None:
     assert (
-        nearest(["#D62728", "#7A6A00"], SEEN["protanopia"])
+        smallest_distance(["#D62728", "#7A6A00"], COLOUR_VISION["protanopia"])
         < 30
-        < nearest(["#D62728", "#7A6A00"], SEEN["all cones"])
+        < smallest_distance(["#D62728", "#7A6A00"], COLOUR_VISION["all cones"])
     )
 
 

@@ -1,4 +1,4 @@
-"""Intervals of differences: against plain loops, known cases, coverage, degenerate cases, refusals."""
+"""Bootstrap intervals of differences: plain loops, known cases, coverage, degenerate input, error messages."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from data.errors import UserError
 from tests.analysis.evaluation_helpers import evaluate, refusal
 
 
-def classes(gold: np.ndarray, said: np.ndarray, strata: np.ndarray | None = None) -> Predictions:
-    """Returns predictions of the classes ``said`` with probability 1."""
+def class_predictions(gold: np.ndarray, predicted: np.ndarray, strata: np.ndarray | None = None) -> Predictions:
+    """Returns predictions of the classes ``predicted`` with probability 1."""
     strata = np.zeros(len(gold), dtype=int) if strata is None else strata
-    return Predictions(gold, np.eye(max(gold.max(), said.max()) + 1, dtype=np.float32)[said], strata, False)
+    return Predictions(
+        gold, np.eye(max(gold.max(), predicted.max()) + 1, dtype=np.float32)[predicted], strata, False
+    )
 
 
-def scored(gold: np.ndarray, said: np.ndarray, subset: np.ndarray | None = None) -> Predictions:
-    return Predictions(gold, said, np.zeros(len(gold)) if subset is None else subset, subset is not None)
+def score_predictions(gold: np.ndarray, predicted: np.ndarray, subset: np.ndarray | None = None) -> Predictions:
+    return Predictions(gold, predicted, np.zeros(len(gold)) if subset is None else subset, subset is not None)
 
 
-def noisy(rng: np.random.Generator, gold: np.ndarray, accuracy: float) -> np.ndarray:
+def noisy_labels(rng: np.random.Generator, gold: np.ndarray, accuracy: float) -> np.ndarray:
     return np.where(rng.random(len(gold)) < accuracy, gold, 1 - gold)
 
 
-def naive(metric: str, a: Predictions, b: Predictions, resamples: int, seed: int) -> np.ndarray:
-    """Draws examples stratum by stratum and scores each resample with the libraries."""
+def naive_differences(metric: str, a: Predictions, b: Predictions, resamples: int, seed: int) -> np.ndarray:
+    """Returns the score difference of each resample, drawn stratum by stratum."""
     rng = np.random.default_rng(seed)
     strata = np.zeros(len(a.gold)) if metric.endswith("all") else a.strata
     result = np.zeros(resamples)
@@ -64,13 +66,18 @@ def test_intervals_equal_a_plain_loop(metric: str) -> None:
     gold: np.ndarray
     if metric.endswith(("accuracy", "f1")):
         gold = rng.integers(2, size=n)
-        a, b = (classes(gold, noisy(rng, gold, p), strata if metric == "accuracy" else None) for p in (0.8, 0.7))
+        a, b = (
+            class_predictions(gold, noisy_labels(rng, gold, accuracy), strata if metric == "accuracy" else None)
+            for accuracy in (0.8, 0.7)
+        )
     else:
-        gold = rng.integers(11, size=n) / 2  # ties
+        gold = rng.integers(11, size=n) / 2  # scores with ties
         subset = strata if "." in metric else None
-        a, b = (scored(gold, np.round(gold + s * rng.normal(size=n), 1), subset) for s in (1.5, 2.5))
+        a, b = (
+            score_predictions(gold, np.round(gold + noise * rng.normal(size=n), 1), subset) for noise in (1.5, 2.5)
+        )
     found = compare(a, b, metric, resamples=4000)
-    drawn = naive(metric, a, b, 1000, seed=1)
+    drawn = naive_differences(metric, a, b, 1000, seed=1)
     spread = drawn.std()
     assert found.low == pytest.approx(np.quantile(drawn, 0.025), abs=0.2 * spread)
     assert found.high == pytest.approx(np.quantile(drawn, 0.975), abs=0.2 * spread)
@@ -80,24 +87,24 @@ def test_intervals_equal_a_plain_loop(metric: str) -> None:
 def test_the_difference_equals_that_of_the_scores() -> None:
     rng = np.random.default_rng(0)
     gold = rng.integers(2, size=200)
-    one, two = noisy(rng, gold, 0.9), noisy(rng, gold, 0.6)
-    a, b = classes(gold, one), classes(gold, two)
+    better, worse = noisy_labels(rng, gold, 0.9), noisy_labels(rng, gold, 0.6)
+    a, b = class_predictions(gold, better), class_predictions(gold, worse)
     assert compare(a, b, "accuracy").difference == pytest.approx(
-        100 * (np.mean(one == gold) - np.mean(two == gold))
+        100 * (np.mean(better == gold) - np.mean(worse == gold))
     )
-    assert compare(a, b, "f1").difference == pytest.approx(100 * (f1_score(gold, one) - f1_score(gold, two)))
+    assert compare(a, b, "f1").difference == pytest.approx(100 * (f1_score(gold, better) - f1_score(gold, worse)))
     scores, subset = rng.integers(6, size=200).astype(float), np.repeat([0, 1], [50, 150])
     x, y = scores + rng.normal(size=200), rng.normal(size=200)
     means = [np.mean([spearmanr(scores[subset == s], v[subset == s])[0] for s in (0, 1)]) for v in (x, y)]
-    pair = scored(scores, x, subset), scored(scores, y, subset)
+    pair = score_predictions(scores, x, subset), score_predictions(scores, y, subset)
     assert compare(*pair, "spearman.mean").difference == pytest.approx(100 * (means[0] - means[1]))
-    whole = 100 * (spearmanr(scores, x)[0] - spearmanr(scores, y)[0])
-    assert compare(*pair, "spearman.all").difference == pytest.approx(whole)
+    overall = 100 * (spearmanr(scores, x)[0] - spearmanr(scores, y)[0])
+    assert compare(*pair, "spearman.all").difference == pytest.approx(overall)
 
 
 def test_accuracy_with_many_classes() -> None:
     gold = np.arange(6).repeat(10)
-    found = compare(classes(gold, gold), classes(gold, np.zeros(60, dtype=int)), "accuracy")
+    found = compare(class_predictions(gold, gold), class_predictions(gold, np.zeros(60, dtype=int)), "accuracy")
     assert found.difference == pytest.approx(100 * 5 / 6)
 
 
@@ -114,36 +121,43 @@ def test_ranks_of_resamples() -> None:
 def test_equal_models_have_no_difference(metric: str) -> None:
     rng = np.random.default_rng(1)
     gold = rng.integers(2, size=90)
-    same = classes(gold, noisy(rng, gold, 0.7))
+    predictions = class_predictions(gold, noisy_labels(rng, gold, 0.7))
     if metric not in ("accuracy", "f1"):
-        same = scored(gold + rng.random(90), rng.random(90), np.repeat([0, 1], 45))
-    assert compare(same, same, metric) == Difference(0, 0, 0, 0)
+        predictions = score_predictions(gold + rng.random(90), rng.random(90), np.repeat([0, 1], 45))
+    assert compare(predictions, predictions, metric) == Difference(0, 0, 0, 0)
 
 
 def test_swapping_the_models_reverses_the_difference() -> None:
     gold = np.array([0, 1] * 50)
-    right, wrong = classes(gold, gold), classes(gold, 1 - gold)
+    right, wrong = class_predictions(gold, gold), class_predictions(gold, 1 - gold)
     assert compare(right, wrong, "accuracy") == Difference(100, 100, 100, 1)
     assert compare(wrong, right, "accuracy") == Difference(-100, -100, -100, 0)
     rng = np.random.default_rng(0)
-    a, b = classes(gold, noisy(rng, gold, 0.8)), classes(gold, noisy(rng, gold, 0.7))
-    there, back = compare(a, b, "accuracy"), compare(b, a, "accuracy")
-    assert back.difference == -there.difference
-    assert (back.low, back.high) == pytest.approx((-there.high, -there.low), abs=1.01)
+    a, b = (
+        class_predictions(gold, noisy_labels(rng, gold, 0.8)),
+        class_predictions(gold, noisy_labels(rng, gold, 0.7)),
+    )
+    forward, backward = compare(a, b, "accuracy"), compare(b, a, "accuracy")
+    assert backward.difference == -forward.difference
+    assert (backward.low, backward.high) == pytest.approx((-forward.high, -forward.low), abs=1.01)
 
 
 def test_constant_predictions_count_as_zero_correlation() -> None:
     gold = np.arange(20.0)
     for metric in ("pearson", "spearman"):
-        found = compare(scored(gold, gold), scored(gold, np.full(20, 0.1, dtype=np.float32)), metric)
+        found = compare(
+            score_predictions(gold, gold), score_predictions(gold, np.full(20, 0.1, dtype=np.float32)), metric
+        )
         assert found == pytest.approx((100, 100, 100, 1))
-        assert compare(scored(gold[:1], gold[:1]), scored(gold[:1], gold[:1]), metric) == Difference(0, 0, 0, 0)
+        assert compare(
+            score_predictions(gold[:1], gold[:1]), score_predictions(gold[:1], gold[:1]), metric
+        ) == Difference(0, 0, 0, 0)
 
 
 def test_intervals_depend_only_on_the_seed() -> None:
     rng = np.random.default_rng(0)
     gold = rng.random(50)
-    pair = scored(gold, gold + rng.random(50)), scored(gold, rng.random(50))
+    pair = score_predictions(gold, gold + rng.random(50)), score_predictions(gold, rng.random(50))
     assert compare(*pair, "pearson", seed=1) == compare(*pair, "pearson", seed=1)
     assert compare(*pair, "pearson", seed=1) != compare(*pair, "pearson", seed=2)
 
@@ -151,62 +165,64 @@ def test_intervals_depend_only_on_the_seed() -> None:
 def test_chunk_size_does_not_change_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     gold = rng.random(50)
-    pair = scored(gold, gold + rng.random(50)), scored(gold, rng.random(50))
-    whole = compare(*pair, "spearman", resamples=777)
+    pair = score_predictions(gold, gold + rng.random(50)), score_predictions(gold, rng.random(50))
+    in_one_chunk = compare(*pair, "spearman", resamples=777)
     monkeypatch.setattr(bootstrap, "_CELLS", 1)
-    assert compare(*pair, "spearman", resamples=777) == whole
+    assert compare(*pair, "spearman", resamples=777) == in_one_chunk
 
 
 def test_intervals_of_accuracy_have_nominal_coverage() -> None:
-    """95 % intervals hold the true difference of 5 points in about 95 % of test sets."""
+    """95 % intervals contain the true difference of 5 points in about 95 % of test sets."""
     rng = np.random.default_rng(5)
-    held = 0
+    covered = 0
     for trial in range(400):
         gold = np.ones(300, dtype=int)
-        easy = rng.random(300)  # shared: errors of the two models go together
+        easy = rng.random(300)  # shared, so that the errors of the two models correlate
         a, b = (
-            classes(gold, (easy + 0.3 * rng.random(300) > threshold).astype(int))  # right with 1.15 - threshold
-            for threshold in (0.30, 0.35)
+            class_predictions(gold, (easy + 0.3 * rng.random(300) > threshold).astype(int))
+            for threshold in (0.30, 0.35)  # the accuracy is 1.15 - threshold
         )
         _, low, high, _ = compare(a, b, "accuracy", resamples=600, seed=trial)
-        held += low <= 5 <= high
-    assert 0.91 <= held / 400 <= 0.985
+        covered += low <= 5 <= high
+    assert 0.91 <= covered / 400 <= 0.985
 
 
 def test_intervals_of_pearson_have_nominal_coverage() -> None:
     rng = np.random.default_rng(6)
-    held = 0
+    covered = 0
     true = 100 * (1 / np.sqrt(2) - 1 / np.sqrt(5))  # correlations with noise of deviation 1 and 2
     for trial in range(200):
         gold = rng.normal(size=150)
-        a, b = (scored(gold, gold + deviation * rng.normal(size=150)) for deviation in (1, 2))
+        a, b = (score_predictions(gold, gold + deviation * rng.normal(size=150)) for deviation in (1, 2))
         _, low, high, _ = compare(a, b, "pearson", resamples=400, seed=trial)
-        held += low <= true <= high
-    assert 0.89 <= held / 200 <= 0.99
+        covered += low <= true <= high
+    assert 0.89 <= covered / 200 <= 0.99
 
 
-def save(folder: Path, task: str, **arrays: np.ndarray) -> None:
+def save_predictions(folder: Path, task: str, **arrays: np.ndarray) -> None:
     (folder / "predictions").mkdir(parents=True, exist_ok=True)
     np.savez(folder / "predictions" / f"{task}.npz", **arrays)  # type: ignore[arg-type]
 
 
-def two_models(tmp_path: Path) -> tuple[Path, Path]:
+def two_result_folders(tmp_path: Path) -> tuple[Path, Path]:
     rng = np.random.default_rng(0)
     for name, accuracy in (("a", 0.9), ("b", 0.6)):
         gold = np.arange(100) % 2
-        said = np.eye(2, dtype=np.float32)[noisy(rng, gold, accuracy)]
-        save(tmp_path / name, "MRPC", gold=gold, predicted=said)
-        save(tmp_path / name, "CR", gold=gold, predicted=said, fold=np.arange(100) % 10)
+        probabilities = np.eye(2, dtype=np.float32)[noisy_labels(rng, gold, accuracy)]
+        save_predictions(tmp_path / name, "MRPC", gold=gold, predicted=probabilities)
+        save_predictions(tmp_path / name, "CR", gold=gold, predicted=probabilities, fold=np.arange(100) % 10)
         scores = np.arange(100) / 20
         noise = rng.normal(size=100).astype(np.float32)
-        save(tmp_path / name, "STS12", gold=scores, predicted=scores + noise, subset=np.arange(100) % 3)
-        save(tmp_path / name, "STSBenchmark", gold=scores, predicted=scores + noise)
-    save(tmp_path / "a", "TREC", gold=gold, predicted=said)
+        save_predictions(
+            tmp_path / name, "STS12", gold=scores, predicted=scores + noise, subset=np.arange(100) % 3
+        )
+        save_predictions(tmp_path / name, "STSBenchmark", gold=scores, predicted=scores + noise)
+    save_predictions(tmp_path / "a", "TREC", gold=gold, predicted=probabilities)
     return tmp_path / "a", tmp_path / "b"
 
 
 def test_two_result_folders_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a, b = two_models(tmp_path)
+    a, b = two_result_folders(tmp_path)
     shares: list[float] = []
     found = compare_folders(a, b, resamples=200, progress=shares.append)
     assert list(found) == [
@@ -233,39 +249,43 @@ def test_averages_are_compared(tmp_path: Path) -> None:
     for name, noise in (("a", 1.0), ("b", 1.5)):
         for task in tasks[:5]:
             gold, subset = np.arange(200) / 40, np.arange(200) % 2
-            save(tmp_path / name, task, gold=gold, predicted=gold + noise * rng.normal(size=200), subset=subset)
+            save_predictions(
+                tmp_path / name, task, gold=gold, predicted=gold + noise * rng.normal(size=200), subset=subset
+            )
         for task in tasks[5:]:
             labels = np.arange(90) % 2
-            said = np.eye(2, dtype=np.float32)[noisy(rng, labels, 1 - noise / 5)]
-            save(tmp_path / name, task, gold=labels, predicted=said)
+            probabilities = np.eye(2, dtype=np.float32)[noisy_labels(rng, labels, 1 - noise / 5)]
+            save_predictions(tmp_path / name, task, gold=labels, predicted=probabilities)
     found = compare_folders(tmp_path / "a", tmp_path / "b", resamples=3000)
     spearman = [found[task, "spearman.mean"] for task in tasks[:5]]
     mean = found["sts_spearman_mean", "mean"]
-    assert mean.difference == pytest.approx(np.mean([one.difference for one in spearman]))
-    widths = np.array([one.high - one.low for one in spearman])
-    # Examples of one task are drawn apart from those of another: variances add up.
+    assert mean.difference == pytest.approx(np.mean([interval.difference for interval in spearman]))
+    widths = np.array([interval.high - interval.low for interval in spearman])
+    # Tasks are resampled independently, so their variances add up.
     assert mean.high - mean.low == pytest.approx(np.sqrt((widths**2).sum()) / 5, rel=0.08)
-    assert list(found)[-1] == ("sts_spearman_mean", "mean")  # 8 of 17 tasks are too few for the average downstream
-    save(tmp_path / "a", "SST2", gold=labels, predicted=said)
-    save(tmp_path / "b", "SST2", gold=labels, predicted=said)
+    assert list(found)[-1] == ("sts_spearman_mean", "mean")  # 8 of 17 tasks are too few for a downstream average
+    save_predictions(tmp_path / "a", "SST2", gold=labels, predicted=probabilities)
+    save_predictions(tmp_path / "b", "SST2", gold=labels, predicted=probabilities)
     found = compare_folders(tmp_path / "a", tmp_path / "b", resamples=50)
-    parts = [one.difference for one in spearman] + [found[task, "accuracy"].difference for task in ("CR", "TREC")]
+    parts = [interval.difference for interval in spearman] + [
+        found[task, "accuracy"].difference for task in ("CR", "TREC")
+    ]
     parts += [0.0, (found["MRPC", "accuracy"].difference + found["MRPC", "f1"].difference) / 2]
     assert found["declutr_downstream (9 of 17)", "mean"].difference == pytest.approx(np.mean(parts))
 
 
 def test_metrics_of_each_kind_of_task() -> None:
-    binary = classes(np.array([0, 1]), np.array([0, 1]))
+    binary = class_predictions(np.array([0, 1]), np.array([0, 1]))
     assert metrics("MR", binary) == ("accuracy",) and metrics("MRPC", binary) == ("f1", "accuracy")
 
 
 def test_refusals(tmp_path: Path) -> None:
-    a, b = two_models(tmp_path)
+    a, b = two_result_folders(tmp_path)
     with pytest.raises(UserError, match=r"There is no .*b/predictions/TREC\.npz: evaluate TREC first"):
         compare_folders(a, b, ["TREC"])
     with pytest.raises(UserError, match=r"There are no predictions in .*nowhere"):
         compare_folders(a, tmp_path / "nowhere")
-    save(tmp_path / "c", "TREC", gold=np.arange(3), predicted=np.zeros((3, 6)))
+    save_predictions(tmp_path / "c", "TREC", gold=np.arange(3), predicted=np.zeros((3, 6)))
     with pytest.raises(UserError, match="have no task in common"):
         compare_folders(b, tmp_path / "c")
     with pytest.raises(UserError, match="TREC: The two have different test examples"):
@@ -277,26 +297,35 @@ def test_refusals(tmp_path: Path) -> None:
     ):
         assert refusal("bootstrap", *overrides).startswith(line)
     with pytest.raises(ValueError, match="metric must be one of"):
-        compare(scored(np.zeros(1), np.zeros(1)), scored(np.zeros(1), np.zeros(1)), "mse")
+        compare(score_predictions(np.zeros(1), np.zeros(1)), score_predictions(np.zeros(1), np.zeros(1)), "mse")
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("arrays", "message"),
     [
-        ({"gold": np.zeros(2)}, 'has no array "predicted"'),
-        (
+        pytest.param({"gold": np.zeros(2)}, 'has no array "predicted"', id="no predictions"),
+        pytest.param(
             {"gold": np.zeros(2), "predicted": np.zeros(3)},
             r"arrays of one length.* Got gold \(2,\), predicted \(3,\)",
+            id="different lengths",
         ),
-        ({"gold": np.zeros(0), "predicted": np.zeros(0)}, "arrays of one length"),
-        ({"gold": np.zeros(2), "predicted": np.array([0.0, np.nan])}, "something else than finite numbers"),
-        ({"gold": np.zeros(1), "predicted": np.array(["x"])}, "something else than finite numbers"),
-        ({"gold": np.zeros(1), "predicted": np.array([{}])}, "is no .npz file of plain arrays"),
+        pytest.param({"gold": np.zeros(0), "predicted": np.zeros(0)}, "arrays of one length", id="no examples"),
+        pytest.param(
+            {"gold": np.zeros(2), "predicted": np.array([0.0, np.nan])},
+            "something else than finite numbers",
+            id="NaN",
+        ),
+        pytest.param(
+            {"gold": np.zeros(1), "predicted": np.array(["x"])}, "something else than finite numbers", id="strings"
+        ),
+        pytest.param(
+            {"gold": np.zeros(1), "predicted": np.array([{}])}, "is no .npz file of plain arrays", id="objects"
+        ),
     ],
 )
-def test_broken_predictions_are_refused(tmp_path: Path, arrays: dict[str, np.ndarray], said: str) -> None:
-    save(tmp_path, "CR", **arrays)
-    with pytest.raises(UserError, match=said):
+def test_broken_predictions_are_refused(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
+    save_predictions(tmp_path, "CR", **arrays)
+    with pytest.raises(UserError, match=message):
         bootstrap.read_predictions(tmp_path / "predictions" / "CR.npz")
 
 
@@ -305,13 +334,13 @@ def test_files_that_are_no_npz_are_refused(tmp_path: Path) -> None:
     (tmp_path / "y.npz").write_text("text")
     os.mkfifo(tmp_path / "pipe.npz")
     np.save(tmp_path / "z.npy", np.zeros(3))
-    for path, said in (
+    for path, message in (
         ("x.npz", "is no .npz file of plain arrays"),
         ("y.npz", "is no .npz file of plain arrays"),
         ("z.npy", "is no .npz file of plain arrays"),
         ("none.npz", "cannot be read: No such file or directory"),
         ("pipe.npz", "cannot be read: not a file"),
     ):
-        with pytest.raises(UserError, match=said) as error:
+        with pytest.raises(UserError, match=message) as error:
             bootstrap.read_predictions(tmp_path / path)
         assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""An ensemble from results: weights solved by hand, one or equal members, and what cannot be joined."""
+"""Ensembles of stored results: weights by hand, one or two equal members, results that cannot be combined."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCORES = ("test", "accuracy", "f1", "pearson", "spearman", "mse", "subsets", "ki
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of two models in "a" and "b", and of "a" by plain cosine in "cosine"."""
+    """Returns a folder with results of two models in "a" and "b", and of "a" by plain cosine in "cosine"."""
     root = tmp_path_factory.mktemp("evaluated")
     data = small_data.folder(root / "data")
     for name, seed, protocol in (("a", 1, "prototyping"), ("b", 2, "prototyping"), ("cosine", 1, "simcse")):
@@ -51,13 +51,13 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def joined(out: Path, *members: Path, tasks: list[str] | None = None) -> dict[str, Any]:
-    """Returns the ensemble's records."""
+def combine(out: Path, *members: Path, tasks: list[str] | None = None) -> dict[str, Any]:
+    """Writes the ensemble to ``out`` and returns its records by task."""
     out.mkdir(exist_ok=True)
     return dict(ensemble(members, out, tasks).tasks)
 
 
-def kept(folder: Path, task: str) -> dict[str, np.ndarray]:
+def read_predictions(folder: Path, task: str) -> dict[str, np.ndarray]:
     with np.load(folder / "predictions" / f"{task}.npz", allow_pickle=False) as arrays:
         return dict(arrays)
 
@@ -66,7 +66,7 @@ def test_weights_solved_by_hand() -> None:
     assert weights([60.0, 20.0]) == [0.75, 0.25]
     assert weights([50.0, 50.0]) == [0.5, 0.5]
     assert weights([None, None, None, None]) == [0.25] * 4  # no dev set
-    assert weights([-10.0, 30.0]) == [0.0, 1.0]  # a correlation of the wrong sign
+    assert weights([-10.0, 30.0]) == [0.0, 1.0]  # a negative correlation on dev
     assert weights([-10.0, 0.0]) == [0.5, 0.5]
 
 
@@ -74,95 +74,101 @@ def test_weights_solved_by_hand() -> None:
 def test_weights_are_nonnegative_and_sum_to_one(performances: list[float]) -> None:
     found = weights(performances)
     assert sum(found) == pytest.approx(1) and min(found) >= 0
-    for one, other, a, b in zip(performances, performances[1:], found, found[1:], strict=False):
-        assert a >= b or one < other
+    for first, second, first_weight, second_weight in zip(
+        performances, performances[1:], found, found[1:], strict=False
+    ):
+        assert first_weight >= second_weight or first < second
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_ensemble_of_one_model_or_twice_the_same_equals_it(times: int, evaluated: Path, tmp_path: Path) -> None:
-    found, alone = joined(tmp_path, *[evaluated / "a"] * times), read_results(evaluated / "a").tasks
+    found, member = combine(tmp_path, *[evaluated / "a"] * times), read_results(evaluated / "a").tasks
     assert {*found} == {*TASKS}
-    for task, one in found.items():
-        assert {key: one.get(key) for key in SCORES} == {key: alone[task].get(key) for key in SCORES}
-        assert one["weights"] == [1 / times] * times and one["dev"] is None and fault(task, one) is None
-        for name, array in kept(evaluated / "a", task).items():
-            assert np.array_equal(kept(tmp_path, task)[name], array)
+    for task, result in found.items():
+        assert {key: result.get(key) for key in SCORES} == {key: member[task].get(key) for key in SCORES}
+        assert result["weights"] == [1 / times] * times and result["dev"] is None and fault(task, result) is None
+        for name, array in read_predictions(evaluated / "a", task).items():
+            assert np.array_equal(read_predictions(tmp_path, task)[name], array)
     assert all(difference[:3] == (0, 0, 0) for difference in compare_folders(evaluated / "a", tmp_path).values())
     assert read_results(tmp_path).model["left_out"] == ["ImageCaptionRetrieval"]
 
 
 def test_an_ensemble_of_plain_cosines_is_scored_by_plain_cosine(evaluated: Path, tmp_path: Path) -> None:
-    found, alone = joined(tmp_path, evaluated / "cosine"), read_results(evaluated / "cosine").tasks
-    assert found["STS12"]["test"] == alone["STS12"]["test"] == found["STS12"]["spearman"]["all"]
-    assert found["STSBenchmark"]["test"] == alone["STSBenchmark"]["test"]
+    found, member = combine(tmp_path, evaluated / "cosine"), read_results(evaluated / "cosine").tasks
+    assert found["STS12"]["test"] == member["STS12"]["test"] == found["STS12"]["spearman"]["all"]
+    assert found["STSBenchmark"]["test"] == member["STSBenchmark"]["test"]
     assert found["STSBenchmark"]["mse"] is None and not found["STSBenchmark"]["comparable"]
 
 
 def test_an_ensemble_of_two_models_equals_plain_sums(evaluated: Path, tmp_path: Path) -> None:
-    found = joined(tmp_path, evaluated / "a", evaluated / "b")
+    found = combine(tmp_path, evaluated / "a", evaluated / "b")
     records = [read_results(evaluated / name).tasks for name in "ab"]
-    for task, one in found.items():
-        devs = [two[task]["dev"] for two in records]
-        shares = (
+    for task, result in found.items():
+        devs = [member[task]["dev"] for member in records]
+        expected_weights = (
             [0.5, 0.5] if task.startswith("STS1") else [(dev or 0) / sum(d or 0 for d in devs) for dev in devs]
         )
         if min(dev or 0 for dev in devs) >= 0:
-            assert one["weights"] == pytest.approx(shares)
-        first, second = (kept(evaluated / name, task) for name in "ab")
-        predicted = one["weights"][0] * first["predicted"] + one["weights"][1] * second["predicted"]
+            assert result["weights"] == pytest.approx(expected_weights)
+        first, second = (read_predictions(evaluated / name, task) for name in "ab")
+        predicted = result["weights"][0] * first["predicted"] + result["weights"][1] * second["predicted"]
         gold = first["gold"]
-        if one["kind"] in ("kfold", "split", "snli"):
-            assert one["test"] == round(100 * (predicted.argmax(axis=1) == gold).mean(), 2)
+        if result["kind"] in ("kfold", "split", "snli"):
+            assert result["test"] == round(100 * (predicted.argmax(axis=1) == gold).mean(), 2)
         elif task == "SICKRelatedness":
-            assert one["pearson"] == pytest.approx(100 * stats.pearsonr(predicted, gold)[0])
-            assert one["mse"] == pytest.approx(((predicted - gold) ** 2).mean())
+            assert result["pearson"] == pytest.approx(100 * stats.pearsonr(predicted, gold)[0])
+            assert result["mse"] == pytest.approx(((predicted - gold) ** 2).mean())
         elif task == "STS12":
-            parts = [first["subset"] == number for number in range(5)]
-            each = [100 * stats.spearmanr(predicted[part], gold[part])[0] for part in parts]
-            assert one["test"] == pytest.approx(np.mean(each))
-            assert [subset["spearman"] for subset in one["subsets"].values()] == pytest.approx(each)
-    right = (kept(tmp_path, "CR")["predicted"].argmax(axis=1) == kept(tmp_path, "CR")["gold"]).astype(float)
-    folds = kept(tmp_path, "CR")["fold"]
+            by_subset = [first["subset"] == number for number in range(5)]
+            correlations = [100 * stats.spearmanr(predicted[rows], gold[rows])[0] for rows in by_subset]
+            assert result["test"] == pytest.approx(np.mean(correlations))
+            assert [subset["spearman"] for subset in result["subsets"].values()] == pytest.approx(correlations)
+    correct = (
+        read_predictions(tmp_path, "CR")["predicted"].argmax(axis=1) == read_predictions(tmp_path, "CR")["gold"]
+    ).astype(float)
+    folds = read_predictions(tmp_path, "CR")["fold"]
     assert found["CR"]["test"] == pytest.approx(
-        np.mean([100 * right[folds == k].mean() for k in range(5)]), abs=0.01
+        np.mean([100 * correct[folds == k].mean() for k in range(5)]), abs=0.01
     )
     assert found["MRPC"]["accuracy"] == found["MRPC"]["test"]
-    whole = read_results(tmp_path)
-    assert whole.model["name"] == "ensemble of 2" and whole.protocol == "prototyping"
-    assert [member["name"] for member in whole.model["members"]] == ["a", "b"]
-    grid = comparison([read_results(evaluated / "a"), whole])
+    ensemble_results = read_results(tmp_path)
+    assert ensemble_results.model["name"] == "ensemble of 2" and ensemble_results.protocol == "prototyping"
+    assert [member["name"] for member in ensemble_results.model["members"]] == ["a", "b"]
+    grid = comparison([read_results(evaluated / "a"), ensemble_results])
     assert ("CR", "test") in grid.ours[1].cells and grid.ours[1].name == "ensemble of 2"
 
 
-def save(folder: Path, task: str, of: Record, predicted: np.ndarray, gold: np.ndarray, **model: Any) -> Path:
-    """A made-up result of one task."""
+def write_result(
+    folder: Path, task: str, result: Record, predicted: np.ndarray, gold: np.ndarray, **model: Any
+) -> Path:
+    """Writes an invented result of one task."""
     (folder / "predictions").mkdir(parents=True)
-    made = results(folder.name, {task: of})
-    made.model |= {"fingerprint": folder.name} | model
-    write_results(folder / "senteval.json", made)
+    stored = results(folder.name, {task: result})
+    stored.model |= {"fingerprint": folder.name} | model
+    write_results(folder / "senteval.json", stored)
     np.savez(folder / "predictions" / f"{task}.npz", gold=gold, predicted=predicted, allow_pickle=False)
     return folder
 
 
 def test_an_ensemble_solved_by_hand(tmp_path: Path) -> None:
-    """Weights 3/4 and 1/4: the first says 0 with 0.6, the second 1 with 0.9: 0.475 to 0.525, so 1."""
+    """With weights 3/4 and 1/4, the first example has probabilities 0.475 and 0.525: class 1 is predicted."""
     gold = np.array([1, 0])
-    said = np.array([[0.6, 0.4], [0.9, 0.1]], np.float32), np.array([[0.1, 0.9], [0.6, 0.4]], np.float32)
+    predicted = np.array([[0.6, 0.4], [0.9, 0.1]], np.float32), np.array([[0.1, 0.9], [0.6, 0.4]], np.float32)
     members = [
-        save(tmp_path / str(place), "SST2", record("SST2", dev=dev, files="x"), one, gold)
-        for place, (dev, one) in enumerate(zip((90.0, 30.0), said, strict=True))
+        write_result(tmp_path / str(number), "SST2", record("SST2", dev=dev, files="x"), probabilities, gold)
+        for number, (dev, probabilities) in enumerate(zip((90.0, 30.0), predicted, strict=True))
     ]
-    found = joined(tmp_path / "out", *members)
+    found = combine(tmp_path / "out", *members)
     assert found["SST2"]["weights"] == [0.75, 0.25] and found["SST2"]["test"] == 100
-    assert kept(tmp_path / "out", "SST2")["predicted"] == pytest.approx(
+    assert read_predictions(tmp_path / "out", "SST2")["predicted"] == pytest.approx(
         np.array([[0.475, 0.525], [0.825, 0.175]]), abs=1e-6
     )
-    backwards = joined(tmp_path / "back", *members[::-1])
+    backwards = combine(tmp_path / "back", *members[::-1])
     assert backwards["SST2"]["weights"] == [0.25, 0.75] and backwards["SST2"]["test"] == 100
 
 
-def altered(evaluated: Path, tmp_path: Path, change: Any) -> Path:
-    """A copy of "b" whose senteval.json is changed."""
+def altered_copy(evaluated: Path, tmp_path: Path, change: Any) -> Path:
+    """Returns a copy of "b" whose senteval.json is changed by ``change``."""
     copy = tmp_path / "copy"
     shutil.copytree(evaluated / "b", copy)
     value = json.loads((copy / "senteval.json").read_text())
@@ -174,34 +180,45 @@ def altered(evaluated: Path, tmp_path: Path, change: Any) -> Path:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (
+        pytest.param(
             lambda value: value["tasks"]["CR"].update(files="other"),
             "are evaluated on other files of CR: evaluate both",
+            id="other files",
         ),
-        (lambda value: value["tasks"]["CR"].pop("files"), "does not record which files of CR it read"),
-        (
+        pytest.param(
+            lambda value: value["tasks"]["CR"].pop("files"),
+            "does not record which files of CR it read",
+            id="files not recorded",
+        ),
+        pytest.param(
             lambda value: value["tasks"].pop("MRPC"),
             "has no result of MRPC: evaluate it there, or name other tasks.",
+            id="task missing",
         ),
-        (lambda value: value.update(protocol="gensen"), "is evaluated by the protocol prototyping, "),
-        (
+        pytest.param(
+            lambda value: value.update(protocol="gensen"),
+            "is evaluated by the protocol prototyping, ",
+            id="other protocol",
+        ),
+        pytest.param(
             lambda value: value["tasks"]["TREC"].update(dev=None),
             "has no dev score of TREC, as an ensemble has none",
+            id="no dev score",
         ),
     ],
 )
 def test_incompatible_results_are_refused(change: Any, line: str, evaluated: Path, tmp_path: Path) -> None:
-    copy = altered(evaluated, tmp_path, change)
+    copy = altered_copy(evaluated, tmp_path, change)
     with pytest.raises(UserError) as error:
-        joined(tmp_path / "out", evaluated / "a", copy)
+        combine(tmp_path / "out", evaluated / "a", copy)
     assert line in str(error.value) and "\n" not in str(error.value)
     assert not any((tmp_path / "out").iterdir())
 
 
 def test_mismatched_predictions_are_refused(evaluated: Path, tmp_path: Path) -> None:
-    copy = altered(evaluated, tmp_path, lambda value: None)
+    copy = altered_copy(evaluated, tmp_path, lambda value: None)
     path = copy / "predictions" / "TREC.npz"
-    arrays = kept(copy, "TREC")
+    arrays = read_predictions(copy, "TREC")
     out = tmp_path / "out"
     for predicted, line in (
         (arrays["predicted"].argmax(axis=1), "TREC.npz holds no probabilities of classes: evaluate TREC in"),
@@ -210,29 +227,29 @@ def test_mismatched_predictions_are_refused(evaluated: Path, tmp_path: Path) -> 
     ):
         np.savez(path, allow_pickle=False, gold=arrays["gold"], predicted=predicted)
         with pytest.raises(UserError, match=line):
-            joined(out, evaluated / "a", copy)
+            combine(out, evaluated / "a", copy)
     np.savez(path, allow_pickle=False, gold=arrays["gold"][::-1], predicted=arrays["predicted"])
     with pytest.raises(UserError, match="predict other examples of TREC"):
-        joined(out, evaluated / "a", copy)
-    assert [*joined(out, evaluated / "a", copy, tasks=["STS16", "CR"])] == ["CR", "STS16"]
+        combine(out, evaluated / "a", copy)
+    assert [*combine(out, evaluated / "a", copy, tasks=["STS16", "CR"])] == ["CR", "STS16"]
     path.unlink()
     with pytest.raises(UserError, match=r"There is no .*TREC.npz: evaluate TREC in .*copy again\."):
-        joined(out, evaluated / "a", copy)
+        combine(out, evaluated / "a", copy)
 
 
 def test_other_refusals(evaluated: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="results of another model: out="):
-        joined(evaluated / "b", evaluated / "a")
+        combine(evaluated / "b", evaluated / "a")
     with pytest.raises(UserError, match="has no task with predictions"):
-        joined(tmp_path, evaluated / "a", evaluated / "b", tasks=["ImageCaptionRetrieval"])
+        combine(tmp_path, evaluated / "a", evaluated / "b", tasks=["ImageCaptionRetrieval"])
     with pytest.raises(UserError, match="there is no task 'CRR'; did you mean CR"):
-        joined(tmp_path, evaluated / "a", tasks=["CRR"])
+        combine(tmp_path, evaluated / "a", tasks=["CRR"])
     with pytest.raises(UserError, match=r"There is no nowhere: name a senteval\.json"):
-        joined(tmp_path, evaluated / "a", Path("nowhere"))
-    first = joined(tmp_path, evaluated / "a", evaluated / "b")
-    again = joined(tmp_path, evaluated / "a" / "senteval.json", evaluated / "b")
-    assert {name: dict(one, seconds=0) for name, one in again.items()} == {
-        name: dict(one, seconds=0) for name, one in first.items()
+        combine(tmp_path, evaluated / "a", Path("nowhere"))
+    once = combine(tmp_path, evaluated / "a", evaluated / "b")
+    twice = combine(tmp_path, evaluated / "a" / "senteval.json", evaluated / "b")
+    assert {name: dict(result, seconds=0) for name, result in twice.items()} == {
+        name: dict(result, seconds=0) for name, result in once.items()
     }
     with pytest.raises(UserError, match="has no dev score of CR, as an ensemble has none"):
-        joined(tmp_path / "more", evaluated / "a", tmp_path, tasks=["CR"])
+        combine(tmp_path / "more", evaluated / "a", tmp_path, tasks=["CR"])

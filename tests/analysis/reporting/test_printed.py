@@ -1,4 +1,4 @@
-"""The papers' printed tables by our names."""
+"""Tables printed in the papers, read under this suite's names of tasks and metrics."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def test_metrics_follow_the_paper() -> None:
 
 
 def test_empty_cells_are_left_out() -> None:
-    quick = row(printed("declutr_table2_downstream"), "QuickThoughts")
-    assert ("SST5", "test") not in quick.cells and quick.score("SST5", "test") is None
-    assert quick.score("MRPC", "accuracy+f1") == pytest.approx(80.45)
+    quick_thoughts = row(printed("declutr_table2_downstream"), "QuickThoughts")
+    assert ("SST5", "test") not in quick_thoughts.cells and quick_thoughts.score("SST5", "test") is None
+    assert quick_thoughts.score("MRPC", "accuracy+f1") == pytest.approx(80.45)
     assert row(printed("conssent_table2"), "QuickThoughts").score("SICKRelatedness", "pearson") == 87.4
 
 
 def test_every_task_and_every_cell_is_read() -> None:
-    """All cells of the CSVs except those that describe the model are read, none twice."""
+    """Every cell of the CSVs is read exactly once, except descriptions of the model and DeCLUTR's delta."""
     for table in ("declutr_table2_downstream", "declutr_table3_probing", "conssent_table2", "gensen_table2"):
-        for line, found in zip(read_table(table), printed(table), strict=True):
+        for line, printed_row in zip(read_table(table), printed(table), strict=True):
             filled = [text for name, text in line.items() if text and name not in ("model", "group")]
-            gone = 1 if table.startswith("declutr_table2") and line["delta"] else 0
-            assert len(found.cells) == len(filled) - gone
+            left_out = 1 if table.startswith("declutr_table2") and line["delta"] else 0
+            assert len(printed_row.cells) == len(filled) - left_out
     tasks = {task for row in paper_rows("declutr", "test") for task, _ in row.cells if task}
     assert tasks == set(PUBLISHED)
 
@@ -63,13 +63,13 @@ def test_rows_of_a_paper_are_joined() -> None:
     base = row(rows, "DeCLUTR-base")
     assert base.cells["", "declutr_downstream"].text == "79.10" and base.cells["", "probing"].text == "74.65"
     assert len(rows) == 10
-    v1 = row(paper_rows("declutr_v1", "test"), "USE")
-    assert v1.cells["", "declutr_v1_all"].text == "72.91" and v1.cells["SNLI", "test"].text == "83.25"
+    use = row(paper_rows("declutr_v1", "test"), "USE")
+    assert use.cells["", "declutr_v1_all"].text == "72.91" and use.cells["SNLI", "test"].text == "83.25"
     assert row(paper_rows("declutr", "dev"), "BERT-base-CLS").cells == {
         ("", "declutr_downstream_dev"): (63.53, "63.53"),
         ("", "probing_dev"): (69.57, "69.57"),
     }
-    before, after = (one for one in paper_rows("declutr_v1", "dev") if one.model == "BERT-base")
+    before, after = (found for found in paper_rows("declutr_v1", "dev") if found.model == "BERT-base")
     assert (before.group, after.group) == ("before_fine_tuning", "after_fine_tuning")
     assert paper_rows("conssent", "dev") == []
 

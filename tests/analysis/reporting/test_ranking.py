@@ -1,4 +1,4 @@
-"""The best of a sweep: which dev scores count, in which groups, and what cannot be ranked."""
+"""Ranking of a sweep by mean dev score within groups, and results that cannot be ranked."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from tests.analysis.evaluation_helpers import evaluate, refusal
 from tests.analysis.senteval.example_results import record, results
 
 
-def save(
-    root: Path, name: str, *, task: str | None = None, k: int = 1, beside: bool = True, **devs: float
+def write_result(
+    root: Path, name: str, *, task: str | None = None, k: int = 1, config_beside: bool = True, **devs: float
 ) -> Path:
-    """A result with these dev scores, STS12 besides, and its run's configuration beside it or in a run folder."""
+    """Writes a result with ``devs`` and STS12; its run's config.yaml lies beside it or in a run folder."""
     folder = root / name
     folder.mkdir()
     tasks: dict[str, Record] = {key: record(key, dev=dev, files="x") for key, dev in devs.items()}
     tasks["STS12"] = record("STS12", files="x")
-    run = folder if beside else root / "runs" / name
-    made = results(name, tasks)
+    run = folder if config_beside else root / "runs" / name
+    stored = results(name, tasks)
     if task is not None:
         run.mkdir(parents=True, exist_ok=True)
         objective = {"task": task, "k": k}
         (run / "config.yaml").write_text(yaml.safe_dump({"seed": 1, "objective": objective}), encoding="utf-8")
-        made.model["path"] = str(run / "encoder")
-    write_results(folder / "senteval.json", made)
+        stored.model["path"] = str(run / "encoder")
+    write_results(folder / "senteval.json", stored)
     return folder
 
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> list[Path]:
     return [
-        save(tmp_path, "d1", task="D", k=1, CR=60, STSBenchmark=50),
-        save(tmp_path, "d2", task="D", k=2, beside=False, CR=50, STSBenchmark=70),
-        save(tmp_path, "p2", task="P", k=2, CR=90, STSBenchmark=10),
+        write_result(tmp_path, "d1", task="D", k=1, CR=60, STSBenchmark=50),
+        write_result(tmp_path, "d2", task="D", k=2, config_beside=False, CR=50, STSBenchmark=70),
+        write_result(tmp_path, "p2", task="P", k=2, CR=90, STSBenchmark=10),
     ]
 
 
 def test_the_best_of_each_group_by_mean_dev(sweep: list[Path]) -> None:
     found = rank(sweep)
-    assert {name: [(one.folder, one.dev) for one in group] for name, group in found.groups.items()} == {
+    assert {name: [(result.folder, result.dev) for result in group] for name, group in found.groups.items()} == {
         "D": [(sweep[1], 60.0), (sweep[0], 55.0)],
         "P": [(sweep[2], 50.0)],
     }
@@ -55,12 +55,12 @@ def test_the_best_of_each_group_by_mean_dev(sweep: list[Path]) -> None:
     by_both = rank(sweep, ["objective.task", "objective.k"]).groups
     assert [*by_both] == ["D 1", "D 2", "P 2"]
     [everything] = rank(sweep, []).groups.values()
-    assert [one.folder.name for one in everything] == ["d2", "d1", "p2"]
+    assert [result.folder.name for result in everything] == ["d2", "d1", "p2"]
     assert rank(sweep, tasks=["CR"]).groups["D"][0].folder == sweep[0]
 
 
 def test_a_run_of_several_tasks_goes_by_its_objectives_name(sweep: list[Path], tmp_path: Path) -> None:
-    several = save(tmp_path, "mt", task="none", CR=10, STSBenchmark=20)
+    several = write_result(tmp_path, "mt", task="none", CR=10, STSBenchmark=20)
     config = {"names": {"objective": "conssent_mt"}, "objective": {"k": 3}}
     (several / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     assert [*rank([*sweep, several]).groups] == ["D", "P", "conssent_mt"]
@@ -73,62 +73,66 @@ def test_a_run_of_several_tasks_goes_by_its_objectives_name(sweep: list[Path], t
 
 
 def test_a_bundled_models_result_has_no_group(tmp_path: Path) -> None:
-    given = [save(tmp_path, name, CR=60) for name in ("roberta-mini", "elsewhere")]
+    paths = [write_result(tmp_path, name, CR=60) for name in ("roberta-mini", "elsewhere")]
     with pytest.raises(UserError) as error:
-        rank(given)
+        rank(paths)
     assert str(error.value) == (
-        f"{given[0]} cannot be grouped by objective.task: it is the result of roberta-mini, a bundled model; "
+        f"{paths[0]} cannot be grouped by objective.task: it is the result of roberta-mini, a bundled model; "
         "leave it out, or by=[] makes one group."
     )
     with pytest.raises(UserError, match="the result of elsewhere, no run whose"):
-        rank(given[1:])
-    assert [one.folder for one in rank(given, []).groups["all"]] == given
+        rank(paths[1:])
+    assert [result.folder for result in rank(paths, []).groups["all"]] == paths
 
 
 def test_a_bundled_model_is_refused_as_a_result() -> None:
-    said = refusal("ranking", "results=[roberta-mini]")
-    assert said == (
+    message = refusal("ranking", "results=[roberta-mini]")
+    assert message == (
         "roberta-mini is a bundled model, and results are needed: evaluate.py model=roberta-mini out=<folder> "
         "writes them, results=[<folder>] reads them."
     )
 
 
 def test_tied_results_keep_their_order(tmp_path: Path) -> None:
-    paths = [save(tmp_path, name, task="D", CR=60) for name in ("b", "a")]
-    assert [one.folder.name for one in rank(paths).groups["D"]] == ["b", "a"]
+    paths = [write_result(tmp_path, name, task="D", CR=60) for name in ("b", "a")]
+    assert [result.folder.name for result in rank(paths).groups["D"]] == ["b", "a"]
 
 
 def test_a_result_is_named_after_its_run(sweep: list[Path], tmp_path: Path) -> None:
-    judged = StoredResults(sweep[1], read_results(sweep[1]))
-    assert label(judged, ["objective.task", "objective.k"]) == "D 2"
-    assert label(judged, ["objective.none", "objective.k"]) == "2"
-    assert label(judged, ["none.at.all", "objective.task.deeper"]) is None
-    alone = save(tmp_path, "alone", CR=1)
-    assert label(StoredResults(alone, read_results(alone)), ["objective.task"]) is None
+    stored = StoredResults(sweep[1], read_results(sweep[1]))
+    assert label(stored, ["objective.task", "objective.k"]) == "D 2"
+    assert label(stored, ["objective.none", "objective.k"]) == "2"
+    assert label(stored, ["none.at.all", "objective.task.deeper"]) is None
+    without_run = write_result(tmp_path, "alone", CR=1)
+    assert label(StoredResults(without_run, read_results(without_run)), ["objective.task"]) is None
     (sweep[0] / "config.yaml").write_text("a: [", encoding="utf-8")
     with pytest.raises(UserError, match=r"config\.yaml is not YAML"):
         label(StoredResults(sweep[0], read_results(sweep[0])), ["seed"])
 
 
 @pytest.mark.parametrize(
-    ("given", "line"),
+    ("scores", "line"),
     [
-        ({"CR": 60}, "has no result of STSBenchmark: evaluate it there, or name other tasks."),
-        (
+        pytest.param(
+            {"CR": 60}, "has no result of STSBenchmark: evaluate it there, or name other tasks.", id="task missing"
+        ),
+        pytest.param(
             {"CR": 60, "STSBenchmark": None, "task": "D"},
             "has no dev score of STSBenchmark, as an ensemble has none",
+            id="no dev score",
         ),
-        (
+        pytest.param(
             {"CR": 60, "STSBenchmark": 60},
             "cannot be grouped by objective.task: it is the result of new, no run whose config.yaml is there;",
+            id="no config.yaml",
         ),
     ],
 )
 def test_results_that_cannot_be_ranked_are_refused(
-    given: dict[str, Any], line: str, sweep: list[Path], tmp_path: Path
+    scores: dict[str, Any], line: str, sweep: list[Path], tmp_path: Path
 ) -> None:
     with pytest.raises(UserError) as error:
-        rank([*sweep, save(tmp_path, "new", **given)])
+        rank([*sweep, write_result(tmp_path, "new", **scores)])
     assert line in str(error.value) and str(tmp_path / "new") in str(error.value)
 
 
@@ -138,13 +142,13 @@ def test_results_without_any_dev_score_are_refused(sweep: list[Path]) -> None:
 
 
 def test_the_command_prints_the_ranking(sweep: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    given = f"results=[{','.join(map(str, sweep))}]"
-    evaluate("ranking", given)
-    shown = capsys.readouterr().out
-    assert shown.splitlines()[-1] == f"ensemble=[{sweep[1]},{sweep[2]}]"
-    assert "60.00" in shown and "no dev set: STS12" in " ".join(shown.split())
-    evaluate("ranking", given, "by=[]", "top=2")
+    results_override = f"results=[{','.join(map(str, sweep))}]"
+    evaluate("ranking", results_override)
+    output = capsys.readouterr().out
+    assert output.splitlines()[-1] == f"ensemble=[{sweep[1]},{sweep[2]}]"
+    assert "60.00" in output and "no dev set: STS12" in " ".join(output.split())
+    evaluate("ranking", results_override, "by=[]", "top=2")
     assert capsys.readouterr().out.splitlines()[-1] == f"ensemble=[{sweep[1]},{sweep[0]}]"
-    said = refusal("ranking", given, "tasks=[CRR]")
-    assert said.startswith("tasks: there is no task 'CRR'; did you mean CR?")
-    assert refusal("ranking", given, "top=0") == "top must be at least 1. Got 0 instead."
+    message = refusal("ranking", results_override, "tasks=[CRR]")
+    assert message.startswith("tasks: there is no task 'CRR'; did you mean CR?")
+    assert refusal("ranking", results_override, "top=0") == "top must be at least 1. Got 0 instead."

@@ -1,4 +1,4 @@
-"""Models side by side, with the papers' rows: what stands where, what must not, and each format."""
+"""Tables of models and of the papers' printed rows: columns, averages, scores left out, output formats."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tests.analysis.senteval.example_results import DOWNSTREAM, record, records,
 CR, F1 = ("CR", "test"), ("MRPC", "f1")
 
 
-def cells(row: Row) -> dict[tuple[str, str], str]:
+def cell_texts(row: Row) -> dict[tuple[str, str], str]:
     return {key: cell.text for key, cell in row.cells.items()}
 
 
-def named(rows: list[Row], name: str) -> Row:
+def row_named(rows: list[Row], name: str) -> Row:
     [found] = [row for row in rows if row.name == name]
     return found
 
@@ -47,7 +47,7 @@ def test_models_are_shown_side_by_side() -> None:
     grid = comparison([results("a", records(("CR", "MRPC"), 80)), results("b", records(("CR", "STS12"), 70))])
     assert grid.columns[:4] == [CR, ("MRPC", "accuracy"), F1, ("STS12", "spearman.mean")]
     assert [row.name for row in grid.ours] == ["a", "b"] and not grid.printed
-    assert cells(grid.ours[0])[F1] == "88.00" and F1 not in grid.ours[1].cells
+    assert cell_texts(grid.ours[0])[F1] == "88.00" and F1 not in grid.ours[1].cells
     assert grid.notes[0] == "Protocol: default."
     dev = comparison([results("a", records(("CR", "MRPC", "STS12")))], split="dev")
     assert dev.columns == [("CR", "dev"), ("MRPC", "dev"), ("", "declutr_downstream_dev (3 of 17)")]
@@ -60,7 +60,7 @@ def test_columns_on_dev_name_their_correlation() -> None:
         split="dev",
     )
     assert [heading(key) for key in grid.columns] == ["STS-B Pearson", "STS-B Spearman"]
-    assert [[*cells(row).values()] for row in grid.ours] == [["60.00"], ["50.00", "50.00"]]
+    assert [[*cell_texts(row).values()] for row in grid.ours] == [["60.00"], ["50.00", "50.00"]]
 
 
 @pytest.mark.parametrize("split", ["test", "dev"])
@@ -73,32 +73,32 @@ def test_an_average_with_snli_is_added_where_snli_was_evaluated(split: str) -> N
 def test_averages_are_over_the_tasks_of_the_fullest_row() -> None:
     grid = comparison([results("a", records(("CR", "MR", "STS12"), 80)), results("b", records(("CR",), 70))])
     key = "", "declutr_downstream (3 of 17)"
-    assert cells(grid.ours[0])[key] == "80.00" and key not in grid.ours[1].cells
+    assert cell_texts(grid.ours[0])[key] == "80.00" and key not in grid.ours[1].cells
     assert (
         "mean of DeCLUTR's 17 downstream tasks is over 3 of 17: CR, MR, STS12 (DeCLUTR, appendix C.2)."
         in " ".join(grid.notes)
     )
-    assert comparison([results("a", records(("CR",)))]).columns == [CR]  # one task is no average
-    whole = comparison([results("a")])
-    assert ("", "declutr_downstream") in whole.columns and ("", "probing") in whole.columns
+    assert comparison([results("a", records(("CR",)))]).columns == [CR]  # an average needs two tasks
+    all_tasks = comparison([results("a")])
+    assert ("", "declutr_downstream") in all_tasks.columns and ("", "probing") in all_tasks.columns
 
 
 def test_printed_rows_are_shown_with_their_metrics() -> None:
     grid = comparison([results("a")], ["declutr"])
-    glove = named(grid.printed, "GloVe")
-    assert cells(glove)["SICKRelatedness", "spearman"] == "72.30"
-    assert cells(glove)["", "declutr_downstream"] == "65.47" and cells(glove)["", "probing"] == "62.42"
-    assert cells(grid.ours[0])["", "declutr_downstream"] == f"{70 + 4 / 17:.2f}"
+    glove = row_named(grid.printed, "GloVe")
+    assert cell_texts(glove)["SICKRelatedness", "spearman"] == "72.30"
+    assert cell_texts(glove)["", "declutr_downstream"] == "65.47" and cell_texts(glove)["", "probing"] == "62.42"
+    assert cell_texts(grid.ours[0])["", "declutr_downstream"] == f"{70 + 4 / 17:.2f}"
     pearson = comparison([results("a")], ["conssent"])
     assert ("SICKRelatedness", "spearman") not in pearson.columns
-    assert cells(pearson.ours[0])["SICKRelatedness", "pearson"] == "73.00"
+    assert cell_texts(pearson.ours[0])["SICKRelatedness", "pearson"] == "73.00"
     assert ("STS12", "spearman.mean") not in pearson.columns and ("SST5", "test") not in pearson.columns
     both = comparison([results("a")], ["declutr", "gensen"])
     assert {("STSBenchmark", "spearman"), ("STSBenchmark", "pearson"), ("STS12", "pearson.mean")} <= set(
         both.columns
     )
-    assert ("STSBenchmark", "pearson") not in named(both.printed, "DeCLUTR-base").cells
-    assert cells(named(both.printed, "+STN"))["", "gensen_delta"] == "-2.56"
+    assert ("STSBenchmark", "pearson") not in row_named(both.printed, "DeCLUTR-base").cells
+    assert cell_texts(row_named(both.printed, "+STN"))["", "gensen_delta"] == "-2.56"
 
 
 def test_incomplete_averages_of_printed_rows_are_over_the_same_tasks() -> None:
@@ -106,10 +106,10 @@ def test_incomplete_averages_of_printed_rows_are_over_the_same_tasks() -> None:
     grid = comparison([results("a", records(tasks))], ["declutr"])
     key = "", "declutr_downstream (16 of 17)"
     assert key in grid.columns and ("", "declutr_downstream") not in grid.columns
-    # The README of the printed tables gives these: without COCO 69.54 and 72.82.
-    assert cells(named(grid.printed, "GloVe"))[key] == "69.54"
-    assert cells(named(grid.printed, "fastText"))[key] == "72.82"
-    assert key not in named(grid.printed, "QuickThoughts").cells
+    # Averages without COCO, as given in the README of the printed tables.
+    assert cell_texts(row_named(grid.printed, "GloVe"))[key] == "69.54"
+    assert cell_texts(row_named(grid.printed, "fastText"))[key] == "72.82"
+    assert key not in row_named(grid.printed, "QuickThoughts").cells
     notes = " ".join(grid.notes)
     mean = "mean of DeCLUTR's 17 downstream tasks"
     assert f"{mean} is over 16 of 17; without ImageCaptionRetrieval (DeCLUTR, appendix C.2)." in notes
@@ -124,10 +124,15 @@ def test_scores_on_other_data_are_never_shown_with_printed_rows() -> None:
     assert not shown & {*PROBING, "SNLI"}
     assert not any("probing" in name for task, name in grid.columns if not task)
     assert "Left out: SNLI (3,000 training examples, SentEval has 549,367); Length, " in " ".join(grid.notes)
-    alone = comparison([results("a", tasks)])
-    assert ("Length", "test") in alone.columns and ("", "probing (not comparable)") in alone.columns
-    assert "Not comparable with printed scores: SNLI (3,000 training" in " ".join(alone.notes)
-    assert "mean of the 10 probing tasks is over 10 of 10; all not comparable (DeCLUTR" in " ".join(alone.notes)
+    without_papers = comparison([results("a", tasks)])
+    assert ("Length", "test") in without_papers.columns and (
+        "",
+        "probing (not comparable)",
+    ) in without_papers.columns
+    assert "Not comparable with printed scores: SNLI (3,000 training" in " ".join(without_papers.notes)
+    assert "mean of the 10 probing tasks is over 10 of 10; all not comparable (DeCLUTR" in " ".join(
+        without_papers.notes
+    )
 
 
 def test_plain_cosine_and_trained_scores_do_not_share_a_column() -> None:
@@ -146,41 +151,48 @@ def test_one_model_on_other_data_keeps_the_column_for_the_others() -> None:
 
 def test_dev_averages_are_shown_with_table_4() -> None:
     grid = comparison([results("a")], ["declutr", "declutr_v1"], "dev")
-    albert = [cells(row) for row in grid.printed if row.name == "ALBERT-base-V2-CLS"]
+    albert = [cell_texts(row) for row in grid.printed if row.name == "ALBERT-base-V2-CLS"]
     assert [row["", "declutr_downstream_dev"] for row in albert[:1]] == ["58.75"]
     assert [row["", "declutr_downstream_with_snli_dev"] for row in albert[1:]] == ["58.81"]
-    assert cells(named(grid.printed, "InferSent"))["", "declutr_downstream_dev"] == "76.33"
-    assert cells(grid.ours[0])["", "declutr_downstream_dev"] == f"{(12 * 60 + 5 * 70) / 17:.2f}"
-    few = comparison([results("a", records(("CR", "MR")))], ["declutr"], "dev")
-    own, [printed] = few.ours[0].cells, [cells(row) for row in few.printed if row.name == "ALBERT-base-V2-CLS"]
-    assert few.columns[-2:] == [("", "declutr_downstream_dev (2 of 17)"), ("", "declutr_downstream_dev")]
-    assert few.columns[-1] not in own and printed == {few.columns[-1]: "58.75"}, "other tasks, another column"
-    assert any("over all 17 tasks: not to be compared" in note for note in few.notes)
+    assert cell_texts(row_named(grid.printed, "InferSent"))["", "declutr_downstream_dev"] == "76.33"
+    assert cell_texts(grid.ours[0])["", "declutr_downstream_dev"] == f"{(12 * 60 + 5 * 70) / 17:.2f}"
+    two_tasks = comparison([results("a", records(("CR", "MR")))], ["declutr"], "dev")
+    own_row, [printed] = (
+        two_tasks.ours[0].cells,
+        [cell_texts(row) for row in two_tasks.printed if row.name == "ALBERT-base-V2-CLS"],
+    )
+    assert two_tasks.columns[-2:] == [("", "declutr_downstream_dev (2 of 17)"), ("", "declutr_downstream_dev")]
+    assert two_tasks.columns[-1] not in own_row and printed == {two_tasks.columns[-1]: "58.75"}, (
+        "averages over different tasks need separate columns"
+    )
+    assert any("over all 17 tasks: not to be compared" in note for note in two_tasks.notes)
     twice = [results("a", records(("CR", "MR"))) for _ in range(2)]
-    assert comparison(twice, ["declutr"], "dev", mean=True).columns == few.columns
+    assert comparison(twice, ["declutr"], "dev", mean=True).columns == two_tasks.columns
 
 
 def test_equal_names_are_numbered_and_other_protocols_named() -> None:
-    def one(name: str, protocol: str = "default") -> str:
+    def shown_name(name: str, protocol: str = "default") -> str:
         return comparison([results(name, protocol=protocol), *others]).ours[0].name
 
     others = [results("a")]
-    assert one("a") == "a #1" and one("b") == "b"
+    assert shown_name("a") == "a #1" and shown_name("b") == "b"
     grid = comparison([results("a"), results("a", protocol="simcse")])
     assert [row.name for row in grid.ours] == ["a (default)", "a (simcse)"]
     assert grid.notes[0] == "Protocols, not to be compared: default, simcse."
 
 
 def test_results_of_one_name_become_mean_and_deviation() -> None:
-    tests = {"a": (80, 83, 86), "b": (70,)}
-    made = [
-        results(name, records(("CR", "MRPC", "TREC"), test)) for name, given in tests.items() for test in given
+    test_scores = {"a": (80, 83, 86), "b": (70,)}
+    stored = [
+        results(name, records(("CR", "MRPC", "TREC"), score))
+        for name, scores in test_scores.items()
+        for score in scores
     ]
-    made[1].tasks.pop("MRPC")  # not in all three: no mean
-    grid = comparison(made, ["conssent"], mean=True)
+    stored[1].tasks.pop("MRPC")  # a mean needs MRPC in all three results of a
+    grid = comparison(stored, ["conssent"], mean=True)
     assert [row.name for row in grid.ours] == ["a", "b"]
     assert grid.ours[0].cells[CR] == Cell(83, "83.00 ± 3.00") and grid.ours[0].deviations[CR] == 3
-    assert cells(grid.ours[1])[CR] == "70.00" and not grid.ours[1].deviations
+    assert cell_texts(grid.ours[1])[CR] == "70.00" and not grid.ours[1].deviations
     assert ("MRPC", "accuracy") not in grid.ours[0].cells and ("MRPC", "accuracy") in grid.ours[1].cells
     assert "Mean ± standard deviation over the results of each name: a (3), b (1)." in grid.notes
     assert grid.is_best(grid.ours[0], CR)
@@ -189,25 +201,25 @@ def test_results_of_one_name_become_mean_and_deviation() -> None:
     assert written[1]["CR"] == "70.00" and written[1]["CR.sd"] == "" and "MRPC.accuracy.sd" not in written[0]
     assert r"\textbf{83.00 $\pm$ 3.00}" in as_latex(grid) and "**83.00 ± 3.00**" in as_markdown(grid)
     assert max(map(len, as_text(grid, 60).split("\n"))) <= 60 and "83.00 ± 3.00" in as_text(grid, 60)
-    bounds = comparison(made, interval=True)  # 4.303: Student's t of 2 degrees of freedom at 0.975
+    bounds = comparison(stored, interval=True)  # 4.303: Student's t with 2 degrees of freedom at 0.975
     assert bounds.ours[0].cells[CR] == Cell(83, "83.00 ± 7.45")
     assert bounds.ours[0].deviations[CR] == pytest.approx(4.302653 * 3 / 3**0.5)
     assert "Mean ± half of its 95 % interval (t) over the results of each name: a (3), b (1)." in bounds.notes
     assert next(csv.DictReader(io.StringIO(as_csv(bounds))))["CR.ci95"] == "7.45"
-    whole = comparison([results("a"), results("b")], mean=True)
-    assert cells(whole.ours[0])[CR] == "70.00" and not any("deviation" in note for note in whole.notes)
+    single = comparison([results("a"), results("b")], mean=True)
+    assert cell_texts(single.ours[0])[CR] == "70.00" and not any("deviation" in note for note in single.notes)
 
 
 def test_protocols_are_never_averaged_together() -> None:
-    made = [results("a", protocol=protocol) for protocol in ("default", "simcse", "default")]
-    grid = comparison(made, mean=True)
+    stored = [results("a", protocol=protocol) for protocol in ("default", "simcse", "default")]
+    grid = comparison(stored, mean=True)
     assert [row.name for row in grid.ours] == ["a (default)", "a (simcse)"]
-    assert cells(grid.ours[0])[CR] == "70.00 ± 0.00" and cells(grid.ours[1])[CR] == "70.00"
+    assert cell_texts(grid.ours[0])[CR] == "70.00 ± 0.00" and cell_texts(grid.ours[1])[CR] == "70.00"
 
 
 def test_equal_names_of_several_protocols_are_counted_apart() -> None:
-    cells = {CR: score_cell(70)}
-    rows = [Row("a", cells, protocol=protocol) for protocol in ("default", "default", "simcse")]
+    scores = {CR: score_cell(70)}
+    rows = [Row("a", scores, protocol=protocol) for protocol in ("default", "default", "simcse")]
     grid = merged(Grid("", [CR], rows))
     assert [(row.protocol, row.cells[CR].text) for row in grid.ours] == [
         ("default", "70.00 ± 0.00"),
@@ -217,7 +229,7 @@ def test_equal_names_of_several_protocols_are_counted_apart() -> None:
 
 
 def test_selected_tasks_have_columns_and_averages_cover_all() -> None:
-    """The three tasks of ConsSent's figure 1, as tables 2 and 3 have them."""
+    """The selected tasks are those of ConsSent's figure 1; its tables 2 and 3 print the averages."""
     grid = comparison([results("a", protocol="conssent")], ["conssent"], tasks=["TREC", "MRPC", "STSBenchmark"])
     assert grid.columns == [
         ("TREC", "test"),
@@ -225,17 +237,17 @@ def test_selected_tasks_have_columns_and_averages_cover_all() -> None:
         ("STSBenchmark", "pearson"),
         *(("", name) for name in ("probing", "conssent_transfer", "conssent_all")),
     ]
-    best = cells(named(grid.printed, "ConsSent-R(2)"))
-    assert [best[key] for key in grid.columns] == ["92.6", "75.9", "72.0", "79.7", "84.1", "81.89"]
-    assert cells(named(grid.printed, "Ensemble"))["", "conssent_all"] == "84.65"
+    printed_row = cell_texts(row_named(grid.printed, "ConsSent-R(2)"))
+    assert [printed_row[key] for key in grid.columns] == ["92.6", "75.9", "72.0", "79.7", "84.1", "81.89"]
+    assert cell_texts(row_named(grid.printed, "Ensemble"))["", "conssent_all"] == "84.65"
     assert "conssent: as printed, protocol conssent." in grid.notes
     assert not any("swapped" in note for note in grid.notes)
     assert any("SICK-R of Untrained LSTM" in note for note in comparison([results("a")], ["conssent"]).notes)
 
 
 def test_missing_files_are_named_once() -> None:
-    lacking = {"SNLI": "s1.train", "CR": "x"}
-    grid = comparison([results("a", missing=lacking), results("b", missing=lacking), results("c")])
+    missing = {"SNLI": "s1.train", "CR": "x"}
+    grid = comparison([results("a", missing=missing), results("b", missing=missing), results("c")])
     assert "No files of SNLI, CR for a, b." in grid.notes
 
 
@@ -265,22 +277,22 @@ GRID = Grid(
 def test_best_scores_of_own_models_include_ties() -> None:
     assert [GRID.is_best(row, CR) for row in GRID.ours + GRID.printed] == [True, True, False]
     assert [GRID.is_best(row, F1) for row in GRID.ours] == [True, False]
-    assert not GRID.is_best(GRID.ours[1], ("", "probing (9 of 10)"))  # alone
+    assert not GRID.is_best(GRID.ours[1], ("", "probing (9 of 10)"))  # the only score of its column
 
 
 def test_best_scores_are_marked_per_protocol() -> None:
-    made = [results(str(score), records(("CR",), score)) for score in (70, 75)]
-    made += [results(str(score), records(("CR",), score), protocol="simcse") for score in (80, 81, 81)]
-    grid = comparison([*made, results("alone", records(("CR",), 90), protocol="gensen")])
+    stored = [results(str(score), records(("CR",), score)) for score in (70, 75)]
+    stored += [results(str(score), records(("CR",), score), protocol="simcse") for score in (80, 81, 81)]
+    grid = comparison([*stored, results("alone", records(("CR",), 90), protocol="gensen")])
     assert [grid.is_best(row, CR) for row in grid.ours] == [False, True, False, True, True, False]
 
 
 def test_differences_are_paired_in_their_order() -> None:
-    given = {"a": (80, 83, 86), "b": (79, 81, 83), "start": (70,), "few": (60, 62)}
-    made = [results(name, records(("CR",), score)) for name, scores in given.items() for score in scores]
-    paired = comparison(made, against="b")
+    test_scores = {"a": (80, 83, 86), "b": (79, 81, 83), "start": (70,), "few": (60, 62)}
+    stored = [results(name, records(("CR",), score)) for name, scores in test_scores.items() for score in scores]
+    paired = comparison(stored, against="b")
     shown = {row.name: row.cells[CR].text for row in paired.ours}
-    half = 4.302653 * 1 / 3**0.5  # of 1, 2, 3: Student's t of 2 degrees of freedom at 0.975
+    half = 4.302653 * 1 / 3**0.5  # differences 1, 2, 3; 4.303: Student's t at 0.975
     welch = stats.ttest_ind([60, 62], [79, 81, 83], equal_var=False).confidence_interval()
     assert shown == {
         "a": f"+2.00 ± {half:.2f}",
@@ -291,14 +303,14 @@ def test_differences_are_paired_in_their_order() -> None:
         "in their order where there are as many of both: a (3, 3), start (1, 3), few (2, 3)." in paired.notes[-1]
     )
     assert next(csv.DictReader(io.StringIO(as_csv(paired))))["CR.ci95"] == f"{half:.2f}"
-    single = comparison(made[6:8], against="start")
-    [alone] = single.ours
-    assert alone.cells[CR].text == "-10.00" and not alone.deviations
+    single = comparison(stored[6:8], against="start")
+    [difference] = single.ours
+    assert difference.cells[CR].text == "-10.00" and not difference.deviations
     assert single.notes[-1] == "Difference to start: one result of each, so that there is no interval."
     with pytest.raises(UserError, match=r"^against must be one of two .* a, b, start, few\. Got c instead\.$"):
-        comparison(made, against="c")
-    made.append(results("b", records(("CR",), 99), protocol="simcse"))
-    shown = {row.name: row.cells[CR].text for row in comparison(made, against="b (default)").ours}
+        comparison(stored, against="c")
+    stored.append(results("b", records(("CR",), 99), protocol="simcse"))
+    shown = {row.name: row.cells[CR].text for row in comparison(stored, against="b (default)").ours}
     assert shown["a (default)"] == f"+2.00 ± {half:.2f}" and "b (simcse)" not in shown
 
 
@@ -347,8 +359,8 @@ def test_text_fits_the_width() -> None:
         assert max(map(len, text.split("\n"))) <= width
         assert "…" not in text
     assert text.count("DeCLUTR-base") == text.count("a" * 20) > 1
-    for wanted in ("SentEval, test", "TreeDepth", "79.59", "declutr: as printed, protocol default."):
-        assert wanted in text
+    for part in ("SentEval, test", "TreeDepth", "79.59", "declutr: as printed, protocol default."):
+        assert part in text
 
 
 def test_rows_of_a_paper_without_scores_in_a_part_are_left_out() -> None:
@@ -374,18 +386,18 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
         (tmp_path / name).mkdir()
         write_results(tmp_path / name / "senteval.json", results(name, records(("CR", "MRPC"))))
     paths = [str(tmp_path / "a" / "senteval.json"), str(tmp_path / "b")]
-    given = f"results=[{paths[0]},{paths[1]}]"
+    results_override = f"results=[{paths[0]},{paths[1]}]"
     for format in FORMATS:
-        evaluate("table", given, "papers=[declutr]", f"format={format}")
+        evaluate("table", results_override, "papers=[declutr]", f"format={format}")
         shown = capsys.readouterr()
         assert "70.00" in shown.out and "GloVe" in shown.out
         assert ("declutr: as printed" in shown.err) == (format == "csv")
-    evaluate("table", given, "split=dev", "format=csv")
+    evaluate("table", results_override, "split=dev", "format=csv")
     assert capsys.readouterr().out.startswith(
         "model,source,protocol,CR.dev,MRPC.dev,declutr_downstream_dev (2 of 17)"
     )
-    both = f"results=[both={paths[0]},both={paths[1]},{paths[1]}]"
-    evaluate("table", both, "mean=true", "tasks=[CR]", "format=csv")
+    renamed = f"results=[both={paths[0]},both={paths[1]},{paths[1]}]"
+    evaluate("table", renamed, "mean=true", "tasks=[CR]", "format=csv")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("model,source,protocol,CR,CR.sd,") and "MRPC" not in lines[0]
     assert [line.split(",")[:5] for line in lines[1:]] == [
@@ -393,12 +405,12 @@ def test_the_command_prints_a_table(tmp_path: Path, capsys: pytest.CaptureFixtur
         ["b", "ours", "default", "70.00", ""],
     ]
     (tmp_path / "a" / "config.yaml").write_text("objective: {task: D}\n", encoding="utf-8")
-    evaluate("table", given, "by=[objective.task]", "format=csv")
+    evaluate("table", results_override, "by=[objective.task]", "format=csv")
     assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["D", "b"]
-    assert refusal("table", given, "tasks=[CRR]").startswith("tasks: there is no task 'CRR'")
-    said = refusal("table", f"results={tmp_path / 'c'}")
-    assert said == f"There is no {tmp_path / 'c'}: name a senteval.json or the folder that holds one."
-    said = refusal("table", given, "papers=[bert]")
-    assert said.startswith("papers must be 'declutr', ") and said.endswith("Got ['bert'] instead.")
-    said = refusal("table", given, "mean=true", "against=b")
-    assert said == "mean, interval and against exclude each other."
+    assert refusal("table", results_override, "tasks=[CRR]").startswith("tasks: there is no task 'CRR'")
+    message = refusal("table", f"results={tmp_path / 'c'}")
+    assert message == f"There is no {tmp_path / 'c'}: name a senteval.json or the folder that holds one."
+    message = refusal("table", results_override, "papers=[bert]")
+    assert message.startswith("papers must be 'declutr', ") and message.endswith("Got ['bert'] instead.")
+    message = refusal("table", results_override, "mean=true", "against=b")
+    assert message == "mean, interval and against exclude each other."
