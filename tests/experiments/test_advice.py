@@ -1,4 +1,4 @@
-"""Advice on short texts: the settings that it names make the run start."""
+"""Advice for texts that are too short: the advised settings make the run start."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from data.errors import UserError
 from experiments import advice, compose, experiment
 from tests.experiments import tiny
 
-WORDS = [f"{a}{b}" for a in ("ba", "ke", "li", "mo", "nu", "ra") for b in "dfgklmnrst"]
-
 
 def text(sentences: int, end: str) -> str:
     rng = random.Random(0)
-    return end.join(" ".join(rng.sample(WORDS, rng.randint(6, 14))).capitalize() + "." for _ in range(sentences))
+    return end.join(
+        " ".join(rng.sample(tiny.WORDS, rng.randint(6, 14))).capitalize() + "." for _ in range(sentences)
+    )
 
 
 @pytest.fixture
@@ -34,19 +34,28 @@ def folder(tmp_path: Path) -> Path:
 
 def overrides(folder: Path, objective: str, file: str, *more: str) -> list[str]:
     if objective in ("declutr", "nsp", "sop"):
-        given = [one for one in tiny.overrides(folder) if one.startswith(("encoder", "weights", "device"))]
+        encoder = [given for given in tiny.overrides(folder) if given.startswith(("encoder", "weights", "device"))]
     else:
-        given = ["encoder=gru", "encoder.hidden=8", "encoder.word_size=8", "device=cpu"]
-    given += [f"objective={objective}", "corpus=text", f"corpus.path={folder / file}", "evaluation=none"]
-    return [*given, "budget.steps=1", "threads=1", f"cache={folder / 'cache'}", f"run_dir={folder / 'run'}", *more]
+        encoder = ["encoder=gru", "encoder.hidden=8", "encoder.word_size=8", "device=cpu"]
+    data = [f"objective={objective}", "corpus=text", f"corpus.path={folder / file}", "evaluation=none"]
+    return [
+        *encoder,
+        *data,
+        "budget.steps=1",
+        "threads=1",
+        f"cache={folder / 'cache'}",
+        f"run_dir={folder / 'run'}",
+        *more,
+    ]
 
 
-def refusal(given: list[str]) -> str:
+def refusal(arguments: list[str]) -> str:
     with pytest.raises(UserError) as error:
-        experiment.run(compose.check(given))
+        experiment.run(compose.check(arguments))
     return str(error.value)
 
 
+@pytest.mark.usefixtures("without_plots")
 @pytest.mark.parametrize(
     ("objective", "file", "read"),
     [
@@ -57,19 +66,16 @@ def refusal(given: list[str]) -> str:
         ("quick_thoughts", "files", r"as one document a file: 3 documents, the longest of \d+ words."),
     ],
 )
-def test_the_advised_settings_make_the_run_start(
-    objective: str, file: str, read: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
-    given = overrides(folder, objective, file)
-    line = refusal(given)
+def test_the_advised_settings_make_the_run_start(objective: str, file: str, read: str, folder: Path) -> None:
+    arguments = overrides(folder, objective, file)
+    line = refusal(arguments)
     assert "\n" not in line and re.search(f"The corpus was read {read}", line)
-    added = re.search(
+    advised = re.search(
         r" Add (.+?)(?: \(enough to run, hardly enough to learn from\))?, or take a longer text\.$", line
     )
-    assert added, line
-    for number, way in enumerate(added.group(1).split(", or ")):
-        experiment.run(compose.check([*given, *shlex.split(way), f"run_dir={folder / str(number)}"]))
+    assert advised, line
+    for number, settings in enumerate(advised.group(1).split(", or ")):
+        experiment.run(compose.check([*arguments, *shlex.split(settings), f"run_dir={folder / str(number)}"]))
 
 
 def test_a_setting_that_is_already_given_is_not_advised(folder: Path) -> None:
@@ -80,12 +86,12 @@ def test_a_setting_that_is_already_given_is_not_advised(folder: Path) -> None:
 
 def test_a_text_that_no_setting_makes_long_enough_needs_more_words(folder: Path) -> None:
     line = refusal(overrides(folder, "quick_thoughts", "two.txt", "encoder.min_count=1"))
-    found = re.search(
+    match = re.search(
         r"No setting was found .*: about ([\d,]+) words in sentences are enough\.$",
         line,
     )
-    assert found, line
-    words = int(found.group(1).replace(",", ""))
+    assert match, line
+    words = int(match.group(1).replace(",", ""))
     (folder / "more.txt").write_text(text(words // 10, "\n"))
     assert "No setting" not in refusal(overrides(folder, "quick_thoughts", "more.txt"))
 

@@ -1,4 +1,4 @@
-"""Budgets: which length counts, and what follows from it."""
+"""Budgets: the length that counts, and the steps, tokens, epochs and FLOPs that follow from it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ COSTS = {"step_flops": 10.0, "step_tokens": 7.0, "steps_per_epoch": 50.0}
 @pytest.mark.parametrize(
     ("lengths", "steps"),
     [
-        ({"flops": 1000.0}, 100),
-        ({"flops": 1000.0, "epochs": 3.0}, 150),
-        ({"flops": 1000.0, "epochs": 3.0, "tokens": 15.0}, 3),
-        ({"flops": 1000.0, "epochs": 3.0, "tokens": 15.0, "steps": 5}, 5),
-        ({"flops": 1.0}, 1),
+        pytest.param({"flops": 1000.0}, 100, id="FLOPs"),
+        pytest.param({"flops": 1000.0, "epochs": 3.0}, 150, id="epochs before FLOPs"),
+        pytest.param({"flops": 1000.0, "epochs": 3.0, "tokens": 15.0}, 3, id="tokens before epochs"),
+        pytest.param({"flops": 1000.0, "epochs": 3.0, "tokens": 15.0, "steps": 5}, 5, id="steps before tokens"),
+        pytest.param({"flops": 1.0}, 1, id="at least one step"),
     ],
 )
 def test_the_first_length_that_is_set_counts(lengths: dict[str, Any], steps: int) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints: all state is restored, and unfinished or damaged ones are refused."""
+"""Checkpoints: all state is restored; unfinished ones are ignored and damaged ones refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Tied(nn.Module):
 
 
 class Queue(nn.Module):
-    """A head and a memory bank, as objectives have them."""
+    """A head and a memory bank, such as objectives have."""
 
     queue: torch.Tensor
     pointer: torch.Tensor
@@ -73,10 +73,10 @@ def test_all_state_is_restored(tmp_path: Path) -> None:
     for old, new in ((encoder, fresh_encoder), (objective, fresh_objective)):
         for name, value in old.state_dict().items():
             torch.testing.assert_close(new.state_dict()[name], value, rtol=0, atol=0)
-    for model, update in ((encoder, optimizer), (fresh_encoder, fresh_optimizer)):
-        update.zero_grad()
+    for model, its_optimizer in ((encoder, optimizer), (fresh_encoder, fresh_optimizer)):
+        its_optimizer.zero_grad()
         model().backward()
-        update.step()
+        its_optimizer.step()
     torch.testing.assert_close(fresh_encoder.words.weight, encoder.words.weight, rtol=0, atol=0)
 
 
@@ -104,15 +104,16 @@ def test_a_damaged_checkpoint_is_named_with_the_one_before(tmp_path: Path, name,
     assert "\n" not in str(error.value)
 
 
-STATES: list[Any] = [
-    [], 1, {"step": 5}, {"step": "5"}, {"step": [5]}, {"step": -5}, {"step": 6}, {"step": 5.0}, {"step": None},
+WRONG_STATES: list[Any] = [
+    [], 1, pytest.param({"step": 5}, id="files of 0 bytes"),
+    {"step": "5"}, {"step": [5]}, {"step": -5}, {"step": 6}, {"step": 5.0}, {"step": None},
     {"tokens": "many"}, {"tokens": -1}, {"seconds": []}, {"best": [1]}, {"best": {"step": "../..", "value": 1}},
     {"best": {"value": 1}}, {"accuracy": "high"}, {"drops": None}, {"scaler": 1}, {"files": {}}, {"files": []},
     {"files": {"model.safetensors": []}}, {"files": {"../model.safetensors": {"bytes": 8, "sha256": ""}}},
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("change", STATES)
+@pytest.mark.parametrize("change", WRONG_STATES, ids=str)
 def test_a_state_of_another_shape_is_damaged(tmp_path: Path, change: Any) -> None:
     write(tmp_path, 5)
     path = tmp_path / "step-00000005" / checkpoint.STATE
@@ -127,21 +128,21 @@ def test_a_state_of_another_shape_is_damaged(tmp_path: Path, change: Any) -> Non
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"x": torch.zeros(1)}, "'x'"),
-        ({"x.step": torch.zeros(())}, "'x.step'"),
-        ({"9.step": torch.zeros(())}, "'9.step'"),
-        ({"-1.step": torch.zeros(())}, "'-1.step'"),
-        ({"0.momentum_buffer": torch.zeros(5, 3)}, "'0.momentum_buffer'"),
-        ({"0.exp_avg": torch.zeros(3, 5)}, "'0.exp_avg'"),
-        ({"0.step": torch.zeros(1)}, "'0.step'"),
-        ({"0.step": None}, "it is incomplete"),
+        pytest.param({"x": torch.zeros(1)}, "'x'", id="malformed name"),
+        pytest.param({"x.step": torch.zeros(())}, "'x.step'", id="no parameter number"),
+        pytest.param({"9.step": torch.zeros(())}, "'9.step'", id="unknown parameter"),
+        pytest.param({"-1.step": torch.zeros(())}, "'-1.step'", id="negative number"),
+        pytest.param({"0.momentum_buffer": torch.zeros(5, 3)}, "'0.momentum_buffer'", id="state of SGD"),
+        pytest.param({"0.exp_avg": torch.zeros(3, 5)}, "'0.exp_avg'", id="another shape"),
+        pytest.param({"0.step": torch.zeros(1)}, "'0.step'", id="step is not a scalar"),
+        pytest.param({"0.step": None}, "it is incomplete", id="missing state"),
     ],
 )
 def test_an_optimizer_of_another_model_is_one_line(tmp_path: Path, change: dict[str, Any], fault: str) -> None:
     write(tmp_path, 1)
     path = tmp_path / "step-00000001" / checkpoint.OPTIMIZER
-    found = {name: value for name, value in (load_file(path) | change).items() if value is not None}
-    save_file(found, path)
+    tensors = {name: value for name, value in (load_file(path) | change).items() if value is not None}
+    save_file(tensors, path)
     state = json.loads((path.parent / checkpoint.STATE).read_text())
     state["files"][path.name] = {"bytes": path.stat().st_size, "sha256": checkpoint._digest(path)}
     (path.parent / checkpoint.STATE).write_text(json.dumps(state))
@@ -157,8 +158,8 @@ def test_an_unfinished_checkpoint_is_ignored_and_removed(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000004"]
 
 
-def optimizers(root: Path) -> list[bool]:
-    """For each checkpoint whether it has optimizer state, and is whole."""
+def have_optimizer_state(root: Path) -> list[bool]:
+    """Verifies each checkpoint and returns whether it has optimizer state."""
     return [checkpoint.OPTIMIZER in checkpoint.verify(path)["files"] for path in checkpoint.found(root)]
 
 
@@ -167,7 +168,7 @@ def test_the_newest_checkpoints_and_the_best_weights_are_kept(tmp_path: Path) ->
         write(tmp_path, step, steps_taken=0)
     checkpoint.prune(tmp_path, keep_last=2, best=1)
     assert [path.name for path in checkpoint.found(tmp_path)] == [f"step-0000000{step}" for step in (1, 3, 4)]
-    assert optimizers(tmp_path) == [False, True, True] and not checkpoint.is_finished(tmp_path)
+    assert have_optimizer_state(tmp_path) == [False, True, True] and not checkpoint.is_finished(tmp_path)
     encoder, objective, optimizer = make()
     best = checkpoint.found(tmp_path)[0]
     state = checkpoint.load(best, encoder=encoder, objective=objective, optimizer=optimizer)
@@ -178,7 +179,7 @@ def test_a_finished_run_keeps_weights_only(tmp_path: Path) -> None:
     assert not checkpoint.is_finished(tmp_path)
     write(tmp_path, 1)
     write(tmp_path, 2)
-    (tmp_path / "step-00000001" / checkpoint.STATE).write_text("[")  # left as it is
+    (tmp_path / "step-00000001" / checkpoint.STATE).write_text("[")  # damaged, so it stays as it is
     assert not checkpoint.is_finished(tmp_path)
     checkpoint.finish(tmp_path)
     assert checkpoint.is_finished(tmp_path)
@@ -187,7 +188,7 @@ def test_a_finished_run_keeps_weights_only(tmp_path: Path) -> None:
     }  # fmt: skip
     state = tmp_path / "step-00000002" / checkpoint.STATE
     state.write_text(json.dumps(json.loads(state.read_text()) | {"files": {}}))
-    assert not checkpoint.is_finished(tmp_path)  # damaged
+    assert not checkpoint.is_finished(tmp_path)  # its list of files is damaged
 
 
 def test_another_model_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_matching_parameters_are_loaded_and_queues_are_not(tmp_path: Path) -> No
     assert int(fresh.pointer) == 0
 
 
-class Worded(nn.Module):
+class WithVocabulary(nn.Module):
     """Two heads, of which ``words`` depends on a vocabulary."""
 
     def __init__(self, vocabulary: int) -> None:
@@ -220,24 +221,24 @@ class Worded(nn.Module):
 
 def test_weights_for_another_vocabulary_are_not_loaded(tmp_path: Path) -> None:
     encoder, _, optimizer = make()
-    old = Worded(7)
+    old = WithVocabulary(7)
     saved = checkpoint.save(
         tmp_path, 1, encoder=encoder, objective=old, optimizer=optimizer, state={"tokens": 0, "best": None}
     )
     path = saved / checkpoint.OBJECTIVE
-    assert checkpoint.load_matching(path, Worded(8)) == ["other.weight", "other.bias"]
-    assert len(checkpoint.load_matching(path, same := Worded(7))) == 4
-    assert torch.equal(same.state_dict()["words.out.weight"], old.state_dict()["words.out.weight"])
+    assert checkpoint.load_matching(path, WithVocabulary(8)) == ["other.weight", "other.bias"]
+    assert len(checkpoint.load_matching(path, fresh := WithVocabulary(7))) == 4
+    assert torch.equal(fresh.state_dict()["words.out.weight"], old.state_dict()["words.out.weight"])
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
         with pytest.raises(UserError, match=r"step-00000001 cannot be written: .*File too large") as error:
             write(tmp_path, 1)
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""The command, given common mistakes: status 2, one line, no traceback, and no files left behind."""
+"""``run.py`` and its sweeps: common mistakes end in status 2 with one line each, and leave no files behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.experiments import tiny
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+def run_command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(ROOT / "experiments" / "run.py"), *overrides],
         capture_output=True,
@@ -36,14 +36,14 @@ def command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def late(overrides: str, line: str) -> Any:
-    """A case that is only found out after the configuration, when corpus and encoder are prepared."""
-    return pytest.param(overrides, [line])
+def case(overrides: str, *lines: str) -> Any:
+    """Returns overrides and the lines that report their faults, with the overrides as the id."""
+    return pytest.param(overrides, [*lines], id=overrides)
 
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A good corpus and bad ones, and the folder of a model without a mask token."""
+    """A valid corpus, invalid ones, and a model without a mask token."""
     from tokenizers import Tokenizer, models
     from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
@@ -65,27 +65,28 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("overrides", "lines"),
     [
-        (
+        case(
             "objective=declut corpus.path={texts}/none.txt",
-            ["objective=declut: no such objective. Did you mean declutr?", "corpus.path: there is no {texts}/no"],
+            "objective=declut: no such objective. Did you mean declutr?", "corpus.path: there is no {texts}/no",
         ),
-        (
+        case(
             "objective.temprature=1 objective.temperature=0",
-            ["objective.temprature: no such key. Did you mean", "objective.temperature must be a positive"],
+            "objective.temprature: no such key. Did you mean", "objective.temperature must be a positive",
         ),
-        (
+        case(
             "objective.min_length=9 optimizer=sgd optimizer.lr=null",
-            ["objective.min_length must not exceed objective.max_length (8)", "optimizer.lr must be a valid"],
+            "objective.min_length must not exceed objective.max_length (8)", "optimizer.lr must be a valid",
         ),
-        (
+        case(
             "checkpoint.metric=accuracy corpus.path={texts}/empty.txt",
-            ["checkpoint.metric=accuracy: this run has the ", "corpus.path: {texts}/empty.txt is empty."],
+            "checkpoint.metric=accuracy: this run has the ", "corpus.path: {texts}/empty.txt is empty.",
         ),
-        late("corpus.path={texts}/binary.txt", "{texts}/binary.txt"),
-        late("budget.max_span=900", "No train document has the 3,600 tokens needed "),
-        late("encoder=roberta-base weights=pretrained", "FacebookAI/roberta-base is not on this machine, and "),
-        late("run_dir={texts}/file/run", "The run folder {texts}/file/run cannot be written (Not a directory)"),
-        late(
+        # Faults that appear only when corpus and encoder are prepared.
+        case("corpus.path={texts}/binary.txt", "{texts}/binary.txt"),
+        case("budget.max_span=900", "No train document has the 3,600 tokens needed "),
+        case("encoder=roberta-base weights=pretrained", "FacebookAI/roberta-base is not on this machine, and "),
+        case("run_dir={texts}/file/run", "The run folder {texts}/file/run cannot be written (Not a directory)"),
+        case(
             "encoder=transformer weights=auto encoder.path={texts}/gpt2",
             "{texts}/gpt2 has no mask token, and the objective predicts masked words. Choose another encoder, or",
         ),
@@ -94,20 +95,20 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_wrong_command_ends_in_one_line_per_fault(
     overrides: str, lines: list[str], texts: Path, tmp_path: Path
 ) -> None:
-    given = overrides.format(texts=texts).split()
-    keys = {each.split("=")[0] for each in given}
-    usual = [each for each in tiny.overrides(texts) if each.split("=")[0] not in keys]
+    arguments = overrides.format(texts=texts).split()
+    keys = {each.split("=")[0] for each in arguments}
+    others = [each for each in tiny.overrides(texts) if each.split("=")[0] not in keys]
     if "encoder" in keys:
-        usual = [each for each in usual if not each.startswith("encoder.")]
+        others = [each for each in others if not each.startswith("encoder.")]
     before = set(texts.rglob("*"))
-    found = command(tmp_path, *usual, *given, f"cache={tmp_path / 'cache'}")
-    assert found.returncode == 2, found.stderr
-    shown = found.stderr.splitlines()
-    assert len(shown) == len(lines), found.stderr
-    assert all(each.startswith(line.format(texts=texts)) for each, line in zip(shown, lines, strict=True)), shown
-    left = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"]
-    if "budget.max_span" not in keys:  # the tokens of documents that are too short are good for the next try
-        assert left == []
+    completed = run_command(tmp_path, *others, *arguments, f"cache={tmp_path / 'cache'}")
+    assert completed.returncode == 2, completed.stderr
+    errors = completed.stderr.splitlines()
+    assert len(errors) == len(lines), completed.stderr
+    assert all(each.startswith(line.format(texts=texts)) for each, line in zip(errors, lines, strict=True)), errors
+    remaining = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    if "budget.max_span" not in keys:  # with it, the cache keeps the tokens for the next attempt
+        assert remaining == []
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}
     assert set(texts.rglob("*")) == before
 
@@ -115,19 +116,19 @@ def test_a_wrong_command_ends_in_one_line_per_fault(
 def test_a_run_in_use_or_half_written_is_left_as_it_is(
     texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "finish", lambda root: None)  # the run can be resumed
+    monkeypatch.setattr(checkpoint, "finish", lambda root: None)  # keeps the run resumable
     run = tiny.run(texts, "budget.steps=2", f"run_dir={tmp_path / 'run'}", f"cache={tmp_path / 'cache'}")
     with (run / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        found = command(tmp_path, f"resume={run}", f"cache={tmp_path / 'cache'}")
-    assert (found.returncode, found.stderr) == (2, f"The run folder {run} is in use by another process.\n")
+        completed = run_command(tmp_path, f"resume={run}", f"cache={tmp_path / 'cache'}")
+    assert (completed.returncode, completed.stderr) == (2, f"The run folder {run} is in use by another process.\n")
     newest = checkpoint.found(run / "checkpoints")[-1] / "optimizer.safetensors"
     newest.write_bytes(newest.read_bytes()[:100])
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    found = command(tmp_path, f"resume={run}", f"cache={tmp_path / 'cache'}")
-    assert found.returncode == 2
-    assert found.stderr.startswith(f"Checkpoint {newest.parent} is damaged (optimizer.safetensors has 100 of")
-    assert len(found.stderr.splitlines()) == 1
+    completed = run_command(tmp_path, f"resume={run}", f"cache={tmp_path / 'cache'}")
+    assert completed.returncode == 2
+    assert completed.stderr.startswith(f"Checkpoint {newest.parent} is damaged (optimizer.safetensors has 100 of")
+    assert len(completed.stderr.splitlines()) == 1
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
@@ -141,11 +142,11 @@ def test_a_sweep_is_checked_value_by_value() -> None:
 
 
 def test_a_sweep_has_a_folder_for_each_run() -> None:
-    for given in (["run_dir=x", "seed=1,2"], ["++run_dir=x", "seed=1,2"], ["run_dir=x,y", "seed=1,2"]):
+    for arguments in (["run_dir=x", "seed=1,2"], ["++run_dir=x", "seed=1,2"], ["run_dir=x,y", "seed=1,2"]):
         with pytest.raises(UserError, match=r": the jobs of a sweep cannot share it: leave it out, or name"):
-            list(commands.jobs_of(given))
-    for given in (["run_dir=x", "seed=1"], ["run_dir=x/${seed}", "seed=1,2"], ["run_dir=null", "seed=1,2"]):
-        assert [*commands.jobs_of(given)]
+            list(commands.jobs_of(arguments))
+    for arguments in (["run_dir=x", "seed=1"], ["run_dir=x/${seed}", "seed=1,2"], ["run_dir=null", "seed=1,2"]):
+        assert [*commands.jobs_of(arguments)]
 
 
 def test_a_sweep_reports_each_fault_once() -> None:
@@ -159,32 +160,32 @@ def test_a_sweep_reports_each_fault_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["+experiment=both --config-dir conf", "++hydra.mode=MULTIRUN seed=7,8", "-m seed=7,8"]
+    "arguments", ["+experiment=both --config-dir conf", "++hydra.mode=MULTIRUN seed=7,8", "-m seed=7,8"]
 )
 def test_the_composed_mode_decides_whether_to_sweep(
-    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {seed: '7,8'}}}\n"
+    experiment = "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {seed: '7,8'}}}\n"
     (tmp_path / "conf" / "experiment").mkdir(parents=True)
-    (tmp_path / "conf" / "experiment" / "both.yaml").write_text(own)
+    (tmp_path / "conf" / "experiment" / "both.yaml").write_text(experiment)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["run.py", *given.split()])
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments.split()])
     seeds: list[int] = []
     commands.command(report=seeds.extend)(lambda config: config["seed"])()
     assert seeds == [7, 8]
 
 
-def ended(overrides: list[str], value: Any) -> JobReturn:
-    """A job of a sweep that returned ``value``."""
+def job_return(overrides: list[str], value: Any) -> JobReturn:
+    """Returns what Hydra reports of a job of a sweep that returned ``value``."""
     return JobReturn(overrides=overrides, _return_value=value, status=JobStatus.COMPLETED)
 
 
 def test_a_failure_in_another_process_is_reported_with_the_overrides_of_its_job() -> None:
     other = os.getpid() + 1
     done = [
-        ended(["corpus=text", "seed=1"], None),
-        ended(["corpus=text", "seed=2"], Failure(other, "It broke.")),
-        ended(["corpus=text", "seed=3"], Failure(os.getpid(), "Told already.")),
+        job_return(["corpus=text", "seed=1"], None),
+        job_return(["corpus=text", "seed=2"], Failure(other, "It broke.")),
+        job_return(["corpus=text", "seed=3"], Failure(os.getpid(), "Told already.")),
     ]
     assert failed_elsewhere(done) == ["seed=2: It broke."]
     assert failed_elsewhere([]) == []
@@ -200,13 +201,17 @@ def test_jobs_return_a_value_or_their_failure(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     failure = Failure(1, "It broke.")
     done = run_sweep(CONFIGS, "run", lambda config: failure if config.seed == 2 else config.seed, ["seed=1,2"])
-    assert [(one.overrides, one.return_value) for one in done] == [(["seed=1"], 1), (["seed=2"], failure)]
+    assert [(job.overrides, job.return_value) for job in done] == [(["seed=1"], 1), (["seed=2"], failure)]
 
 
 def test_what_jobs_in_other_processes_returned_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = [ended(["seed=1"], "a"), ended(["seed=2"], Failure(1, "It broke.")), ended(["seed=3"], "b")]
+    done = [
+        job_return(["seed=1"], "a"),
+        job_return(["seed=2"], Failure(1, "It broke.")),
+        job_return(["seed=3"], "b"),
+    ]
     monkeypatch.setattr(commands, "run_sweep", lambda *_: done)
     monkeypatch.setattr(commands, "check_all", lambda *_: None)
     monkeypatch.setattr(sys, "argv", ["run.py", "-m", "seed=1,2,3"])
@@ -217,26 +222,26 @@ def test_what_jobs_in_other_processes_returned_is_reported(
 
 
 def test_a_launcher_that_is_not_installed_is_reported(tmp_path: Path) -> None:
-    found = command(tmp_path, "-m", "hydra/launcher=nowhere", "seed=1,2")
-    assert found.returncode == 2
-    assert found.stderr == (
+    completed = run_command(tmp_path, "-m", "hydra/launcher=nowhere", "seed=1,2")
+    assert completed.returncode == 2
+    assert completed.stderr == (
         "hydra/launcher=nowhere: no such launcher is installed; pip install -e '.[sweeps]' brings joblib and "
         "submitit, and docs/at-scale.md explains how to install Ray's.\n"
     )
 
 
 def test_a_sweep_ends_with_its_runs_and_their_means(tmp_path: Path) -> None:
-    found = command(tmp_path, "-m", *tiny.overrides(tmp_path, "budget.steps=1", "seed=1,2"))
-    assert found.returncode == 0, found.stderr
-    listed, means = found.stdout.partition("2 runs")[2].split("mean ± ")
+    completed = run_command(tmp_path, "-m", *tiny.overrides(tmp_path, "budget.steps=1", "seed=1,2"))
+    assert completed.returncode == 0, completed.stderr
+    table, means = completed.stdout.partition("2 runs")[2].split("mean ± ")
     names = sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())
-    assert len(names) == 2 and all(name in listed for name in names)
-    assert all("-name-roberta-mini-" in name for name in names)  # what is special about them
+    assert len(names) == 2 and all(name in table for name in names)
+    assert all("-name-roberta-mini-" in name for name in names)  # the overrides that differ from the defaults
     assert "declutr roberta-mini text teaching" in means
 
 
 @pytest.mark.parametrize(
-    ("given", "line"),
+    ("arguments", "line"),
     [
         ("--figure declutr/2a", "--figure declutr/2a: write figure=declutr/2a."),
         ("figure=declutr/2a --dry-run", "--dry-run: write dry_run=true."),
@@ -246,9 +251,9 @@ def test_a_sweep_ends_with_its_runs_and_their_means(tmp_path: Path) -> None:
     ],
 )
 def test_a_flag_is_answered_in_one_line(
-    given: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["reproduce.py", *given.split()])
+    monkeypatch.setattr(sys, "argv", ["reproduce.py", *arguments.split()])
     with pytest.raises(SystemExit) as end:
         commands.command_of_runs("reproduce", reproduction.read)(lambda *_: 0)()
     assert (end.value.code, capsys.readouterr().err) == (2, f"{line}\n")
@@ -258,8 +263,8 @@ def test_keys_of_runs_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["compare.py", "corpus=text", "seeds=[1,2]", "+clipping=norm_5", "jobs=2"])
     seen: list[Any] = []
 
-    def task(wanted: comparison.ComparisonSettings, passed: list[str]) -> int:
-        seen.extend([wanted.seeds, wanted.jobs, passed])
+    def task(settings: comparison.ComparisonSettings, passed: list[str]) -> int:
+        seen.extend([settings.seeds, settings.jobs, passed])
         return 1
 
     with pytest.raises(SystemExit) as end:
@@ -268,10 +273,10 @@ def test_keys_of_runs_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_single_values_of_mappings_and_lists_can_be_set() -> None:
-    wanted, _ = reproduction.read(["figure=declutr/2a", "seeds=3", 'only.row=["a, b(5)",c]', "only.k=0.1"])
-    assert wanted.seeds == (3,) and wanted.only == {"row": ["a, b(5)", "c"], "k": 0.1}
-    given = ["settings.gru=[encoder.hidden=8,optimizer=sgd]", "settings.declutr=['objective.gap=1']"]
-    settings = comparison.read(given)[0].settings
+    requested, _ = reproduction.read(["figure=declutr/2a", "seeds=3", 'only.row=["a, b(5)",c]', "only.k=0.1"])
+    assert requested.seeds == (3,) and requested.only == {"row": ["a, b(5)", "c"], "k": 0.1}
+    arguments = ["settings.gru=[encoder.hidden=8,optimizer=sgd]", "settings.declutr=['objective.gap=1']"]
+    settings = comparison.read(arguments)[0].settings
     assert settings["gru"] == ["encoder.hidden=8", "optimizer=sgd"] and settings["declutr"] == ["objective.gap=1"]
 
 

@@ -1,4 +1,4 @@
-"""Both ends of a command: flags and overrides in any order, and errors of one line."""
+"""Start and end of a command: flags and overrides in any order, and errors in one line."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import torch
 from data.errors import UserError
 from experiments import command_line
 from experiments.overrides import keys_of
+from tests.experiments.ids import joined
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS: dict[str, object] = {
@@ -60,6 +61,7 @@ def test_flags_and_overrides_in_any_order() -> None:
         (["--config-dir", "nowhere"], "--config-dir nowhere: there is no such folder."),
         (["--config-dir", ".", "hydra.searchpath=[a]"], "--config-dir and hydra.searchpath= exclude each other"),
     ],
+    ids=joined,
 )
 def test_a_wrong_flag_is_refused_in_one_line(arguments: list[str], line: str) -> None:
     with pytest.raises(UserError) as error:
@@ -99,19 +101,19 @@ def test_a_flag_is_resolved_to_the_key_of_a_run(name: str, key: str) -> None:
 
 
 def test_unclosed_brackets_are_left_to_hydra() -> None:
-    for given in (["tasks=[MR", "seed=1"], ["tasks=[MR,CR]", "CR]"], ["a=b[", "c]"]):
-        assert split(given) == ([], given)
+    for arguments in (["tasks=[MR", "seed=1"], ["tasks=[MR,CR]", "CR]"], ["a=b[", "c]"]):
+        assert split(arguments) == ([], arguments)
 
 
 def test_flags_of_other_commands_are_refused() -> None:
-    def few(*arguments: str) -> object:
+    def split_with_help_only(*arguments: str) -> object:
         return command_line.split(arguments, lambda _: KEYS, command_line.HELP)
 
-    assert few("seeds=3", "-h") == (["-h"], ["seeds=3"])
+    assert split_with_help_only("seeds=3", "-h") == (["-h"], ["seeds=3"])
     with pytest.raises(UserError, match=r"^--dry-run: write dry_run=true\.\n-x: no such flag\.$"):
-        few("--dry-run", "jobs=2", "-x")
+        split_with_help_only("--dry-run", "jobs=2", "-x")
     with pytest.raises(UserError, match=r"^--config-dir: only run.py and evaluate.py take this flag\.$"):
-        few("--config-dir", "nowhere")
+        split_with_help_only("--config-dir", "nowhere")
 
 
 @pytest.mark.parametrize(
@@ -128,18 +130,21 @@ def test_flags_of_other_commands_are_refused() -> None:
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), 2, "Out of memory."),
         (OSError(28, "No space left on device", "x"), 2, "Cannot read or write x: No space left on device."),
     ],
+    ids=["error", "interrupt", "interrupt with a message", "CUDA out of memory", "CPU out of memory", "full disk"],
 )
 def test_errors_that_a_user_can_fix_end_in_one_line(
     error: BaseException, status: int, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as left, command_line.one_line_errors():
+    with pytest.raises(SystemExit) as end, command_line.one_line_errors():
         raise error
-    assert left.value.code == status
+    assert end.value.code == status
     assert capsys.readouterr().err.startswith(line)
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "shown"), [(UserError("No."), 2, "No.\n"), (KeyboardInterrupt("Stopped."), 130, "")]
+    ("error", "status", "shown"),
+    [(UserError("No."), 2, "No.\n"), (KeyboardInterrupt("Stopped."), 130, "")],
+    ids=["error", "interrupt"],
 )
 def test_other_processes_leave_the_message_to_the_first(
     error: BaseException,
@@ -148,13 +153,13 @@ def test_other_processes_leave_the_message_to_the_first(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Long enough to be ended by it, if it is there; an interrupt is everybody's."""
+    """They print an error only if the first has not ended them after a while, and never an interrupt."""
     waits: list[float] = []
     monkeypatch.setattr(command_line.time, "sleep", lambda seconds: waits.append(seconds))
     monkeypatch.setenv("RANK", "1")
-    with pytest.raises(SystemExit) as left, command_line.one_line_errors():
+    with pytest.raises(SystemExit) as end, command_line.one_line_errors():
         raise error
-    assert (left.value.code, capsys.readouterr().err) == (status, shown)
+    assert (end.value.code, capsys.readouterr().err) == (status, shown)
     assert waits == [command_line.ALONE_SECONDS] * bool(shown)
 
 
@@ -168,8 +173,8 @@ def test_help_into_a_closed_pipe_ends_without_a_traceback(name: str, tmp_path: P
     name, *unbuffered = name.split()
     file = ROOT / "experiments" / f"{name}.py"
     command = f"{shlex.join([sys.executable, *unbuffered, str(file)])} --help | true; exit ${{PIPESTATUS[0]}}"
-    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
-    assert (found.stderr, found.returncode) == ("", 141)
+    completed = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path)
+    assert (completed.stderr, completed.returncode) == ("", 141)
 
 
 def test_a_broken_pipe_between_processes_keeps_its_traceback() -> None:

@@ -1,4 +1,4 @@
-"""compare.py: its keys, the runs planned from them, and a page of real runs with an impossible pair."""
+"""``compare.py``: its keys, the runs planned from them, and a page of real runs with impossible pairs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from objectives.nsp import NSP
 from objectives.sop import SOP
 from tests.data.samples import Listed
 
-LINES = {
+REFUSALS = {
     "objectivs=[a]": "objectivs: no such key. Did you mean objectives?",
     "tokens": "tokens: not of the form key=value.",
     "tokens=0": "tokens must be at least 1. Got 0 instead.",
@@ -52,22 +52,22 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize(("given", "line"), LINES.items())
-def test_refusals_are_one_line(given: str, line: str) -> None:
+@pytest.mark.parametrize(("arguments", "line"), REFUSALS.items())
+def test_refusals_are_one_line(arguments: str, line: str) -> None:
     with pytest.raises(UserError) as refused:
-        read(given.split())
+        read(arguments.split())
     assert str(refused.value).startswith(line) and "\n" not in str(refused.value)
 
 
 def test_a_value_with_a_comma_needs_brackets_or_quotes() -> None:
     assert [*(read(["queries='Hello, world'"])[0].queries or [])] == ["Hello, world"]
-    for given in ("queries=Hello, world", "tasks=MR, CR"):
-        key, _, value = given.partition("=")
+    for argument in ("queries=Hello, world", "tasks=MR, CR"):
+        key, _, value = argument.partition("=")
         quoted = typed(key, value)
         with pytest.raises(UserError) as refused:
-            read([given])
+            read([argument])
         assert str(refused.value) == (
-            f"{given}: write a list in brackets: {key}=[{value}]; "
+            f"{argument}: write a list in brackets: {key}=[{value}]; "
             f"one text must be quoted, once for Hydra and again for the shell: {quoted}."
         )
 
@@ -79,14 +79,16 @@ def test_all_faults_are_reported_at_once() -> None:
 
 
 def test_keys_of_runs_are_passed_on() -> None:
-    wanted, passed = read(["seeds=3", "corpus=text", "corpus.path=a", "settings.gru=[encoder.hidden=8]", "jobs=2"])
-    assert [*wanted.seeds] == [3] and wanted.jobs == 2 and passed == ["corpus=text", "corpus.path=a"]
-    assert [*wanted.settings["gru"]] == ["encoder.hidden=8"] and "bilstm_max" in wanted.settings
-    assert wanted.tokens_each == TOKENS["teaching"]
+    settings, passed = read(
+        ["seeds=3", "corpus=text", "corpus.path=a", "settings.gru=[encoder.hidden=8]", "jobs=2"]
+    )
+    assert [*settings.seeds] == [3] and settings.jobs == 2 and passed == ["corpus=text", "corpus.path=a"]
+    assert [*settings.settings["gru"]] == ["encoder.hidden=8"] and "bilstm_max" in settings.settings
+    assert settings.tokens_each == TOKENS["teaching"]
 
 
 def fake_check(overrides: list[str]) -> dict[str, Any]:
-    """A configuration of what is given; the encoder "none" is unknown."""
+    """Stands in for composing: the overrides as a configuration; the encoder "none" is unknown."""
     values: dict[str, Any] = dict(text.split("=", 1) for text in overrides)
     if values["encoder"] == "none":
         raise UserError("encoder=none: no such encoder.")
@@ -97,7 +99,7 @@ def fake_check(overrides: list[str]) -> dict[str, Any]:
 
 
 def test_every_pair_and_seed_gets_the_same_budget() -> None:
-    given = (
+    arguments = (
         "objectives=[a,b]",
         "encoders=[gru,lstm]",
         "seeds=[1,2]",
@@ -105,8 +107,8 @@ def test_every_pair_and_seed_gets_the_same_budget() -> None:
         "settings.lstm=[]",
         "corpus=text",
     )
-    wanted, passed = read(given)
-    planned = plan(wanted, passed, fake_check)
+    settings, passed = read(arguments)
+    planned = plan(settings, passed, fake_check)
     assert [(run.objective, run.encoder, run.seed) for run in planned] == [
         (objective, encoder, seed) for objective in "ab" for encoder in ("gru", "lstm") for seed in (1, 2)
     ]
@@ -114,24 +116,24 @@ def test_every_pair_and_seed_gets_the_same_budget() -> None:
     assert [("encoder.hidden=256" in run.overrides) for run in planned] == [
         run.encoder == "gru" for run in planned
     ]
-    assert "50 each" in equality(wanted)
+    assert "50 each" in equality(settings)
     assert len({run.name for run in planned}) == 8 and planned[0].name.startswith("a-gru-text-1-")
     assert planned[1].command.startswith("python experiments/run.py objective=a encoder=gru ")
 
 
 def test_names_depend_only_on_what_is_trained() -> None:
-    def name(*given: str) -> str:
-        wanted, passed = read(["objectives=[a]", "encoders=[gru]", *given])
-        return plan(wanted, passed, fake_check)[0].name
+    def name(*arguments: str) -> str:
+        settings, passed = read(["objectives=[a]", "encoders=[gru]", *arguments])
+        return plan(settings, passed, fake_check)[0].name
 
     assert name() == name("device=cpu", "jobs=2", "cache=elsewhere")
     assert len({name(), name("tokens=7"), name("equal=compute"), name("weights=random")}) == 4
 
 
 def test_unknown_encoders_are_reported_once() -> None:
-    wanted, passed = read(["objectives=[a,b]", "encoders=[none]"])
+    settings, passed = read(["objectives=[a,b]", "encoders=[none]"])
     with pytest.raises(UserError, match=r"^encoder=none: no such encoder\.$"):
-        plan(wanted, passed, fake_check)
+        plan(settings, passed, fake_check)
 
 
 def test_an_objective_is_described_by_its_docstring() -> None:
@@ -141,11 +143,11 @@ def test_an_objective_is_described_by_its_docstring() -> None:
     headline, equation = describe(Declutr)
     assert headline.startswith("DeCLUTR: span-contrastive learning") and headline.endswith("2021).")
     assert equation.splitlines()[0] == "L = contrastive_weight * L_contrastive + mlm_weight * L_MLM"
-    assert describe(NSP)[1].startswith("L = -log softmax(")  # of its base class
+    assert describe(NSP)[1].startswith("L = -log softmax(")  # from the docstring of its base class
 
 
 def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
-    """``run_jobs`` without subprocesses."""
+    """Does what ``run_jobs`` does, without subprocesses."""
     failed = {}
     for job in jobs:
         if (arguments := job.command()) is not None:
@@ -156,10 +158,11 @@ def in_this_process(jobs: Sequence[Job], **options: Any) -> dict[str, str]:
     return failed
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_a_page_of_real_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """declutr and conssent with a GRU and a bag of words, which has no mask token and reads no order."""
+    """A bag of words fits neither objective: it has no mask token, and it does not read word order."""
     folder = tmp_path / "my runs, (v=2) 'quoted' \"two\" é"
     folder.mkdir()
     words = [f"{a}{b}" for a in ("ba", "ke", "li", "mo") for b in "dfgk"]
@@ -170,8 +173,7 @@ def test_a_page_of_real_runs(
             file.write(json.dumps({"text": " ".join(sentences)}) + "\n")
     (folder / "vectors.txt").write_text("".join(f"{word} {i} 1 {i % 3}\n" for i, word in enumerate(words)))
     monkeypatch.setattr(planned_runs, "run_jobs", in_this_process)
-    monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
-    asked = [
+    arguments = [
         "objectives=[declutr,conssent]",
         "encoders=[gru,bag_of_words]",
         "tokens=600",
@@ -194,19 +196,19 @@ def test_a_page_of_real_runs(
         f"runs={folder / 'runs'}",
         f"out={folder / 'out' / 'page.html'}",
     ]
-    wanted, passed = read(asked)
-    assert command.compare(wanted, passed) == 0  # impossible pairs are no failures
+    settings, passed = read(arguments)
+    assert command.compare(settings, passed) == 0  # impossible pairs do not count as failures
     page = (folder / "out" / "page.html").read_text(encoding="utf-8")
-    said = capsys.readouterr().out
-    assert said.count("impossible") == 2 and "mask" in said and "only in word order" in said
+    output = capsys.readouterr().out
+    assert output.count("impossible") == 2 and "mask" in output and "only in word order" in output
     assert page.count("not possible") == 2 and page.count('class="map"') == 2
     assert "Not shown" not in page and "Maps and neighbours:" not in page
     assert "<b>anchor 1</b>" in page and "moved here" in page and "masked, to be predicted" in page
     assert "Conclusion" in page and page.count("<math") > 2
 
-    # A second time nothing is trained, and but for the command the page is the same.
+    # The second time nothing is trained, and the page is the same.
     before = {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("metrics.jsonl")}
-    assert command.compare(wanted, passed) == 0
+    assert command.compare(settings, passed) == 0
     assert before == {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("metrics.jsonl")}
     assert (folder / "out" / "page.html").read_text(encoding="utf-8") == page
 
@@ -220,7 +222,7 @@ def test_a_page_of_real_runs(
         raise UserError("No evaluation today.")
 
     monkeypatch.setattr(evaluation, "evaluate_model", fail)
-    assert command.compare(*read([*asked, f"data={folder / 'senteval'}", "tasks=[TREC]"])) == 1
+    assert command.compare(*read([*arguments, f"data={folder / 'senteval'}", "tasks=[TREC]"])) == 1
     assert "not evaluated  declutr · gru, seed 1: No evaluation today." in capsys.readouterr().out
     page = (folder / "out" / "page.html").read_text(encoding="utf-8")
     assert (
@@ -238,13 +240,13 @@ def test_a_folder_that_is_not_sentevals_is_refused_at_once(tmp_path: Path) -> No
         command.compare(*read([f"data={tmp_path / 'empty'}"]))
     assert "; data=<folder with" in str(refused.value) and "probing=" not in str(
         refused.value
-    )  # it has no such key
+    )  # compare.py has no such key
 
 
 def test_an_impossible_pair_is_refused_before_the_others_are_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one line for all its seeds, by a dry run, too."""
+    """It is reported once for all its seeds, in a dry run, too."""
 
     def require_fit(config: dict[str, Any]) -> None:
         if config["encoder_name"] == "lstm":
@@ -259,28 +261,31 @@ def test_an_impossible_pair_is_refused_before_the_others_are_trained(
         assert [job.name.split("-")[1] for job in jobs] == ["gru", "gru"]
         return {job.name: "Out of luck." for job in jobs}
 
-    monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, check))
+    monkeypatch.setattr(command, "plan", lambda settings, passed: plan(settings, passed, check))
     monkeypatch.setattr(building, "require_fit", require_fit)
     monkeypatch.setattr(planned_runs, "run_jobs", train)
-    given = ["objectives=[a]", "encoders=[gru,lstm]", "seeds=[1,2]", f"runs={tmp_path}"]
-    assert command.compare(*read([*given, "dry_run=true"])) == 0
-    dry = capsys.readouterr().out
-    assert dry.count("impossible  a · lstm: It gives the reason.") == 1
-    assert (dry.count("impossible "), dry.count("missing")) == (3, 3)  # and in the table, and in the sum
+    arguments = ["objectives=[a]", "encoders=[gru,lstm]", "seeds=[1,2]", f"runs={tmp_path}"]
+    assert command.compare(*read([*arguments, "dry_run=true"])) == 0
+    output = capsys.readouterr().out
+    assert output.count("impossible  a · lstm: It gives the reason.") == 1
+    assert (output.count("impossible "), output.count("missing")) == (
+        3,
+        3,
+    )  # in two rows each, and in the message or the first line
     with pytest.raises(UserError, match="None of the 4 runs is finished"):
-        command.compare(*read(given))
-    shown = capsys.readouterr().out
-    assert "failed      a · gru, seed 1: Out of luck." in shown or "failed      a · gru: Out of luck." in shown
-    assert "impossible" not in shown
+        command.compare(*read(arguments))
+    output = capsys.readouterr().out
+    assert "failed      a · gru, seed 1: Out of luck." in output or "failed      a · gru: Out of luck." in output
+    assert "impossible" not in output
 
 
 def test_missing_encoder_settings_are_refused_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All together, each once, by a dry run, too."""
+    """All of them are reported together, each once, in a dry run, too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(planned_runs, "run_jobs", lambda *_, **__: pytest.fail("It began."))
-    given = [
+    arguments = [
         "objectives=[contrastive_only,simcse]",
         "encoders=[bag_of_words,concatenated]",
         "settings.bag_of_words=[]",
@@ -291,30 +296,32 @@ def test_missing_encoder_settings_are_refused_before_training(
     ]
     for more in ((), ("dry_run=true",)):
         with pytest.raises(UserError) as refused:
-            command.compare(*read([*given, *more]))
+            command.compare(*read([*arguments, *more]))
         assert str(refused.value).split("\n") == lines
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_comparison_without_a_finished_run_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "require_fit", lambda config: None)
-    monkeypatch.setattr(command, "plan", lambda wanted, passed: plan(wanted, passed, fake_check))
+    monkeypatch.setattr(command, "plan", lambda settings, passed: plan(settings, passed, fake_check))
     monkeypatch.setattr(
         planned_runs, "run_jobs", lambda jobs, **options: {job.name: "Out of luck." for job in jobs}
     )
-    wanted, passed = read(
+    settings, passed = read(
         ["objectives=[a]", "encoders=[gru]", f"runs={tmp_path}", f"out={tmp_path / 'page.html'}"]
     )
     with pytest.raises(UserError, match=r"^None of the 1 runs is finished, so there is nothing to compare\.$"):
-        command.compare(wanted, passed)
+        command.compare(settings, passed)
     assert not (tmp_path / "page.html").exists()
 
 
-@pytest.mark.parametrize("objective", [NSP(max_length=24, short=0.0), SOP(max_length=24, mlm_weight=0.0)])
+@pytest.mark.parametrize(
+    "objective", [NSP(max_length=24, short=0.0), SOP(max_length=24, mlm_weight=0.0)], ids=["NSP", "SOP"]
+)
 def test_segments_of_repetitive_text_are_located_where_they_were_sampled(
     objective: NSP | SOP, tmp_path: Path
 ) -> None:
-    """Sentences of all documents are of three phrases only."""
+    """All documents repeat three phrases, so that the text of a segment does not give its position."""
     rng = random.Random(0)
     phrases = ["it returns none .", "see also the notes of this module .", "changed in version two ."]
     documents = [Document("\n\n".join(rng.choices(phrases, k=30))) for _ in range(12)]
@@ -324,14 +331,14 @@ def test_segments_of_repetitive_text_are_located_where_they_were_sampled(
     [data] = objective.task_data(Corpus(source, store, tokenizer, tmp_path)).values()
     ends = (tokenizer.eos_token_id,)
     special = frozenset(tokenizer.all_special_ids)
-    ids = tokenizer.pad_token_id, tokenizer.mask_token_id, len(tokenizer), 64, special
-    encoder: Any = SimpleNamespace(tokenizer=tokenizer, format=TokenFormat((), ends, *ids, middle=ends))
+    token_ids = tokenizer.pad_token_id, tokenizer.mask_token_id, len(tokenizer), 64, special
+    encoder: Any = SimpleNamespace(tokenizer=tokenizer, format=TokenFormat((), ends, *token_ids, middle=ends))
     parts: Any = SimpleNamespace(store=store, objective=objective)
     chosen = examples._chosen(data, parts, examples.Document(), of_corpus=True)
     views = examples._views(objective, chosen, encoder)
     assert len(views) == 2
     document = store.documents[chosen.number]
-    place = int(store.lengths[(store.documents == document) & (np.arange(len(store)) < chosen.number)].sum())
+    position = int(store.lengths[(store.documents == document) & (np.arange(len(store)) < chosen.number)].sum())
     for view in views:
         [row] = view.rows
         first, second = (part for part in row.parts if part.pieces[0].mark != "special")
@@ -340,9 +347,9 @@ def test_segments_of_repetitive_text_are_located_where_they_were_sampled(
         if isinstance(objective, SOP):
             earlier, later = sorted([first, second], key=lambda part: part.span or ())
             assert earlier.span is not None and later.span is not None
-            assert earlier.span[0] == place and earlier.span[1] == later.span[0]
+            assert earlier.span[0] == position and earlier.span[1] == later.span[0]
             assert view.numbers == {"follows": str(int(earlier is first))}
-        elif view.numbers == {"follows": "1"}:  # A ends and B begins at the place
-            assert second.span is not None and first.span[1] == place == second.span[0]
+        elif view.numbers == {"follows": "1"}:  # the first segment ends, and the second begins, at the position
+            assert second.span is not None and first.span[1] == position == second.span[0]
         else:
-            assert first.span[1] == place and second.span is None and "other" in marks and "kept" not in marks
+            assert first.span[1] == position and second.span is None and "other" in marks and "kept" not in marks

@@ -26,7 +26,7 @@ def test_guesses_compare_the_last_part_of_a_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "line"),
+    ("argument", "line"),
     [
         (
             "objective=declut",
@@ -76,10 +76,11 @@ def test_guesses_compare_the_last_part_of_a_key() -> None:
         ("corpus=nltk", "corpus.corpus is not set: its name in nltk.corpus."),
         ("~optimizer", "optimizer is not set."),
         ("objective._target_=objectives.declutr.Declut", "objective: _target_ must name a class or function of"),
-        (
+        pytest.param(
             "objective._target_=objectives.base.Objective",
             "objective: _target_ must name a class or function of the suite. Got 'objectives.base.Objective' "
             "instead (it lacks collate, loss, part_names, requirements, sample).",
+            id="objective._target_=objectives.base.Objective",
         ),
         ("objective._target_=os.system", "objective: _target_ must name a class or function of the suite."),
         ("objective._target_=data.files.os.system", "objective: _target_ must name a class or function of the"),
@@ -87,9 +88,9 @@ def test_guesses_compare_the_last_part_of_a_key() -> None:
         ("seed=${sead}", "Interpolation key 'sead' not found"),
     ],
 )  # fmt: skip
-def test_a_fault_is_reported_in_one_line(given: str, line: str) -> None:
+def test_a_fault_is_reported_in_one_line(argument: str, line: str) -> None:
     with pytest.raises(UserError) as error:
-        compose.check([given])
+        compose.check([argument])
     assert str(error.value).startswith(line)
     assert "\n" not in str(error.value)
 
@@ -120,9 +121,9 @@ def test_a_presets_own_keys_are_known_beside_another_fault() -> None:
         compose.check(["objective.k=3", "sede=1", "+experiment=conssent/small"])
     unset = "corpus.path is not set: a file, a folder, a glob, or a list of them."
     assert str(error.value).split("\n") == ["sede: no such key. Did you mean seed?", unset]
-    twice = "+experiment=declutr/small"
+    preset = "+experiment=declutr/small"
     with pytest.raises(UserError, match=r"^\+experiment=declutr/small: "):
-        compose.check([twice, twice])
+        compose.check([preset, preset])
 
 
 def test_an_objective_brings_its_optimizer_and_the_command_line_wins() -> None:
@@ -150,7 +151,7 @@ def test_only_sizes_come_from_the_budget() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("argument", "name"),
     [
         ("encoder=roberta-base", "roberta-base"),
         ("encoder.path=minilm/", "minilm"),
@@ -158,11 +159,11 @@ def test_only_sizes_come_from_the_budget() -> None:
     ],
 )
 def test_a_run_is_named_after_what_it_trains(
-    given: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    argument: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "minilm").mkdir()
-    assert compose.check([given])["names"]["encoder"] == name
+    assert compose.check([argument])["names"]["encoder"] == name
 
 
 def test_a_users_yaml_without_its_package_line_is_refused(tmp_path: Path) -> None:
@@ -179,9 +180,9 @@ def test_a_users_broken_yaml_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     path = tmp_path / "experiment" / "broken.yaml"
     path.write_text("# @package _global_\nobjective:\n temperature 0.1\n  seed: [7\n")
-    _, given = command_line.split(["+experiment=broken", "--config-dir", str(tmp_path)], lambda _: {})
+    _, arguments = command_line.split(["+experiment=broken", "--config-dir", str(tmp_path)], lambda _: {})
     with pytest.raises(UserError, match=rf"^{path}, line \d: not YAML \(.+\)\.$"):
-        compose.check(given)
+        compose.check(arguments)
 
 
 @pytest.mark.parametrize(
@@ -204,24 +205,24 @@ def test_a_choice_in_a_users_yaml_overrides_that_of_a_run(text: str, line: str, 
     (tmp_path / "experiment").mkdir()
     path = tmp_path / "experiment" / "mine.yaml"
     path.write_text(text)
-    given = ["+experiment=mine", override("hydra.searchpath", [f"file://{tmp_path}"])]
+    arguments = ["+experiment=mine", override("hydra.searchpath", [f"file://{tmp_path}"])]
     with pytest.raises(UserError) as error:
-        compose.check(given)
+        compose.check(arguments)
     assert str(error.value).startswith(f"{path}: ") and line in str(error.value)
     assert "\n" not in str(error.value)
     path.write_text("# @package _global_\ndefaults:\n  - override /objective: simcse\n")
-    assert compose.check(given)["names"]["objective"] == "simcse"
+    assert compose.check(arguments)["names"]["objective"] == "simcse"
 
 
 def test_a_fault_in_a_users_yaml_names_the_file(tmp_path: Path) -> None:
-    """Unless an override sets the key."""
+    """A fault of a key that an override sets is reported without the file."""
     (tmp_path / "experiment").mkdir()
     (tmp_path / "objective").mkdir()
     mine, cold = tmp_path / "experiment" / "mine.yaml", tmp_path / "objective" / "cold.yaml"
     mine.write_text("# @package _global_\nseed: one\nbudget: {steps: many}\nobjective: {temprature: 1}\n")
     cold.write_text("defaults: [declutr, _self_]\ntemperature: 0\n")
-    place = override("hydra.searchpath", [f"file://{tmp_path}"])
-    given = [place, "+experiment=mine", "objective=cold", "gradient_norm=0"]
+    searchpath = override("hydra.searchpath", [f"file://{tmp_path}"])
+    arguments = [searchpath, "+experiment=mine", "objective=cold", "gradient_norm=0"]
     seed = f"{mine}: seed must be a valid integer. Got 'one' instead."
     steps = f"{mine}: budget.steps must be a valid integer"
     lines = [
@@ -236,9 +237,9 @@ def test_a_fault_in_a_users_yaml_names_the_file(tmp_path: Path) -> None:
         (["seed=one", "budget.steps=2", "sede=3"], ["sede: no such", "seed must be a valid", *lines[1:4]]),
     ):
         with pytest.raises(UserError) as refused:
-            compose.check([*given, *more])
-        told = str(refused.value).split("\n")
-        assert len(told) == len(expected) and all(map(str.startswith, told, expected)), told
+            compose.check([*arguments, *more])
+        messages = str(refused.value).split("\n")
+        assert len(messages) == len(expected) and all(map(str.startswith, messages, expected)), messages
 
 
 def test_configs_of_the_user_are_found(tmp_path: Path) -> None:
@@ -247,25 +248,25 @@ def test_configs_of_the_user_are_found(tmp_path: Path) -> None:
     (folder / "objective").mkdir()
     (folder / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 11\n")
     (folder / "objective" / "cold.yaml").write_text("# Cold.\ndefaults: [declutr, _self_]\ntemperature: 0.01\n")
-    _, given = command_line.split(
+    _, arguments = command_line.split(
         ["+experiment=mine", "--config-dir", str(folder), "objective=cold"], lambda _: {}
     )
-    config = compose.check(given)
+    config = compose.check(arguments)
     assert (config["seed"], config["objective"]["temperature"]) == (11, 0.01)
-    assert "mine" in described(given, "run") and "objective=cold: Cold." in described(given, "run")
+    assert "mine" in described(arguments, "run") and "objective=cold: Cold." in described(arguments, "run")
     with pytest.raises(UserError, match=r"^\+experiment=mien: no such experiment. Did you mean mine\?"):
-        compose.check([*(text for text in given if "experiment" not in text), "+experiment=mien"])
+        compose.check([*(text for text in arguments if "experiment" not in text), "+experiment=mien"])
 
 
 @pytest.mark.parametrize("path", ["it's.txt", "a (1).txt", "[a b", "{a", "a;b", "a#b", "é.txt", "a=b"])
 def test_an_unquoted_path_gets_the_same_advice_in_a_sweep(path: str) -> None:
     with pytest.raises(
         UserError, match="such text must be quoted, once for Hydra and again for the shell: "
-    ) as one:
+    ) as in_a_run:
         compose.check(["corpus=text", f"corpus.path={path}"])
-    with pytest.raises(UserError) as several:
+    with pytest.raises(UserError) as in_a_sweep:
         list(command.jobs_of(["corpus=text", f"corpus.path={path}", "seed=1,2"]))
-    assert str(one.value) == str(several.value)
+    assert str(in_a_run.value) == str(in_a_sweep.value)
 
 
 def test_a_tilde_in_a_path_is_refused_with_the_full_path() -> None:
@@ -276,7 +277,7 @@ def test_a_tilde_in_a_path_is_refused_with_the_full_path() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "call",
     [
         "run sede=3",
         "run --seed 3",
@@ -296,12 +297,12 @@ def test_a_tilde_in_a_path_is_refused_with_the_full_path() -> None:
         "compare --help",
     ],
 )
-def test_a_mistake_is_reported_without_heavy_imports(arguments: str, tmp_path: Path) -> None:
-    name, *given = arguments.split()
+def test_a_mistake_is_reported_without_heavy_imports(call: str, tmp_path: Path) -> None:
+    name, *arguments = call.split()
     code = (
         "import sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
-        f"sys.argv = ['{name}.py', *{given!r}]\n"
+        f"sys.argv = ['{name}.py', *{arguments!r}]\n"
         f"from experiments.{name} import main\n"
         "try:\n"
         "    main()\n"
@@ -309,6 +310,6 @@ def test_a_mistake_is_reported_without_heavy_imports(arguments: str, tmp_path: P
         "    assert end.code == 2\n"
         "assert not {'torch', 'transformers'} & {*sys.modules}"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert found.returncode == 0, found.stderr
-    assert len(found.stderr.splitlines()) == ("--help" not in given)
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    assert len(completed.stderr.splitlines()) == ("--help" not in arguments)

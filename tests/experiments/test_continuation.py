@@ -1,4 +1,4 @@
-"""Runs that go on from another run's folder: what resume= and warm_start= refuse."""
+"""Runs that continue from another run's folder: what resume= and warm_start= accept and refuse."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from experiments import compose
 
 
 def test_a_warm_start_takes_the_encoders_class_and_name(tmp_path: Path) -> None:
-    kinds = {BUNDLED: "transformer.Transformer", "gru": "gru.GRU", "both": "concatenated.Concatenated"}
-    for name, kind in kinds.items():
+    classes = {BUNDLED: "transformer.Transformer", "gru": "gru.GRU", "both": "concatenated.Concatenated"}
+    for name, class_name in classes.items():
         (tmp_path / name / "encoder").mkdir(parents=True)
-        marker: dict[str, object] = {"class": f"encoders.{kind}"}
+        marker: dict[str, object] = {"class": f"encoders.{class_name}"}
         if name == "both":
             marker["members"] = ["encoder_1", "encoder_2"]
             for member in ("encoder_1", "encoder_2"):
@@ -25,15 +25,15 @@ def test_a_warm_start_takes_the_encoders_class_and_name(tmp_path: Path) -> None:
                 write_json(tmp_path / name / "encoder" / member / "encoder.json", {"class": "encoders.gru.GRU"})
         write_json(tmp_path / name / "encoder" / "encoder.json", marker)
         OmegaConf.save({"names": {"encoder": "gru" if name == "both" else name}}, tmp_path / name / "config.yaml")
-    mini, gru, both = (f"warm_start={tmp_path / name}" for name in kinds)
-    assert compose.check([mini])["names"]["encoder"] == BUNDLED  # not the default's name
+    mini, gru, both = (f"warm_start={tmp_path / name}" for name in classes)
+    assert compose.check([mini])["names"]["encoder"] == BUNDLED  # not the name of the default encoder
     assert compose.check([gru, "encoder=gru"])["names"]["encoder"] == "gru"
-    for encoder in ("gru", "concatenated"):  # the objective may train two, or one
+    for encoder in ("gru", "concatenated"):  # the objective may train one encoder or two
         assert compose.check([both, f"encoder={encoder}"])["names"]["encoder"] == "gru"
     assert compose.check([mini, "encoder=bundled"])["names"]["encoder"] == BUNDLED
     (tmp_path / "unknown" / "encoder").mkdir(parents=True)
     assert compose.check([f"warm_start={tmp_path / 'unknown'}"])["names"]["encoder"] == "roberta-base"
-    for given, lines in (
+    for overrides, lines in (
         ([gru], [f"{gru} holds gru: add encoder=gru."]),
         ([mini, "encoder=lstm"], [f"{mini} holds {BUNDLED}: add encoder=bundled."]),
         (
@@ -49,15 +49,15 @@ def test_a_warm_start_takes_the_encoders_class_and_name(tmp_path: Path) -> None:
         ([gru, "encoder=gruu"], ["encoder=gruu: no such encoder. Did you mean gru?"]),
     ):
         with pytest.raises(UserError) as error:
-            compose.check(given)
-        told = str(error.value).split("\n")
-        assert len(told) == len(lines) and all(map(str.startswith, told, lines))
-    OmegaConf.save({"names": {"encoder": "encoder"}}, tmp_path / "gru" / "config.yaml")  # it was given by a path
+            compose.check(overrides)
+        messages = str(error.value).split("\n")
+        assert len(messages) == len(lines) and all(map(str.startswith, messages, lines))
+    OmegaConf.save({"names": {"encoder": "encoder"}}, tmp_path / "gru" / "config.yaml")  # as after encoder.path=
     with pytest.raises(UserError, match=r"holds encoder: add encoder=gru\.$"):
         compose.check([gru])
 
 
-@pytest.mark.parametrize("text", ["a: [1", "", "- seed", "seed: 1"])
+@pytest.mark.parametrize("text", ["a: [1", pytest.param("", id="empty"), "- seed", "seed: 1"])
 def test_a_broken_run_cannot_be_resumed(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(UserError, match=r"^resume=.*: its config.yaml is broken\."):
@@ -79,7 +79,7 @@ def test_resume_accepts_only_keys_that_do_not_change_the_run(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "line"),
+    ("overrides", "line"),
     [
         ("encoder.hidden=8 encoder.min_count=2 encoder.dropout=0.5", ""),
         ("encoder.hidden=9", "keeps its encoder.hidden=8: leave out encoder.hidden=9."),
@@ -91,22 +91,22 @@ def test_resume_accepts_only_keys_that_do_not_change_the_run(tmp_path: Path) -> 
     ],
 )
 def test_a_warm_start_keeps_the_sizes_of_its_run(
-    given: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    overrides: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that are given must be the same; keys that it takes may differ, and so may defaults."""
+    """Overrides of sizes must equal those of its run; defaults, and keys such as dropout, may differ."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "v.txt").touch()
     (tmp_path / "run" / "encoder").mkdir(parents=True)
     write_json(tmp_path / "run" / "encoder" / "encoder.json", {"class": "encoders.gru.GRU"})
     encoder = compose.check(["encoder=gru", "encoder.hidden=8"])["encoder"]
     OmegaConf.save({"names": {"encoder": "gru"}, "encoder": encoder}, tmp_path / "run" / "config.yaml")
-    asked = ["encoder=gru", "warm_start=run", *given.split()]
+    arguments = ["encoder=gru", "warm_start=run", *overrides.split()]
     if not line:
-        assert compose.check(asked)["names"]["encoder"] == "gru"
-        assert compose.check(asked[:2])["encoder"]["hidden"] != 8
+        assert compose.check(arguments)["names"]["encoder"] == "gru"
+        assert compose.check(arguments[:2])["encoder"]["hidden"] != 8
         return
     with pytest.raises(UserError) as refused:
-        compose.check(asked)
+        compose.check(arguments)
     assert str(refused.value) == f"warm_start=run {line}"
 
 

@@ -1,4 +1,4 @@
-"""Deterministic kernels: set for one run, recorded, and gone after it."""
+"""Deterministic kernels: switched on for one run, recorded, and switched off afterwards."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def flags() -> tuple[Any, ...]:
     return torch.get_deterministic_debug_mode(), cudnn.deterministic, cudnn.benchmark, os.environ.get(CUBLAS)
 
 
-@pytest.mark.parametrize("given", [None, ":16:8"])
-def test_deterministic_flags_are_set_and_restored(given: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("workspace", [None, ":16:8"])
+def test_deterministic_flags_are_set_and_restored(workspace: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CUBLAS, raising=False)
-    if given:
-        monkeypatch.setenv(CUBLAS, given)
+    if workspace:
+        monkeypatch.setenv(CUBLAS, workspace)
     before = flags()
     with pytest.raises(KeyError), deterministic(True):
-        assert flags() == (2, True, False, given or ":4096:8")
+        assert flags() == (2, True, False, workspace or ":4096:8")
         raise KeyError
     assert flags() == before
     with deterministic(False):
@@ -43,23 +43,23 @@ def test_an_operation_without_a_deterministic_kernel_is_named() -> None:
         raise RuntimeError("another fault")
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_a_run_records_determinism_and_the_next_run_of_a_sweep_is_unaffected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[int] = []
-    run = experiment._run
+    modes: list[int] = []
+    original = experiment._run
 
-    def noted(*arguments: Any) -> None:
-        seen.append(torch.get_deterministic_debug_mode())
-        run(*arguments)
+    def recording(*arguments: Any) -> None:
+        modes.append(torch.get_deterministic_debug_mode())
+        original(*arguments)
 
-    monkeypatch.setattr(experiment, "_run", noted)
-    monkeypatch.setattr(experiment.training, "draw", lambda _: [Path("none.png")])
+    monkeypatch.setattr(experiment, "_run", recording)
     runs = [
         tiny.run(tmp_path, "budget.steps=2", f"deterministic={on}", f"run_dir={tmp_path / on}")
         for on in ("true", "false")
     ]
-    assert seen == [2, 0]
+    assert modes == [2, 0]
     recorded = [yaml.safe_load((run / "config.yaml").read_text())["deterministic"] for run in runs]
     assert recorded == [True, False]
-    assert tiny.metrics(runs[0]) == tiny.metrics(runs[1])  # the bits of a CPU stay
+    assert tiny.metrics(runs[0]) == tiny.metrics(runs[1])  # on a CPU the bits are the same either way

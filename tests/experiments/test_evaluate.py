@@ -1,4 +1,4 @@
-"""The command ``evaluate.py``: results, tables, what people do wrong, embedding a file, evaluation after a run."""
+"""``evaluate.py``: results, tables, mistakes on the command line, embedding a file, evaluation after a run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+def run_command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(ROOT / "experiments" / "evaluate.py"), *overrides, f"cache={folder / 'cache'}"],
         capture_output=True,
@@ -52,45 +52,51 @@ def command(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_two_models_are_shown_in_one_table(data: Path, tmp_path: Path) -> None:
-    given = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping"]
-    first = command(tmp_path, "model=bag_of_words", f"encoder.vectors={data / 'words.txt'}", *given)
+    common = [f"data={data}", "tasks=[CR,STS12]", "protocol=prototyping"]
+    first = run_command(tmp_path, "model=bag_of_words", f"encoder.vectors={data / 'words.txt'}", *common)
     assert first.returncode == 0, first.stderr
     folder = tmp_path / "evaluations" / "bag_of_words_words-prototyping"
-    found = json.loads((folder / "senteval.json").read_text())
-    assert [*found["tasks"]] == ["CR", "STS12"] and found["protocol"] == "prototyping"
-    assert found["model"]["name"] == "bag_of_words, words" and len(found["model"]["fingerprint"]) == 64
+    results = json.loads((folder / "senteval.json").read_text())
+    assert [*results["tasks"]] == ["CR", "STS12"] and results["protocol"] == "prototyping"
+    assert results["model"]["name"] == "bag_of_words, words" and len(results["model"]["fingerprint"]) == 64
     assert "STS12" in first.stdout and "not comparable" in first.stdout
-    both = ["-m", "model=bag_of_words,random_vectors", f"encoder.vectors={data / 'words.txt'}", "out=both", *given]
-    again = command(tmp_path, *both)
-    assert again.returncode == 0, again.stderr
+    sweep = [
+        "-m",
+        "model=bag_of_words,random_vectors",
+        f"encoder.vectors={data / 'words.txt'}",
+        "out=both",
+        *common,
+    ]
+    swept = run_command(tmp_path, *sweep)
+    assert swept.returncode == 0, swept.stderr
     names = ["bag_of_words_words-prototyping", "random_vectors-prototyping"]
     assert sorted(path.name for path in (tmp_path / "both").iterdir() if path.is_dir()) == names
-    assert "bag_of_words, words" in again.stdout.split("random_vectors (prototyping)")[1]
+    assert "bag_of_words, words" in swept.stdout.split("random_vectors (prototyping)")[1]
 
 
 def test_a_sweep_goes_on_after_models_that_cannot_be_opened(data: Path, tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / starts.MARKER).write_text('{"class": "enco')
     models = "nowhere/at/all,bag_of_words,broken,random_vectors"
-    found = command(
+    completed = run_command(
         tmp_path, "-m", f"model={models}", f"encoder.vectors={data / 'words.txt'}", f"data={data}", "tasks=[STS12]"
     )
-    assert found.returncode == 2
-    told = found.stderr.strip().splitlines()
-    assert len(told) == 2 and told[0] == "There is no encoder's folder nowhere/at/all."
-    assert told[1].startswith("broken cannot be opened as an encoder: ")
+    assert completed.returncode == 2
+    errors = completed.stderr.strip().splitlines()
+    assert len(errors) == 2 and errors[0] == "There is no encoder's folder nowhere/at/all."
+    assert errors[1].startswith("broken cannot be opened as an encoder: ")
     evaluated = sorted(path.parent.name for path in (tmp_path / "evaluations").glob("*/senteval.json"))
     assert evaluated == ["bag_of_words_words-default", "random_vectors-default"]
-    assert "random_vectors" in found.stdout.split("│ bag_of_words, words")[-1]  # both in one table
+    assert "random_vectors" in completed.stdout.split("│ bag_of_words, words")[-1]  # both in one table
 
 
 def test_a_run_of_a_similar_name_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "declutr-gru-1").mkdir(parents=True)
     (tmp_path / "runs" / "declutr-gru-1" / "config.yaml").touch()
-    (tmp_path / "runs" / "declutr-gru-2").mkdir()  # no run
+    (tmp_path / "runs" / "declutr-gru-2").mkdir()  # not a run: it has no config.yaml
     assert refusal(["model=runs/declutr-gu-1"]).endswith("Did you mean runs/declutr-gru-1?")
-    assert EvaluationSettings(model="runs/wiki").model == "runs/wiki"  # it could be a name of the hub
+    assert EvaluationSettings(model="runs/wiki").model == "runs/wiki"  # may be a model of the hub
     assert EvaluationSettings(model="~nobody/x").model == "~nobody/x"
 
 
@@ -112,8 +118,8 @@ def test_settings_that_a_model_does_not_use_are_reported(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = f"encoder.vectors={data / 'words.txt'}"
-    asked = [words, f"data={data}", "tasks=[STS12]", f"cache={tmp_path / 'cache'}"]
-    for given, said in (
+    common = [words, f"data={data}", "tasks=[STS12]", f"cache={tmp_path / 'cache'}"]
+    for overrides, message in (
         (["model=random_vectors"], "ignored     encoder.vectors: for model=bag_of_words only"),
         (
             ["model=bag_of_words", f"encoder.counts={data / 'words.txt'}"],
@@ -121,9 +127,9 @@ def test_settings_that_a_model_does_not_use_are_reported(
         ),
         (["model=bag_of_words"], ""),
     ):
-        evaluation.evaluate_model(compose.check([*asked, *given], "evaluate", EvaluationSettings))
-        shown = capsys.readouterr().out
-        assert said in shown and ("ignored" in shown) == bool(said)
+        evaluation.evaluate_model(compose.check([*common, *overrides], "evaluate", EvaluationSettings))
+        output = capsys.readouterr().out
+        assert message in output and ("ignored" in output) == bool(message)
 
 
 def test_an_ensemble_is_computed_from_results(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,20 +146,20 @@ def test_an_ensemble_is_computed_from_results(data: Path, tmp_path: Path, monkey
     assert both["model"]["name"] == "ensemble of 2" and both["protocol"] == "prototyping"
     assert [*both["tasks"]] == ["CR", "STS12"] and both["tasks"]["CR"]["weights"] == [0.5, 0.5]
     assert both["tasks"]["CR"]["test"] == alone["tasks"]["CR"]["test"] and both["tasks"]["CR"]["dev"] is None
-    reached = {name: value for name, value in alone["averages"].items() if "_dev" not in name}
-    assert {name: value for name, value in both["averages"].items() if "_dev" not in name} == reached
+    test_averages = {name: value for name, value in alone["averages"].items() if "_dev" not in name}
+    assert {name: value for name, value in both["averages"].items() if "_dev" not in name} == test_averages
     assert (tmp_path / "both" / "predictions" / "CR.npz").is_file()
     evaluate("ensemble=[a,b]", "tasks=STS12", "out=one")
     assert [*json.loads((tmp_path / "one" / "senteval.json").read_text())["tasks"]] == ["STS12"]
 
 
 def refusal(overrides: list[str]) -> str:
-    """What the command says, without a process of its own."""
+    """Returns the error message of the command, which runs in this process."""
     with pytest.raises(UserError) as error:
         settings = compose.check(overrides, "evaluate", EvaluationSettings)
         require_models("model", [settings.model])
-        other = evaluation.combine if settings.ensemble else evaluation.evaluate_model
-        (evaluation.embed if settings.embed else other)(settings)
+        evaluate = evaluation.combine if settings.ensemble else evaluation.evaluate_model
+        (evaluation.embed if settings.embed else evaluate)(settings)
     return str(error.value)
 
 
@@ -240,36 +246,36 @@ def test_mistakes_are_one_line_and_leave_no_files(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = set(data.rglob("*"))
-    said = refusal([*overrides.format(data=data, bundled=BUNDLED).split(), f"cache={tmp_path / 'cache'}"])
-    assert said.startswith(line.format(data=data)) and "\n" not in said
+    message = refusal([*overrides.format(data=data, bundled=BUNDLED).split(), f"cache={tmp_path / 'cache'}"])
+    assert message.startswith(line.format(data=data)) and "\n" not in message
     assert list(tmp_path.iterdir()) == []
     assert set(data.rglob("*")) == before
 
 
 def test_the_command_ends_with_status_2_and_all_faults(tmp_path: Path) -> None:
-    """Except those that may follow from others: that there is no model."""
-    found = command(tmp_path, "modl=x", "protocl=y", "folds=1")
-    assert found.returncode == 2
-    model, protocol, folds = found.stderr.splitlines()
+    """A missing model is not reported beside other faults, as it may follow from them."""
+    completed = run_command(tmp_path, "modl=x", "protocl=y", "folds=1")
+    assert completed.returncode == 2
+    model, protocol, folds = completed.stderr.splitlines()
     assert model.startswith("modl: no such key. Did you mean model?")
     assert protocol.startswith("protocl: no such key.") and folds.startswith("folds must be at least 2.")
 
 
 def test_the_first_argument_may_name_another_evaluation(data: Path, tmp_path: Path) -> None:
     (tmp_path / "EN-X.txt").write_text("dog cat 9\n" * 10)
-    given = ["wordsim", f"data={tmp_path}", f"encoder.vectors={data / 'words.txt'}", "format=csv"]
-    found = command(tmp_path, *given, "models=[bag_of_words,random_vectors]")
-    assert found.returncode == 0, found.stderr
-    assert [line.split(",")[0] for line in found.stdout.splitlines()[:1]] == ["model"]
+    common = ["wordsim", f"data={tmp_path}", f"encoder.vectors={data / 'words.txt'}", "format=csv"]
+    completed = run_command(tmp_path, *common, "models=[bag_of_words,random_vectors]")
+    assert completed.returncode == 0, completed.stderr
+    assert [line.split(",")[0] for line in completed.stdout.splitlines()[:1]] == ["model"]
     before = sorted(path.name for path in tmp_path.iterdir())
-    swept = command(tmp_path, *given, "-m", "models=[bag_of_words],[/nowhere],[random_vectors]")
+    swept = run_command(tmp_path, *common, "-m", "models=[bag_of_words],[/nowhere],[random_vectors]")
     assert swept.returncode == 2 and "There is no encoder's folder /nowhere." in swept.stderr.splitlines()
     assert [line.partition(",")[0] for line in swept.stdout.splitlines() if "random" in line] == ["random_vectors"]
     assert sorted({path.name for path in tmp_path.iterdir()} - {*before}) == ["evaluations"]
 
 
 def test_mistakes_in_other_evaluations_are_one_line_each(tmp_path: Path) -> None:
-    for given, lines in (
+    for arguments, lines in (
         (
             ["prbes", "models=x"],
             ["prbes: no such evaluation, and not of the form key=value. Did you mean probes?"],
@@ -298,38 +304,38 @@ def test_mistakes_in_other_evaluations_are_one_line_each(tmp_path: Path) -> None
             ["sizes must be at least 1. Got [0] instead.", "seed must be at least 0. Got -1 instead."],
         ),
     ):
-        found = command(tmp_path, *given)
-        assert (found.returncode, found.stdout) == (2, "")
-        assert sorted(found.stderr.splitlines()) == sorted(lines)
+        completed = run_command(tmp_path, *arguments)
+        assert (completed.returncode, completed.stdout) == (2, "")
+        assert sorted(completed.stderr.splitlines()) == sorted(lines)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_sentences_of_a_file_are_embedded(data: Path, tmp_path: Path) -> None:
-    found = command(
+    completed = run_command(
         tmp_path, f"embed={data / 'sentences.txt'}", "model=random_vectors", f"out={tmp_path / 'x.npy'}"
     )
-    assert found.returncode == 0, found.stderr
+    assert completed.returncode == 0, completed.stderr
     vectors = np.load(tmp_path / "x.npy", allow_pickle=False)
     assert vectors.shape == (3, 384) and vectors.dtype == np.float32
 
 
 def test_a_run_is_evaluated_when_it_is_trained(data: Path, tmp_path: Path) -> None:
-    chosen = ["evaluation=senteval", f"evaluation.data={data}", "evaluation.tasks=[CR,STS12]"]
-    chosen += ["evaluation.protocol=prototyping", "evaluation.every=2", "budget.steps=4"]
-    run = tiny.run(tmp_path, *chosen, f"run_dir={tmp_path / 'run'}")
-    found = json.loads((run / "senteval.json").read_text())
-    assert [*found["tasks"]] == ["CR", "STS12"] and found["model"]["name"] == "run"
-    looks = {line["step"]: line["stsb_dev_cosine"] for line in tiny.metrics(run) if "stsb_dev_cosine" in line}
-    assert [*looks] == [0, 2, 4] and len({*looks.values()}) == 3
+    settings = ["evaluation=senteval", f"evaluation.data={data}", "evaluation.tasks=[CR,STS12]"]
+    settings += ["evaluation.protocol=prototyping", "evaluation.every=2", "budget.steps=4"]
+    run = tiny.run(tmp_path, *settings, f"run_dir={tmp_path / 'run'}")
+    results = json.loads((run / "senteval.json").read_text())
+    assert [*results["tasks"]] == ["CR", "STS12"] and results["model"]["name"] == "run"
+    cosines = {line["step"]: line["stsb_dev_cosine"] for line in tiny.metrics(run) if "stsb_dev_cosine" in line}
+    assert [*cosines] == [0, 2, 4] and len({*cosines.values()}) == 3
     assert {"start", "trained"} <= {*json.loads((run / "quick.json").read_text())}
-    scores = {task: record["test"] for task, record in found["tasks"].items()}
-    assert on_card(run) == {(task, "prototyping"): round(score, 2) for task, score in scores.items()}
+    scores = {task: record["test"] for task, record in results["tasks"].items()}
+    assert card_scores(run) == {(task, "prototyping"): round(score, 2) for task, score in scores.items()}
 
 
-def on_card(run: Path) -> dict[tuple[str, str | None], float]:
-    """Scores on the model card of a run, by task and protocol."""
+def card_scores(run: Path) -> dict[tuple[str, str | None], float]:
+    """Returns the scores on the model card of a run, by task and protocol."""
     entries = ModelCard.load(run / "encoder" / "README.md").data.eval_results or []
-    return {(one.dataset_name.split()[1], one.dataset_config): one.metric_value for one in entries}
+    return {(entry.dataset_name.split()[1], entry.dataset_config): entry.metric_value for entry in entries}
 
 
 def test_evaluating_a_run_writes_its_card_and_nothing_else_of_the_encoder(
@@ -340,29 +346,29 @@ def test_evaluating_a_run_writes_its_card_and_nothing_else_of_the_encoder(
     card = run / "encoder" / "README.md"
     card.write_text(card.read_text().replace("pipeline_tag:", "license: mit\npipeline_tag:", 1))
 
-    def others() -> dict[str, bytes]:
+    def other_files() -> dict[str, bytes]:
         files = [path for path in (run / "encoder").rglob("*") if path.is_file() and path != card]
         return {path.name: path.read_bytes() for path in files}
 
-    def evaluate(**given: Any) -> None:
-        given = {"model": str(run), "data": str(data), "tasks": ["CR"], "cache": None} | given
-        evaluation.evaluate_model(EvaluationSettings(**given))
+    def evaluate(**settings: Any) -> None:
+        settings = {"model": str(run), "data": str(data), "tasks": ["CR"], "cache": None} | settings
+        evaluation.evaluate_model(EvaluationSettings(**settings))
 
-    before, text = others(), card.read_text()
+    before, text = other_files(), card.read_text()
     encoder = encoders.load(run / "encoder")
     evaluate()
     evaluate(protocol="simcse")
-    scores = on_card(run)
+    scores = card_scores(run)
     assert scores.keys() == {("CR", "default"), ("CR", "simcse")} and ModelCard.load(card).data.license == "mit"
-    assert others() == before and fingerprint(encoders.load(run / "encoder")) == fingerprint(encoder)
+    assert other_files() == before and fingerprint(encoders.load(run / "encoder")) == fingerprint(encoder)
     after = card.read_text()
-    evaluate(pooling="max")  # another model
+    evaluate(pooling="max")  # not the model of the card
     evaluate(model=str(run / "encoder"))
     assert card.read_text() == after
     for part in text.split("---\n", 2)[1:]:
         assert all(line in after for line in part.splitlines())
     evaluate(tasks=["CR", "STS12"])
-    assert on_card(run).keys() == {("CR", "default"), ("STS12", "default"), ("CR", "simcse")}
+    assert card_scores(run).keys() == {("CR", "default"), ("STS12", "default"), ("CR", "simcse")}
 
 
 def test_a_card_that_cannot_be_written_is_one_line_and_the_results_stay(
@@ -372,11 +378,11 @@ def test_a_card_that_cannot_be_written_is_one_line_and_the_results_stay(
     monkeypatch.chdir(tmp_path)
     card = run / "encoder" / "README.md"
     card.write_text("---\na: [\n---\n")
-    given: dict[str, Any] = {"model": str(run), "data": str(data), "cache": None}
-    evaluation.evaluate_model(EvaluationSettings(tasks=["CR"], **given))
+    settings: dict[str, Any] = {"model": str(run), "data": str(data), "cache": None}
+    evaluation.evaluate_model(EvaluationSettings(tasks=["CR"], **settings))
     assert f"{card} is left as it is: " in capsys.readouterr().out and (run / "senteval.json").exists()
     card.unlink()
-    evaluation.evaluate_model(EvaluationSettings(tasks=["CR", "STS12"], **given))
+    evaluation.evaluate_model(EvaluationSettings(tasks=["CR", "STS12"], **settings))
     assert "as it is" not in capsys.readouterr().out and not card.exists()
 
 
@@ -396,7 +402,7 @@ def test_evaluating_a_bundled_checkpoint_leaves_it_unchanged(
 def test_a_run_without_its_evaluation_data_is_refused_before_training(data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(data / "downstream" / "CR", other / "downstream" / "CR")
-    for overrides, said in (
+    for overrides, message in (
         (["evaluation.data=none"], "evaluation.data=none: there is no such folder"),
         ([f"evaluation.data={data}", "evaluation.tasks=[CRR]"], "tasks: there is no task"),
         ([f"evaluation.data={tmp_path}"], "evaluation.data=<folder with downstream/ and probing/>"),
@@ -404,7 +410,7 @@ def test_a_run_without_its_evaluation_data_is_refused_before_training(data: Path
         ([f"evaluation.data={other}", "evaluation.every=5"], "evaluation.every evaluates on STS-B's dev set"),
     ):
         tiny.corpus(tmp_path)
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             config = compose.check([*tiny.overrides(tmp_path), "evaluation=senteval", *overrides])
             experiment.run(config | {"run_dir": str(tmp_path / "run")})
         assert not (tmp_path / "run" / "config.yaml").exists()
@@ -416,7 +422,7 @@ def test_runs_are_evaluated_in_this_process_and_one_that_fails_leaves_the_others
     for seconds in ("FIRST_SECONDS", "PLAIN_SECONDS"):
         monkeypatch.setattr(display, seconds, 0.0)
     threads, logs = torch.get_num_threads(), tmp_path / "logs"
-    good = EvaluationSettings(
+    valid = EvaluationSettings(
         model="random_vectors",
         data=str(data),
         tasks=["CR", "STS12"],
@@ -426,38 +432,40 @@ def test_runs_are_evaluated_in_this_process_and_one_that_fails_leaves_the_others
         threads=threads + 1,
         processes=2,
     )
-    asked: list[str] = []
+    requested: list[str] = []
 
-    def run(name: str, found: object) -> evaluation.EvaluationJob:
+    def job(name: str, outcome: object) -> evaluation.EvaluationJob:
         def settings() -> EvaluationSettings | None:
-            asked.append(name)
-            if isinstance(found, Exception):
-                raise found
-            return found if isinstance(found, EvaluationSettings) else None
+            requested.append(name)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome if isinstance(outcome, EvaluationSettings) else None
 
         return evaluation.EvaluationJob(name, logs / f"{name}.log", settings)
 
     failed = {"untrained": "It broke."}
-    given = {"untrained": good, "refused": UserError("It is wrong."), "complete": None, "good": good}
-    evaluation.evaluate_runs([run(name, found) for name, found in given.items()], failed, Display())
-    assert asked == ["refused", "complete", "good"]
+    outcomes = {"untrained": valid, "refused": UserError("It is wrong."), "complete": None, "good": valid}
+    evaluation.evaluate_runs([job(name, outcome) for name, outcome in outcomes.items()], failed, Display())
+    assert requested == ["refused", "complete", "good"]
     assert failed == {"untrained": "It broke.", "refused": "It is wrong."}
     assert torch.get_num_threads() == threads
     assert [path.name for path in logs.iterdir()] == ["good.log"]
     log = (logs / "good.log").read_text()
     assert log.startswith("model       random_vectors\n") and "STS12" in log
     assert [*json.loads((tmp_path / "good" / "senteval.json").read_text())["tasks"]] == ["CR", "STS12"]
-    shown = capsys.readouterr().out
-    assert "STS12" not in shown
-    assert "all evaluations 75%; embedding good 100%" in shown
-    assert "all evaluations 100%; SentEval good 100%" in shown
+    output = capsys.readouterr().out
+    assert "STS12" not in output
+    assert "all evaluations 75%; embedding good 100%" in output
+    assert "all evaluations 100%; SentEval good 100%" in output
 
     shutil.rmtree(logs)
-    broken = run("good", ValueError("odd\nmore"))
-    evaluation.evaluate_runs([broken, run("good", good)], failed, Display())  # the second is left out, too
+    broken = job("good", ValueError("odd\nmore"))
+    evaluation.evaluate_runs(
+        [broken, job("good", valid)], failed, Display()
+    )  # the second is left out, as the first of that name failed
     assert failed["good"] == "ValueError: odd"
     assert "Traceback" in (logs / "good.log").read_text()
-    assert asked[3:] == ["good"]
+    assert requested[3:] == ["good"]
 
 
 def test_an_interrupt_ends_the_evaluation_of_runs(tmp_path: Path) -> None:

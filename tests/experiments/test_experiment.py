@@ -1,4 +1,4 @@
-"""A run from text to an evaluated encoder; stopped, resumed, continued, on two processes."""
+"""Runs from text to an evaluated encoder: interrupted, resumed, continued, and on two processes."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tests.encoders.models import minilm
 from tests.experiments import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
-# Runs the script that follows, and prints whether the encoder is there where this process ends the training.
-ENDS = """
+# Runs the script of its first argument, and prints whether the encoder is exported when the process ends training.
+REPORT_AT_END = """
 import runpy, sys
 from pathlib import Path
 from accelerate import Accelerator
@@ -49,10 +49,12 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 STATEFUL = ("accumulation=2", "objective.memory_bank=24", "checkpoint.every=3", "log_every=2", "threads=1")
 
 
+# ``uninterrupted`` is drawn all the same, as it is of module scope.
+pytestmark = pytest.mark.usefixtures("without_plots")
+
+
 @pytest.fixture(autouse=True)
-def quick_and_clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """One picture (that of ``whole``) is enough, and the number of threads is the process'."""
-    monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "figures" / "none.png"])
+def restored_threads() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
@@ -64,8 +66,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(folder: Path) -> Path:
-    """An uninterrupted run, which can still be resumed."""
+def uninterrupted(folder: Path) -> Path:
+    """A run without interruption that keeps its optimizer states, so that it can be resumed."""
     with patch.object(checkpoint, "finish"):
         return tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={folder / 'whole'}")
 
@@ -74,21 +76,21 @@ def command(*overrides: str) -> list[str]:
     return [sys.executable, str(ROOT / "experiments" / "run.py"), *overrides]
 
 
-def test_a_run_folder_is_complete(whole: Path) -> None:
-    there = {path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file()}
+def test_a_run_folder_is_complete(uninterrupted: Path) -> None:
+    files = {path.relative_to(uninterrupted).as_posix() for path in uninterrupted.rglob("*") if path.is_file()}
     assert {
         "config.yaml", "environment.json", "metrics.jsonl", "timings.jsonl", "quick.json", "encoder/README.md",
         "encoder/model.safetensors", "encoder/modules.json", "figures/training.png", "tokenizer/tokenizer.json",
-    } <= there  # fmt: skip
-    quick = json.loads((whole / "quick.json").read_text())
+    } <= files  # fmt: skip
+    quick = json.loads((uninterrupted / "quick.json").read_text())
     assert quick["weights"] == quick["facts"]["weights"] == "random"
     assert quick["start"].keys() == quick["trained"].keys() == {"dev_contrastive", "dev_mlm"}
     assert quick["trained"]["dev_contrastive"] < quick["start"]["dev_contrastive"]
-    assert compose.check([f"resume={whole}"])["objective"]["memory_bank"] == 24
+    assert compose.check([f"resume={uninterrupted}"])["objective"]["memory_bank"] == 24
 
 
-def test_metrics_have_one_line_per_step(whole: Path) -> None:
-    lines = tiny.metrics(whole)
+def test_metrics_have_one_line_per_step(uninterrupted: Path) -> None:
+    lines = tiny.metrics(uninterrupted)
     steps = [line for line in lines if "loss" in line]
     assert [line["step"] for line in steps] == list(range(1, 25))
     assert list(steps[0]) == ["step", "loss", "contrastive", "mlm", "lr", "gradient_norm", "tokens"]
@@ -98,21 +100,21 @@ def test_metrics_have_one_line_per_step(whole: Path) -> None:
     assert measured == [*range(0, 24, 2), 24]
 
 
-def test_the_export_gives_the_vectors_of_the_trained_encoder(whole: Path) -> None:
-    vectors = encoders.load(whole / "encoder").encode(["bad bif", "ked"])
+def test_the_export_gives_the_vectors_of_the_trained_encoder(uninterrupted: Path) -> None:
+    vectors = encoders.load(uninterrupted / "encoder").encode(["bad bif", "ked"])
     assert vectors.shape == (2, 16) and np.isfinite(vectors).all()
-    card = (whole / "encoder" / "README.md").read_text()
+    card = (uninterrupted / "encoder" / "README.md").read_text()
     for text in ("weights-random", "| accumulation | 2 |", "| precision | fp32 |", "| encoder.pooling | mean |"):
         assert text in card
     assert Declutr.citation in card
 
 
-def test_the_same_command_gives_the_same_bits(folder: Path, whole: Path) -> None:
+def test_the_same_command_gives_the_same_bits(folder: Path, uninterrupted: Path) -> None:
     again = tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={folder / 'again'}")
-    assert (again / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+    assert (again / "metrics.jsonl").read_bytes() == (uninterrupted / "metrics.jsonl").read_bytes()
 
 
-def test_a_killed_and_resumed_run_gives_the_same_bits(folder: Path, whole: Path) -> None:
+def test_a_killed_and_resumed_run_gives_the_same_bits(folder: Path, uninterrupted: Path) -> None:
     run = folder / "killed"
     overrides = tiny.overrides(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
     process = subprocess.Popen(command(*overrides), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -124,21 +126,21 @@ def test_a_killed_and_resumed_run_gives_the_same_bits(folder: Path, whole: Path)
     process.wait()
     assert not (run / "encoder").exists()
     with (run / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 23, "loss": 0.5}\n{"step": 2')  # what a kill may leave
+        file.write('{"step": 23, "loss": 0.5}\n{"step": 2')  # as a killed process may leave it
     subprocess.run(command(f"resume={run}", f"cache={folder / 'cache'}"), check=True, stdout=subprocess.DEVNULL)
-    assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
-    assert json.loads((run / "quick.json").read_text()) == json.loads((whole / "quick.json").read_text())
+    assert (run / "metrics.jsonl").read_bytes() == (uninterrupted / "metrics.jsonl").read_bytes()
+    assert json.loads((run / "quick.json").read_text()) == json.loads((uninterrupted / "quick.json").read_text())
 
 
 def test_an_interrupted_run_reports_how_to_resume_and_resumes(
-    folder: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = iter(range(1, 100))
     after_step = Declutr.after_step
 
     def interrupting(objective: Declutr) -> None:
         after_step(objective)
-        if next(steps) == 4:  # too late for this step's question whether to stop
+        if next(steps) == 4:  # after the check for interrupts in this step, so step 5 follows
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(Declutr, "after_step", interrupting)
@@ -147,11 +149,11 @@ def test_an_interrupted_run_reports_how_to_resume_and_resumes(
         tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
     assert (run / "checkpoints" / "step-00000005").is_dir()
     experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
-    assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+    assert (run / "metrics.jsonl").read_bytes() == (uninterrupted / "metrics.jsonl").read_bytes()
 
 
 def test_a_run_interrupted_while_evaluating_reports_how_to_resume_and_resumes(
-    folder: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, uninterrupted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     score = experiment.Scorer.__call__
 
@@ -166,12 +168,12 @@ def test_a_run_interrupted_while_evaluating_reports_how_to_resume_and_resumes(
         with pytest.raises(KeyboardInterrupt, match=r"^Interrupted. Resume with: .* resume=.*/evaluating "):
             tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={run}")
     experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
-    assert json.loads((run / "quick.json").read_text()) == json.loads((whole / "quick.json").read_text())
+    assert json.loads((run / "quick.json").read_text()) == json.loads((uninterrupted / "quick.json").read_text())
 
 
 def test_a_run_on_its_plateau_can_be_given_another_length(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plateau = ["schedule=wsd", "schedule.warm_up=2", "schedule.decay=0.25", "optimizer=muon", "optimizer.lr=1e-3"]
-    whole = tiny.run(folder, *plateau, "budget.steps=8", f"run_dir={folder / 'eight'}")
+    eight_steps = tiny.run(folder, *plateau, "budget.steps=8", f"run_dir={folder / 'eight'}")
     monkeypatch.setattr(checkpoint, "finish", lambda root: None)  # keeps the optimizer states
     run = tiny.run(
         folder,
@@ -190,7 +192,7 @@ def test_a_run_on_its_plateau_can_be_given_another_length(folder: Path, monkeypa
         experiment.run(compose.check([*resume, "budget.steps=5"]))
     experiment.run(compose.check([*resume, "budget.steps=8"]))
     trained = [line for line in tiny.metrics(run) if "loss" in line]
-    assert trained == [line for line in tiny.metrics(whole) if "loss" in line] and len(trained) == 8
+    assert trained == [line for line in tiny.metrics(eight_steps) if "loss" in line] and len(trained) == 8
     assert read_yaml(run / "config.yaml")["budget"]["steps"] == 8
 
 
@@ -209,7 +211,7 @@ def test_the_steps_of_a_finished_run_cannot_be_changed(folder: Path) -> None:
 
 
 def test_a_finished_run_keeps_no_optimizer_state_and_reports_it_when_resumed(
-    folder: Path, whole: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, uninterrupted: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tiny.run(folder, *STATEFUL, "budget.steps=24", f"run_dir={folder / 'finished'}")
     assert not [*run.rglob("optimizer.safetensors")]
@@ -224,7 +226,7 @@ def test_a_finished_run_keeps_no_optimizer_state_and_reports_it_when_resumed(
     ]
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     vectors = encoders.load(run / "encoder").encode(["bad bif"])
-    shutil.rmtree(run / "encoder")  # is exported again
+    shutil.rmtree(run / "encoder")  # exported again on resuming
     experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
     assert (encoders.load(run / "encoder").encode(["bad bif"]) == vectors).all()
     shutil.rmtree(run / "checkpoints" / "step-00000024")
@@ -233,9 +235,9 @@ def test_a_finished_run_keeps_no_optimizer_state_and_reports_it_when_resumed(
         experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
 
 
-def test_a_half_written_checkpoint_is_refused(folder: Path, whole: Path) -> None:
+def test_a_half_written_checkpoint_is_refused(folder: Path, uninterrupted: Path) -> None:
     run = folder / "half"
-    shutil.copytree(whole, run)
+    shutil.copytree(uninterrupted, run)
     newest = run / "checkpoints" / "step-00000024" / "objective.safetensors"
     newest.write_bytes(newest.read_bytes()[:100])
     before = (run / "metrics.jsonl").read_bytes()
@@ -246,9 +248,9 @@ def test_a_half_written_checkpoint_is_refused(folder: Path, whole: Path) -> None
 
 @pytest.mark.parametrize("change", ["text", "tokenizer"])
 def test_resuming_with_another_text_or_tokenizer_is_refused(
-    folder: Path, whole: Path, tmp_path: Path, change: str
+    folder: Path, uninterrupted: Path, tmp_path: Path, change: str
 ) -> None:
-    shutil.copytree(whole, run := tmp_path / "run")
+    shutil.copytree(uninterrupted, run := tmp_path / "run")
     config = yaml.safe_load((run / "config.yaml").read_text())
     tokenizer = json.loads((run / "tokenizer" / "tokenizer.json").read_text())
     if change == "text":
@@ -263,12 +265,12 @@ def test_resuming_with_another_text_or_tokenizer_is_refused(
         UserError, match=r"began with other text or another tokenizer: corpus \(.*corpus\.jsonl\)\. It"
     ):
         experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}"]))
-    assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
+    assert (run / "metrics.jsonl").read_bytes() == (uninterrupted / "metrics.jsonl").read_bytes()
 
 
-def test_a_run_keeps_its_tokenizer(folder: Path, whole: Path, tmp_path: Path) -> None:
-    """The cache may be emptied, and the training of tokenizers may change."""
-    shutil.copytree(whole, run := tmp_path / "run")
+def test_a_run_keeps_its_tokenizer(folder: Path, uninterrupted: Path, tmp_path: Path) -> None:
+    """A resumed run reads it from its folder: the cache may be empty, and tokenizer training may change."""
+    shutil.copytree(uninterrupted, run := tmp_path / "run")
     experiment.run(compose.check([f"resume={run}", f"cache={tmp_path / 'cache'}"]))
     assert not (tmp_path / "cache" / "tokenizers").exists()
 
@@ -277,15 +279,15 @@ def test_trackers_get_each_number_of_the_journals_once(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logged: list[tuple[str, int, float]] = []
-    hidden_from: list[int] = []
+    purge_steps: list[int] = []
 
-    class Tracker(tracking.GeneralTracker):  # as Accelerate has them; the libraries are not installed here
+    class Tracker(tracking.GeneralTracker):  # in place of TensorBoard's, which need not be installed
         name, requires_logging_directory, tracker = "tensorboard", True, None
 
         def __init__(self, run_name: str, logging_dir: str, purge_step: int) -> None:
             super().__init__()
             (Path(logging_dir) / run_name).mkdir(exist_ok=True)
-            hidden_from.append(purge_step)
+            purge_steps.append(purge_step)
 
         def store_init_configuration(self, values: dict[str, object]) -> None: ...
 
@@ -305,60 +307,74 @@ def test_trackers_get_each_number_of_the_journals_once(
     monkeypatch.setattr(processes, "is_tensorboard_available", lambda: True)
     monkeypatch.setattr(tracking, "get_available_trackers", lambda: [tracking.LoggerType.TENSORBOARD])
     monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "tensorboard", Tracker)
-    rhythm = ("budget.steps=6", "log_every=2", "dev_every=3", "checkpoint.every=3", f"run_dir={tmp_path / 'run'}")
+    intervals = (
+        "budget.steps=6",
+        "log_every=2",
+        "dev_every=3",
+        "checkpoint.every=3",
+        f"run_dir={tmp_path / 'run'}",
+    )
     with patch.object(checkpoint, "finish"):
-        run = tiny.run(folder, "trackers=[tensorboard]", *rhythm)
+        run = tiny.run(folder, "trackers=[tensorboard]", *intervals)
     assert (run / "trackers" / "sentence-objectives").is_dir()
     assert Counter(logged) == Counter(in_journals(run, 0))
     names = {"dev_contrastive", "dev_mlm", "loss", "contrastive", "mlm", "lr", "gradient_norm", "tokens"}
     assert {name for name, *_ in logged} == names | {"steps", "seconds", "tokens_per_second", "memory_gib"}
-    assert capsys.readouterr().out.count("\ntraining ") == 1  # the last line
+    assert capsys.readouterr().out.count("\ntraining ") == 1  # for the last step only
 
     shutil.rmtree(run / "checkpoints" / "step-00000006")
     logged.clear()
     experiment.run(compose.check([f"resume={run}", f"cache={folder / 'cache'}", "verbose=true"]))
-    assert hidden_from == [0, 4]
+    assert purge_steps == [0, 4]
     assert Counter(logged) == Counter(in_journals(run, 4))
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("training ")] == [
         "4", "6"
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("begun", ["processes", pytest.param("torchrun", marks=pytest.mark.slow)])
-def test_two_processes_train_like_one(folder: Path, begun: str) -> None:
-    """The same global batches, and so (without dropout) the same losses, gradient norms and tokens; gradient
-    caching, which only the two of them do, changes nothing."""
-    same = (
+@pytest.mark.parametrize("launcher", ["processes", pytest.param("torchrun", marks=pytest.mark.slow)])
+def test_two_processes_train_like_one(folder: Path, launcher: str) -> None:
+    """Global batches are the same and there is no dropout, so losses, gradient norms and tokens are the same, too.
+
+    Only the two processes cache gradients, which changes nothing.
+    """
+    settings = (
         "accumulation=2", "objective.memory_bank=24", "encoder.dropout=0", "optimizer=sgd", "optimizer.lr=0.05",
         "budget.steps=4", "threads=1",
     )  # fmt: skip
-    one = tiny.run(folder, *same, f"run_dir={folder / 'one' / begun}")
-    two = folder / "two" / begun
-    line = command(*tiny.overrides(folder, *same, "objective.cache_chunk=24", f"run_dir={two}"))
-    if begun == "torchrun":
-        (folder / "ends.py").write_text(ENDS)
-        line[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(folder / "ends.py")]
+    one = tiny.run(folder, *settings, f"run_dir={folder / 'one' / launcher}")
+    two = folder / "two" / launcher
+    arguments = command(*tiny.overrides(folder, *settings, "objective.cache_chunk=24", f"run_dir={two}"))
+    if launcher == "torchrun":
+        (folder / "ends.py").write_text(REPORT_AT_END)
+        arguments[1:1] = [
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc_per_node=2",
+            str(folder / "ends.py"),
+        ]
     else:
-        line.append("processes=2")
-    found = subprocess.run(line, capture_output=True, text=True, timeout=300)
-    assert found.returncode == 0, found.stderr
-    if begun == "torchrun":
-        assert found.stdout.count("ended, exported: True") == 2, found.stdout  # none leaves while one works
+        arguments.append("processes=2")
+    completed = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
+    assert completed.returncode == 0, completed.stderr
+    if launcher == "torchrun":
+        assert completed.stdout.count("ended, exported: True") == 2, completed.stdout  # both wait for the export
     else:
-        assert found.stderr == ""
-    for ours, theirs in zip(tiny.metrics(one), tiny.metrics(two), strict=True):
-        assert theirs == pytest.approx(ours, rel=1e-5, abs=1e-7)
+        assert completed.stderr == ""
+    for expected, actual in zip(tiny.metrics(one), tiny.metrics(two), strict=True):
+        assert actual == pytest.approx(expected, rel=1e-5, abs=1e-7)
     assert json.loads((two / "environment.json").read_text())["processes"] == 2
 
 
 def test_warm_start_takes_encoder_and_fitting_parts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Equal keys of a random start beside it do not matter."""
-    head, begun = "objective.projection={width: 8}", "encoder.vocab_size=300"
-    first = tiny.run(folder, head, begun, "budget.steps=3", f"run_dir={folder / 'first'}")
+    """Repeating the first run's own ``encoder.vocab_size`` is allowed."""
+    head, vocabulary = "objective.projection={width: 8}", "encoder.vocab_size=300"
+    first = tiny.run(folder, head, vocabulary, "budget.steps=3", f"run_dir={folder / 'first'}")
     second = tiny.run(
         folder,
         head,
-        begun,
+        vocabulary,
         "budget.steps=1",
         "optimizer.lr=1e-12",
         f"warm_start={first}",
@@ -378,13 +394,13 @@ def test_warm_start_takes_encoder_and_fitting_parts(folder: Path, capsys: pytest
     newest = first / "checkpoints" / "step-00000003" / "objective.safetensors"
     newest.write_bytes(newest.read_bytes()[:-1])
     with pytest.raises(UserError, match=r"step-00000003 is damaged \(objective.safetensors has"):
-        tiny.run(folder, head, begun, f"warm_start={first}", f"run_dir={folder / 'third'}")
+        tiny.run(folder, head, vocabulary, f"warm_start={first}", f"run_dir={folder / 'third'}")
     with pytest.raises(UserError, match=r"there is no trained encoder in it"):
         tiny.run(folder, f"warm_start={folder}")
 
 
 def test_the_best_weights_can_be_exported(folder: Path) -> None:
-    """With a learning rate that spoils the encoder, the best step is an early one."""
+    """The learning rate is too high, so that the best step is an early one."""
     run = tiny.run(
         folder, "optimizer.lr=0.5", "schedule=constant", "checkpoint.export=best", "checkpoint.keep_last=1",
         f"run_dir={folder / 'best'}",
@@ -414,21 +430,21 @@ def test_the_best_weights_can_be_exported(folder: Path) -> None:
 )  # fmt: skip
 def test_refusals(folder: Path, tmp_path: Path, override: str, line: str) -> None:
     if override == "device=mps" and torch.backends.mps.is_available():
-        pytest.skip("there is one here")
+        pytest.skip("this machine has MPS")
     with pytest.raises(UserError, match=line):
         tiny.run(folder, override, f"run_dir={tmp_path / 'run'}")
-    began = override.startswith("optimizer")  # with a step there is something to look at
-    assert [path.name for path in tmp_path.iterdir()] == ["run"] * began
+    took_a_step = override.startswith("optimizer")  # such a run keeps its folder
+    assert [path.name for path in tmp_path.iterdir()] == ["run"] * took_a_step
 
 
 def test_weights_that_are_not_finite_are_neither_saved_nor_exported(folder: Path, tmp_path: Path) -> None:
-    """The learning rate is far too large from the fourth step on; the checkpoint of the second one stays."""
+    """The learning rate is far too large from the fourth step on; the checkpoint of step 2 stays."""
     run = tmp_path / "run"
     steps = ["budget.steps=6", "checkpoint.every=2", "dev_every=6", "schedule=constant", "optimizer.lr=1e-3"]
     rate = trainer.Trainer.lr.fget  # type: ignore[attr-defined]
-    late = property(lambda self: rate(self) if self.state.step < 3 else 1e38)
+    exploding = property(lambda self: rate(self) if self.state.step < 3 else 1e38)
     with (
-        patch.object(trainer.Trainer, "lr", late),
+        patch.object(trainer.Trainer, "lr", exploding),
         pytest.raises(UserError, match="not finite at step 4") as error,
     ):
         tiny.run(folder, *steps, f"run_dir={run}")
@@ -462,8 +478,8 @@ def test_slow_bf16_is_reported(
     speeds = {torch.bfloat16: in_bf16, torch.float32: 8e9}
     monkeypatch.setattr(budget, "flops_per_second", lambda device, dtype: speeds[dtype])
     tiny.run(folder, "precision=bf16", "budget.steps=1", f"run_dir={folder / f'told-{warned}'}")
-    told = "take 8.0 times as long in bf16 as in fp32 here: precision=fp32 is faster."
-    assert (told in " ".join(capsys.readouterr().out.split())) == warned
+    message = "take 8.0 times as long in bf16 as in fp32 here: precision=fp32 is faster."
+    assert (message in " ".join(capsys.readouterr().out.split())) == warned
 
 
 def test_a_pretrained_encoder_without_an_mlm_head_trains_and_exports(folder: Path) -> None:

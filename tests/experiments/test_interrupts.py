@@ -10,7 +10,7 @@ import pytest
 from experiments.interrupts import noted_interrupts, terminations
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_the_first_signal_is_noted_and_the_second_interrupts(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with noted_interrupts() as interrupted:

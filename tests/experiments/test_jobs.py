@@ -30,11 +30,13 @@ def nothing(running: Sequence[RunningJob], share: float) -> None:
 
 
 def test_a_job_that_fails_leaves_the_others_running(tmp_path: Path) -> None:
-    good = job(tmp_path, "good", f"import pathlib; pathlib.Path({str(tmp_path / 'a')!r}).touch()")
-    bad = job(tmp_path, "bad", "print('so far'); raise SystemExit('it broke')")
-    none = job(tmp_path, "none", None)
+    succeeding = job(tmp_path, "good", f"import pathlib; pathlib.Path({str(tmp_path / 'a')!r}).touch()")
+    failing = job(tmp_path, "bad", "print('so far'); raise SystemExit('it broke')")
+    complete = job(tmp_path, "none", None)
     shares: list[float] = []
-    failed = run_jobs([bad, good, none], at_once=1, threads=1, watch=lambda running, share: shares.append(share))
+    failed = run_jobs(
+        [failing, succeeding, complete], at_once=1, threads=1, watch=lambda running, share: shares.append(share)
+    )
     assert failed == {"bad": "it broke"}
     assert {path.name for path in tmp_path.iterdir()} == {"a", "logs"}
     assert {path.stem for path in (tmp_path / "logs").iterdir()} == {"good", "bad"}
@@ -45,15 +47,15 @@ def test_a_job_that_fails_leaves_the_others_running(tmp_path: Path) -> None:
 def test_a_failure_is_explained_by_the_output_of_its_own_process(tmp_path: Path) -> None:
     killed = job(tmp_path, "killed", "import os; print('run  a', flush=True); os.kill(os.getpid(), 9)")
     silent = job(tmp_path, "silent", "raise SystemExit(2)")
-    odd = job(tmp_path, "odd", "print('step'); raise SystemExit(7)")
+    unexpected = job(tmp_path, "odd", "print('step'); raise SystemExit(7)")
 
     def refused() -> None:
         raise UserError("It cannot be read.")
 
-    never = Job("never", refused, tmp_path / "logs" / "never.log", tmp_path)
+    unreadable = Job("never", refused, tmp_path / "logs" / "never.log", tmp_path)
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "silent.log").write_text("training 5 of 5\nwhat an earlier one said\n")
-    failed = run_jobs([killed, silent, odd, never], at_once=4, threads=1, watch=nothing)
+    failed = run_jobs([killed, silent, unexpected, unreadable], at_once=4, threads=1, watch=nothing)
     assert failed == {
         "killed": "killed by signal 9 (out of memory?); its last line: run  a",
         "silent": "ended with status 2",
@@ -63,14 +65,14 @@ def test_a_failure_is_explained_by_the_output_of_its_own_process(tmp_path: Path)
 
 
 def test_the_requested_number_of_jobs_runs_at_once(tmp_path: Path) -> None:
-    most = [0]
+    maximum = [0]
 
     def watch(running: Sequence[RunningJob], share: float) -> None:
-        most[0] = max(most[0], len(running))
+        maximum[0] = max(maximum[0], len(running))
 
     jobs = [job(tmp_path, str(number), "import time; time.sleep(0.3)") for number in range(4)]
     assert run_jobs(jobs, at_once=2, threads=1, watch=watch) == {}
-    assert most == [2]
+    assert maximum == [2]
 
 
 def test_threads_are_limited_and_progress_is_read_from_the_run_folder(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_threads_are_limited_and_progress_is_read_from_the_run_folder(tmp_path: 
         [job(tmp_path, "one", text)],
         at_once=1,
         threads=3,
-        watch=lambda running, share: seen.extend(one.share for one in running),
+        watch=lambda running, share: seen.extend(other.share for other in running),
     )
     assert "threads 3" in (tmp_path / "logs" / "one.log").read_text()
     assert 0.25 in seen
@@ -100,18 +102,18 @@ def test_the_trained_share_is_read_from_the_timings(tmp_path: Path, line: str, s
 
 
 def test_an_interrupt_reaches_the_children_once_and_waits_for_them(tmp_path: Path) -> None:
-    done, begun = tmp_path / "done", tmp_path / "begun"
+    done, started = tmp_path / "done", tmp_path / "begun"
     text = (
         "import pathlib, signal, time\n"
         "def stop(number, frame):\n"
         f"    time.sleep(0.5); pathlib.Path({str(done)!r}).write_text('saved'); raise SystemExit(130)\n"
         "signal.signal(signal.SIGINT, stop)\n"
-        f"pathlib.Path({str(begun)!r}).touch()\n"
+        f"pathlib.Path({str(started)!r}).touch()\n"
         "time.sleep(60)"
     )
 
     def interrupt() -> None:
-        while not begun.exists():
+        while not started.exists():
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -130,11 +132,11 @@ def test_the_last_line_of_a_log_skips_blank_lines(tmp_path: Path) -> None:
 def test_a_job_waits_for_its_predecessors_even_if_they_fail(tmp_path: Path) -> None:
     ended, log = tmp_path / "ended", tmp_path / "log"
 
-    def named(name: str, *, wrong: bool = False, after: Sequence[str] = ()) -> Job:
+    def noting(name: str, *, fails: bool = False, after: Sequence[str] = ()) -> Job:
         text = f"import time; time.sleep(0.2); print({name!r}, file=open({str(ended)!r}, 'a'))"
-        return Job(name, lambda: script(text + "; raise SystemExit(2)" * wrong), log, tmp_path, after=after)
+        return Job(name, lambda: script(text + "; raise SystemExit(2)" * fails), log, tmp_path, after=after)
 
-    jobs = [named("last", after=("a", "b")), named("a"), named("b", wrong=True), named("c")]
+    jobs = [noting("last", after=("a", "b")), noting("a"), noting("b", fails=True), noting("c")]
     failed = run_jobs(jobs, at_once=3, threads=1, watch=nothing)
     *first, last = ended.read_text().split()
     assert (sorted(first), last) == (["a", "b", "c"], "last")
@@ -150,7 +152,7 @@ def test_the_time_left_is_estimated_from_work_done_in_this_call(
     process.wait()
     work = [RunningJob(Job("a run", lambda: None, Path("log"), Path()), process, 0, share=0.2)]
     with watched(Display()) as watch:
-        for seconds, share in ((0.0, 0.5), (60.0, 0.6), (120.0, 0.8)):  # half of it was there
+        for seconds, share in ((0.0, 0.5), (60.0, 0.6), (120.0, 0.8)):  # half of the work was done before
             now[0] = seconds
             watch(work, share)
     assert capsys.readouterr().out.splitlines() == [
@@ -158,7 +160,7 @@ def test_the_time_left_is_estimated_from_work_done_in_this_call(
         "all trainings 80%  about 0:01:20 left in all; a run 20%",
     ]
     with watched(Display()) as watch:
-        for seconds in (180.0, 240.0):  # all of it was there
+        for seconds in (180.0, 240.0):  # all of the work was done before
             now[0] = seconds
             watch(work, 1.0)
     assert capsys.readouterr().out == 2 * "all trainings 100%; a run 20%\n"

@@ -18,21 +18,22 @@ import torch
 from data.errors import UserError
 from experiments import compose, experiment, launch
 from tests.experiments import tiny
+from tests.experiments.ids import joined
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
-    """Processes and threads of the runs that ``launch.run`` would begin."""
-    begun: list[tuple[int, int | None]] = []
-    monkeypatch.setattr(experiment, "run", lambda config: begun.append((config["processes"], config["threads"])))
-    monkeypatch.setattr(launch, "_run", lambda config, count: begun.append((count, config["threads"])))
+    """Numbers of processes and threads of the runs that ``launch.run`` would start."""
+    runs: list[tuple[int, int | None]] = []
+    monkeypatch.setattr(experiment, "run", lambda config: runs.append((config["processes"], config["threads"])))
+    monkeypatch.setattr(launch, "_run", lambda config, count: runs.append((count, config["threads"])))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     for name in launch.LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
-    return begun
+    return runs
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
         (2, ["processes=4"], (4, 1)),
         (8, ["processes=2", "threads=3"], (2, 3)),
     ],
+    ids=joined,
 )
 def test_threads_are_divided_among_processes(
     launched: list[Any],
@@ -120,8 +122,8 @@ def test_gpus_are_counted(launched: list[Any], monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Begins a run of two processes in ``tmp_path / "run"`` and waits for its third step."""
-    begun: list[subprocess.Popen[str]] = []
+    """Starts a run of two processes in ``tmp_path / "run"`` and waits for its third step."""
+    processes: list[subprocess.Popen[str]] = []
 
     def start(*overrides: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
@@ -131,7 +133,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
             text=True,
             start_new_session=True,
         )
-        begun.append(process)
+        processes.append(process)
         end = time.monotonic() + 120
         journal = tmp_path / "run/timings.jsonl"
         while not journal.exists() or len(journal.read_text().splitlines()) < 3:
@@ -140,7 +142,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         return process
 
     yield start
-    for process in begun:
+    for process in processes:
         for child in children(process):
             child.kill()
         process.kill()
@@ -167,8 +169,8 @@ def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path: Path, started: An
         text=True,
     )
     assert (resumed.returncode, resumed.stderr) == (0, "")
-    whole = run(tmp_path, "processes=2", "budget.steps=60", "log_every=1", f"run_dir={tmp_path / 'whole'}")
-    assert (whole.returncode, whole.stderr) == (0, "")
+    uninterrupted = run(tmp_path, "processes=2", "budget.steps=60", "log_every=1", f"run_dir={tmp_path / 'whole'}")
+    assert (uninterrupted.returncode, uninterrupted.stderr) == (0, "")
     for file in ("metrics.jsonl", "encoder/model.safetensors"):
         assert (tmp_path / "run" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
 
@@ -191,28 +193,32 @@ def test_a_process_that_is_killed_ends_the_run_in_one_line(tmp_path: Path, start
 @pytest.mark.slow
 def test_processes_listen_only_on_localhost(started: Any) -> None:
     process = started(*LONG)
-    for one in (psutil.Process(process.pid), *trainers(process)):
-        listening = {at.laddr.ip for at in one.net_connections("tcp") if at.status == psutil.CONN_LISTEN}
+    for each in (psutil.Process(process.pid), *trainers(process)):
+        listening = {
+            connection.laddr.ip
+            for connection in each.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+        }
         assert listening <= {"127.0.0.1", "::1"}
 
 
 @pytest.mark.slow
 def test_workers_of_two_processes_sample_the_same_batches(tmp_path: Path) -> None:
     for count in (0, 1):
-        found = run(tmp_path, "processes=2", f"workers={count}", f"run_dir={tmp_path / str(count)}")
-        assert (found.returncode, found.stderr) == (0, "")
-    ours, theirs = ((tmp_path / count / "metrics.jsonl").read_bytes() for count in "01")
-    assert ours == theirs
+        completed = run(tmp_path, "processes=2", f"workers={count}", f"run_dir={tmp_path / str(count)}")
+        assert (completed.returncode, completed.stderr) == (0, "")
+    without, with_worker = ((tmp_path / count / "metrics.jsonl").read_bytes() for count in "01")
+    assert without == with_worker
 
 
 @pytest.mark.slow
 def test_a_process_that_dies_before_the_rendezvous_ends_the_run(tmp_path: Path) -> None:
-    line = command(tmp_path, "processes=2")
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    arguments = command(tmp_path, "processes=2")
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
-    while not (found := trainers(process)) and time.monotonic() < end:
+    while not (started := trainers(process)) and time.monotonic() < end:
         time.sleep(0.01)
-    found[0].kill()
+    started[0].kill()
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert errors.startswith("Process 2 of 2 ended (SIGKILL)") and errors.count("\n") == 1
@@ -222,17 +228,17 @@ def test_a_process_that_dies_before_the_rendezvous_ends_the_run(tmp_path: Path) 
 @pytest.mark.slow
 def test_no_process_outlives_a_killed_command(started: Any) -> None:
     process = started(*LONG)
-    there = children(process)
+    descendants = children(process)
     process.kill()
     process.communicate()
-    _, alive = psutil.wait_procs(there, timeout=30)
+    _, alive = psutil.wait_procs(descendants, timeout=30)
     assert not alive
 
 
 def command(folder: Path, *overrides: str) -> list[str]:
-    made = tiny.overrides(folder, f"cache={folder / 'cache'}", *overrides)
-    place = [] if any(text.startswith("run_dir=") for text in overrides) else [f"run_dir={folder / 'run'}"]
-    return [sys.executable, str(ROOT / "experiments/run.py"), *made, *place]
+    all_overrides = tiny.overrides(folder, f"cache={folder / 'cache'}", *overrides)
+    run_dir = [] if any(text.startswith("run_dir=") for text in overrides) else [f"run_dir={folder / 'run'}"]
+    return [sys.executable, str(ROOT / "experiments/run.py"), *all_overrides, *run_dir]
 
 
 def run(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:

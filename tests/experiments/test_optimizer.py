@@ -16,7 +16,7 @@ from tests.tiny_encoder import TinyEncoder
 def trained(
     settings: Optimizer, start: Tensor, gradients: list[Tensor], rates: list[float], skipped: tuple[int, ...] = ()
 ) -> Tensor:
-    """The parameter after all updates but the ``skipped`` ones, which fp16's scaler leaves out on overflow."""
+    """Returns the parameter after all updates but the ``skipped`` ones, as fp16's loss scaler skips some."""
     parameter = nn.Parameter(start.clone())
     optimizer = settings.build([parameter])
     for step, (gradient, lr) in enumerate(zip(gradients, rates, strict=True)):
@@ -28,18 +28,18 @@ def trained(
 
 
 @pytest.fixture
-def course() -> tuple[Tensor, list[Tensor], list[float]]:
+def start_gradients_rates() -> tuple[Tensor, list[Tensor], list[float]]:
     rng = torch.Generator().manual_seed(0)
     gradients = [torch.randn(3, 4, generator=rng, dtype=torch.float64) for _ in range(7)]
     return torch.randn(3, 4, generator=rng, dtype=torch.float64), gradients, [0.1, 0.2, 0.3, 0.2, 0.1, 0.05, 0.01]
 
 
-@pytest.mark.parametrize("skipped", [(), (0, 3)])
-@pytest.mark.parametrize("correct_bias", [True, False])
+@pytest.mark.parametrize("skipped", [(), (0, 3)], ids=["all steps", "skipped steps"])
+@pytest.mark.parametrize("correct_bias", [True, False], ids=["corrected bias", "uncorrected bias"])
 def test_adamw_equals_a_naive_loop(
-    course: tuple[Tensor, list[Tensor], list[float]], correct_bias: bool, skipped: tuple[int, ...]
+    start_gradients_rates: tuple[Tensor, list[Tensor], list[float]], correct_bias: bool, skipped: tuple[int, ...]
 ) -> None:
-    start, gradients, rates = course
+    start, gradients, rates = start_gradients_rates
     b1, b2, eps, decay = 0.8, 0.95, 1e-3, 0.1
     p, m, v = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
     taken = [step for step in range(len(rates)) if step not in skipped]
@@ -56,30 +56,30 @@ def test_adamw_equals_a_naive_loop(
 
 
 def test_a_known_number_of_updates_is_not_read_from_the_device(
-    course: tuple[Tensor, list[Tensor], list[float]],
+    start_gradients_rates: tuple[Tensor, list[Tensor], list[float]],
 ) -> None:
-    start, gradients, rates = course
+    start, gradients, rates = start_gradients_rates
     settings = AdamW(lr=1.0, weight_decay=0.1, correct_bias=False)
     parameter = nn.Parameter(start.clone())
     optimizer = settings.build([parameter])
     for step, (gradient, lr) in enumerate(zip(gradients, rates, strict=True)):
         parameter.grad = gradient.clone()
-        with NoValues():
+        with NoReads():
             settings.prepare(optimizer, lr, step)
         optimizer.step()
     assert torch.equal(parameter.detach(), trained(settings, start, gradients, rates))
 
 
-class NoValues(TorchDispatchMode):
-    """Within it no tensor's value is read, for which the host would wait for a GPU."""
+class NoReads(TorchDispatchMode):
+    """Refuses to read a tensor's value on the host, which would wait for a GPU."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         assert "_local_scalar_dense" not in func.name()
         return func(*args, **(kwargs or {}))
 
 
-def test_adam_adds_decay_to_the_gradient(course: tuple[Tensor, list[Tensor], list[float]]) -> None:
-    start, gradients, rates = course
+def test_adam_adds_decay_to_the_gradient(start_gradients_rates: tuple[Tensor, list[Tensor], list[float]]) -> None:
+    start, gradients, rates = start_gradients_rates
     p, m, v = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
     for t, (g, lr) in enumerate(zip(gradients, rates, strict=True), start=1):
         g = g + 0.1 * p
@@ -89,8 +89,8 @@ def test_adam_adds_decay_to_the_gradient(course: tuple[Tensor, list[Tensor], lis
     torch.testing.assert_close(found, p, rtol=1e-12, atol=1e-12)
 
 
-def test_sgd_with_momentum(course: tuple[Tensor, list[Tensor], list[float]]) -> None:
-    start, gradients, rates = course
+def test_sgd_with_momentum(start_gradients_rates: tuple[Tensor, list[Tensor], list[float]]) -> None:
+    start, gradients, rates = start_gradients_rates
     p, velocity = start.clone(), torch.zeros_like(start)
     for g, lr in zip(gradients, rates, strict=True):
         velocity = 0.9 * velocity + g
@@ -136,11 +136,11 @@ def test_refusals(make, message: str) -> None:  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("settings", "start", "rate"),
     [
-        (AdamW(), "trained", (5e-5, "optimizer.lr_trained")),
-        (AdamW(lr_bundled=3e-4), "bundled", (3e-4, "optimizer.lr_bundled")),
-        (AdamW(), "untrained", (5e-4, "optimizer.lr_untrained")),
-        (AdamW(lr=1.0), "untrained", (1.0, "optimizer.lr")),
-        (SGD(lr=0.1), "bundled", (0.1, "optimizer.lr")),
+        pytest.param(AdamW(), "trained", (5e-5, "optimizer.lr_trained"), id="trained weights"),
+        pytest.param(AdamW(lr_bundled=3e-4), "bundled", (3e-4, "optimizer.lr_bundled"), id="bundled weights"),
+        pytest.param(AdamW(), "untrained", (5e-4, "optimizer.lr_untrained"), id="untrained weights"),
+        pytest.param(AdamW(lr=1.0), "untrained", (1.0, "optimizer.lr"), id="AdamW with lr"),
+        pytest.param(SGD(lr=0.1), "bundled", (0.1, "optimizer.lr"), id="SGD with lr"),
     ],
 )
 def test_the_default_rate_follows_the_initial_weights(
@@ -167,34 +167,34 @@ def test_the_kind_of_initial_weights_is_recognised(weights: str, untrained: bool
 def test_muon_equals_its_definition_on_matrices_and_adamw_elsewhere() -> None:
     rng = torch.Generator().manual_seed(1)
     matrix, table, bias = (nn.Parameter(torch.randn(shape, generator=rng)) for shape in ((6, 4), (9, 4), (5,)))
-    begun = [parameter.detach().clone() for parameter in (matrix, table, bias)]
-    gradients = [[torch.randn(each.shape, generator=rng) for each in begun] for _ in range(3)]
+    initial = [parameter.detach().clone() for parameter in (matrix, table, bias)]
+    gradients = [[torch.randn(each.shape, generator=rng) for each in initial] for _ in range(3)]
     lr, decay, momentum = 0.01, 0.1, 0.9
     settings = Muon(lr=lr, weight_decay=decay, momentum=momentum)
     optimizer = settings.build([matrix, table, bias], [table])
-    reference = [nn.Parameter(each.clone()) for each in begun[1:]]
-    others = AdamW(lr=lr, weight_decay=decay).build(reference)
-    for each in (optimizer, others):
+    reference = [nn.Parameter(each.clone()) for each in initial[1:]]
+    adamw = AdamW(lr=lr, weight_decay=decay).build(reference)
+    for each in (optimizer, adamw):
         settings.prepare(each, lr)
-    expected, buffer = begun[0].double(), torch.zeros(6, 4, dtype=torch.float64)
+    expected, buffer = initial[0].double(), torch.zeros(6, 4, dtype=torch.float64)
     for step in gradients:
         for parameter, gradient in zip((matrix, table, bias, *reference), (*step, *step[1:]), strict=True):
             parameter.grad = gradient.clone()
         optimizer.step()
-        others.step()
-        buffer += (1 - momentum) * (step[0].double() - buffer)  # torch's: an average, not a sum
+        adamw.step()
+        buffer += (1 - momentum) * (step[0].double() - buffer)  # as in torch: an average, not a sum
         update = (1 - momentum) * step[0].double() + momentum * buffer  # Nesterov
         u, _, vh = torch.linalg.svd(update, full_matrices=False)
         expected = expected * (1 - lr * decay) - lr * 0.2 * 6**0.5 * u @ vh
     # Newton-Schulz leaves singular values of 0.7 to 1.2 where the definition has 1.
-    moved, wanted = matrix.detach().double() - begun[0], expected - begun[0]
+    moved, wanted = matrix.detach().double() - initial[0], expected - initial[0]
     assert (moved - wanted).norm() < 0.35 * wanted.norm()
     assert torch.cosine_similarity(moved.ravel(), wanted.ravel(), dim=0) > 0.97
     torch.testing.assert_close([table.detach(), bias.detach()], [each.detach() for each in reference])
 
 
 def test_muon_resumes_to_the_same_bits() -> None:
-    def course(stop: int | None) -> Tensor:
+    def train(stop: int | None) -> Tensor:
         rng = torch.Generator().manual_seed(2)
         parameters = [nn.Parameter(torch.randn(shape, generator=rng)) for shape in ((6, 4), (9, 4), (5,))]
         settings = Muon(lr=0.01)
@@ -210,7 +210,7 @@ def test_muon_resumes_to_the_same_bits() -> None:
             optimizer.step()
         return torch.cat([parameter.detach().ravel() for parameter in parameters])
 
-    assert torch.equal(course(None), course(3))
+    assert torch.equal(train(None), train(3))
 
 
 def test_only_embeddings_are_tables() -> None:

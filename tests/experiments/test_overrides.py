@@ -11,6 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from experiments.overrides import compose_accepted, override, typed, unreadable
+from tests.experiments.ids import joined
 
 VALUES = (
     *("", " ", " a", "a ", "null", "True", "-inf", "1", "1e5", "0x1", "1_000", "~/x", "a,b", "a=b", "a:b", "a#b"),
@@ -41,18 +42,19 @@ def test_plain_text_needs_no_quotes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "cure"),
+    ("arguments", "quoted"),
     [
         (["corpus.path=/a/my", "old", "file.txt", "seed=3"], "'corpus.path=/a/my old file.txt'"),
         (["seed=3", "corpus.path=a", "(1).txt"], "\"corpus.path='a (1).txt'\""),
     ],
+    ids=joined,
 )
-def test_a_path_that_the_shell_split_is_shown_quoted(given: list[str], cure: str) -> None:
-    found = unreadable(given)
-    assert {*given} - {*found} == {"seed=3"}
-    (line,) = {*found.values()}
-    assert line.endswith(f" the shell splits arguments at spaces; write {cure}")
-    assert unreadable(shlex.split(cure)) == {}
+def test_a_path_that_the_shell_split_is_shown_quoted(arguments: list[str], quoted: str) -> None:
+    messages = unreadable(arguments)
+    assert {*arguments} - {*messages} == {"seed=3"}
+    (line,) = {*messages.values()}
+    assert line.endswith(f" the shell splits arguments at spaces; write {quoted}")
+    assert unreadable(shlex.split(quoted)) == {}
 
 
 @pytest.mark.parametrize("name", ["my file, old.txt", "a,b", "a,b (1)"])
@@ -60,15 +62,15 @@ def test_an_existing_path_with_a_comma_gets_one_suggestion(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "several values need -m" in " ".join(accepted(name).values()) or "(" in name
+    assert "several values need -m" in " ".join(messages_on(name).values()) or "(" in name
     (tmp_path / name).mkdir()
-    (line,) = accepted(name).values()
+    (line,) = messages_on(name).values()
     assert line.count("corpus.path") == 2 and "-m" not in line and "[" not in line
-    _, found = compose_accepted(["corpus=text", *shlex.split(line.rpartition(": ")[2].rstrip("."))], "run")
-    assert found == {}
+    _, messages = compose_accepted(["corpus=text", *shlex.split(line.rpartition(": ")[2].rstrip("."))], "run")
+    assert messages == {}
 
 
-def accepted(name: str) -> dict[str, str]:
+def messages_on(name: str) -> dict[str, str]:
     """Returns the messages on a path of this name."""
     return compose_accepted(["corpus=text", f"corpus.path={name}"], "run")[1]
 

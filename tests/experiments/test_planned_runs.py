@@ -1,4 +1,4 @@
-"""Runs beside each other: what names them, how far they are, and what is evaluated already."""
+"""Planned runs: their names, their state, and the tasks that are evaluated already."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def test_a_name_depends_on_the_bundled_weights(tmp_path: Path, monkeypatch: pyte
     def name(**encoder: Any) -> str:
         return name_of(CONFIG | {"encoder": {"_target_": "encoders.transformer.Transformer", **encoder}})
 
-    starts: list[dict[str, Any]] = [
+    bundled: list[dict[str, Any]] = [
         {"name": BUNDLED, "weights": "auto"},
-        {"name": "roberta-base", "weights": "auto"},  # falls back to them
+        {"name": "roberta-base", "weights": "auto"},  # falls back to the bundled weights
     ]
-    others: list[dict[str, Any]] = [
+    other_starts: list[dict[str, Any]] = [
         {"name": BUNDLED, "weights": "random"},
         {"name": "roberta-base", "weights": "pretrained"},
         {"name": None, "path": "folder", "weights": "auto"},
     ]
-    before = [name(**encoder) for encoder in (*starts, *others)]
+    before = [name(**encoder) for encoder in (*bundled, *other_starts)]
     shutil.copytree(planned_runs.CHECKPOINTS / BUNDLED, tmp_path / BUNDLED)
     with (tmp_path / BUNDLED / "model.safetensors").open("ab") as file:
         file.write(b"!")
     monkeypatch.setattr(planned_runs, "CHECKPOINTS", tmp_path)
-    after = [name(**encoder) for encoder in (*starts, *others)]
+    after = [name(**encoder) for encoder in (*bundled, *other_starts)]
     assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True, True, True]
 
 
@@ -86,8 +86,8 @@ def test_differences_that_names_do_not_show_are_reported(tmp_path: Path) -> None
         (folder / "environment.json").write_text(json.dumps({"commit": commit}))
         return folder
 
-    made_up = "the hub's; learns fr from synthetic pairs"
-    folders = [finished(1, "the hub's", "a"), finished(2, made_up, "a"), finished(1, "random", "a", "gru")]
+    synthetic = "the hub's; learns fr from synthetic pairs"
+    folders = [finished(1, "the hub's", "a"), finished(2, synthetic, "a"), finished(1, "random", "a", "gru")]
     assert planned_runs.differences([*folders, tmp_path / "missing"]) == []
     folders.append(finished(3, "the stand-in", "b"))
     assert planned_runs.differences(folders) == [
@@ -101,25 +101,25 @@ def test_states_are_counted_in_one_line() -> None:
     assert shown == "3 in runs: 2 missing, 1 finished; 2 at a time"
 
 
-def files(root: Path, task: str, text: str = "a") -> str:
-    """Writes the files of ``task`` under its group's root; their digest."""
+def write_files(root: Path, task: str, text: str = "a") -> str:
+    """Writes the files of ``task`` below ``root`` and returns their digest."""
     for name in TASKS[task].files:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return digest_files(TASKS[task], root)
 
 
-def evaluated(out: Path, digests: Mapping[str, str]) -> None:
-    """Results of tasks on files of these digests."""
+def write_results(out: Path, digests: Mapping[str, str]) -> None:
+    """Writes results of tasks that were evaluated on files of these digests."""
     tasks = {task: record(task, files=digest) for task, digest in digests.items()}
     (out / "senteval.json").write_text(json.dumps({"tasks": tasks, "model": {"name": "a"}, "protocol": "default"}))
 
 
 def test_evaluated_tasks_are_not_evaluated_again(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    digest = files(data / "downstream", "TREC")
+    digest = write_files(data / "downstream", "TREC")
     assert not Evaluation(data, "default", ["TREC"]).complete(tmp_path)
-    evaluated(tmp_path, {"TREC": digest})
+    write_results(tmp_path, {"TREC": digest})
     (tmp_path / "config.yaml").touch()
     passed = ["device=cpu", "seed=1", "cache='a folder'"]
     trec, both = (
@@ -127,19 +127,19 @@ def test_evaluated_tasks_are_not_evaluated_again(tmp_path: Path) -> None:
         for tasks in (["TREC"], ["TREC", "CR"])
     )
     assert trec.complete(tmp_path)
-    assert both.complete(tmp_path)  # the files of CR are not there
+    assert both.complete(tmp_path)  # CR does not count, as its files are missing
     assert Evaluation(data, "default").complete(tmp_path)
     with pytest.raises(UserError, match="The files of TREC are not there"):
         Evaluation(Path("other"), "default", ["TREC"]).complete(tmp_path)
     assert trec.settings(tmp_path) is None
-    files(data / "downstream", "CR")  # fetched since
+    write_files(data / "downstream", "CR")  # downloaded later
     assert not both.complete(tmp_path)
     assert both.settings(tmp_path) == EvaluationSettings(
         model=str(tmp_path),
         data=str(data),
         out=str(tmp_path),
         tasks=["TREC", "CR"],
-        threads=6,  # three for each of two tasks
+        threads=6,  # three for each of two tasks at once
         processes=2,
         device="cpu",
         cache="a folder",
@@ -156,15 +156,15 @@ def test_scores_on_other_files_do_not_count_as_evaluated(tmp_path: Path) -> None
     def complete(data: Path, probing: Path) -> bool:
         return Evaluation(data, "default", ["TREC", "Length"], str(probing)).complete(tmp_path)
 
-    digests = {"TREC": files(first / "downstream", "TREC")}
-    evaluated(tmp_path, digests)
+    digests = {"TREC": write_files(first / "downstream", "TREC")}
+    write_results(tmp_path, digests)
     assert Evaluation(first, "default", ["TREC", "Length"]).complete(tmp_path)
-    digests["Length"] = files(rebuilt, "Length")
-    assert not complete(first, rebuilt)  # which was not named before
-    evaluated(tmp_path, digests)
+    digests["Length"] = write_files(rebuilt, "Length")
+    assert not complete(first, rebuilt)  # the first evaluation was without probing data
+    write_results(tmp_path, digests)
     assert complete(first, rebuilt)
-    files(genuine, "Length", "b")
+    write_files(genuine, "Length", "b")
     assert not complete(first, genuine)
-    files(second / "downstream", "TREC", "b")
+    write_files(second / "downstream", "TREC", "b")
     assert not complete(second, rebuilt)
     assert Evaluation(first, "default", ["TREC", "Length"], str(genuine)).settings(tmp_path)

@@ -19,10 +19,13 @@ from tests.experiments import tiny
 PLATEAU = ("schedule=annealed", "schedule.drop=0.5", "threads=1", "dev_every=100", "optimizer.lr=3e-2")
 
 
+pytestmark = pytest.mark.usefixtures("without_plots")
+
+
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiment.training, "draw", lambda folder: [folder / "none.png"])
-    monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)  # finished runs are resumed here
+def resumable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps the optimizer states of finished runs, as some tests resume them."""
+    monkeypatch.setattr(experiment.checkpoint, "finish", lambda root: None)
 
 
 def test_the_rate_falls_with_epochs_and_on_dev_plateaus(tmp_path: Path) -> None:
@@ -41,7 +44,7 @@ def test_the_rate_falls_with_epochs_and_on_dev_plateaus(tmp_path: Path) -> None:
                 drops += 1
         expected.append(3e-2 * 0.99 ** (step // epoch) * 0.5**drops)
     assert [line["lr"] for line in steps] == pytest.approx(expected)
-    assert drops  # else this shows nothing
+    assert drops  # otherwise the test shows nothing
 
 
 def test_training_ends_below_the_schedules_minimum_rate(tmp_path: Path) -> None:
@@ -58,7 +61,7 @@ def test_training_ends_below_the_schedules_minimum_rate(tmp_path: Path) -> None:
 
 
 def test_the_rate_follows_dev_accuracy_in_a_resumed_run(tmp_path: Path) -> None:
-    """Neither the best accuracy so far nor the epochs that did not exceed it may be lost."""
+    """A resumed run must keep the best accuracy so far and the number of epochs that did not exceed it."""
     folder = tmp_path / "run"
     task = ("objective.task=R", "objective.k=2", "objective.noise=uniform", "optimizer=adam", "optimizer.lr=2e-2")
     annealed = (*task, "schedule.drop=0.5", "dev_every=100")
@@ -79,8 +82,8 @@ def test_the_rate_follows_dev_accuracy_in_a_resumed_run(tmp_path: Path) -> None:
                 dropped.append(step)
         expected.append(2e-2 * 0.99 ** (step // epoch) * 0.5**drops)
     assert rates == pytest.approx(expected)
-    assert 1 < len(dropped) < 6  # else this shows nothing
-    for step in (dropped[0] + 1, dropped[-1] - 1):  # with drops behind it; just before accuracy is compared
+    assert 1 < len(dropped) < 6  # otherwise the test shows nothing
+    for step in (dropped[0] + 1, dropped[-1] - 1):  # after a drop; just before the next comparison of accuracy
         shutil.copytree(run, again := tmp_path / f"again-{step}")
         for checkpoint in (again / "checkpoints").iterdir():
             if int(checkpoint.name.removeprefix("step-")) > step:
@@ -91,20 +94,29 @@ def test_the_rate_follows_dev_accuracy_in_a_resumed_run(tmp_path: Path) -> None:
         assert (again / "metrics.jsonl").read_bytes() == (run / "metrics.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize(("given", "expected"), [((), 64), (("schedule=constant",), 8), (("dev_batches=3",), 3)])
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        pytest.param((), 64, id="schedule on dev accuracy"),
+        pytest.param(("schedule=constant",), 8, id="constant schedule"),
+        pytest.param(("dev_batches=3",), 3, id="given number"),
+    ],
+)
 def test_more_batches_are_evaluated_where_the_schedule_uses_the_result(
-    given: tuple[str, ...], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    overrides: tuple[str, ...], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    counts = []
     fixed: Callable[[Loader, int], list[Batch]] = Loader.fixed
 
-    def noting(loader: Loader, n_batches: int) -> list[Batch]:
-        asked.append(n_batches)
+    def recording(loader: Loader, n_batches: int) -> list[Batch]:
+        counts.append(n_batches)
         return fixed(loader, n_batches)
 
-    monkeypatch.setattr(Loader, "fixed", noting)
-    experiment.run(compose.check(tiny.conssent(tmp_path, *given, "budget.steps=1", f"run_dir={tmp_path / 'run'}")))
-    assert asked[-1] == expected  # before that the plan looks at a few
+    monkeypatch.setattr(Loader, "fixed", recording)
+    experiment.run(
+        compose.check(tiny.conssent(tmp_path, *overrides, "budget.steps=1", f"run_dir={tmp_path / 'run'}"))
+    )
+    assert counts[-1] == expected  # planning evaluates a few batches before
 
 
 def test_a_rate_below_the_schedules_minimum_is_refused_before_the_corpus_is_read(
@@ -116,7 +128,8 @@ def test_a_rate_below_the_schedules_minimum_is_refused_before_the_corpus_is_read
     folder = tmp_path / "run"
     same = ("budget.steps=1", "schedule.stop=1e-4", f"run_dir={folder}")
     first = experiment.run(compose.check(tiny.conssent(tmp_path, "optimizer=adamw", *same)))
-    shutil.move(first, warm := tmp_path / "warm")  # then AdamW takes its other rate, which only the encoder tells
+    shutil.move(first, warm := tmp_path / "warm")
+    # AdamW's rate for a continued run is known only when the encoder is opened.
     with pytest.raises(
         UserError, match=r"^optimizer\.lr_bundled=5e-05 is below schedule\.stop=0\.0001, so that no"
     ):

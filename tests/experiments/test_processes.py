@@ -12,27 +12,29 @@ from experiments.processes import Processes
 
 
 def steps(rank: int, world: int) -> list[list[Tensor]]:
-    """Gradients of three steps over three parameters, the last of which is never used and the second only in
-    step 2, and there by the second process alone."""
-    together = Processes(world)
+    """Returns the gradients of three parameters in three steps.
+
+    The second parameter is used in the second step by the second process only, and the third never.
+    """
+    group = Processes(world)
     weights = [nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(1))]
-    found = []
+    gradients = []
     for step in range(3):
         for weight in weights:
             weight.grad = None
         (weights[0].sum() * (10 * step + rank)).backward()
         if step == 1 and rank == 1:
             (weights[1].sum() * 6).backward()
-        stop, *used = together.any([rank == 1 and step == 2, *(weight.grad is not None for weight in weights)])
+        stop, *used = group.any([rank == 1 and step == 2, *(weight.grad is not None for weight in weights)])
         assert stop == (step == 2 and world == 2)
-        together.average_gradients([weight for weight, one in zip(weights, used, strict=True) if one])
-        found.append([torch.tensor([]) if weight.grad is None else weight.grad.clone() for weight in weights])
-    return found
+        group.average_gradients([weight for weight, is_used in zip(weights, used, strict=True) if is_used])
+        gradients.append([torch.tensor([]) if weight.grad is None else weight.grad.clone() for weight in weights])
+    return gradients
 
 
 def worker(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
-    processes.BUCKET = 3  # several calls
+    processes.BUCKET = 3  # averages in several calls
     distributed.init_process_group("gloo", f"file://{folder}/rendezvous", rank=rank, world_size=2)
     torch.save(steps(rank, 2), f"{folder}/{rank}.pt")
     distributed.destroy_process_group()

@@ -12,11 +12,11 @@ from data import display
 from experiments import progress
 from experiments.progress import Display, Row, summary
 
-CLEARED = "\x1b[2K"  # sent to a terminal before a line is written anew
+CLEARED = "\x1b[2K"  # sent to a terminal before a line is rewritten
 
 
 def ten_minutes(monkeypatch: pytest.MonkeyPatch, *, verbose: bool = False, terminal: bool = False) -> list[str]:
-    """Trains 120 steps of 5 s, of which every tenth is logged; returns the lines that stay."""
+    """Trains 120 steps of 5 s, of which every tenth is logged; returns the lines that remain on the screen."""
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     out = io.StringIO()
@@ -30,13 +30,15 @@ def ten_minutes(monkeypatch: pytest.MonkeyPatch, *, verbose: bool = False, termi
 
 def test_without_a_terminal_there_is_one_line_per_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ten_minutes(monkeypatch)
-    steps = [2, *range(14, 120, 12), 120]  # after 10 s, each minute, and the last
+    steps = [2, *range(14, 120, 12), 120]  # after 10 s, every minute, and the last step
     assert lines == [f"training {step} of 120  loss 1.000" for step in steps]
 
 
 def test_verbose_prints_a_line_at_each_logged_step(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"training {step} of 120  loss 1.000" for step in (2, *range(10, 121, 10))]
-    assert ten_minutes(monkeypatch, verbose=True) == lines  # the first after 10 s, before the log
+    assert (
+        ten_minutes(monkeypatch, verbose=True) == lines
+    )  # the first line follows after 10 s, before a logged step
     assert ten_minutes(monkeypatch, verbose=True, terminal=True) == lines[1:]  # above the bar
     assert ten_minutes(monkeypatch, terminal=True) == []
 

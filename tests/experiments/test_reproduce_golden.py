@@ -1,8 +1,8 @@
-"""Plans and verdicts of all figures and tables stay as ``fixtures/figures.json`` has them.
+"""Plans and verdicts of all figures and tables equal those recorded in ``fixtures/figures.json``.
 
-It has rows of one seed at teaching size in full, and a digest of all rows of both sizes. Run names are left out,
-as their digits may change; which rows share a run is kept. After a change of figures that is meant,
-``python -m tests.experiments.test_reproduce_golden`` writes the file anew: read the difference before you commit.
+The file has the rows of one seed at teaching size, and a digest of all rows at each size. It leaves out run names,
+whose digits may change, but records which rows share a run. After an intended change,
+``python -m tests.experiments.test_reproduce_golden`` rewrites it: read the difference before you commit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MADE_UP = {"clear": (3, 0.2, 1.0, 0.0), "contrary": (3, 0.2, -1.0, 0.0), "noisy"
 
 
 def composed(overrides: list[str]) -> dict[str, Any]:
-    """Stands in for composing: equal overrides are the same run, pooled by the mean."""
+    """Stands in for composing: equal overrides are the same run. Only the bag of words has no pooling."""
     pooling = None if "encoder=bag_of_words" in overrides else "mean"
     return {
         "overrides": sorted(overrides),
@@ -46,32 +46,32 @@ def composed(overrides: list[str]) -> dict[str, Any]:
 
 
 def rows(exhibit: Exhibit, size: Any, seeds: tuple[int, ...] | None = None) -> list[list[Any]]:
-    """Labels, overrides, pooling, number of the run and of those that it joins, of each row and seed."""
+    """Returns for each row and seed the run's labels, overrides, pooling and number, and those of joined runs."""
     (Path("v.txt")).write_text("a 1\n")
     (Path("n.tsv")).write_text("not empty\n")
-    asked = Reproduction(figure=exhibit.id, budget=size, seeds=seeds, vectors="v.txt", nli={"path": "n.tsv"})
-    number: dict[str, int] = {}
+    request = Reproduction(figure=exhibit.id, budget=size, seeds=seeds, vectors="v.txt", nli={"path": "n.tsv"})
+    numbers: dict[str, int] = {}
     return [
         [
             "; ".join(f"{axis}={label}" for axis, label in run.labels.items()),
             " ".join(run.overrides),
             run.pooling,
-            number.setdefault(run.name, len(number)),
-            [number[name] for name in run.members],
+            numbers.setdefault(run.name, len(numbers)),
+            [numbers[name] for name in run.members],
         ]
-        for run in plan(exhibit, asked, [], composed)
+        for run in plan(exhibit, request, [], composed)
     ]
 
 
-def made_up(exhibit: Exhibit, kind: str) -> list[Point]:
-    """Scores for all places of a figure or rows of a table, the same everywhere."""
+def made_up_scores(exhibit: Exhibit, kind: str) -> list[Point]:
+    """Returns scores for all points of a figure or rows of a table, the same on every machine."""
     seeds, deviation, step, missing = MADE_UP[kind]
     scores, rng = exhibit.over([]), random.Random(f"{exhibit.id} {kind}")
     points = []
     for panel in scores.panels or [""]:
         for number, group in enumerate(scores.groups):
-            level = group == "Ensemble" or (exhibit.id == "declutr_v1/s1a" and group == "none")
-            for place, x in enumerate([""] if level else scores.ticks or [""]):
+            without_ticks = group == "Ensemble" or (exhibit.id == "declutr_v1/s1a" and group == "none")
+            for place, x in enumerate([""] if without_ticks else scores.ticks or [""]):
                 if rng.random() < missing:
                     continue
                 mean = 50 + step * (place + 0.7 * number)
@@ -83,18 +83,19 @@ def made_up(exhibit: Exhibit, kind: str) -> list[Point]:
 
 
 def summary(verdict: Verdict) -> list[Any]:
-    """The outcome, and of each finding its value, 95 % interval and the one that refutes."""
+    """Returns claim and outcome, and of each finding value, 95 % interval, corrected interval and sample size."""
     numbers = [
         [round(number, 4) if math.isfinite(number) else str(number) for number in values]
         for values in (
-            (one.value, one.low, one.high, *one.interval(ERROR / one.tests), one.n) for one in verdict.findings
+            (finding.value, finding.low, finding.high, *finding.interval(ERROR / finding.tests), finding.n)
+            for finding in verdict.findings
         )
     ]
     return [verdict.claim.id, verdict.outcome, *numbers]
 
 
 def pretty(value: Any) -> str:
-    """JSON in lines that a difference can be read in."""
+    """Returns JSON in lines short enough to read a difference."""
     line = json.dumps(value)
     if len(line) <= 400 or not isinstance(value, dict | list):
         return line
@@ -104,7 +105,7 @@ def pretty(value: Any) -> str:
 
 
 def plans(name: str) -> dict[str, Any]:
-    """Rows of one seed at teaching size, and number and digest of all rows at each size."""
+    """Returns the rows of one seed at teaching size, and number and digest of all rows at each size."""
     exhibit = catalogue.EXHIBITS[name]
     sizes = {size: digest(rows(exhibit, size)) for size in exhibit.grids}
     return {"seed 1": rows(exhibit, "teaching", (1,))} | sizes
@@ -115,16 +116,16 @@ def digest(found: list[list[Any]]) -> list[Any]:
 
 
 def verdicts(name: str) -> dict[str, list[Any]]:
-    """Verdicts on made-up scores, by kind."""
+    """Returns the verdicts on made-up scores by their kind."""
     exhibit = catalogue.EXHIBITS[name]
     return {
-        kind: [summary(verdict) for verdict in decide(exhibit.claims, exhibit.over(made_up(exhibit, kind)))]
+        kind: [summary(verdict) for verdict in decide(exhibit.claims, exhibit.over(made_up_scores(exhibit, kind)))]
         for kind in MADE_UP
     }
 
 
 def verdicts_of_docs(path: Path) -> list[Any]:
-    """Verdicts on the scores in a CSV of the docs."""
+    """Returns the verdicts on the scores in a CSV file of the docs."""
     exhibit = catalogue.EXHIBITS[path.stem.replace("-", "/", 1)]
     with path.open(encoding="utf-8", newline="") as file:
         ours = [row for row in csv.DictReader(file) if row.pop("source") == "ours"]

@@ -44,7 +44,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         RunFolder(tmp_path / "file" / "run", name="x")
 
 
-@pytest.mark.parametrize("path", [None, Path("a/b/run")])
+@pytest.mark.parametrize("path", [None, Path("a/b/run")], ids=["default folder", "given folder"])
 def test_a_run_without_a_step_leaves_no_folder(
     path: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,7 +109,7 @@ def test_the_environment_has_packages_and_threads() -> None:
 
 def test_packing_is_recorded_with_the_reason_where_there_is_none() -> None:
     encoder = tiny()
-    there = packing(encoder, torch.device("cpu"), "fp32")
-    assert there == {"packing": False, "padded_because": "rows are packed on CUDA devices only, not on cpu"}
+    found = packing(encoder, torch.device("cpu"), "fp32")
+    assert found == {"packing": False, "padded_because": "rows are packed on CUDA devices only, not on cpu"}
     encoder.force_packing = True
     assert packing(encoder, torch.device("cpu"), "bf16") == {"packing": True, "padded_because": None}

@@ -1,4 +1,4 @@
-"""The command that lists runs: its options, and what is no option."""
+"""``runs.py`` lists runs: its options, and mistakes on the command line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_selection_without_runs_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("given", "line"),
+    ("arguments", "line"),
     [
         ("sortt=loss", "sortt=loss: no such option or folder. Did you mean sort=loss?"),
         ("wher=seed=1", "wher=seed=1: no such option or folder. Did you mean where=seed=1?"),
@@ -45,10 +45,10 @@ def test_a_selection_without_runs_is_one_line(
     ],
 )
 def test_a_mistake_is_one_line(
-    given: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["runs.py", *given.split()])
+    monkeypatch.setattr(sys, "argv", ["runs.py", *arguments.split()])
     with pytest.raises(SystemExit) as end:
         runs.main()
     assert (end.value.code, capsys.readouterr().err) == (2, f"{line}\n")

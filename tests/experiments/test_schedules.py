@@ -16,7 +16,7 @@ from experiments.schedules import (
 
 
 def test_slanted_triangular_by_hand() -> None:
-    """T = 20, cut 0.1: peak at step 2; ratio 32: lowest 1/32; on the way down 18 steps."""
+    """With 20 steps and cut 0.1 the peak is at step 2, and 18 steps lead down. Ratio 32 makes the minimum 1/32."""
     shares = [slanted_triangular(step, 20, cut=0.1, ratio=32) for step in range(20)]
     assert shares[0] == pytest.approx(1 / 32)
     assert shares[1] == pytest.approx((1 + 0.5 * 31) / 32)
@@ -76,7 +76,7 @@ def test_constant_stays_constant() -> None:
 
 
 def test_annealed_by_hand() -> None:
-    """Third epoch, dev accuracy failed once: 0.99 ^ 2 * 0.2, whatever the step."""
+    """In the third epoch, after one drop, the factor is 0.99 ** 2 * 0.2 at every step."""
     schedule = Annealed()
     assert schedule.uses_dev_metric and schedule.stop == 1e-5
     assert schedule.factor(0, 10, 64) == 1

@@ -19,5 +19,5 @@ def test_workers_and_logging_interval_follow_the_device(
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_given_numbers_are_kept_on_every_device(device: str) -> None:
-    given = Settings(workers=0, log_every=3)
-    assert (given.workers_for(device), given.log_every_for(device)) == (0, 3)
+    settings = Settings(workers=0, log_every=3)
+    assert (settings.workers_for(device), settings.log_every_for(device)) == (0, 3)

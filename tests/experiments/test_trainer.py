@@ -1,4 +1,4 @@
-"""The trainer before its first step; whole trainings are in test_experiment and test_plateau."""
+"""The trainer before its first step; test_experiment and test_plateau have complete trainings."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from tests.tiny_encoder import TinyEncoder
 
 
 def test_processes_start_with_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def copies(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    # With copies in the state dicts, only tensors that are broadcast themselves receive the values.
+    def copy_state(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
         for name, value in state.items():
             state[name] = value.clone()
 
     def broadcast(processes: Processes, tensors: Sequence[Tensor]) -> None:
         for tensor in tensors:
-            tensor.fill_(7)  # what the first process has
+            tensor.fill_(7)  # the values of the first process
 
     monkeypatch.setattr(Processes, "broadcast", broadcast)
     encoder, objective = TinyEncoder(), ConsSent(classifier_width=4)
     objective.build(encoder)
     objective.register_buffer("queue", torch.zeros(3))
     for module in (encoder, objective):
-        module.register_state_dict_post_hook(copies)
+        module.register_state_dict_post_hook(copy_state)
     accelerator = SimpleNamespace(device="cpu", num_processes=1, prepare_optimizer=lambda optimizer: optimizer)
     Trainer(
         accelerator=cast(Any, accelerator),
@@ -49,6 +50,6 @@ def test_processes_start_with_the_same_weights(tmp_path: Path, monkeypatch: pyte
         folder=tmp_path,
         display=cast(Any, None),
     )
-    held = [*encoder.parameters(), *objective.parameters(), *objective.buffers()]
-    assert len(held) == 3 + 6 + 1
-    assert all((tensor == 7).all() for tensor in held)
+    tensors = [*encoder.parameters(), *objective.parameters(), *objective.buffers()]
+    assert len(tensors) == 3 + 6 + 1
+    assert all((tensor == 7).all() for tensor in tensors)

@@ -1,4 +1,4 @@
-"""Corpora and overrides of runs that are small enough to train in a second."""
+"""Corpora and overrides for runs small enough to train in a second."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from analysis.figures.exhibits import Exhibit
 from experiments import compose, experiment, planned_runs
 
 TOPICS = 8
+WORDS = [f"{a}{b}" for a in ("ba", "ke", "li", "mo", "nu", "ra") for b in "dfgklmnrst"]
 
 
 def corpus(folder: Path, documents: int = 60, words: int = 120) -> Path:
-    """Writes documents of made-up words; each prefers the words of its topic."""
+    """Writes documents of made-up words, most of which belong to the document's topic."""
     rng = random.Random(0)
-    vocabulary = [f"{a}{b}" for a in ("ba", "ke", "li", "mo", "nu", "ra") for b in "dfgklmnrst"]
     path = folder / "corpus.jsonl"
     with path.open("w") as file:
         for number in range(documents):
-            own = vocabulary[number % TOPICS :: TOPICS]
-            text = " ".join(rng.choice(own if rng.random() < 0.7 else vocabulary) for _ in range(words))
+            topic_words = WORDS[number % TOPICS :: TOPICS]
+            text = " ".join(rng.choice(topic_words if rng.random() < 0.7 else WORDS) for _ in range(words))
             file.write(json.dumps({"id": f"topic{number}", "text": text}) + "\n")
     return path
 
 
 def overrides(folder: Path, *more: str) -> list[str]:
-    """Returns the overrides of 8 steps on ``corpus(folder)`` with a transformer of one layer."""
+    """Returns the overrides of a run of 8 steps on ``corpus(folder)`` with a one-layer transformer."""
     path = folder / "corpus.jsonl"
     if not path.exists():
         corpus(folder)
@@ -60,7 +60,7 @@ def overrides(folder: Path, *more: str) -> list[str]:
 
 
 def sentences(folder: Path, count: int = 400) -> Path:
-    """Writes sentences whose words follow each other in a cycle, each with a (mostly rare) number at its end."""
+    """Writes sentences of consecutive words of a fixed cycle, each ending in a number, mostly a rare one."""
     rng = random.Random(0)
     cycle = [f"{a}{b}" for a in ("ba", "ke", "li", "mo") for b in "dfgk"]
     path = folder / "sentences.jsonl"
@@ -73,7 +73,7 @@ def sentences(folder: Path, count: int = 400) -> Path:
 
 
 def conssent(folder: Path, *more: str, objective: str = "conssent") -> list[str]:
-    """Returns the overrides of ConsSent on ``sentences(folder)`` with a BiLSTM-Max."""
+    """Returns the overrides of a ConsSent run on ``sentences(folder)`` with a BiLSTM-Max."""
     path = folder / "sentences.jsonl"
     if not path.exists():
         sentences(folder)
@@ -96,7 +96,7 @@ def conssent(folder: Path, *more: str, objective: str = "conssent") -> list[str]
 
 
 def figure(folder: Path, exhibit: Exhibit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes ``exhibit`` the only one in the catalogue, hides SentEval's data, and changes to ``folder``."""
+    """Makes ``exhibit`` the only one in the catalogue, hides SentEval's data, and works in ``folder``."""
     monkeypatch.setattr(catalogue, "EXHIBITS", {exhibit.id: exhibit})
     monkeypatch.setattr(planned_runs, "DOWNLOADED", "no such folder")
     monkeypatch.chdir(folder)

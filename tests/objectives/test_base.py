@@ -1,4 +1,4 @@
-"""Base of the objectives: chance levels, default cost, corpus statistics, refused encoders."""
+"""Base class of the objectives: chance levels, default cost, corpus statistics, refused encoders."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ WITH_CHANCE_LEVELS = {"conssent", "conssent_mt", "nsp", "sop", "simcse", "quick_
 
 @pytest.mark.parametrize(
     ("objective", "task"),
-    [pair for pair in OBJECTIVES if pair[0] in WITH_CHANCE_LEVELS and not refusal(*pair, "gru")],
+    [case for case in OBJECTIVES if case[0] in WITH_CHANCE_LEVELS and not refusal(*case, "gru")],
 )
 def test_chance_levels_are_the_losses_of_a_zero_encoder(objective: str, task: str | None, folder: Path) -> None:
     config = compose.check(overrides(objective, task, "gru", folder))
     settings = Settings.of(config)
-    shown = Display(shown=False)
-    parts = building.build(config, settings, processes.start_processes(settings), shown, None)
+    display = Display(shown=False)
+    parts = building.build(config, settings, processes.start_processes(settings), display, None)
     with torch.no_grad():
         for parameter in (*parts.encoder.parameters(), *parts.objective.parameters()):
             parameter.zero_()
@@ -44,14 +44,14 @@ def test_chance_levels_are_the_losses_of_a_zero_encoder(objective: str, task: st
     levels = parts.objective.chance_levels()
     assert levels and levels.keys() <= set(parts.objective.part_names)
     assert all(0 < value < 1 for name, value in levels.items() if name.endswith("_accuracy"))
-    met = set()
+    checked = set()
     for step in range(4 * len(parts.objective.tasks)):
         batch = parts.batches("train", 1).batch(step)
         for name, value in parts.objective.loss(parts.encoder, batch).parts.items():
             if name in levels and not name.endswith("_accuracy"):
                 assert float(value) == pytest.approx(levels[name], abs=1e-5), name
-                met.add(name)
-    assert met == {name for name in levels if not name.endswith("_accuracy")}
+                checked.add(name)
+    assert checked == {name for name in levels if not name.endswith("_accuracy")}
 
 
 def test_chance_accuracies_by_hand() -> None:
@@ -64,13 +64,13 @@ def test_chance_accuracies_by_hand() -> None:
 def test_chance_of_finding_a_neighbour(size: int, window: int) -> None:
     expected = QuickThoughts(batch_size=size, window=window).chance_levels()["neighbour_accuracy"]
     generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(4000, 2, size, 16, generator=generator)
-    found = torch.stack([choose_neighbours(one, other, window)[1] for one, other in drawn]).mean()
-    assert float(found) == pytest.approx(expected, abs=0.015)
+    vectors = torch.randn(4000, 2, size, 16, generator=generator)
+    accuracy = torch.stack([choose_neighbours(f, g, window)[1] for f, g in vectors]).mean()
+    assert float(accuracy) == pytest.approx(expected, abs=0.015)
 
 
 class Smallest(Objective):
-    """Objective with only the six required members: pulls sentence vectors to zero."""
+    """Objective with only the six required members; its loss pulls sentence vectors to zero."""
 
     part_names = ("norm",)
     requirements = Requirements(unit="sentence", min_tokens=2)

@@ -1,4 +1,4 @@
-"""The classifier on sentence vectors: layers, nonlinearity, cost."""
+"""The classifier on sentence vectors: layers, nonlinearity, cost, loss."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from objectives.classifiers import Classifier, classification_loss, classifier_f
 @pytest.mark.parametrize("nonlinearity", ["none", "tanh", "relu"])
 def test_scores_equal_the_layers_written_out(nonlinearity: str) -> None:
     classifier = Classifier(6, 3, width=5, nonlinearity=nonlinearity)  # type: ignore[arg-type]
-    one, two, three = (layer for layer in classifier.layers if isinstance(layer, nn.Linear))
+    first, second, third = (layer for layer in classifier.layers if isinstance(layer, nn.Linear))
     f = {"none": lambda x: x, "tanh": torch.tanh, "relu": lambda x: x.clamp(min=0)}[nonlinearity]
     vectors = torch.randn(4, 6)
-    between = f(f(vectors @ one.weight.T + one.bias) @ two.weight.T + two.bias)
-    torch.testing.assert_close(classifier(vectors), between @ three.weight.T + three.bias)
+    hidden = f(f(vectors @ first.weight.T + first.bias) @ second.weight.T + second.bias)
+    torch.testing.assert_close(classifier(vectors), hidden @ third.weight.T + third.bias)
 
 
 def test_defaults_are_the_papers() -> None:
@@ -31,8 +31,8 @@ def test_loss_and_accuracy_equal_a_loop() -> None:
     scores, classes = torch.randn(5, 3, dtype=torch.float64), torch.tensor([0, 2, 1, 1, 0])
     scores.requires_grad_()
     total, mean, accuracy = classification_loss(scores, classes)
-    terms = [-(row.exp() / row.exp().sum())[number].log() for row, number in zip(scores, classes, strict=True)]
-    correct = [int(row.argmax()) == int(number) for row, number in zip(scores, classes, strict=True)]
+    terms = [-(row.exp() / row.exp().sum())[label].log() for row, label in zip(scores, classes, strict=True)]
+    correct = [int(row.argmax()) == int(label) for row, label in zip(scores, classes, strict=True)]
     torch.testing.assert_close(total, sum(terms) / 5)
     assert float(mean) == pytest.approx(float(total.detach())) and not mean.requires_grad
     assert float(accuracy) == pytest.approx(sum(correct) / 5)

@@ -18,7 +18,7 @@ from data.errors import UserError
 from data.loader import Loader
 from data.randomness import generator
 from objectives.conssent import ConsSent, Parts, Single, TaskName
-from tests.objectives.two_processes import Found, backward, check
+from tests.objectives.two_processes import Results, backward, check_against_one_process
 from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
 TASKS: tuple[TaskName, ...] = ("D", "P", "I", "R", "C", "N")
@@ -53,26 +53,26 @@ def content(row: np.ndarray) -> list[int]:
 def test_an_example_is_a_sentence_or_a_perturbation_of_it() -> None:
     unit = np.arange(5, 17)
 
-    def same(tokens: list[int]) -> int:
-        """Positions that still hold what they held, where the lengths are the same."""
+    def unchanged(tokens: list[int]) -> int:
+        """Returns the number of unchanged positions of a perturbed sentence of the same length."""
         return int((np.array(tokens) == unit).sum())
 
     is_perturbed: dict[str, Callable[[list[int]], bool]] = {
         "D": lambda tokens: len(tokens) == 9 and tokens == sorted(tokens) and set(tokens) < set(unit),
-        "P": lambda tokens: sorted(tokens) == unit.tolist() and same(tokens) in (9, 10),
+        "P": lambda tokens: sorted(tokens) == unit.tolist() and unchanged(tokens) in (9, 10),
         "I": lambda tokens: len(tokens) == 15 and [t for t in tokens if t in unit] == unit.tolist(),
-        "R": lambda tokens: same(tokens) == 9 and len([t for t in tokens if t in unit]) == 9,
+        "R": lambda tokens: unchanged(tokens) == 9 and len([t for t in tokens if t in unit]) == 9,
     }
     for task in SINGLE:
         objective, _ = build(task)
-        seen = set()
+        classes = set()
         for seed in range(60):
             example = objective.sample(unit, FORMAT, generator(seed))
             assert isinstance(example, Single)
             tokens = content(example.tokens)
             assert tokens == unit.tolist() if example.consistent else is_perturbed[task](tokens)
-            seen.add(example.consistent)
-        assert seen == {True, False}
+            classes.add(example.consistent)
+        assert classes == {True, False}
 
 
 def test_parts_make_up_the_sentence() -> None:
@@ -89,8 +89,8 @@ def test_parts_make_up_the_sentence() -> None:
 def test_the_share_of_unperturbed_sentences(consistent: float) -> None:
     objective, _ = build("D", consistent=consistent)
     unit = np.arange(5, 17)
-    stayed = [objective.sample(unit, FORMAT, generator(seed)).consistent for seed in range(1000)]  # type: ignore[union-attr]
-    assert np.mean(stayed) == pytest.approx(consistent, abs=0.05)  # more than 3 standard errors
+    unperturbed = [objective.sample(unit, FORMAT, generator(seed)).consistent for seed in range(1000)]  # type: ignore[union-attr]
+    assert np.mean(unperturbed) == pytest.approx(consistent, abs=0.05)  # at least 3 standard errors
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -98,8 +98,8 @@ def test_an_example_is_a_function_of_its_arguments(task: str) -> None:
     objective, _ = build(task)
     unit = np.arange(5, 17)
     drawn = [objective.sample(unit, FORMAT, generator(seed)) for seed in range(30)]
-    again = [build(task)[0].sample(unit, FORMAT, generator(seed)) for seed in reversed(range(30))]
-    assert str(drawn) == str(again[::-1])
+    redrawn = [build(task)[0].sample(unit, FORMAT, generator(seed)) for seed in reversed(range(30))]
+    assert str(drawn) == str(redrawn[::-1])
 
 
 SHORTEST = {"D": 4, "P": 3, "I": 1, "R": 3, "C": 3, "N": 2}
@@ -120,9 +120,9 @@ def test_a_batch_has_the_negatives(task: str) -> None:
 
 def test_equal_tokens_within_the_encoders_positions_are_refused() -> None:
     objective, _ = build("P")
-    unit, small = np.array([7] * 6 + [8]), replace(FORMAT, max_length=8)
+    unit, short_format = np.array([7] * 6 + [8]), replace(FORMAT, max_length=8)
     with pytest.raises(UserError) as error:
-        objective.sample(unit, small, generator(0))
+        objective.sample(unit, short_format, generator(0))
     assert str(error.value) == (
         "A sentence begins with 6 equal tokens, which P cannot permute, and an encoder of 8 positions reads no "
         "further: raise encoder.max_length."
@@ -134,9 +134,9 @@ def test_equal_tokens_within_the_encoders_positions_are_refused() -> None:
 def test_sentences_are_cut_before_they_are_perturbed(task: str) -> None:
     objective, _ = build(task, consistent=0.001)
     unit = np.resize(np.arange(5, 20), 1000)
-    small = replace(FORMAT, max_length=20)
+    short_format = replace(FORMAT, max_length=20)
     for seed in range(20):
-        row = objective.sample(unit, small, generator(seed)).tokens  # type: ignore[union-attr]
+        row = objective.sample(unit, short_format, generator(seed)).tokens  # type: ignore[union-attr]
         assert len(row) == (17 if task == "D" else 20)
         assert content(row) != unit[: len(row) - 2].tolist()
         if task in ("I", "R"):
@@ -144,7 +144,7 @@ def test_sentences_are_cut_before_they_are_perturbed(task: str) -> None:
 
 
 def test_noise_is_unigram_or_uniform_over_the_vocabulary() -> None:
-    units = [np.array([0, 5, 6, 7, 8, 8, 8, 3]), np.array([9, 9, 9])]  # the second one is not for training
+    units = [np.array([0, 5, 6, 7, 8, 8, 8, 3]), np.array([9, 9, 9])]  # only the first is training text
     drawn = {}
     for noise in ("unigram", "uniform"):
         objective, encoder = build("R", noise=noise, k=1, consistent=0.001)
@@ -182,17 +182,17 @@ def test_sequence_loss_equals_its_definition(task: str) -> None:
     objective, encoder = build(task)
     units = documents(BATCH, 12)
     examples = [objective.sample(unit, FORMAT, generator(0, i)) for i, unit in enumerate(units)]
-    losses, right = [], []
+    losses, correct = [], []
     for example in examples:
         assert isinstance(example, Single) and objective.classifier is not None
         vector = encoder(Tokens.pad([example.tokens], FORMAT.pad_id)).sentence[0]
         scores = objective.classifier(vector)
         losses.append(-torch.log_softmax(scores, 0)[int(example.consistent)])
-        right.append(float((scores[1] > scores[0]) == example.consistent))
+        correct.append(float((scores[1] > scores[0]) == example.consistent))
     loss = objective.loss(encoder, objective.collate(examples, FORMAT))
     torch.testing.assert_close(loss.total, torch.stack(losses).mean())
     torch.testing.assert_close(loss.parts[task], loss.total.detach())
-    assert float(loss.parts[f"{task}_accuracy"]) == pytest.approx(np.mean(right))
+    assert float(loss.parts[f"{task}_accuracy"]) == pytest.approx(np.mean(correct))
 
 
 @pytest.mark.parametrize("k", [2, 5, BATCH])
@@ -201,16 +201,16 @@ def test_pair_loss_equals_its_definition(task: str, k: int) -> None:
     objective, encoder = build(task, k=k)
     batch = batch_of(objective)
     first, second = (encoder(batch.tokens[name]).sentence for name in ("first", "second"))
-    losses, right = [], []
+    losses, correct = [], []
     for i in range(BATCH):
         own = first[i] @ second[i]
         others = torch.stack([first[i] @ second[(i + j) % BATCH] for j in range(1, k)])
         losses.append(torch.log(torch.exp(own) + torch.exp(others).sum()) - own)
-        right.append(float(own > others.max()))
+        correct.append(float(own > others.max()))
     loss = objective.loss(encoder, batch)
     torch.testing.assert_close(loss.total, torch.stack(losses).mean())
     torch.testing.assert_close(loss.parts[task], loss.total.detach())
-    assert float(loss.parts[f"{task}_accuracy"]) == pytest.approx(np.mean(right))
+    assert float(loss.parts[f"{task}_accuracy"]) == pytest.approx(np.mean(correct))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -246,7 +246,7 @@ def test_half_precision_gives_losses_in_float32(task: str) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_training_learns_the_task(task: str) -> None:
-    """Sentences are runs of rising numbers; the encoder is blind to order, so only P cannot be learned."""
+    """Sentences are runs of consecutive ids. The encoder ignores word order, so P alone cannot be learned."""
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
     units = [np.arange(start, start + 9) for start in rng.integers(5, 22, size=200)]
@@ -263,19 +263,19 @@ def test_training_learns_the_task(task: str) -> None:
         loss.total.backward()
         optimizer.step()
         accuracies.append(float(loss.parts[f"{task}_accuracy"]))
-    reached = np.mean(accuracies[-20:])
+    accuracy = np.mean(accuracies[-20:])
     if task == "P":
-        assert reached == pytest.approx(0.5, abs=0.08)  # nothing but the order gives a permuted sentence away
+        assert accuracy == pytest.approx(0.5, abs=0.08)  # a permuted sentence differs only in order
     else:
-        assert reached > (0.5 if task in SINGLE else 1 / 3) + 0.15
+        assert accuracy > (0.5 if task in SINGLE else 1 / 3) + 0.15
 
 
 # Several processes
 
 
-def gradients(rank: int, world: int) -> Found:
-    """Returns the gradients of each task; a rank gets contiguous rows."""
-    results: Found = {}
+def gradients(rank: int, world: int) -> Results:
+    """Returns the gradients and loss parts of each task; each rank gets contiguous rows."""
+    results: Results = {}
     for task in TASKS:
         objective, encoder = build(task)
         units, share = documents(BATCH, 14), BATCH // world
@@ -286,8 +286,8 @@ def gradients(rank: int, world: int) -> Found:
 
 
 def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
-    """k = 3 of 8: some rows' candidates are the other process'."""
-    check(gradients, tmp_path)
+    """With k = 3 and four rows a process, some rows have candidates in the other process."""
+    check_against_one_process(gradients, tmp_path)
 
 
 # Cost, facts, refusals
@@ -337,6 +337,7 @@ def test_only_sequence_tasks_have_a_classifier() -> None:
         ({"nonlinearity": "gelu"}, "objective.nonlinearity must be 'none', 'tanh' or 'relu'. Got 'gelu' instead."),
         ({"consistent": 1.0}, "objective.consistent must be above 0 and below 1. Got 1.0 instead."),
     ],
+    ids=str,
 )
 def test_refusals(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:

@@ -1,4 +1,4 @@
-"""ConsSent's multitask objective: which task is next, which encoder and classifier learn, and refusals."""
+"""ConsSent's multitask objective: order of the tasks, the encoder and classifier that each trains, refusals."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 BATCH = 6
 
 
-class Two(Concatenated):
-    """Two tiny encoders, which have no tokenizers to compare."""
+class TwoEncoders(Concatenated):
+    """Two tiny encoders; ``Concatenated.__init__`` is skipped, as it compares tokenizers, which they lack."""
 
     def __init__(self) -> None:
         Encoder.__init__(self)
@@ -30,19 +30,19 @@ class Two(Concatenated):
         self.dimension = 14
 
 
-def build(**settings: Any) -> tuple[ConsSentMT, Two]:
+def build(**settings: Any) -> tuple[ConsSentMT, TwoEncoders]:
     torch.manual_seed(0)
-    encoder = Two().double()
+    encoder = TwoEncoders().double()
     objective = ConsSentMT(**{"batch_size": BATCH, "k": 2, "classifier_width": 5, **settings})
     objective.fit_to_corpus(documents(50, 14), np.arange(50))
     objective.build(encoder)
     return objective.double(), encoder
 
 
-def batch_of(objective: ConsSentMT, task: str) -> Batch:
-    drawer = objective.tasks[task]
+def batch_of(objective: ConsSentMT, name: str) -> Batch:
+    task = objective.tasks[name]
     units = documents(BATCH, 12)
-    return drawer.collate([drawer.sample(unit, FORMAT, generator(i)) for i, unit in enumerate(units)], FORMAT)
+    return task.collate([task.sample(unit, FORMAT, generator(i)) for i, unit in enumerate(units)], FORMAT)
 
 
 def test_encoders_alternate_and_each_cycles_through_its_tasks() -> None:
@@ -59,8 +59,8 @@ def test_the_loader_follows_the_cycle() -> None:
         name: Loader(units, range(30), task, FORMAT, batch_size=task.batch_size, seed=1)
         for name, task in objective.tasks.items()
     }
-    turns = MultiTaskLoader(loaders, lambda step: objective.task_at(step, 1))
-    assert [turns.batch(step).task for step in range(9)] == [*"DNPCINRC", "D"]
+    loader = MultiTaskLoader(loaders, lambda step: objective.task_at(step, 1))
+    assert [loader.batch(step).task for step in range(9)] == [*"DNPCINRC", "D"]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -69,19 +69,19 @@ def test_a_task_trains_only_its_encoder_and_its_classifier(task: str) -> None:
     loss = objective.loss(encoder, batch_of(objective, task))
     assert tuple(loss.parts) == (task, f"{task}_accuracy")
     loss.total.backward()
-    taught = {name.split(".")[1] for name, weight in objective.named_parameters() if weight.grad is not None}
-    assert taught == ({task} if task in "DPIR" else set())
-    own = int(task in "NC")
-    assert all(weight.grad is not None for weight in encoder.members[own].parameters())
-    assert all(weight.grad is None for weight in encoder.members[1 - own].parameters())
+    trained = {name.split(".")[1] for name, weight in objective.named_parameters() if weight.grad is not None}
+    assert trained == ({task} if task in "DPIR" else set())
+    used = int(task in "NC")
+    assert all(weight.grad is not None for weight in encoder.members[used].parameters())
+    assert all(weight.grad is None for weight in encoder.members[1 - used].parameters())
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_loss_of_a_task_equals_that_of_conssent(task: str) -> None:
     objective, encoder = build()
     batch = batch_of(objective, task)
-    alone = objective.tasks[task].loss(encoder.members[int(task in "NC")], batch)
-    assert objective.loss(encoder, batch).total == alone.total
+    expected = objective.tasks[task].loss(encoder.members[int(task in "NC")], batch)
+    assert objective.loss(encoder, batch).total == expected.total
 
 
 def test_tasks_have_k_and_requirements_of_their_own() -> None:
@@ -133,6 +133,7 @@ def test_facts_name_the_tasks_and_negatives() -> None:
         ({"k": 7}, "objective.k must not exceed objective.batch_size (6)"),
         ({"consistent": 0.0}, "objective.consistent must be above 0 and below 1. Got 0.0 instead."),
     ],
+    ids=str,
 )
 def test_refusals(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:

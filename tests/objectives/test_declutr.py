@@ -1,4 +1,4 @@
-"""DeCLUTR's examples, loss, gradient caching, bank and refusals on an encoder whose gradients are exact."""
+"""DeCLUTR on a tiny encoder in float64: examples, loss, gradient caching, memory bank, refusals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def batch_of(objective: Declutr, count: int = 4, step: int = 0) -> Batch:
     return objective.collate(examples, FORMAT)
 
 
-def gradient(objective: Declutr, encoder: TinyEncoder, batch: Batch, seed: int = 0) -> tuple[Tensor, list[Tensor]]:
+def loss_and_gradients(
+    objective: Declutr, encoder: TinyEncoder, batch: Batch, seed: int = 0
+) -> tuple[Tensor, list[Tensor]]:
     torch.manual_seed(seed)
     encoder.zero_grad()
     objective.zero_grad()
@@ -42,16 +44,16 @@ def gradient(objective: Declutr, encoder: TinyEncoder, batch: Batch, seed: int =
     return loss.detach(), [torch.zeros_like(w) if w.grad is None else w.grad.clone() for w in weights]
 
 
-def assert_same(first: list[Tensor], second: list[Tensor], relative: float) -> None:
+def assert_gradients_close(first: list[Tensor], second: list[Tensor], relative: float) -> None:
     for a, b in zip(first, second, strict=True):
         assert (a - b).norm() <= relative * max(float(b.norm()), 1e-12)
 
 
 def test_an_example_holds_spans_of_its_document() -> None:
     objective, _ = build(positives_per_anchor=3)
-    unit = np.arange(1000, 1100)  # every token once: a span is found by its first token
-    form = FORMAT.__class__(**{**FORMAT.__dict__, "vocab_size": 2000})
-    example = objective.sample(unit, form, generator(0))
+    unit = np.arange(1000, 1100)  # consecutive ids, so that those of a span are too
+    format = FORMAT.__class__(**{**FORMAT.__dict__, "vocab_size": 2000})
+    example = objective.sample(unit, format, generator(0))
     assert (len(example.anchors), len(example.positives)) == (2, 6) and example.labels is not None
     for anchor, labels in zip(example.anchors, example.labels, strict=True):
         assert (anchor[0], anchor[-1], labels[0], labels[-1]) == (0, 2, IGNORE, IGNORE)
@@ -102,7 +104,14 @@ def test_mlm_only_encodes_no_positives() -> None:
     assert "devlin" in objective.citation and "giorgi" in build()[0].citation
 
 
-@pytest.mark.parametrize("settings", [{}, {"projection": {"width": 4}, "memory_bank": 10}, {"mlm_weight": 0.0}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="defaults"),
+        pytest.param({"projection": {"width": 4}, "memory_bank": 10}, id="projection and memory bank"),
+        pytest.param({"mlm_weight": 0.0}, id="without MLM"),
+    ],
+)
 def test_gradient_caching_equals_the_same_sub_batches_with_graph(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,48 +121,48 @@ def test_gradient_caching_equals_the_same_sub_batches_with_graph(
         objective.bank.put(torch.randn(7, 4))
     calls = []
 
-    def count(run: Any, *args: Any, use_reentrant: bool) -> Any:
-        # torch finds the devices whose random state to keep among tensors only, not inside other objects
+    def record_and_run(run: Any, *args: Any, use_reentrant: bool) -> Any:
+        # checkpoint saves the random state of the devices of its tensor arguments only
         assert all(arg is None or isinstance(arg, Tensor) for arg in args)
         calls.append(run)
         return run(*args)
 
-    cached = gradient(objective, encoder, batch)
+    cached = loss_and_gradients(objective, encoder, batch)
     with monkeypatch.context() as patch:
-        patch.setattr(objectives.declutr, "checkpoint", count)
-        plain = gradient(objective, encoder, batch)
+        patch.setattr(objectives.declutr, "checkpoint", record_and_run)
+        uncached = loss_and_gradients(objective, encoder, batch)
     assert 4 < len(calls) < 12
-    other = gradient(objective, encoder, batch, seed=1)  # dropout matters: the test would notice
-    torch.testing.assert_close(cached[0], plain[0], rtol=1e-12, atol=0)
-    assert_same(cached[1], plain[1], 1e-10)
-    assert abs(other[0] - plain[0]) > 1e-3
+    other_dropout = loss_and_gradients(objective, encoder, batch, seed=1)
+    torch.testing.assert_close(cached[0], uncached[0], rtol=1e-12, atol=0)
+    assert_gradients_close(cached[1], uncached[1], 1e-10)
+    assert abs(other_dropout[0] - uncached[0]) > 1e-3  # dropout has an effect
 
 
 def test_gradient_caching_limits_the_tokens_held_at_once() -> None:
     objective, encoder = build(batch_size=24, cache_chunk=60)
-    areas: list[int] = []
-    encoder.register_forward_pre_hook(lambda _, inputs: areas.append(inputs[0].ids.numel()))
-    gradient(objective, encoder, batch_of(objective, 24))
-    assert max(areas) <= 60 and min(areas) > 20
+    block_sizes: list[int] = []
+    encoder.register_forward_pre_hook(lambda _, inputs: block_sizes.append(inputs[0].ids.numel()))
+    loss_and_gradients(objective, encoder, batch_of(objective, 24))
+    assert max(block_sizes) <= 60 and min(block_sizes) > 20
 
 
 def test_gradient_caching_equals_the_whole_batch_without_dropout() -> None:
     cached, encoder = build(cache_chunk=40)
-    whole, _ = build(length_groups=1)
+    uncached, _ = build(length_groups=1)
     batch = batch_of(cached)
     (value, gradients), (expected, expected_gradients) = (
-        gradient(objective, encoder, batch) for objective in (cached, whole)
+        loss_and_gradients(objective, encoder, batch) for objective in (cached, uncached)
     )
     torch.testing.assert_close(value, expected)
-    assert_same(gradients, expected_gradients, 1e-10)
+    assert_gradients_close(gradients, expected_gradients, 1e-10)
 
 
 def test_bank_holds_the_last_embeddings_and_grows_after_the_step() -> None:
     objective, encoder = build(memory_bank=100, mlm_weight=0.0)
     assert objective.bank is not None
     first, second = batch_of(objective, step=0), batch_of(objective, step=1)
-    plain, _ = build(mlm_weight=0.0)
-    torch.testing.assert_close(objective.loss(encoder, first).total, plain.loss(encoder, first).total)
+    without_bank, _ = build(mlm_weight=0.0)
+    torch.testing.assert_close(objective.loss(encoder, first).total, without_bank.loss(encoder, first).total)
     assert len(objective.bank.negatives()) == 0
     objective.after_step()
     queue = objective.bank.negatives()
@@ -171,26 +180,34 @@ def test_held_out_losses_neither_read_nor_fill_the_bank() -> None:
     batch = batch_of(objective)
     objective.loss(encoder, batch)
     objective.after_step()
-    before = objective.dev_metrics(encoder, [batch])
+    measured = objective.dev_metrics(encoder, [batch])
     objective.after_step()
-    plain, _ = build()
-    assert before == plain.dev_metrics(encoder, [batch])
+    without_bank, _ = build()
+    assert measured == without_bank.dev_metrics(encoder, [batch])
     assert objective.bank is not None and int(objective.bank.seen) == 16
-    assert set(before) == {"dev_contrastive", "dev_mlm"} and encoder.training and objective.training
+    assert set(measured) == {"dev_contrastive", "dev_mlm"} and encoder.training and objective.training
 
 
 @pytest.mark.parametrize(
     ("settings", "tokens", "advice"),
     [
-        (
+        pytest.param(
             {"min_tokens": 256, "min_length": 16, "max_length": 64},
             112,
             {"max_length": 28, "min_tokens": 112},
+            id="min_tokens and max_length",
         ),
-        ({"min_tokens": 256, "min_length": 8, "max_length": 16}, 112, {"min_tokens": 112}),
-        ({"min_length": 30, "max_length": 64}, 112, {"min_length": 28, "max_length": 28}),
-        ({"min_length": 16, "max_length": 64, "gap": 64}, 112, {"max_length": 28}),
-        ({"max_length": 64}, 3, {}),
+        pytest.param(
+            {"min_tokens": 256, "min_length": 8, "max_length": 16}, 112, {"min_tokens": 112}, id="min_tokens"
+        ),
+        pytest.param(
+            {"min_length": 30, "max_length": 64},
+            112,
+            {"min_length": 28, "max_length": 28},
+            id="min_length and max_length",
+        ),
+        pytest.param({"min_length": 16, "max_length": 64, "gap": 64}, 112, {"max_length": 28}, id="max_length"),
+        pytest.param({"max_length": 64}, 3, {}, id="too short for any settings"),
     ],
 )
 def test_the_advice_for_short_documents_makes_a_run_start(
@@ -238,6 +255,7 @@ def test_step_flops_follow_the_sampled_tokens() -> None:
             "objective.cache_chunk counts tokens, and must be at least objective.max_length",
         ),
     ],
+    ids=str,
 )
 def test_refusals(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
@@ -255,15 +273,15 @@ def test_requirements_follow_the_settings() -> None:
 def test_gradient_caching_sums_its_chunks_in_float32() -> None:
     cached, encoder = build(batch_size=24, cache_chunk=16, mlm_weight=0.0)
     encoder, batch = encoder.float(), batch_of(cached, 24)
-    whole, _ = build(batch_size=24, length_groups=1, mlm_weight=0.0)
+    uncached, _ = build(batch_size=24, length_groups=1, mlm_weight=0.0)
 
-    def error(objective: Declutr) -> float:
-        exact = torch.cat([part.flatten() for part in gradient(whole, encoder, batch)[1]])
+    def relative_error(objective: Declutr) -> float:
+        exact = torch.cat([part.flatten() for part in loss_and_gradients(uncached, encoder, batch)[1]])
         with torch.autocast("cpu", torch.bfloat16):
-            rounded = torch.cat([part.flatten() for part in gradient(objective, encoder, batch)[1]])
+            rounded = torch.cat([part.flatten() for part in loss_and_gradients(objective, encoder, batch)[1]])
         return float((rounded - exact).norm() / exact.norm())
 
-    assert error(cached) < 1.2 * error(whole)
+    assert relative_error(cached) < 1.2 * relative_error(uncached)
 
 
 def test_part_names_are_those_of_the_loss() -> None:

@@ -1,3 +1,5 @@
+"""The GRU decoder: loss and gradient against a loop, greedy decoding, cost, half precision."""
+
 from __future__ import annotations
 
 from itertools import pairwise
@@ -21,8 +23,8 @@ ROWS = [[START, 7, 8, 9, END], [START, END], [START, 5, 6, 11, 10, 5, END], [STA
 
 def tiny(**arguments: Any) -> Decoder:
     torch.manual_seed(2)
-    given: dict[str, Any] = {"vocabulary": 12, "condition": 7, "word_size": 5, "dropout": 0.0, **arguments}
-    return Decoder(**given).double()
+    settings: dict[str, Any] = {"vocabulary": 12, "condition": 7, "word_size": 5, "dropout": 0.0, **arguments}
+    return Decoder(**settings).double()
 
 
 def padded(rows: list[list[int]]) -> Tokens:
@@ -35,18 +37,18 @@ def vectors(rows: int = len(ROWS), width: int = 7) -> Tensor:
 
 
 def step(decoder: Decoder, token: int, sentence: Tensor, state: Tensor) -> Tensor:
-    """The published program's step: C h_x anew at each, the reset gate after U."""
-    word = decoder.of_word.weight @ decoder.embedding.weight[token] + decoder.of_word.bias
-    kept = decoder.of_state.weight @ state + decoder.of_state.bias
-    (i_r, i_z, i_n), (h_r, h_z, h_n) = word.chunk(3), kept.chunk(3)
+    """Computes a GRU step as the published program does: C h_x anew at every step, the reset gate after U."""
+    from_word = decoder.of_word.weight @ decoder.embedding.weight[token] + decoder.of_word.bias
+    from_state = decoder.of_state.weight @ state + decoder.of_state.bias
+    (i_r, i_z, i_n), (h_r, h_z, h_n) = from_word.chunk(3), from_state.chunk(3)
     c_r, c_z, c_n = (decoder.of_sentence.weight @ sentence).chunk(3)
     reset, keep = torch.sigmoid(i_r + h_r + c_r), torch.sigmoid(i_z + h_z + c_z)
     new = torch.tanh(i_n + reset * h_n + c_n)
     return new + keep * (state - new)
 
 
-def by_hand(decoder: Decoder, sentences: Tensor, rows: list[list[int]]) -> Tensor:
-    """Summed losses, row by row and step by step."""
+def naive_loss(decoder: Decoder, sentences: Tensor, rows: list[list[int]]) -> Tensor:
+    """Returns the summed loss, computed row by row and step by step."""
     total = sentences.new_zeros(())
     for sentence, row in zip(sentences, rows, strict=True):
         state = decoder.start(sentence)
@@ -63,13 +65,13 @@ def test_value_and_gradient_equal_the_loop(hidden: int | None, chunk: int) -> No
     torch.nn.init.normal_(decoder.output.bias)
     total, count = decoder.loss(sentences, padded(ROWS))
     assert count == sum(len(row) - 1 for row in ROWS) and total.ndim == 0
-    expected = by_hand(decoder, sentences, ROWS)
+    expected = naive_loss(decoder, sentences, ROWS)
     assert abs(float((total - expected).detach())) < 1e-10
     inputs = [sentences, *decoder.parameters()]
-    found = torch.autograd.grad(3 * total, inputs)
-    for one, other in zip(found, torch.autograd.grad(3 * expected, inputs), strict=True):
-        assert other.abs().sum() > 0
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+    gradients = torch.autograd.grad(3 * total, inputs)
+    for gradient, expected_gradient in zip(gradients, torch.autograd.grad(3 * expected, inputs), strict=True):
+        assert expected_gradient.abs().sum() > 0
+        torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-10)
     with torch.no_grad():
         assert abs(float(decoder.loss(sentences, padded(ROWS))[0] - expected.detach())) < 1e-10
 
@@ -79,19 +81,19 @@ def test_held_out_text_is_scored_by_loss_and_accuracy(chunk: int) -> None:
     decoder, sentences = tiny(chunk=chunk), vectors()
     torch.nn.init.normal_(decoder.output.weight)
     total, hits, count = decoder.loss_and_hits(sentences, padded(ROWS))
-    expected, number = decoder.loss(sentences, padded(ROWS))
+    expected, expected_count = decoder.loss(sentences, padded(ROWS))
     torch.testing.assert_close(total, expected, rtol=1e-12, atol=0)
-    written = 0
+    correct = 0
     for vector, row in zip(sentences, ROWS, strict=True):
         states, following = decoder.states(vector[None], padded([row]))
-        written += int((decoder.output(states).argmax(dim=1) == following).sum())
-    assert count == number and 0 < written < number and int(hits) == written
+        correct += int((decoder.output(states).argmax(dim=1) == following).sum())
+    assert count == expected_count and 0 < correct < expected_count and int(hits) == correct
 
 
 def test_it_equals_torchs_gru_over_word_and_sentence() -> None:
     decoder, sentences = tiny(), vectors()
-    stock = torch.nn.GRU(5 + 7, 7, batch_first=True).double()
-    stock.load_state_dict(
+    torch_gru = torch.nn.GRU(5 + 7, 7, batch_first=True).double()
+    torch_gru.load_state_dict(
         {
             "weight_ih_l0": torch.cat([decoder.of_word.weight, decoder.of_sentence.weight], dim=1),
             "weight_hh_l0": decoder.of_state.weight,
@@ -100,8 +102,8 @@ def test_it_equals_torchs_gru_over_word_and_sentence() -> None:
         }
     )
     row = ROWS[2]
-    given_words = decoder.embedding.weight[row[:-1]]
-    expected, _ = stock(torch.cat([given_words, sentences[:1].expand(6, 7)], dim=1)[None], sentences[None, :1])
+    words = decoder.embedding.weight[row[:-1]]
+    expected, _ = torch_gru(torch.cat([words, sentences[:1].expand(6, 7)], dim=1)[None], sentences[None, :1])
     states, following = decoder.states(sentences[:1], padded([row]))
     torch.testing.assert_close(states, expected[0])
     assert following.tolist() == row[1:]
@@ -112,15 +114,15 @@ targets = st.lists(st.lists(st.integers(0, 11), min_size=2, max_size=8), min_siz
 
 @settings(max_examples=30)
 @given(targets, st.integers(0, 3), st.integers(1, 5))
-def test_padding_and_other_rows_have_no_effect(rows: list[list[int]], wider: int, chunk: int) -> None:
+def test_padding_and_other_rows_have_no_effect(rows: list[list[int]], extra: int, chunk: int) -> None:
     decoder, sentences = tiny(hidden=4, chunk=chunk), vectors(6)[: len(rows)]
     block = padded(rows)
-    columns = torch.nn.functional.pad
-    block = Tokens(columns(block.ids, (0, wider), value=3), columns(block.mask, (0, wider)), block.lengths)
+    pad = torch.nn.functional.pad
+    block = Tokens(pad(block.ids, (0, extra), value=3), pad(block.mask, (0, extra)), block.lengths)
     total, count = decoder.loss(sentences, block)
-    alone = [decoder.loss(sentences[[n]], padded([row])) for n, row in enumerate(rows)]
-    assert count == sum(each for _, each in alone)
-    torch.testing.assert_close(total, torch.stack([each for each, _ in alone]).sum())
+    single_rows = [decoder.loss(sentences[[n]], padded([row])) for n, row in enumerate(rows)]
+    assert count == sum(n for _, n in single_rows)
+    torch.testing.assert_close(total, torch.stack([loss for loss, _ in single_rows]).sum())
 
 
 def test_each_target_affects_only_later_steps() -> None:
@@ -133,12 +135,12 @@ def test_each_target_affects_only_later_steps() -> None:
 
 def test_dropout_is_on_the_sentence_vector_in_training() -> None:
     decoder, sentences = tiny(dropout=0.5), vectors()
-    seen: list[Tensor] = []
+    conditions: list[Tensor] = []
     for part in (decoder.start, decoder.of_sentence):
-        part.register_forward_pre_hook(lambda part, given: seen.append(given[0]))
+        part.register_forward_pre_hook(lambda _, inputs: conditions.append(inputs[0]))
     decoder.train().loss(sentences, padded(ROWS))
-    assert torch.equal(seen[0], seen[1])  # the same components in first state and gates
-    assert 0.2 < (seen[0] == 0).double().mean() < 0.8
+    assert torch.equal(conditions[0], conditions[1])  # the first state and the gates share a dropout mask
+    assert 0.2 < (conditions[0] == 0).double().mean() < 0.8
     decoder.eval()
     assert decoder.loss(sentences, padded(ROWS))[0] == tiny().eval().loss(sentences, padded(ROWS))[0]
     decoder.train()
@@ -158,9 +160,9 @@ def test_its_state_dict_restores_it(tmp_path: Any) -> None:
     decoder, sentences = tiny(hidden=4), vectors()
     expected = decoder.loss(sentences, padded(ROWS))[0]
     save_model(decoder, str(tmp_path / "part.safetensors"))
-    other = Decoder(vocabulary=12, condition=7, word_size=5, hidden=4, dropout=0.0).double()
-    load_model(other, str(tmp_path / "part.safetensors"))
-    assert other.loss(sentences, padded(ROWS))[0] == expected
+    restored = Decoder(vocabulary=12, condition=7, word_size=5, hidden=4, dropout=0.0).double()
+    load_model(restored, str(tmp_path / "part.safetensors"))
+    assert restored.loss(sentences, padded(ROWS))[0] == expected
 
 
 # Greedy decoding
@@ -170,7 +172,7 @@ def test_its_state_dict_restores_it(tmp_path: Any) -> None:
 def test_greedy_decoding_takes_the_most_likely_token_at_each_step(hidden: int | None) -> None:
     decoder, sentences = tiny(hidden=hidden), 3 * vectors(9)
     with torch.no_grad():
-        decoder.output.weight[END] *= 4  # so that some rows end
+        decoder.output.weight[END] *= 4  # so that some rows end early
     expected = []
     for sentence in sentences:
         state, token, row = decoder.start(sentence), START, list[int]()
@@ -209,18 +211,18 @@ def test_flops_equal_torchs_count() -> None:
     decoder, sentences = Decoder(vocabulary=50, condition=64, word_size=32, hidden=16), torch.randn(4, 64)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         _, following = decoder.states(sentences, padded(ROWS))
-    inside = 2 * len(ROWS) * 3 * 16 * len(following)  # the unit vectors, which flops leaves out
+    unit_products = 2 * len(ROWS) * 3 * 16 * len(following)  # with unit vectors; flops leaves them out
     expected = decoder.flops(len(ROWS), len(following)) - 2 * len(following) * decoder.output.weight.numel()
-    assert counter.get_total_flops() == expected + inside
+    assert counter.get_total_flops() == expected + unit_products
 
 
 def test_scores_are_held_one_chunk_at_a_time() -> None:
-    """The largest block between states and loss is a chunk's scores."""
+    """No tensor of the loss or its gradient is larger than the scores of one chunk."""
     decoder = Decoder(vocabulary=5000, condition=4, word_size=3, chunk=7)
     row = [START, *range(10, 200), END]
     largest = 0
 
-    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+    class LargestTensor(torch.utils._python_dispatch.TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             nonlocal largest
             result = function(*args, **(kwargs or {}))
@@ -228,7 +230,7 @@ def test_scores_are_held_one_chunk_at_a_time() -> None:
                 largest = max(largest, result.numel())
             return result
 
-    with Watch():
+    with LargestTensor():
         decoder.loss(torch.randn(2, 4, requires_grad=True), padded([row, row]))[0].backward()
     assert 0 < largest <= 7 * 5000
 
@@ -245,18 +247,18 @@ def test_the_sum_of_cross_entropies_equals_torchs(chunk: int) -> None:
     generator = torch.Generator().manual_seed(1)
     output = torch.nn.Linear(5, 13).double()
     inputs = [torch.empty(9, 5, dtype=torch.float64).requires_grad_(), *output.parameters()]
-    for each in inputs:
-        torch.nn.init.normal_(each, std=3.0, generator=generator)
+    for tensor in inputs:
+        torch.nn.init.normal_(tensor, std=3.0, generator=generator)
     states = inputs[0]
-    wanted = torch.randint(13, (9,), generator=generator)
-    found = cross_entropy_sum(output, states, wanted, chunk)
-    expected = torch.nn.functional.cross_entropy(output(states), wanted, reduction="sum")
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
-    gradients = torch.autograd.grad(0.7 * found, inputs)
-    for one, other in zip(gradients, torch.autograd.grad(0.7 * expected, inputs), strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
-    far = cross_entropy_sum(output, 1e4 * states.detach(), wanted, chunk)
-    assert torch.isfinite(far)
+    targets = torch.randint(13, (9,), generator=generator)
+    total = cross_entropy_sum(output, states, targets, chunk)
+    expected = torch.nn.functional.cross_entropy(output(states), targets, reduction="sum")
+    torch.testing.assert_close(total, expected, rtol=1e-12, atol=0)
+    gradients = torch.autograd.grad(0.7 * total, inputs)
+    for gradient, expected_gradient in zip(gradients, torch.autograd.grad(0.7 * expected, inputs), strict=True):
+        torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-12)
+    large_scores_total = cross_entropy_sum(output, 1e4 * states.detach(), targets, chunk)
+    assert torch.isfinite(large_scores_total)
 
 
 # Half precision
@@ -265,11 +267,15 @@ def test_the_sum_of_cross_entropies_equals_torchs(chunk: int) -> None:
 def test_half_precision_is_close_to_float32() -> None:
     decoder, sentences = tiny().float(), vectors().float().detach().requires_grad_()
     exact, _ = decoder.loss(sentences, padded(ROWS))
-    expected = torch.autograd.grad(exact, [sentences, *decoder.parameters()])
+    exact_gradients = torch.autograd.grad(exact, [sentences, *decoder.parameters()])
     with torch.autocast("cpu", dtype=torch.bfloat16):
         total, _ = decoder.loss(sentences, padded(ROWS))
         assert len(decoder.greedy(sentences, max_length=3)) == len(ROWS)
     assert total.dtype == torch.float32
     torch.testing.assert_close(total, exact, rtol=5e-3, atol=0)
-    for one, other in zip(torch.autograd.grad(total, [sentences, *decoder.parameters()]), expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=0.05 * float(other.abs().max()))
+    for gradient, expected_gradient in zip(
+        torch.autograd.grad(total, [sentences, *decoder.parameters()]), exact_gradients, strict=True
+    ):
+        torch.testing.assert_close(
+            gradient, expected_gradient, rtol=0, atol=0.05 * float(expected_gradient.abs().max())
+        )

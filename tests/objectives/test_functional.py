@@ -1,4 +1,4 @@
-"""NT-Xent and choice within the batch: formulas, pytorch-metric-learning, cases solved by hand, invariances."""
+"""NT-Xent and in-batch scores against formulas, pytorch-metric-learning and cases solved by hand; invariances."""
 
 from __future__ import annotations
 
@@ -15,16 +15,11 @@ from torch import Tensor
 from objectives.functional import choose_first, in_batch_scores, nt_xent
 from objectives.projection import Projection, ProjectionHead
 from tests import oracles
+from tests.objectives.random_vectors import vector_pairs
 
 
-def pairs(n: int, width: int, seed: int) -> tuple[Tensor, Tensor]:
-    rng = torch.Generator().manual_seed(seed)
-    draw = torch.randn(2, n, width, generator=rng, dtype=torch.float64)
-    return draw[0].requires_grad_(), draw[1].requires_grad_()
-
-
-def published(anchors: Tensor, positives: Tensor, temperature: float, queue: Tensor | None) -> Tensor:
-    """pytorch-metric-learning's loss; the queue by ref_emb, the self-comparisons left out."""
+def library_nt_xent(anchors: Tensor, positives: Tensor, temperature: float, queue: Tensor | None) -> Tensor:
+    """Returns pytorch-metric-learning's loss; the queue is in ref_emb, and no vector is paired with itself."""
     n = len(anchors)
     vectors = torch.cat([anchors, positives])
     labels = torch.arange(n).repeat(2)
@@ -46,7 +41,7 @@ def published(anchors: Tensor, positives: Tensor, temperature: float, queue: Ten
     anchors_per_document=st.integers(1, 3),
     positives_per_anchor=st.integers(1, 4),
     temperature=st.floats(0.003, 1.0),
-    bank=st.integers(0, 7),
+    queue_size=st.integers(0, 7),
     head=st.sampled_from([None, "relu", "linear"]),
     seed=st.integers(0, 1000),
 )
@@ -55,17 +50,17 @@ def test_value_and_gradient_equal_pytorch_metric_learning(
     anchors_per_document: int,
     positives_per_anchor: int,
     temperature: float,
-    bank: int,
+    queue_size: int,
     head: Literal["relu", "linear"] | None,
     seed: int,
 ) -> None:
     n = max(2, documents * anchors_per_document)
     rng = torch.Generator().manual_seed(seed)
     spans = torch.randn(n * (1 + positives_per_anchor), 8, generator=rng, dtype=torch.float64).requires_grad_()
-    queue = torch.randn(bank, 5 if head else 8, generator=rng, dtype=torch.float64) if bank else None
+    queue = torch.randn(queue_size, 5 if head else 8, generator=rng, dtype=torch.float64) if queue_size else None
     torch.manual_seed(seed)
-    settings = Projection(width=5, activation=head or "relu")
-    projection = ProjectionHead(8, settings).double() if head else torch.nn.Identity()
+    head_settings = Projection(width=5, activation=head or "relu")
+    projection = ProjectionHead(8, head_settings).double() if head else torch.nn.Identity()
 
     def split() -> tuple[Tensor, Tensor]:
         vectors = projection(spans)
@@ -73,20 +68,20 @@ def test_value_and_gradient_equal_pytorch_metric_learning(
 
     inputs = [spans, *projection.parameters()]
     ours = nt_xent(*split(), temperature=temperature, queue=queue)
-    theirs = published(*split(), temperature, queue)
-    # Its log(p + tiny) is exact in float64 over this range of temperatures as long as p > 1e-300.
+    theirs = library_nt_xent(*split(), temperature, queue)
+    # The library computes log(p + tiny): exact in float64 for p > 1e-300, which these temperatures ensure.
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-6)
-    for ours_g, theirs_g in zip(
+    for our_gradient, their_gradient in zip(
         torch.autograd.grad(ours, inputs), torch.autograd.grad(theirs, inputs), strict=True
     ):
-        torch.testing.assert_close(ours_g, theirs_g, atol=1e-6, rtol=1e-6)
+        torch.testing.assert_close(our_gradient, their_gradient, atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("bank", [0, 3])
+@pytest.mark.parametrize("queue_size", [0, 3])
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_value_and_gradient_equal_the_formula(n: int, bank: int) -> None:
-    anchors, positives = pairs(n, 4, n)
-    queue = torch.randn(bank, 4, dtype=torch.float64) if bank else None
+def test_value_and_gradient_equal_the_formula(n: int, queue_size: int) -> None:
+    anchors, positives = vector_pairs(n, width=4, seed=n)
+    queue = torch.randn(queue_size, 4, dtype=torch.float64) if queue_size else None
     ours = nt_xent(anchors, positives, temperature=0.05, queue=queue)
     naive = oracles.nt_xent(anchors, positives, 0.05, queue)
     torch.testing.assert_close(ours, naive, atol=1e-12, rtol=1e-12)
@@ -98,12 +93,12 @@ def test_value_and_gradient_equal_the_formula(n: int, bank: int) -> None:
         torch.testing.assert_close(a, b, atol=1e-10, rtol=1e-10)
 
 
-@pytest.mark.parametrize("bank", [0, 6])
-def test_equal_vectors_give_the_logarithm_of_the_number_of_candidates(bank: int) -> None:
+@pytest.mark.parametrize("queue_size", [0, 6])
+def test_equal_vectors_give_the_logarithm_of_the_number_of_candidates(queue_size: int) -> None:
     same = torch.ones(4, 3)
-    queue = torch.ones(bank, 3) if bank else None
+    queue = torch.ones(queue_size, 3) if queue_size else None
     value = nt_xent(same, same, temperature=0.1, queue=queue)
-    assert value.item() == pytest.approx(math.log(2 * 4 - 1 + bank), rel=1e-6)
+    assert value.item() == pytest.approx(math.log(2 * 4 - 1 + queue_size), rel=1e-6)
 
 
 def test_two_orthogonal_pairs_by_hand() -> None:
@@ -114,14 +109,14 @@ def test_two_orthogonal_pairs_by_hand() -> None:
 
 
 def test_sum_is_2n_times_mean() -> None:
-    anchors, positives = pairs(5, 4, 0)
+    anchors, positives = vector_pairs(5, width=4, seed=0)
     mean = nt_xent(anchors, positives, temperature=0.05)
     total = nt_xent(anchors, positives, temperature=0.05, reduction="sum")
     torch.testing.assert_close(total, 10 * mean)
 
 
 def test_scale_and_order_of_vectors_do_not_change_the_loss() -> None:
-    anchors, positives = pairs(5, 4, 1)
+    anchors, positives = vector_pairs(5, width=4, seed=1)
     value = nt_xent(anchors, positives, temperature=0.05)
     order = torch.randperm(5)
     torch.testing.assert_close(nt_xent(7 * anchors[order], positives[order] / 3, temperature=0.05), value)
@@ -129,7 +124,7 @@ def test_scale_and_order_of_vectors_do_not_change_the_loss() -> None:
 
 
 def test_half_precision_inputs_are_compared_in_float32() -> None:
-    anchors, positives = pairs(6, 16, 2)
+    anchors, positives = vector_pairs(6, width=16, seed=2)
     low = nt_xent(anchors.bfloat16(), positives.bfloat16(), temperature=0.005)
     exact = nt_xent(anchors.bfloat16().double(), positives.bfloat16().double(), temperature=0.005)
     assert low.dtype == torch.float32
@@ -137,13 +132,13 @@ def test_half_precision_inputs_are_compared_in_float32() -> None:
 
 
 def test_gradcheck() -> None:
-    anchors, positives = pairs(3, 4, 3)
+    anchors, positives = vector_pairs(3, width=4, seed=3)
     queue = torch.randn(2, 4, dtype=torch.float64)
     assert torch.autograd.gradcheck(lambda a, p: nt_xent(a, p, temperature=0.3, queue=queue), (anchors, positives))
 
 
 def test_small_temperature_does_not_cap_the_loss() -> None:
-    # cos = -1 for the pair, +1 for a negative: the loss is 2 / t + log(..), far beyond -log(float32's tiny).
+    # Cosines are -1 for the pair and +1 for a negative: the loss, about 2 / t, far exceeds -log(float32's tiny).
     anchors = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
     value = nt_xent(anchors, -anchors, temperature=1e-3)
     assert value.item() == pytest.approx(2000, rel=1e-3)
@@ -153,7 +148,7 @@ def test_small_temperature_does_not_cap_the_loss() -> None:
 @given(n=st.integers(1, 9), data=st.data())
 def test_in_batch_scores_and_gradient_equal_a_loop(n: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(1, n))
-    first, second = pairs(n, 4, n)
+    first, second = vector_pairs(n, width=4, seed=n)
     ours = in_batch_scores(first, second, k)
     naive = torch.stack([torch.stack([first[i] @ second[(i + j) % n] for j in range(k)]) for i in range(n)])
     torch.testing.assert_close(ours, naive)
@@ -181,7 +176,7 @@ def test_every_second_vector_is_a_candidate_equally_often() -> None:
 
 
 def test_half_precision_vectors_are_scored_in_float32() -> None:
-    first, second = (vectors.bfloat16() for vectors in pairs(6, 64, 2))
+    first, second = (vectors.bfloat16() for vectors in vector_pairs(6, width=64, seed=2))
     with torch.autocast("cpu", torch.bfloat16):
         scores = in_batch_scores(first, second, 3)
         loss, accuracy = choose_first(scores)
@@ -194,7 +189,7 @@ def test_choose_first_by_hand() -> None:
     scores = torch.tensor([[math.log(3), 0.0], [0.0, math.log(3)], [5.0, 5.0]])
     loss, accuracy = choose_first(scores)
     assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(4) + math.log(2)) / 3)
-    assert accuracy.item() == pytest.approx(1 / 3)  # ties count as misses
+    assert accuracy.item() == pytest.approx(1 / 3)  # ties count as errors
 
 
 def test_choose_first_is_finite_for_scores_beyond_exp() -> None:
@@ -203,5 +198,5 @@ def test_choose_first_is_finite_for_scores_beyond_exp() -> None:
 
 
 def test_choose_first_gradcheck() -> None:
-    first, second = pairs(4, 3, 5)
+    first, second = vector_pairs(4, width=3, seed=5)
     assert torch.autograd.gradcheck(lambda a, b: choose_first(in_batch_scores(a, b, 3))[0], (first, second))

@@ -14,14 +14,15 @@ from encoders.base import Encoder
 from objectives.declutr import Declutr
 from objectives.gather import global_mean
 from tests.objectives import test_language_model, test_nli, test_quick_thoughts
-from tests.objectives.two_processes import Found, backward, check, run_two
+from tests.objectives.gensen.small_tasks import nli_pairs
+from tests.objectives.two_processes import Results, backward, check_against_one_process, run_two
 from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
 BATCH, STEPS = 6, 3
 
 
-def train(rank: int, world: int, legacy: bool = False) -> Found:
-    """Gradients (averaged over processes) and loss parts of a few steps; rank takes contiguous rows."""
+def train(rank: int, world: int, legacy: bool = False) -> Results:
+    """Returns the gradients and loss parts of a few steps, and the bank; each rank gets contiguous rows."""
     torch.manual_seed(0)
     encoder = TinyEncoder().double()
     objective = Declutr(
@@ -36,7 +37,7 @@ def train(rank: int, world: int, legacy: bool = False) -> Found:
     objective = objective.double()
     units = documents(BATCH * STEPS, 100)
     share = BATCH // world
-    results: Found = {}
+    results: Results = {}
     for step in range(STEPS):
         rows = range(step * BATCH + rank * share, step * BATCH + (rank + 1) * share)
         batch = objective.collate(
@@ -52,44 +53,44 @@ def train(rank: int, world: int, legacy: bool = False) -> Found:
 
 
 def test_two_processes_give_the_gradient_of_one_for_declutr(tmp_path: Path) -> None:
-    check(train, tmp_path, rtol=1e-5, atol=1e-9)
+    check_against_one_process(train, tmp_path, rtol=1e-5, atol=1e-9)
 
 
 def test_legacy_scale_halves_the_contrastive_gradient(tmp_path: Path) -> None:
     single = train(0, 1)["step 0"]
     legacy = run_two(partial(train, legacy=True), tmp_path)[0]["step 0"]
-    # Of the losses only the contrastive one reaches the projection head.
+    # Only the contrastive loss depends on the projection head.
     torch.testing.assert_close(legacy["head.layers.0.weight"], single["head.layers.0.weight"] / 2)
     assert not np.allclose(legacy["embedding.weight"], single["embedding.weight"])
 
 
-def parts(name: str) -> tuple[Any, Any, Encoder, list[Any]]:
-    """Objective, task, encoder, and units of very different lengths."""
+def baseline(name: str) -> tuple[Any, Any, Encoder, list[Any]]:
+    """Returns objective, task, encoder, and units of very different lengths."""
     if name == "language_model":
         encoder = test_language_model.gru(False).double()
-        objective = test_language_model.built(encoder)
+        objective = test_language_model.build(encoder)
         return objective, objective, encoder, test_language_model.UNITS
     if name == "quick_thoughts":
-        units = [unit.sources[0] for unit in test_nli.pairs()]
-        choice = test_quick_thoughts.QuickThoughts(batch_size=6)
-        return choice, choice, test_quick_thoughts.pair(), units
-    inference, tiny = test_nli.built("infersent")
-    return inference, inference.tasks["nli"], tiny, test_nli.pairs()
+        units = [unit.sources[0] for unit in nli_pairs()]
+        quick_thoughts = test_quick_thoughts.QuickThoughts(batch_size=6)
+        return quick_thoughts, quick_thoughts, test_quick_thoughts.two_encoders(), units
+    nli, nli_encoder = test_nli.build("infersent")
+    return nli, nli.tasks["nli"], nli_encoder, nli_pairs()
 
 
-def gradients(rank: int, world: int) -> Found:
+def gradients(rank: int, world: int) -> Results:
     results = {}
     for name in ("language_model", "quick_thoughts", "nli"):
-        objective, task, encoder, units = parts(name)
+        objective, task, encoder, units = baseline(name)
         share = len(units) // world
         format = encoder.format if name == "language_model" else FORMAT
-        drawn = [task.sample(unit, format, generator(0)) for unit in units[rank * share : (rank + 1) * share]]
-        results[name] = backward(objective.loss(encoder, task.collate(drawn, format)), world, encoder, objective)
+        samples = [task.sample(unit, format, generator(0)) for unit in units[rank * share : (rank + 1) * share]]
+        results[name] = backward(objective.loss(encoder, task.collate(samples, format)), world, encoder, objective)
     return results
 
 
 def test_two_processes_give_the_gradient_of_one_for_baselines(tmp_path: Path) -> None:
-    check(gradients, tmp_path)
+    check_against_one_process(gradients, tmp_path)
 
 
 def test_global_mean_of_one_process() -> None:
@@ -98,4 +99,4 @@ def test_global_mean_of_one_process() -> None:
     scaled.backward()
     assert (float(scaled.detach()), float(mean), float(count)) == (1.5, 1.5, 4.0) and not mean.requires_grad
     assert total.grad is not None and float(total.grad) == 0.25
-    assert [float(value) for value in global_mean(torch.zeros(()), 0)] == [0.0, 0.0, 1.0]  # nothing was masked
+    assert [float(value) for value in global_mean(torch.zeros(()), 0)] == [0.0, 0.0, 1.0]  # without terms

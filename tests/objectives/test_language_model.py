@@ -1,4 +1,4 @@
-"""Language modelling: what is predicted from what, the loss against a loop, refused encoders."""
+"""Language modelling: inputs and targets, the loss against a loop, refused encoders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gru(bidirectional: bool) -> GRU:
     return GRU(hidden=4, word_size=3, min_count=1, bidirectional=bidirectional, texts=bilstms.texts)
 
 
-def built(encoder: Encoder) -> LanguageModel:
+def build(encoder: Encoder) -> LanguageModel:
     torch.manual_seed(0)
     objective = LanguageModel(batch_size=4)
     objective.fit_to_corpus(UNITS, np.arange(4))
@@ -35,77 +35,79 @@ def built(encoder: Encoder) -> LanguageModel:
     return objective.double()
 
 
-def collated(objective: LanguageModel, encoder: Encoder) -> Batch:
-    drawn = [objective.sample(unit, encoder.format, generator(0)) for unit in UNITS]
-    return objective.collate(drawn, encoder.format)
+def batch_of(objective: LanguageModel, encoder: Encoder) -> Batch:
+    examples = [objective.sample(unit, encoder.format, generator(0)) for unit in UNITS]
+    return objective.collate(examples, encoder.format)
 
 
 def test_each_token_is_followed_by_the_next() -> None:
     objective, unit = LanguageModel(), UNITS[0]
-    marked = objective.sample(unit, FORMAT, generator(0))
-    assert (marked.tokens.tolist(), marked.following.tolist()) == ([0, 5, 6, 7, 2], [5, 6, 7, 2, IGNORE])
-    open_end = objective.sample(unit, replace(FORMAT, suffix=()), generator(0))
-    assert (open_end.tokens.tolist(), open_end.following.tolist()) == ([0, 5, 6, 7], [5, 6, 7, 30])
+    wrapped = objective.sample(unit, FORMAT, generator(0))
+    assert (wrapped.tokens.tolist(), wrapped.following.tolist()) == ([0, 5, 6, 7, 2], [5, 6, 7, 2, IGNORE])
+    without_suffix = objective.sample(unit, replace(FORMAT, suffix=()), generator(0))
+    assert (without_suffix.tokens.tolist(), without_suffix.following.tolist()) == ([0, 5, 6, 7], [5, 6, 7, 30])
     bare = objective.sample(unit, replace(FORMAT, prefix=(), suffix=(), max_length=2), generator(0))
     assert (bare.tokens.tolist(), bare.following.tolist()) == ([5, 6], [6, 7])
-    cut = objective.sample(unit, replace(FORMAT, max_length=4), generator(0))
-    assert (cut.tokens.tolist(), cut.following.tolist()) == ([0, 5, 6, 2], [5, 6, 7, IGNORE])
+    truncated = objective.sample(unit, replace(FORMAT, max_length=4), generator(0))
+    assert (truncated.tokens.tolist(), truncated.following.tolist()) == ([0, 5, 6, 2], [5, 6, 7, IGNORE])
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_loss_and_gradient_equal_a_loop(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language_model, "CHUNK", 3)
     encoder = (test_lstm.tiny() if kind == "lstm" else gru(False)).double()
-    objective = built(encoder)
+    objective = build(encoder)
     assert objective.output is not None and objective.output.weight.shape == (len(encoder.tokenizer) + 1, 4)
-    batch = collated(objective, encoder)
+    batch = batch_of(objective, encoder)
     loss = objective.loss(encoder, batch)
     states = encoder(batch.tokens["sentence"]).states
     end = 2 if kind == "gru" else len(encoder.tokenizer)
     terms = []
-    for number, unit in enumerate(UNITS):
-        for place, word in enumerate([*unit.tolist(), end]):
-            scores = objective.output.weight @ states[number, place] + objective.output.bias
+    for row, unit in enumerate(UNITS):
+        for position, word in enumerate([*unit.tolist(), end]):
+            scores = objective.output.weight @ states[row, position] + objective.output.bias
             terms.append(-scores.log_softmax(0)[word])
     expected = torch.stack(terms).mean()
     torch.testing.assert_close(loss.total, expected)
     torch.testing.assert_close(loss.parts["lm"], expected.detach())
     assert int(loss.counts["lm"]) == len(terms) == 16
     weights = [*encoder.parameters(), *objective.parameters()]
-    found, wanted = (torch.autograd.grad(total, weights, retain_graph=True) for total in (loss.total, expected))
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other)
+    gradients, expected_gradients = (
+        torch.autograd.grad(total, weights, retain_graph=True) for total in (loss.total, expected)
+    )
+    for gradient, expected_gradient in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(gradient, expected_gradient)
     metrics = objective.dev_metrics(encoder, [batch, batch])
     assert metrics == pytest.approx(
         {"dev_lm": float(expected.detach()), "dev_lm_perplexity": float(expected.detach().exp())}
     )
-    marks = 1 if kind == "lstm" else 2
-    flops = encoder.forward_flops(4 * 3 + 4 * marks, 3 + marks)
-    assert objective.step_flops(encoder) == 3 * (flops + 2 * (12 + 4 * marks) * objective.output.weight.numel())
+    special = 1 if kind == "lstm" else 2
+    flops = encoder.forward_flops(4 * 3 + 4 * special, 3 + special)
+    assert objective.step_flops(encoder) == 3 * (flops + 2 * (12 + 4 * special) * objective.output.weight.numel())
 
 
 def test_it_learns_to_predict_the_next_word() -> None:
     encoder = test_lstm.tiny(hidden=16, word_size=8)
-    objective = built(encoder).float()
-    batch = collated(objective, encoder)
+    objective = build(encoder).float()
+    batch = batch_of(objective, encoder)
     optimizer = torch.optim.Adam([*encoder.parameters(), *objective.parameters()], lr=0.02)
     for _ in range(150):
         loss = objective.loss(encoder, batch).total
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert loss.item() < 0.5  # first words, one of four, stay a matter of chance: 4 ln 4 / 16 = 0.35
+    assert loss.item() < 0.5  # four first words are equally likely, which leaves 4 ln 4 / 16 = 0.35
 
 
 def test_encoders_whose_states_depend_on_later_words_are_refused() -> None:
     for encoder in (test_lstm.tiny(), test_lstm.tiny(layers=2), gru(False)):
         encoder.train()
         assert not sees_ahead(encoder) and encoder.training
-    ahead: list[Any] = [bilstms.tiny(), gru(True), TinyEncoder()]
-    for encoder in ahead:
+    bidirectional: list[Any] = [bilstms.tiny(), gru(True), TinyEncoder()]
+    for encoder in bidirectional:
         assert sees_ahead(encoder)
-        with pytest.raises(UserError, match="this encoder's states depend on later words too") as refused:
+        with pytest.raises(UserError, match="this encoder's states depend on later words too") as error:
             LanguageModel().check_encoder(encoder)
-        assert "\n" not in str(refused.value)
+        assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match=r"objective\.batch_size must be at least 1\. Got 0 instead\."):
         LanguageModel(batch_size=0)

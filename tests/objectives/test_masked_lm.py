@@ -22,7 +22,7 @@ def test_a_large_gpu_keeps_more_scores(gib: int, scores: int, monkeypatch: pytes
     assert masked_lm._scores_at_once(torch.device("cpu")) == 10**8
 
 
-@pytest.mark.parametrize("scores_at_once", [100, 10**8])  # three rows of 30, and all
+@pytest.mark.parametrize("scores_at_once", [100, 10**8])  # three rows of 30 scores, or all rows
 @pytest.mark.parametrize("scores_in_cache", [60, 2**19])
 def test_loss_and_gradient_equal_the_full_projection(
     scores_at_once: int, scores_in_cache: int, monkeypatch: pytest.MonkeyPatch
@@ -34,21 +34,21 @@ def test_loss_and_gradient_equal_the_full_projection(
     labels = torch.randint(5, 30, (4, 5)).where(torch.rand(4, 5) < 0.6, IGNORE)
     inputs = [states, encoder.embedding.weight]
     ours = masked_lm_sum(encoder, states, labels)
-    full = F.cross_entropy(encoder.token_logits(states).flatten(0, 1), labels.flatten(), reduction="sum")
-    torch.testing.assert_close(ours, full)
-    for a, b in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(full, inputs), strict=True):
+    expected = F.cross_entropy(encoder.token_logits(states).flatten(0, 1), labels.flatten(), reduction="sum")
+    torch.testing.assert_close(ours, expected)
+    for a, b in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(expected, inputs), strict=True):
         torch.testing.assert_close(a, b)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_cross_entropy_of_half_precision_scores_is_in_float32(dtype: torch.dtype) -> None:
     scores = (torch.randn(50, 30, generator=torch.Generator().manual_seed(0)) * 9).to(dtype).requires_grad_()
-    wanted = torch.arange(50) % 30
-    ours = CrossEntropyOfScores.apply(scores, wanted)
-    full = F.cross_entropy(scores.float(), wanted, reduction="sum")
+    targets = torch.arange(50) % 30
+    ours = CrossEntropyOfScores.apply(scores, targets)
+    expected = F.cross_entropy(scores.float(), targets, reduction="sum")
     assert ours.dtype == torch.float32
-    torch.testing.assert_close(ours, full)
-    for a, b in zip(*(torch.autograd.grad(loss / 7, scores) for loss in (ours, full)), strict=True):
+    torch.testing.assert_close(ours, expected)
+    for a, b in zip(*(torch.autograd.grad(loss / 7, scores) for loss in (ours, expected)), strict=True):
         assert a.dtype == dtype
         torch.testing.assert_close(a, b, rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-6)
 

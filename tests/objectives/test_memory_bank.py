@@ -1,4 +1,4 @@
-"""The queue: order, wrap-around, fill, persistence."""
+"""The memory bank: order, wrap-around, filling, persistence."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from objectives.memory_bank import MemoryBank
 @given(st.integers(1, 7), st.lists(st.integers(0, 17), max_size=6))
 def test_it_holds_the_last_vectors_added(size: int, counts: list[int]) -> None:
     bank = MemoryBank(size, 1)
-    every: list[float] = []
+    added: list[float] = []
     for count in counts:
-        fresh = [float(len(every) + i) for i in range(count)]
-        every += fresh
-        bank.put(torch.tensor(fresh).reshape(-1, 1))
-        assert sorted(bank.negatives().flatten().tolist()) == every[-size:]
+        new = [float(len(added) + i) for i in range(count)]
+        added += new
+        bank.put(torch.tensor(new).reshape(-1, 1))
+        assert sorted(bank.negatives().flatten().tolist()) == added[-size:]
 
 
 def test_it_starts_empty_and_holds_detached_vectors() -> None:

@@ -1,4 +1,4 @@
-"""The NLI objective: both forms of the classifier written out, where pairs are from, refusals."""
+"""The NLI objective: both classifiers against their equations, origin of the pairs, citations, refusals."""
 
 from __future__ import annotations
 
@@ -12,20 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from data.batch import Tokens
-from data.pairs import PairUnit
 from data.randomness import generator
 from objectives.gensen.objective import GenSen
 from objectives.nli import NLI, Features
+from tests.objectives.gensen.small_tasks import nli_pairs
 from tests.tiny_encoder import FORMAT, TinyEncoder
 
 
-def pairs(count: int = 6) -> list[PairUnit]:
-    rng = np.random.default_rng(2)
-    rows = iter(rng.integers(5, 30, size=rng.integers(1, 9)) for _ in range(2 * count))
-    return [PairUnit((next(rows), next(rows)), np.array([i % 3], np.uint8)) for i in range(count)]
-
-
-def built(features: Any) -> tuple[Any, TinyEncoder]:
+def build(features: Any) -> tuple[Any, TinyEncoder]:
     torch.manual_seed(0)
     objective = NLI(features=features, classifier_width=7, synthetic_pairs=3)
     encoder = TinyEncoder().double()
@@ -35,34 +29,40 @@ def built(features: Any) -> tuple[Any, TinyEncoder]:
 
 def scores(classifier: nn.Module, u: Tensor, v: Tensor, features: str) -> Tensor:
     layers = [layer for layer in classifier.modules() if isinstance(layer, nn.Linear)]
-    seen = torch.cat([u, v, (u - v).abs(), *([u * v] if features == "infersent" else [])])
-    for layer in layers:  # nothing stands between them
-        seen = layer.weight @ seen + layer.bias
-    return seen
+    values = torch.cat([u, v, (u - v).abs(), *([u * v] if features == "infersent" else [])])
+    for layer in layers:  # no nonlinearity between them
+        values = layer.weight @ values + layer.bias
+    return values
 
 
 @pytest.mark.parametrize(
-    ("features", "shapes"), [("infersent", [(7, 24), (7, 7), (3, 7)]), ("sentence_bert", [(3, 18)])]
+    ("features", "shapes"),
+    [
+        pytest.param("infersent", [(7, 24), (7, 7), (3, 7)], id="infersent"),
+        pytest.param("sentence_bert", [(3, 18)], id="sentence_bert"),
+    ],
 )
 def test_loss_and_gradient_equal_the_equations(features: str, shapes: list[tuple[int, int]]) -> None:
-    objective, encoder = built(features)
-    task, units = objective.tasks["nli"], pairs()
+    objective, encoder = build(features)
+    task, units = objective.tasks["nli"], nli_pairs()
     assert [tuple(w.shape) for w in task.classifier.parameters() if w.ndim == 2] == shapes
     batch = task.collate([task.sample(unit, FORMAT, generator(0)) for unit in units], FORMAT)
     loss = objective.train().loss(encoder, batch)
-    terms, right = [], []
+    terms, correct = [], []
     for unit in units:
-        u, v = (encoder(Tokens.pad([np.concatenate([[0], side, [2]])], 1)).sentence[0] for side in unit.sources)
+        u, v = (encoder(Tokens.pad([np.concatenate([[0], ids, [2]])], 1)).sentence[0] for ids in unit.sources)
         logits = scores(task.classifier, u, v, features)
         terms.append(-logits.log_softmax(0)[int(unit.target[0])])
-        right.append(int(logits.argmax()) == int(unit.target[0]))
+        correct.append(int(logits.argmax()) == int(unit.target[0]))
     expected = torch.stack(terms).mean()
     torch.testing.assert_close(loss.total, expected)
-    assert float(loss.parts["nli_accuracy"]) == pytest.approx(np.mean(right))
+    assert float(loss.parts["nli_accuracy"]) == pytest.approx(np.mean(correct))
     weights = [*encoder.parameters(), *objective.parameters()]
-    found, wanted = (torch.autograd.grad(total, weights, retain_graph=True) for total in (loss.total, expected))
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other)
+    gradients, expected_gradients = (
+        torch.autograd.grad(total, weights, retain_graph=True) for total in (loss.total, expected)
+    )
+    for gradient, expected_gradient in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(gradient, expected_gradient)
 
 
 def test_it_trains_gensens_nli_task_only() -> None:

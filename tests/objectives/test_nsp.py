@@ -1,4 +1,4 @@
-"""NSP: pairs of a corpus, the pooler of transformers, what is exported."""
+"""NSP: pairs of a corpus, the pooler of transformers and its export, refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.encoders.models import tiny
 LINES = [f"sentence {i} has {'many ' * (i % 5)}words ." for i in range(240)]
 
 
-def corpus(folder: Path, tokenizer: Any = None, **options: float) -> Corpus:
+def build_corpus(folder: Path, tokenizer: Any = None, **options: float) -> Corpus:
     tokenizer = tokenizer or train_word_level(LINES, vocab_size=500, min_count=1, max_length=64)
     documents = [Document("\n\n".join(LINES[8 * i : 8 * i + 8])) for i in range(30)]
     source = Listed(documents, **{"dev_fraction": 0.2, **options})
@@ -36,19 +36,19 @@ def corpus(folder: Path, tokenizer: Any = None, **options: float) -> Corpus:
 
 @pytest.mark.parametrize("published", [False, True])
 def test_the_documents_of_a_pair_are_of_one_part(published: bool, tmp_path: Path) -> None:
-    found = corpus(tmp_path)
+    corpus = build_corpus(tmp_path)
     objective = NSP(max_length=24, published=published)
-    [data] = objective.task_data(found).values()
-    # Eight sentences per document, of any number of words; NSP asks for 24 tokens before the next document.
-    places = len(data.train.indices) + len(data.dev.indices)
-    assert places == 240 if published else 90 < places < 200
+    [data] = objective.task_data(corpus).values()
+    # A published pair can start at any sentence; otherwise its document must go on for the length of a pair.
+    n_places = len(data.train.indices) + len(data.dev.indices)
+    assert n_places == 240 if published else 90 < n_places < 200
     lengths = []
     for part in (data.train, data.dev):
         documents = {int(i) // 8 for i in part.indices}
         for i in part.indices.tolist():
             pair = objective.pair(data.units[i], 20, generator(i))
             lengths.append(len(pair.first) + len(pair.second) + 4)  # four special tokens
-            numbers = [int(word) for word in found.tokenizer.decode(pair.second).split() if word.isdigit()]
+            numbers = [int(word) for word in corpus.tokenizer.decode(pair.second).split() if word.isdigit()]
             assert {number // 8 for number in numbers} <= documents
     assert max(lengths) <= 24
     assert objective.mean_length == pytest.approx(np.mean(lengths), rel=0.07)
@@ -56,7 +56,7 @@ def test_the_documents_of_a_pair_are_of_one_part(published: bool, tmp_path: Path
 
 def test_a_corpus_of_one_document_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="are of one document, and half of the pairs"):
-        NSP(max_length=24).task_data(corpus(tmp_path, fraction=0.02))
+        NSP(max_length=24).task_data(build_corpus(tmp_path, fraction=0.02))
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
@@ -86,7 +86,7 @@ def test_the_trained_pooler_is_exported(tmp_path: Path) -> None:
     encoder = tiny("bert")
     NSP().build(encoder)
     encoder.save(tmp_path / "encoder")
-    again = Transformer.load(tmp_path / "encoder")
-    NSP().build(again)  # of a run that goes on from there
-    ours, theirs = (one.backbone.pooler.dense.weight for one in (encoder, again))
-    assert torch.equal(ours, theirs)
+    reloaded = Transformer.load(tmp_path / "encoder")
+    NSP().build(reloaded)  # as a run does that starts from the exported encoder
+    weight, reloaded_weight = (each.backbone.pooler.dense.weight for each in (encoder, reloaded))
+    assert torch.equal(weight, reloaded_weight)

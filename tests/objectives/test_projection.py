@@ -1,4 +1,4 @@
-"""Projection head: layers, parameter counts of the supplement, refusals."""
+"""Projection head: layers, parameter counts of the paper's supplement, refusals."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from objectives.projection import Projection, ProjectionHead
 @pytest.mark.parametrize("activation", ["relu", "linear"])
 def test_vectors_equal_the_layers_written_out(activation: str, bias: bool) -> None:
     head = ProjectionHead(6, Projection(width=3, hidden=5, activation=activation, bias=bias))  # type: ignore[arg-type]
-    one, two = (layer for layer in head.layers if isinstance(layer, nn.Linear))
+    first, second = (layer for layer in head.layers if isinstance(layer, nn.Linear))
     vectors = torch.randn(4, 6)
-    hidden = vectors @ one.weight.T + (one.bias if bias else 0)
+    hidden = vectors @ first.weight.T + (first.bias if bias else 0)
     hidden = hidden.clamp(min=0) if activation == "relu" else hidden
-    torch.testing.assert_close(head(vectors), hidden @ two.weight.T + (two.bias if bias else 0))
-    assert (one.bias is not None) == (two.bias is not None) == bias
+    torch.testing.assert_close(head(vectors), hidden @ second.weight.T + (second.bias if bias else 0))
+    assert (first.bias is not None) == (second.bias is not None) == bias
 
 
 @pytest.mark.parametrize(("width", "count"), [(128, 114_688), (768, 1_179_648)])

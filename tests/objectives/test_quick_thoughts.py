@@ -25,39 +25,41 @@ from tests.data.samples import Listed, tokenizer
 from tests.tiny_encoder import FORMAT, TinyEncoder
 
 
-def naive(f: Tensor, g: Tensor, window: int) -> tuple[Tensor, float]:
-    """The docstring's equation, sentence by sentence."""
-    losses, right = [], 0
+def naive_loss_and_accuracy(f: Tensor, g: Tensor, window: int) -> tuple[Tensor, float]:
+    """Returns loss and accuracy by their definitions, sentence by sentence."""
+    losses, correct = [], 0
     for i in range(len(f)):
         scores = {j: f[i] @ g[j] for j in range(len(g)) if j != i}
         total = torch.logsumexp(torch.stack(list(scores.values())), 0)
-        near = [j for j in scores if abs(i - j) <= window]
-        losses.append(total - torch.stack([scores[j] for j in near]).mean())
-        right += max(scores, key=lambda j: float(scores[j].detach())) in near
-    return torch.stack(losses).mean(), right / len(f)
+        neighbours = [j for j in scores if abs(i - j) <= window]
+        losses.append(total - torch.stack([scores[j] for j in neighbours]).mean())
+        correct += max(scores, key=lambda j: float(scores[j].detach())) in neighbours
+    return torch.stack(losses).mean(), correct / len(f)
 
 
 @settings(max_examples=40)
 @given(st.integers(1, 4), st.integers(0, 6), st.integers(0, 1000))
-def test_loss_and_gradient_equal_a_double_loop(window: int, more: int, seed: int) -> None:
+def test_loss_and_gradient_equal_a_double_loop(window: int, extra: int, seed: int) -> None:
     rng = torch.Generator().manual_seed(seed)
-    f, g = (torch.randn(2 * window + 2 + more, 3, generator=rng, dtype=torch.float64) for _ in range(2))
+    f, g = (torch.randn(2 * window + 2 + extra, 3, generator=rng, dtype=torch.float64) for _ in range(2))
     f.requires_grad_(), g.requires_grad_()
-    loss, right = choose_neighbours(f, g, window)
-    expected, share = naive(f, g, window)
+    loss, accuracy = choose_neighbours(f, g, window)
+    expected, expected_accuracy = naive_loss_and_accuracy(f, g, window)
     torch.testing.assert_close(loss, expected)
-    assert float(right) == pytest.approx(share) and not right.requires_grad
-    for one, other in zip(torch.autograd.grad(loss, (f, g)), torch.autograd.grad(expected, (f, g)), strict=True):
-        torch.testing.assert_close(one, other)
+    assert float(accuracy) == pytest.approx(expected_accuracy) and not accuracy.requires_grad
+    for gradient, expected_gradient in zip(
+        torch.autograd.grad(loss, (f, g)), torch.autograd.grad(expected, (f, g)), strict=True
+    ):
+        torch.testing.assert_close(gradient, expected_gradient)
 
 
 def test_loss_and_accuracy_solved_by_hand() -> None:
     f, g = torch.eye(4), torch.eye(4).roll(1, 0)  # f_i . g_j = 1 where j = i + 1 mod 4, else 0
-    others = float(np.log(np.e + 2))
-    # The first and third sentence have one neighbour after them that scores 1; the last one's best is the first.
-    expected = np.mean([others - 1, others - 1 / 2, others - 1 / 2, others])
-    loss, right = choose_neighbours(f, g, 1)
-    assert float(loss) == pytest.approx(expected) and float(right) == 0.75
+    log_sum = float(np.log(np.e + 2))
+    # The first three score 1 with the next sentence, the last with the first, which is not its neighbour.
+    expected = np.mean([log_sum - 1, log_sum - 1 / 2, log_sum - 1 / 2, log_sum])
+    loss, accuracy = choose_neighbours(f, g, 1)
+    assert float(loss) == pytest.approx(expected) and float(accuracy) == 0.75
 
 
 def test_the_score_of_a_sentence_with_itself_has_no_effect() -> None:
@@ -74,41 +76,41 @@ def test_half_precision_is_summed_in_float32() -> None:
     torch.testing.assert_close(loss, choose_neighbours(f.bfloat16().float(), g.bfloat16().float(), 1)[0])
 
 
-def pair(width: int = 6) -> Any:
-    """Two encoders side by side, as far as the objective looks at them."""
+def two_encoders(width: int = 6) -> Any:
+    """Returns two concatenated tiny encoders, with only the attributes that the objective uses."""
     torch.manual_seed(0)
-    both = Concatenated.__new__(Concatenated)
-    nn.Module.__init__(both)
-    both.members = nn.ModuleList([TinyEncoder(width), TinyEncoder(width)])  # type: ignore[assignment]
-    both.format, both.dimension = FORMAT, 2 * width
-    return both.double()
+    encoder = Concatenated.__new__(Concatenated)
+    nn.Module.__init__(encoder)
+    encoder.members = nn.ModuleList([TinyEncoder(width), TinyEncoder(width)])  # type: ignore[assignment]
+    encoder.format, encoder.dimension = FORMAT, 2 * width
+    return encoder.double()
 
 
-def batch(objective: QuickThoughts, lengths: list[int]) -> Batch:
+def batch_of(objective: QuickThoughts, lengths: list[int]) -> Batch:
     rows = [np.arange(5 + i, 5 + i + length) for i, length in enumerate(lengths)]
     return objective.collate([objective.sample(row, FORMAT, generator(0)) for row in rows], FORMAT)
 
 
 def test_one_encoder_reads_the_sentence_and_the_other_its_neighbours() -> None:
-    objective, encoder = QuickThoughts(batch_size=6, window=2), pair()
-    given_batch = batch(objective, [3, 1, 9, 4, 4, 2])
-    loss = objective.loss(encoder, given_batch)
-    f, g = (member(given_batch.tokens[name]).sentence for name, member in zip("fg", encoder.members, strict=True))
-    expected, share = naive(f, g, 2)
+    objective, encoder = QuickThoughts(batch_size=6, window=2), two_encoders()
+    batch = batch_of(objective, [3, 1, 9, 4, 4, 2])
+    loss = objective.loss(encoder, batch)
+    f, g = (member(batch.tokens[name]).sentence for name, member in zip("fg", encoder.members, strict=True))
+    expected, accuracy = naive_loss_and_accuracy(f, g, 2)
     torch.testing.assert_close(loss.total, expected)
     assert {name: float(value) for name, value in loss.parts.items()} == pytest.approx(
-        {"neighbour": float(expected.detach()), "neighbour_accuracy": share}
+        {"neighbour": float(expected.detach()), "neighbour_accuracy": accuracy}
     )
-    assert given_batch.size == objective.least_batch == 6
+    assert batch.size == objective.least_batch == 6
     assert objective.facts() == {
         "window": 2,
         "negatives per anchor": 1,
     }
     objective.fit_to_corpus([np.arange(4)], np.array([0]))
-    dots = 6 * 6 * 6
+    products = 6 * 6 * 6
     weights = sum(member.mix.weight.numel() for member in encoder.members)
     encoder.forward_flops = lambda tokens, length: 2.0 * weights * tokens
-    assert objective.step_flops(encoder) == 3 * (2 * weights * 6 * 6 + 2 * dots)
+    assert objective.step_flops(encoder) == 3 * (2 * weights * 6 * 6 + 2 * products)
 
 
 def test_batches_are_consecutive_sentences_of_the_corpus(tmp_path: Path) -> None:
@@ -117,16 +119,14 @@ def test_batches_are_consecutive_sentences_of_the_corpus(tmp_path: Path) -> None
     words = tokenizer()
     store = prepare(source, words, cache=tmp_path, sentences=Sentences(min_words=1))
     objective = QuickThoughts(batch_size=8)
-    [material] = objective.task_data(Corpus(source, store, words, tmp_path)).values()
-    assert material.contiguous and material.units is store
-    loader = Loader(
-        store, material.train.indices, objective, FORMAT, batch_size=8, seed=1, contiguous=material.contiguous
-    )
+    [data] = objective.task_data(Corpus(source, store, words, tmp_path)).values()
+    assert data.contiguous and data.units is store
+    loader = Loader(store, data.train.indices, objective, FORMAT, batch_size=8, seed=1, contiguous=data.contiguous)
     for step in range(4):
         rows = loader.batch(step).tokens["f"]
         found = [str(words.decode(row[1 : n - 1])).strip() for row, n in zip(rows.ids, rows.lengths, strict=True)]
-        places = np.searchsorted(material.train.indices, [lines.index(text) for text in found])
-        assert places.tolist() == [(places[0] + i) % len(material.train.indices) for i in range(8)]
+        places = np.searchsorted(data.train.indices, [lines.index(text) for text in found])
+        assert places.tolist() == [(places[0] + i) % len(data.train.indices) for i in range(8)]
 
 
 @pytest.mark.parametrize(
@@ -136,6 +136,7 @@ def test_batches_are_consecutive_sentences_of_the_corpus(tmp_path: Path) -> None
         ({"batch_size": 3}, r"objective\.batch_size must be at least 4: .* has 2 neighbours.* Got 3 instead\."),
         ({"batch_size": 7, "window": 3}, r"batch_size must be at least 8: .* has 6 neighbours"),
     ],
+    ids=str,
 )
 def test_values_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""SimCSE: the loss against sentence-transformers', what it compares, dropout, several processes, refusals."""
+"""SimCSE: the loss against sentence-transformers', dropout, several processes, refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from data.loader import Loader
 from data.randomness import generator
 from objectives.functional import nt_xent
 from objectives.simcse import SimCSE, one_directional
-from tests.objectives.two_processes import Found, backward, check
+from tests.objectives.random_vectors import vector_pairs
+from tests.objectives.two_processes import Results, backward, check_against_one_process
 from tests.tiny_encoder import FORMAT, TinyEncoder, documents
 
 BATCH = 8
@@ -36,65 +37,61 @@ def build(dropout: float = 0.3, **arguments: Any) -> tuple[SimCSE, TinyEncoder]:
 
 def batch_of(objective: SimCSE, rows: range = range(BATCH)) -> Batch:
     units = documents(rows.stop, 14)
-    drawn = [objective.sample(units[i][: 6 + i % 9], FORMAT, generator(0, i)) for i in rows]
-    return objective.collate(drawn, FORMAT)
+    examples = [objective.sample(units[i][: 6 + i % 9], FORMAT, generator(0, i)) for i in rows]
+    return objective.collate(examples, FORMAT)
 
 
-def pairs(n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    draw = torch.randn(2, n, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return draw[0].requires_grad_(), draw[1].requires_grad_()
-
-
-def ranking(first: Tensor, second: Tensor, temperature: float, *directions: Any) -> Tensor:
-    """sentence-transformers' loss of vectors that are there already."""
-    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss  # not in processes
+def ranking_loss(first: Tensor, second: Tensor, temperature: float, *directions: Any) -> Tensor:
+    """Returns sentence-transformers' loss of the given vectors."""
+    # Imported here, as the spawned processes do not need it.
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
     loss = MultipleNegativesRankingLoss(torch.nn.Identity(), scale=1 / temperature, directions=directions)  # type: ignore[arg-type]
     return loss.compute_loss_from_embeddings([first, second], labels=torch.empty(0))
 
 
-def assert_same(ours: Tensor, theirs: Tensor, inputs: tuple[Tensor, Tensor]) -> None:
+def assert_same_loss(ours: Tensor, theirs: Tensor, inputs: tuple[Tensor, Tensor]) -> None:
     torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=1e-10)
     gradients = zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(theirs, inputs), strict=True)
-    for one, other in gradients:
-        torch.testing.assert_close(one, other, atol=1e-10, rtol=1e-8)
+    for our_gradient, their_gradient in gradients:
+        torch.testing.assert_close(our_gradient, their_gradient, atol=1e-10, rtol=1e-8)
 
 
 @settings(max_examples=40)
 @given(st.integers(2, 12), st.sampled_from([0.01, 0.05, 0.5, 1.0]), st.integers(0, 1000))
 def test_value_and_gradient_equal_sentence_transformers(n: int, temperature: float, seed: int) -> None:
-    first, second = pairs(n, seed)
+    first, second = vector_pairs(n, width=6, seed=seed)
     ours, _ = one_directional(first, second, temperature=temperature)
-    assert_same(ours, ranking(first, second, temperature, "query_to_doc"), (first, second))
+    assert_same_loss(ours, ranking_loss(first, second, temperature, "query_to_doc"), (first, second))
 
 
 @settings(max_examples=40)
 @given(st.integers(2, 12), st.sampled_from([0.01, 0.05, 0.5, 1.0]), st.integers(0, 1000))
 def test_nt_xent_is_the_mean_of_both_directions_with_more_negatives(n: int, temperature: float, seed: int) -> None:
-    first, second = pairs(n, seed)
+    first, second = vector_pairs(n, width=6, seed=seed)
     both = [
-        ranking(one, other, temperature, "query_to_doc", "query_to_query")
+        ranking_loss(one, other, temperature, "query_to_doc", "query_to_query")
         for one, other in ((first, second), (second, first))
     ]
-    assert_same(nt_xent(first, second, temperature=temperature), (both[0] + both[1]) / 2, (first, second))
+    assert_same_loss(nt_xent(first, second, temperature=temperature), (both[0] + both[1]) / 2, (first, second))
 
 
 def test_it_differs_from_nt_xent() -> None:
-    first, second = pairs(5)
+    first, second = vector_pairs(5, width=6, seed=0)
     ours, _ = one_directional(first, second, temperature=0.5)
     assert abs(float((ours - nt_xent(first, second, temperature=0.5)).detach())) > 0.1
-    back, _ = one_directional(second, first, temperature=0.5)
-    assert abs(float((ours - back).detach())) > 1e-3
+    reverse, _ = one_directional(second, first, temperature=0.5)
+    assert abs(float((ours - reverse).detach())) > 1e-3
 
 
 def test_loss_and_accuracy_solved_by_hand() -> None:
     first = torch.tensor([[2.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
     second = torch.tensor([[0.5, 0.0], [3.0, 0.0]], dtype=torch.float64)
-    loss, right = one_directional(first, second, temperature=0.5)
-    # Of the first row both cosines are 1, of the second both 0; ties count as errors.
-    assert loss.item() == pytest.approx(math.log(2)) and right.item() == 0
-    loss, right = one_directional(first, first, temperature=0.5)
-    assert loss.item() == pytest.approx(math.log(1 + math.exp(-2))) and right.item() == 1
+    loss, accuracy = one_directional(first, second, temperature=0.5)
+    # Both cosines are 1 in the first row and 0 in the second; ties count as errors.
+    assert loss.item() == pytest.approx(math.log(2)) and accuracy.item() == 0
+    loss, accuracy = one_directional(first, first, temperature=0.5)
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-2))) and accuracy.item() == 1
 
 
 def test_the_loss_equals_that_of_two_dropout_passes() -> None:
@@ -109,7 +106,7 @@ def test_the_loss_equals_that_of_two_dropout_passes() -> None:
     vectors = torch.tanh(encoder(block).sentence @ linear.weight.T + linear.bias)
     first, second = vectors[:BATCH], vectors[BATCH:]
     assert not torch.allclose(first, second)
-    torch.testing.assert_close(loss.total, ranking(first, second, 0.05, "query_to_doc"))
+    torch.testing.assert_close(loss.total, ranking_loss(first, second, 0.05, "query_to_doc"))
     torch.testing.assert_close(loss.parts["contrastive"], loss.total.detach())
     assert tuple(loss.parts) == objective.part_names
 
@@ -163,8 +160,8 @@ def test_training_learns_to_match_sentences() -> None:
 # Several processes
 
 
-def gradients(rank: int, world: int) -> Found:
-    """Averaged over processes, with the loss' parts; dropout is the batch's own, whoever has the rows."""
+def gradients(rank: int, world: int) -> Results:
+    """Returns the gradients and loss parts. A row's dropout masks are the same in whichever process it is."""
     objective, encoder = build()
     share = BATCH // world
     masks = torch.rand(2, BATCH, 6, generator=torch.Generator().manual_seed(5), dtype=torch.float64) > 0.3
@@ -181,7 +178,7 @@ def gradients(rank: int, world: int) -> Found:
 
 
 def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
-    assert len(check(gradients, tmp_path)[""]) == 7
+    assert len(check_against_one_process(gradients, tmp_path)[""]) == 7
 
 
 # Cost, facts, refusals
@@ -208,6 +205,7 @@ def test_facts_and_requirements() -> None:
         ({"max_length": 2}, "objective.max_length must be at least 3. Got 2 instead."),
         ({"temperature": 0.0}, "objective.temperature must be a positive number. Got 0.0 instead."),
     ],
+    ids=str,
 )
 def test_refusals(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
@@ -229,4 +227,4 @@ def test_an_encoder_without_dropout_is_refused_and_any_other_left_unchanged() ->
     torch.manual_seed(3)
     objective.check_encoder(encoder)
     objective.build(encoder)
-    assert torch.equal(next(iter(objective.parameters())), head.weight)  # the look took no random number
+    assert torch.equal(next(iter(objective.parameters())), head.weight)  # check_encoder drew no random number

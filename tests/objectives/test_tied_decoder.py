@@ -1,4 +1,4 @@
-"""The decoder that shares an encoder's weights: against transformers' own decoder, one prefix after another."""
+"""The decoder that shares the encoder's weights: comparison with transformers', gradients, cost, refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def build(family: str = "roberta") -> tuple[TiedDecoder, Transformer]:
     encoder = models.tiny(family, pooling="cls", dropout=0.0)
     decoder = TiedDecoder(encoder)
     for weight in (*encoder.parameters(), *decoder.parameters()):
-        torch.nn.init.normal_(weight, std=0.3)  # biases and gains too: each counts
+        torch.nn.init.normal_(weight, std=0.3)  # biases and gains too, so that each has an effect
     return decoder.double().eval(), encoder.double().eval()
 
 
@@ -34,7 +34,7 @@ def targets(encoder: Transformer, rows: list[list[int]] = ROWS) -> Tokens:
 
 
 def reference(decoder: TiedDecoder, encoder: Transformer) -> Any:
-    """The library's decoder with output layer, which gets a copy of all weights."""
+    """Returns transformers' decoder with an output layer and copies of all weights."""
     config = copy.deepcopy(encoder.model.config)
     config.is_decoder, config.add_cross_attention = True, True
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").double().eval()
@@ -56,8 +56,8 @@ def test_logits_equal_those_of_transformers_decoder_step_by_step(family: str) ->
     for row, length in enumerate(block.lengths.tolist()):
         for position in range(length):
             prefix = block.ids[row : row + 1, : position + 1]
-            seen = model(input_ids=prefix, encoder_hidden_states=vectors[row].view(1, 1, -1), use_cache=False)
-            torch.testing.assert_close(logits[row, position], seen.logits[0, -1])
+            expected = model(input_ids=prefix, encoder_hidden_states=vectors[row].view(1, 1, -1), use_cache=False)
+            torch.testing.assert_close(logits[row, position], expected.logits[0, -1])
 
 
 def test_a_state_depends_only_on_its_vector_and_earlier_tokens() -> None:
@@ -87,7 +87,7 @@ def test_weights_are_shared_with_the_encoder() -> None:
     layer = encoder.backbone.encoder.layer[0]
     query = layer.attention.self.query.weight
     assert all(weight.grad is not None for weight in (query, encoder.backbone.embeddings.word_embeddings.weight))
-    # The gradient is that of both uses: encoder's and decoder's.
+    # Central differences: the gradient includes both uses of the weight, by encoder and decoder.
     step, direction = 1e-6, torch.randn_like(query)
     with torch.no_grad():
         query += step * direction
@@ -103,9 +103,9 @@ def test_initial_weights_follow_the_architecture_and_dropout_the_encoder() -> No
     torch.manual_seed(0)
     encoder = models.tiny("roberta", dropout=0.5)
     decoder = TiedDecoder(encoder)
-    first: Any = decoder.cross_attention[0]
-    assert 0.015 < float(first.self.value.weight.detach().std()) < 0.025
-    assert (first.self.value.bias == 0).all() and (first.output.LayerNorm.weight == 1).all()
+    layer: Any = decoder.cross_attention[0]
+    assert 0.015 < float(layer.self.value.weight.detach().std()) < 0.025
+    assert (layer.self.value.bias == 0).all() and (layer.output.LayerNorm.weight == 1).all()
     block = targets(encoder)
     vectors = torch.zeros(3, 32)
     assert torch.equal(decoder.eval().states(encoder, vectors, block), decoder.states(encoder, vectors, block))
@@ -117,8 +117,8 @@ def test_initial_weights_follow_the_architecture_and_dropout_the_encoder() -> No
 def test_cost_grows_with_rows_and_tokens() -> None:
     decoder, encoder = build()
     per_token = encoder.forward_flops(1, 0) + encoder.head_flops(1) + 2 * 2 * 2 * 32 * 32  # two layers
-    found = decoder.flops(encoder, 10, 100) - decoder.flops(encoder, 10, 0)
-    assert found == pytest.approx(100 * (per_token + 4 * 2 * 10 * 32))
+    difference = decoder.flops(encoder, 10, 100) - decoder.flops(encoder, 10, 0)
+    assert difference == pytest.approx(100 * (per_token + 4 * 2 * 10 * 32))
     assert decoder.flops(encoder, 10, 0) == 10 * 2 * 2 * 2 * 32 * 32
 
 

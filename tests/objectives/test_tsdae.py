@@ -22,7 +22,7 @@ from objectives.tied_decoder import TiedDecoder
 from objectives.tsdae import TSDAE
 from tests.encoders import models
 from tests.encoders.bilstms import tiny as bilstm
-from tests.objectives.two_processes import Found, backward, check
+from tests.objectives.two_processes import Results, backward, check_against_one_process
 
 BATCH = 4
 
@@ -42,33 +42,33 @@ def units(encoder: Encoder, count: int = 50) -> list[np.ndarray]:
 
 
 def batch_of(objective: TSDAE, encoder: Encoder, rows: range = range(BATCH)) -> Batch:
-    every = units(encoder)
+    all_units = units(encoder)
     return objective.collate(
-        [objective.sample(every[i], encoder.format, generator(0, i)) for i in rows], encoder.format
+        [objective.sample(all_units[i], encoder.format, generator(0, i)) for i in rows], encoder.format
     )
 
 
 @settings(max_examples=30)
 @given(st.integers(1, 90), st.integers(0, 1000))
 def test_the_input_is_a_subsequence_of_the_target(length: int, seed: int) -> None:
-    objective, encoder = CACHED
+    objective, encoder = TRANSFORMER
     unit = np.random.default_rng(seed).integers(5, encoder.format.vocab_size, size=length).astype(np.uint16)
     noisy, target = objective.sample(unit, encoder.format, generator(seed))
     assert target.tolist() == encoder.format.wrap(unit).tolist() and target.dtype == noisy.dtype == np.int64
     assert (noisy[0], noisy[-1]) == (target[0], target[-1]) == (0, 2)
-    written = iter(target[1:-1].tolist())
-    assert len(noisy) > 2 and all(token in written for token in noisy[1:-1].tolist())  # in their order
+    remaining = iter(target[1:-1].tolist())
+    assert len(noisy) > 2 and all(token in remaining for token in noisy[1:-1].tolist())  # in this order
 
 
-CACHED = build()
+TRANSFORMER = build()
 
 
 def test_sixty_percent_of_the_words_are_deleted() -> None:
-    objective, encoder = CACHED
-    unit = np.flatnonzero(objective.begins)[-50:]
-    assert len(unit) == 50 and unit.min() > 4
-    left = [len(objective.sample(unit, encoder.format, generator(seed)).noisy) - 2 for seed in range(200)]
-    assert np.mean(left) == pytest.approx(20, abs=1)
+    objective, encoder = TRANSFORMER
+    word_starts = np.flatnonzero(objective.begins)[-50:]
+    assert len(word_starts) == 50 and word_starts.min() > 4
+    kept = [len(objective.sample(word_starts, encoder.format, generator(seed)).noisy) - 2 for seed in range(200)]
+    assert np.mean(kept) == pytest.approx(20, abs=1)
 
 
 def test_the_gru_decoder_has_special_tokens_of_its_own() -> None:
@@ -85,19 +85,19 @@ def test_the_loss_is_the_mean_over_tokens_row_by_row(kind: str) -> None:
     batch = batch_of(objective, encoder)
     total, count = torch.zeros((), dtype=torch.float64), 0
     for row in range(BATCH):
-        alone = torch.tensor([row])
-        vector = encoder(batch.tokens["noisy"].rows(alone)).sentence
-        target = batch.tokens["target"].rows(alone)
-        wanted = target.ids[0, 1:]
+        index = torch.tensor([row])
+        vector = encoder(batch.tokens["noisy"].rows(index)).sentence
+        target = batch.tokens["target"].rows(index)
+        following = target.ids[0, 1:]
         if isinstance(objective.decoder, TiedDecoder):
             scores = encoder.token_logits(objective.decoder.states(encoder, vector, target)[0, :-1])
         else:
             assert objective.decoder is not None
-            states, order = objective.decoder.states(vector, target)
-            assert torch.equal(order, wanted)
+            states, predicted = objective.decoder.states(vector, target)
+            assert torch.equal(predicted, following)
             scores = objective.decoder.output(states)
-        total = total + F.cross_entropy(scores, wanted, reduction="sum")
-        count += len(wanted)
+        total = total + F.cross_entropy(scores, following, reduction="sum")
+        count += len(following)
     loss = objective.loss(encoder, batch)
     torch.testing.assert_close(loss.total, total / count)
     torch.testing.assert_close(loss.parts["reconstruction"], loss.total.detach())
@@ -105,8 +105,8 @@ def test_the_loss_is_the_mean_over_tokens_row_by_row(kind: str) -> None:
     assert objective.part_names == tuple(loss.parts)
     loss.total.backward()
     assert all(weight.grad is not None for weight in objective.parameters())
-    seen = batch.n_tokens
-    assert seen == sum(int(block.lengths.sum()) for block in batch.tokens.values())
+    n_tokens = batch.n_tokens
+    assert n_tokens == sum(int(block.lengths.sum()) for block in batch.tokens.values())
 
 
 def test_a_transformer_without_an_output_layer_gets_one() -> None:
@@ -148,8 +148,8 @@ def test_training_lowers_the_loss() -> None:
 # Several processes
 
 
-def gradients(rank: int, world: int) -> Found:
-    """With either decoder."""
+def gradients(rank: int, world: int) -> Results:
+    """Returns the gradients and loss parts of both decoders; each rank gets contiguous rows."""
     results, share = {}, BATCH // world
     for kind in ("transformer", "bilstm"):
         objective, encoder = build(kind)
@@ -159,7 +159,7 @@ def gradients(rank: int, world: int) -> Found:
 
 
 def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
-    check(gradients, tmp_path, rtol=1e-8, atol=1e-10)
+    check_against_one_process(gradients, tmp_path, rtol=1e-8, atol=1e-10)
 
 
 # Cost, facts, refusals
@@ -171,18 +171,18 @@ def test_step_flops_follow_the_sampled_tokens(kind: str) -> None:
     objective.fit_to_corpus(units(encoder), np.arange(50))
     objective.begins[:] = True
     batch = batch_of(objective, encoder, range(50))
-    read, written = (int(batch.tokens[name].lengths.sum()) for name in ("noisy", "target"))
-    flops = encoder.forward_flops(read, read / 50)
+    noisy, target = (int(batch.tokens[name].lengths.sum()) for name in ("noisy", "target"))
+    flops = encoder.forward_flops(noisy, noisy / 50)
     if isinstance(objective.decoder, TiedDecoder):
-        flops += objective.decoder.flops(encoder, 50, written)
+        flops += objective.decoder.flops(encoder, 50, target)
     else:
         assert objective.decoder is not None
-        flops += objective.decoder.flops(50, written - 50)
+        flops += objective.decoder.flops(50, target - 50)
     assert objective.step_flops(encoder) == pytest.approx(3 * flops, rel=0.05)
 
 
 def test_facts_and_requirements() -> None:
-    objective, encoder = CACHED
+    objective, encoder = TRANSFORMER
     assert objective.facts() == {"decoder": "the encoder's own"} and isinstance(encoder, Transformer)
     assert objective.requirements.unit == "sentence" and not objective.requirements.mask_token
     assert "TSDAE" in objective.citation
@@ -196,6 +196,7 @@ def test_facts_and_requirements() -> None:
         ({"hidden": 0}, "objective.hidden must be at least 1. Got 0 instead."),
         ({"deleted": 1.0}, "objective.deleted must be at least 0 and below 1. Got 1.0 instead."),
     ],
+    ids=str,
 )
 def test_refusals(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:

@@ -10,36 +10,38 @@ from torch import Tensor, distributed, multiprocessing, nn
 
 from objectives.base import Loss
 
-Found = dict[str, dict[str, Tensor]]  # by case: gradients and parts by name
-Gradients = Callable[[int, int], Found]  # of a rank and the number of processes; a function of a module
+Results = dict[str, dict[str, Tensor]]  # by case: gradients and loss parts by name
+Gradients = Callable[[int, int], Results]  # arguments: rank and number of processes; must be picklable
 
 
 def backward(loss: Loss, world: int, *modules: nn.Module) -> dict[str, Tensor]:
     """Returns the gradients of all weights, averaged over processes as in training, and the loss parts."""
     loss.total.backward()
-    weights = [named for module in modules for named in module.named_parameters()]
-    found = {name: weight.grad.clone() for name, weight in weights if weight.grad is not None}
+    named_weights = [named_weight for module in modules for named_weight in module.named_parameters()]
+    gradients = {name: weight.grad.clone() for name, weight in named_weights if weight.grad is not None}
     if world > 1:
-        for gradient in found.values():
+        for gradient in gradients.values():
             distributed.all_reduce(gradient)
             gradient /= world
-    return found | {f"part {name}": value for name, value in loss.parts.items()}
+    return gradients | {f"part {name}": value for name, value in loss.parts.items()}
 
 
-def check(gradients: Gradients, folder: Path, *, rtol: float = 1e-9, atol: float = 1e-12) -> Found:
-    """Requires that each of two processes computes what a single one does; returns the latter."""
+def check_against_one_process(
+    gradients: Gradients, folder: Path, *, rtol: float = 1e-9, atol: float = 1e-12
+) -> Results:
+    """Requires that each of two processes gives the results of a single one, which are returned."""
     single = gradients(0, 1)
-    for found in run_two(gradients, folder):
-        assert set(found) == set(single)
+    for results in run_two(gradients, folder):
+        assert set(results) == set(single)
         for case, expected in single.items():
-            assert set(found[case]) == set(expected)
+            assert set(results[case]) == set(expected)
             for name, value in expected.items():
-                torch.testing.assert_close(found[case][name], value, rtol=rtol, atol=atol)
+                torch.testing.assert_close(results[case][name], value, rtol=rtol, atol=atol)
     return single
 
 
-def run_two(gradients: Gradients, folder: Path) -> list[Found]:
-    """Returns what each of two processes computes; ``folder`` is for their files."""
+def run_two(gradients: Gradients, folder: Path) -> list[Results]:
+    """Returns the results of each of two processes, which are passed through files in ``folder``."""
     multiprocessing.spawn(_worker, (2, gradients, str(folder)), nprocs=2)
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 

@@ -1,4 +1,4 @@
-"""The whole command: runs trained, reused, resumed, evaluated and drawn; failures are reported."""
+"""``reproduce.py``: runs are trained, reused, resumed, evaluated and drawn; failures are reported."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from experiments.reproduction import command, planning, results, settings
 from experiments.reproduction.command import Work
 from experiments.reproduction.planning import Run
 from tests.experiments import tiny
-from tests.experiments.reproduction.test_results import finished, record
+from tests.experiments.reproduction.test_results import record, write_run
 
 TAUS = (Value("0.05", ["objective.temperature=0.05"]), Value("0.5", ["objective.temperature=0.5"]))
 BUNDLED = Value("bundled", ["encoder=transformer"])
-# Two runs, and a third one that cannot be trained.
+# Two runs at both sizes, and at the paper's a third one that cannot be trained.
 FIGURE = Figure(
     id="some/fig",
     title="Two temperatures",
@@ -53,24 +53,25 @@ FIGURE = Figure(
 
 @pytest.fixture
 def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The figure "some/fig" in place of the papers', and a corpus with enough held-out text."""
+    """Replaces the papers' figures by "some/fig", and writes a corpus with enough held-out text."""
     tiny.figure(tmp_path, FIGURE, monkeypatch)
     tiny.corpus(tmp_path, documents=160, words=300)
     return tmp_path
 
 
-def reproduce(folder: Path, *more: str) -> int:
+def passed_on(folder: Path) -> list[str]:
+    """Returns the overrides that the command passes on to its runs."""
     left_out = ("encoder=", "evaluation=", "budget.max_span=", "budget.steps=")
-    passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
-    asked = [*passed, "figure=some/fig", "budget.steps=6", "runs=runs", "out=out", *more]
-    return command.reproduce(*settings.read(asked))
+    return [*(text for text in tiny.overrides(folder) if not text.startswith(left_out)), "budget.steps=6"]
+
+
+def reproduce(folder: Path, *more: str) -> int:
+    arguments = [*passed_on(folder), "figure=some/fig", "runs=runs", "out=out", *more]
+    return command.reproduce(*settings.read(arguments))
 
 
 def planned(folder: Path, **keys: Any) -> list[planning.Run]:
-    left_out = ("encoder=", "evaluation=", "budget.max_span=", "budget.steps=")
-    passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
-    asked = settings.Reproduction(figure="some/fig", **keys)
-    return planning.plan(FIGURE, asked, [*passed, "budget.steps=6"])
+    return planning.plan(FIGURE, settings.Reproduction(figure="some/fig", **keys), passed_on(folder))
 
 
 def test_a_dry_run_lists_runs_time_and_state_and_does_nothing(
@@ -127,17 +128,17 @@ def test_the_message_on_interrupt_names_the_command_to_continue(
 def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
     [run, _] = planned(figure)
     (figure / "senteval").mkdir()
-    asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
+    request = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
     passed = ["device=cpu", "dev_batches=2"]
-    work = Work(FIGURE, asked, passed, [run], Evaluation(Path("senteval"), "default"), Display())
+    work = Work(FIGURE, request, passed, [run], Evaluation(Path("senteval"), "default"), Display())
     folder = Path("runs") / run.name
 
     def training() -> list[str] | None:
         return planned_runs.training(folder, run.overrides, work.passed)
 
-    begun = training()
-    assert begun is not None
-    assert begun[1:] == [*run.overrides, "evaluation=quick", f"run_dir=runs/{run.name}"]
+    arguments = training()
+    assert arguments is not None
+    assert arguments[1:] == [*run.overrides, "evaluation=quick", f"run_dir=runs/{run.name}"]
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text("seed: 1\n")
     assert training() == [planned_runs.TRAIN, f"resume=runs/{run.name}", "device=cpu"]
@@ -148,15 +149,15 @@ def test_the_commands_of_a_run_follow_its_state(figure: Path) -> None:
 
 def test_differences_from_the_paper_are_listed_beside_the_picture(figure: Path) -> None:
     for run in planned(figure):
-        finished(figure / "runs", run, 50.0)
+        write_run(figure / "runs", run, 50.0)
     assert reproduce(figure) == 0
     assert "Not as in the paper: The rest of it." in (figure / "out" / "some-fig.md").read_text()
 
 
 def test_the_note_counts_the_runs_that_are_evaluated(figure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = planned(figure)
-    finished(figure / "runs", first, 50.0, {"TREC": record(80.0)})
-    finished(figure / "runs", second, 50.0)
+    write_run(figure / "runs", first, 50.0, {"TREC": record(80.0)})
+    write_run(figure / "runs", second, 50.0)
     for path in (figure / "senteval" / "downstream" / file for file in TASKS["TREC"].files):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -176,33 +177,35 @@ def test_only_tables_with_trees_use_the_treebank(figure: Path) -> None:
 
 
 def test_an_ensemble_joins_the_best_models_on_the_figures_tasks(figure: Path) -> None:
-    """Whatever else its candidates were evaluated on, and whichever were the best before."""
-    wanted = Ensemble("both", "task", ["D", "R"])
-    given = replace(FIGURE, tasks=["TREC", "SST2"], ensemble=wanted)
+    """Scores on other tasks and earlier ensembles do not matter."""
+    ensemble = Ensemble("both", "task", ["D", "R"])
+    exhibit = replace(FIGURE, tasks=["TREC", "SST2"], ensemble=ensemble)
 
-    def of(run: Run, **dev: float) -> None:
+    def write_results(run: Run, **dev: float) -> None:
         shutil.rmtree(figure / "runs" / run.name, ignore_errors=True)
-        finished(figure / "runs", run, 1.0, {task: record(score + 1, kind="split") for task, score in dev.items()})
+        write_run(
+            figure / "runs", run, 1.0, {task: record(score + 1, kind="split") for task, score in dev.items()}
+        )
         (figure / "runs" / run.name / "predictions").mkdir()
         for task in dev:
             arrays = {"gold": np.array([0, 1]), "predicted": np.full((2, 2), 0.5, np.float32)}
             np.savez(figure / "runs" / run.name / "predictions" / f"{task}.npz", allow_pickle=False, **arrays)
 
     runs = [Run({"task": name[0]}, 1, (), 1.0, name) for name in ("D1", "D2", "R1")]
-    asked = settings.Reproduction(figure="some/fig", runs="runs", out="out")
-    senteval = Evaluation(Path("senteval"), "default", given.tasks)
-    work = Work(given, asked, [], runs, senteval, Display())
+    request = settings.Reproduction(figure="some/fig", runs="runs", out="out")
+    senteval = Evaluation(Path("senteval"), "default", exhibit.tasks)
+    work = Work(exhibit, request, [], runs, senteval, Display())
 
     def members() -> list[str]:
-        result = command._ensembles(work, senteval, wanted, results.collect(runs, Path("runs"), "default"))[1]
+        result = command._ensembles(work, senteval, ensemble, results.collect(runs, Path("runs"), "default"))[1]
         assert [*result.tasks] == ["TREC"]
         return [member["name"] for member in result.model["members"]]
 
-    of(runs[0], TREC=80.0, SST2=90.0, CR=99.0)
-    of(runs[1], TREC=81.0, CR=50.0)  # of another figure; its evaluation was stopped before SST2
-    of(runs[2], TREC=70.0, SST2=70.0)
+    write_results(runs[0], TREC=80.0, SST2=90.0, CR=99.0)
+    write_results(runs[1], TREC=81.0, CR=50.0)  # CR is another figure's; the evaluation was stopped before SST2
+    write_results(runs[2], TREC=70.0, SST2=70.0)
     assert members() == ["D2", "R1"]
-    of(runs[0], TREC=82.0, SST2=90.0)
+    write_results(runs[0], TREC=82.0, SST2=90.0)
     assert members() == ["D1", "R1"]
 
 
@@ -212,23 +215,23 @@ def test_a_run_that_is_evaluated_with_several_poolings_is_one_job(
     own, _ = planned(figure)
     (figure / "senteval").mkdir()
     both = [own, replace(own, pooling="cls", flops=0.0)]
-    asked = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
-    work = Work(FIGURE, asked, [], both, Evaluation(Path("senteval"), "default"), Display())
+    request = settings.Reproduction(figure="some/fig", data="senteval", runs="runs")
+    work = Work(FIGURE, request, [], both, Evaluation(Path("senteval"), "default"), Display())
     jobs, evaluated = list[Job](), list[EvaluationJob]()
 
-    def keep(given: list[Job], more: list[EvaluationJob], **settings: object) -> dict[str, str]:
-        jobs.extend(given)
-        evaluated.extend(more)
+    def record_jobs(trainings: list[Job], evaluations: list[EvaluationJob], **settings: object) -> dict[str, str]:
+        jobs.extend(trainings)
+        evaluated.extend(evaluations)
         return {}
 
-    monkeypatch.setattr(planned_runs, "train_and_evaluate", keep)
+    monkeypatch.setattr(planned_runs, "train_and_evaluate", record_jobs)
     assert command._train_and_evaluate(work) == {}
     [job] = jobs
     assert (job.command() or [])[0] == planned_runs.TRAIN
     assert job.weight == planning.core_seconds([own], work.grid)
     (figure / "runs" / own.name).mkdir(parents=True)
-    found = [one.settings() for one in evaluated]
-    assert [(one.out, one.pooling) for one in found if one is not None] == [
+    evaluations = [evaluation.settings() for evaluation in evaluated]
+    assert [(each.out, each.pooling) for each in evaluations if each is not None] == [
         (f"runs/{own.name}", None),
         (f"runs/{own.name}/senteval-default-cls", "cls"),
     ]
@@ -238,11 +241,11 @@ def test_a_run_that_is_evaluated_with_several_poolings_is_one_job(
 def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_reported(
     figure: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # One of three cannot be trained: it is reported, and the figure is drawn of the others.
+    # One of three runs cannot be trained: it is reported, and the figure shows the others.
     assert reproduce(figure, "grid=paper", "jobs=2") == 1
     shown = capsys.readouterr().out
-    bad = next(run for run in planned(figure, grid="paper") if run.labels["tau"] == "long")
-    assert f"failed      {bad.name}: No train document has the " in shown
+    failing = next(run for run in planned(figure, grid="paper") if run.labels["tau"] == "long")
+    assert f"failed      {failing.name}: No train document has the " in shown
     out = figure / "out"
     assert {path.name for path in out.iterdir()} == {f"some-fig.{kind}" for kind in ("pdf", "png", "csv", "md")}
     text = (out / "some-fig.md").read_text()
@@ -253,17 +256,17 @@ def test_runs_are_trained_reused_and_resumed_and_a_failed_one_is_reported(
     points = list(csv.DictReader((out / "some-fig.csv").open()))
     assert [(point["source"], point["x"], point["run"]) for point in points] == [
         ("ours", run.labels["tau"], run.name) for run in planned(figure)
-    ]  # and no printed value, which is of another measure
+    ]  # without the printed value, which is of another measure
 
-    # Both that are there are reused by the smaller grid, one of them after it was stopped before its export.
+    # The smaller grid reuses both others, one of which was stopped before its export.
     first, second = (figure / "runs" / run.name for run in planned(figure))
     before = (second / "metrics.jsonl").read_bytes()
-    begun = {path: path.stat().st_mtime_ns for path in first.rglob("*") if path.is_file()}
+    times = {path: path.stat().st_mtime_ns for path in first.rglob("*") if path.is_file()}
     shutil.rmtree(second / "encoder")
     assert reproduce(figure) == 0
     shown = capsys.readouterr().out
     assert "1 finished, 1 begun" in shown
     assert (second / "encoder").is_dir()
     assert (second / "metrics.jsonl").read_bytes() == before
-    assert {path: path.stat().st_mtime_ns for path in first.rglob("*") if path.is_file()} == begun
+    assert {path: path.stat().st_mtime_ns for path in first.rglob("*") if path.is_file()} == times
     assert json.loads((second / "quick.json").read_text())["trained"]["recall@1"] is not None

@@ -21,26 +21,27 @@ from experiments.reproduction.planning import plan
 from experiments.reproduction.settings import Reproduction
 from tests.encoders.bilstms import tiny as bilstm
 from tests.experiments import tiny
-from tests.experiments.reproduction.test_results import finished, record
-from tests.experiments.test_reproduce import flat, small, wanted
+from tests.experiments.ids import joined
+from tests.experiments.reproduction.test_results import record, write_run
+from tests.experiments.test_reproduce import fake_check, reproduction, small_table
 
 pytestmark = pytest.mark.usefixtures("in_a_small_folder")
 
 
 def table(*rows: str, b: str = "objective.b=1") -> Table:
-    """A table of rows "a", "b", "c" and such as join two of them."""
+    """Returns a table with the given rows: "a", "b", "c", or "ab", which joins the encoders of "a" and "b"."""
     single = {"a": Value("a", ["objective.a=1"]), "b": Value("b", [b]), "c": Value("c", ["objective.c=1"])}
     values = [single.get(row) or Value(row, joins=[single[part] for part in row]) for row in rows]
-    return small(Grid({"row": values}, seeds=(1, 2), flops=1e12, evaluation=10.0))
+    return small_table(Grid({"row": values}, seeds=(1, 2), flops=1e12, evaluation=10.0))
 
 
-def shown(runs: list[planning.Run]) -> list[tuple[str, int, bool]]:
+def summary(runs: list[planning.Run]) -> list[tuple[str, int, bool]]:
     return [(run.labels["row"], run.seed, run.evaluated) for run in runs]
 
 
 def test_an_encoder_joined_by_several_rows_is_trained_once() -> None:
-    runs = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat)
-    assert shown(runs) == [("a", 1, False), ("b", 1, False), ("ab", 1, True), ("c", 1, False), ("bc", 1, True)]
+    runs = plan(table("ab", "bc"), reproduction(seeds=(1,)), check=fake_check)
+    assert summary(runs) == [("a", 1, False), ("b", 1, False), ("ab", 1, True), ("c", 1, False), ("bc", 1, True)]
     a, b, ab, c, bc = runs
     assert (ab.members, bc.members) == ((a.name, b.name), (b.name, c.name))
     assert ab.name != bc.name
@@ -48,68 +49,72 @@ def test_an_encoder_joined_by_several_rows_is_trained_once() -> None:
     grid = table("ab", "bc").grids["teaching"]
     seconds = 3 * (1 + planning.STARTED) + 2 * 10
     assert planning.core_seconds(runs, grid, 1e12) == seconds
-    assert planning.cost(table("ab", "bc"), wanted(), 1e12) == (6, 2 * seconds)
+    assert planning.cost(table("ab", "bc"), reproduction(), 1e12) == (6, 2 * seconds)
 
 
 def test_encoders_of_a_row_are_of_one_seed() -> None:
-    runs = {run.name: run for run in plan(table("ab"), wanted(), check=flat)}
+    runs = {run.name: run for run in plan(table("ab"), reproduction(), check=fake_check)}
     joined = [run for run in runs.values() if run.members]
     assert [run.seed for run in joined] == [1, 2]
     assert all(runs[name].seed == run.seed for run in joined for name in run.members)
 
 
-@pytest.mark.parametrize("rows", [("ab", "a"), ("a", "ab")])
+@pytest.mark.parametrize("rows", [("ab", "a"), ("a", "ab")], ids=joined)
 def test_a_row_may_join_another_one(rows: tuple[str, ...]) -> None:
-    runs = plan(table(*rows), wanted(seeds=(1,)), check=flat)
-    assert {label: ours for label, _, ours in shown(runs)} == {"a": True, "b": False, "ab": True}
+    runs = plan(table(*rows), reproduction(seeds=(1,)), check=fake_check)
+    assert {label: evaluated for label, _, evaluated in summary(runs)} == {"a": True, "b": False, "ab": True}
     assert sum(run.flops for run in runs) == 2e12
 
 
 def test_a_joined_encoder_may_be_requested_by_itself() -> None:
-    runs = plan(table("ab", "bc"), wanted(seeds=(1,), only={"row": ["bc", "a"]}), check=flat)
-    assert shown(runs) == [("b", 1, False), ("c", 1, False), ("bc", 1, True), ("a", 1, True)]
+    runs = plan(table("ab", "bc"), reproduction(seeds=(1,), only={"row": ["bc", "a"]}), check=fake_check)
+    assert summary(runs) == [("b", 1, False), ("c", 1, False), ("bc", 1, True), ("a", 1, True)]
     with pytest.raises(UserError, match=r"^only\.row must be of ab \| a \| b\. Got c instead\.$"):
-        plan(table("ab"), wanted(only={"row": "c"}), check=flat)
+        plan(table("ab"), reproduction(only={"row": "c"}), check=fake_check)
 
 
 def test_joining_two_equal_encoders_gives_one() -> None:
-    """As encoders of different widths are with encoder=."""
-    [run] = plan(table("ab", b="objective.a=1"), wanted(seeds=(1,)), check=flat)
+    """With encoder= on the command line, encoders that differ only in width become equal."""
+    [run] = plan(table("ab", b="objective.a=1"), reproduction(seeds=(1,)), check=fake_check)
     assert (run.labels, run.members, run.evaluated) == ({"row": "ab"}, (), True)
 
 
 def test_encoders_that_cannot_be_joined_get_separate_rows() -> None:
-    runs = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat, joined=False)
-    assert shown(runs) == [("a", 1, True), ("b", 1, True), ("c", 1, True)]
+    runs = plan(table("ab", "bc"), reproduction(seeds=(1,)), check=fake_check, joined=False)
+    assert summary(runs) == [("a", 1, True), ("b", 1, True), ("c", 1, True)]
 
 
 def test_keys_set_by_a_joined_encoder_cannot_be_overridden() -> None:
     with pytest.raises(UserError, match=r"^objective\.b: paper/1 sets it itself \(row: ab\)\.$"):
-        plan(table("ab"), wanted(), ["objective.b=3"], check=flat)
+        plan(table("ab"), reproduction(), ["objective.b=3"], check=fake_check)
 
 
 def test_a_row_waits_for_the_files_of_all_that_it_joins() -> None:
-    given = table("ab", "c", b=f"encoder.vectors={VECTORS}")
-    assert shown(plan(given, wanted(seeds=(1,)), check=flat)) == [("c", 1, True)]
-    assert planning.left_out(given, wanted()) == ["ab: needs vectors=<file of word vectors>"]
+    rows = table("ab", "c", b=f"encoder.vectors={VECTORS}")
+    assert summary(plan(rows, reproduction(seeds=(1,)), check=fake_check)) == [("c", 1, True)]
+    assert planning.left_out(rows, reproduction()) == ["ab: needs vectors=<file of word vectors>"]
 
 
-@pytest.mark.parametrize(("size", "widths"), [("paper", (750, 1024, 1500)), ("teaching", (128, 192, 256))])
+@pytest.mark.parametrize(
+    ("size", "widths"), [("paper", (750, 1024, 1500)), ("teaching", (128, 192, 256))], ids=["paper", "teaching"]
+)
 def test_gensens_rows_join_as_in_its_section_9(size: Any, widths: tuple[int, int, int]) -> None:
-    """Tasks, units a direction, directions and layers of both encoders."""
+    """Both encoders of a row have the paper's tasks, units per direction, directions and layers."""
     small, large, forward = widths
-    given = ["corpus.path=.", "objective.parse.gold=.", "objective.nli.path=."] if size == "paper" else []
-    asked = Reproduction(figure="gensen/table2", budget=size, seeds=(1,))
-    runs = plan(catalogue.EXHIBITS["gensen/table2"], asked, given)
-    made = {}
+    data = ["corpus.path=.", "objective.parse.gold=.", "objective.nli.path=."] if size == "paper" else []
+    request = Reproduction(figure="gensen/table2", budget=size, seeds=(1,))
+    runs = plan(catalogue.EXHIBITS["gensen/table2"], request, data)
+    encoders_by_run = {}
     for run in runs:
         if not run.members:
             config = compose.check(list(run.overrides))
             encoder = config["encoder"]
             shape = encoder["hidden"], 2 if encoder["bidirectional"] else 1, encoder["layers"]
-            made[run.name] = (frozenset(config["objective"]["tasks"]), *shape)
+            encoders_by_run[run.name] = (frozenset(config["objective"]["tasks"]), *shape)
     rows = {
-        run.labels["row"]: [made[name] for name in run.members or (run.name,)] for run in runs if run.evaluated
+        run.labels["row"]: [encoders_by_run[name] for name in run.members or (run.name,)]
+        for run in runs
+        if run.evaluated
     }
     translation = frozenset({"stn", "fr", "de"})
     inference, previous = translation | {"nli"}, translation | {"nli", "stp"}
@@ -126,17 +131,17 @@ def test_gensens_rows_join_as_in_its_section_9(size: Any, widths: tuple[int, int
 
 @pytest.mark.parametrize("number", range(2, 9))
 def test_gensens_other_tables_share_these_runs(number: int) -> None:
-    """Tables 3 and 5 join nothing (section 9)."""
+    """All rows join encoders, except in tables 3 and 5 (section 9)."""
 
     def names(table: str) -> dict[str, bool]:
         runs = plan(catalogue.EXHIBITS[table], Reproduction(figure=table, seeds=(1,)))
-        assert all(run.members for run in runs if run.evaluated) == (table not in ("gensen/table2", *apart))
+        assert all(run.members for run in runs if run.evaluated) == (table not in ("gensen/table2", *not_joined))
         return {run.name: bool(run.members) for run in runs}
 
-    apart = ("gensen/table3", "gensen/table5")
+    not_joined = ("gensen/table3", "gensen/table5")
     table = names(f"gensen/table{number}")
     assert table.items() <= names("gensen/table2").items()
-    assert any(table.values()) == (f"gensen/table{number}" not in apart)
+    assert any(table.values()) == (f"gensen/table{number}" not in not_joined)
 
 
 # Folders
@@ -170,20 +175,20 @@ def test_joined_encoders_are_saved_and_evaluated_like_a_run(tmp_path: Path) -> N
     times = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     joining.join(folder, members)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
-    (folder / "config.yaml").unlink()  # as a kill before its end leaves it
+    (folder / "config.yaml").unlink()  # as if the process was killed before the end
     joining.join(folder, members)
     assert planned_runs.state(folder) == "finished"
 
     (folder / "senteval.json").write_text("{}")
     shutil.rmtree(members[0])
-    run_folder(tmp_path, "one", scale=2.0)  # trained anew
+    run_folder(tmp_path, "one", scale=2.0)  # trained again
     joining.join(folder, members)
     assert not (folder / "senteval.json").exists()
     assert not np.array_equal(encoders.load(folder / "encoder").encode(texts), expected)
 
 
 def test_encoders_that_fail_to_join_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a line of its own: the other runs go on."""
+    """A full disk is an error of this row, so that the other runs continue."""
     member = run_folder(tmp_path, "one")
 
     def full(*_: object) -> None:
@@ -203,10 +208,10 @@ def test_a_missing_encoder_is_reported(tmp_path: Path) -> None:
 
 
 def test_synthetic_text_of_one_encoder_is_reported_for_the_joined_row(tmp_path: Path) -> None:
-    a, b, ab, c, bc = plan(table("ab", "bc"), wanted(seeds=(1,)), check=flat)
+    a, b, ab, c, bc = plan(table("ab", "bc"), reproduction(seeds=(1,)), check=fake_check)
     for run, synthetic in ((a, "fr, de"), (b, "de, nli"), (c, "")):
-        finished(tmp_path, run, 10.0, synthetic=synthetic)
-    finished(tmp_path, ab, 0.0, {"TREC": record(80.0)})
+        write_run(tmp_path, run, 10.0, synthetic=synthetic)
+    write_run(tmp_path, ab, 0.0, {"TREC": record(80.0)})
     found = results.collect([a, b, ab, c, bc], tmp_path, "default")
     assert [*found.facts] == [ab]
     assert results.synthetic(found.facts[ab]) == "fr, de, nli"
@@ -216,7 +221,7 @@ def test_synthetic_text_of_one_encoder_is_reported_for_the_joined_row(tmp_path: 
     assert line.startswith("2 runs at teaching sizes")
 
 
-# The whole way
+# The complete command
 
 WARM, COLD = Value("warm", ["objective.temperature=0.5"]), Value("cold", ["objective.temperature=0.05"])
 FIGURE = Table(
@@ -242,8 +247,8 @@ def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def reproduce(folder: Path, *more: str) -> int:
     left_out = ("evaluation=", "budget.steps=")
     passed = [text for text in tiny.overrides(folder) if not text.startswith(left_out)]
-    asked = [*passed, "figure=some/fig", "budget.steps=4", "runs=runs", "out=out", *more]
-    return command.reproduce(*settings.read(asked))
+    arguments = [*passed, "figure=some/fig", "budget.steps=4", "runs=runs", "out=out", *more]
+    return command.reproduce(*settings.read(arguments))
 
 
 def test_a_row_whose_encoder_failed_is_reported(
@@ -259,11 +264,11 @@ def test_a_row_whose_encoder_failed_is_reported(
     monkeypatch.setattr(planned_runs, "run_jobs", broken)
     with pytest.raises(UserError, match="None of the 1 encoders is there: there is nothing to tabulate"):
         reproduce(figure, "data=sentences.txt")
-    shown_text = capsys.readouterr().out
-    assert "2 in runs: 2 missing" in shown_text
-    assert "joined      1 of two or more of these" in shown_text
-    assert shown_text.count(": it broke") == 1
-    assert shown_text.count("a part is missing") == 1
+    output = capsys.readouterr().out
+    assert "2 in runs: 2 missing" in output
+    assert "joined      1 of two or more of these" in output
+    assert output.count(": it broke") == 1
+    assert output.count("a part is missing") == 1
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""From run folders to points, marks and tables: what is said of scores, and what may stand beside them."""
+"""From run folders to points, marks and tables: notes on scores, and where printed scores are shown."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.encoders.models import tiny
 
 
 def record(score: float, **changes: Any) -> dict[str, Any]:
-    """TREC as SentEval has it."""
+    """Returns a record of TREC on all of SentEval's data."""
     return {
         "kind": "kfold", "protocol": "default", "dev": score - 1, "test": score, "n_train": 5452, "n_dev": 5452,
         "n_test": 500, "l2": 1e-5, "seconds": 1.0, "files": "f",
     } | changes  # fmt: skip
 
 
-def finished(
+def write_run(
     folder: Path, run: Run, quick: float, tasks: dict[str, Any] | None = None, synthetic: str = ""
 ) -> None:
     path = folder / run.name
@@ -73,7 +73,7 @@ def figure(panel: str = "TREC", metric: str = "TREC.test") -> Figure:
 
 def test_quick_scores_are_marked_and_never_shown_with_printed_ones(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned[:3]:
-        finished(tmp_path, run, 10.0 + run.seed)
+        write_run(tmp_path, run, 10.0 + run.seed)
     found = results.collect(planned, tmp_path, None)
     assert [run.name for run in found.facts] == ["D1low1", "D1low2", "D1high1"]
     shown, points, [note], by = results.by_quick(figure(), found)
@@ -81,7 +81,7 @@ def test_quick_scores_are_marked_and_never_shown_with_printed_ones(tmp_path: Pat
     assert shown.printed == ()
     assert "there is no SentEval data here" in note
     assert by == shown.y
-    assert [(one.group, one.x, one.seed, one.score, one.setting, one.run) for one in points] == [
+    assert [(point.group, point.x, point.seed, point.score, point.setting, point.run) for point in points] == [
         ("D", "1", 1, 11.0, "lr=low", "D1low1"),
         ("D", "1", 2, 12.0, "lr=low", "D1low2"),
         ("D", "1", 1, 11.0, "lr=high", "D1high1"),
@@ -99,7 +99,7 @@ def test_quick_scores_are_marked_and_never_shown_with_printed_ones(tmp_path: Pat
 
 def test_probes_of_two_versions_are_marked_in_figures_and_tables(tmp_path: Path, planned: list[Run]) -> None:
     for version, run in enumerate(planned[:2], start=1):
-        finished(tmp_path, run, 10.0)
+        write_run(tmp_path, run, 10.0)
         quick = json.loads((tmp_path / run.name / "quick.json").read_text())
         quick["trained"] |= {"probe_word_content": 20.0}
         (tmp_path / run.name / "quick.json").write_text(json.dumps(quick | {"version": version}))
@@ -109,17 +109,20 @@ def test_probes_of_two_versions_are_marked_in_figures_and_tables(tmp_path: Path,
     probed = replace(figure(), quick={"WC": "probe_word_content"})
     assert line in results.by_quick(probed, found).notes
     assert line in tables.quick_grid(table(), found).notes
-    same = results.collect(planned[:1], tmp_path, None)
-    assert line not in results.by_quick(probed, same).notes and line not in tables.quick_grid(table(), same).notes
+    of_one_version = results.collect(planned[:1], tmp_path, None)
+    assert (
+        line not in results.by_quick(probed, of_one_version).notes
+        and line not in tables.quick_grid(table(), of_one_version).notes
+    )
 
 
 def test_complete_scores_on_full_data_are_shown_with_the_printed_ones(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned:
-        finished(tmp_path, run, 1.0, {"TREC": record(80.0 + run.seed)})
+        write_run(tmp_path, run, 1.0, {"TREC": record(80.0 + run.seed)})
     found = results.collect(planned, tmp_path, "default")
     shown, points, notes, by = results.by_senteval(figure(), found)
     assert len(points) == len(planned) and not by
-    assert {(one.panel, one.score) for one in points} == {("TREC", 81.0), ("TREC", 82.0)}
+    assert {(point.panel, point.score) for point in points} == {("TREC", 81.0), ("TREC", 82.0)}
     assert [(mark.panel, mark.group, mark.x, mark.score) for mark in shown.printed] == [("TREC", "D", "1", 91.2)]
     assert notes == ["Scores: TREC.test, SentEval, protocol default."]
 
@@ -128,7 +131,7 @@ def test_scores_on_other_data_are_marked_and_shown_without_printed_ones(
     tmp_path: Path, planned: list[Run]
 ) -> None:
     for run in planned[:2]:
-        finished(tmp_path, run, 1.0, {"TREC": record(80.0, n_train=100)})
+        write_run(tmp_path, run, 1.0, {"TREC": record(80.0, n_train=100)})
     found = results.collect(planned, tmp_path, "default")
     shown, _, notes, _ = results.by_senteval(figure(), found)
     assert shown.printed == []
@@ -139,12 +142,12 @@ def test_scores_on_other_data_are_marked_and_shown_without_printed_ones(
 def test_an_average_covers_the_tasks_that_all_runs_have(tmp_path: Path, planned: list[Run]) -> None:
     first, second = planned[:2]
     cr = record(60.0, kind="nested", n_train=3775, n_test=3775)
-    finished(tmp_path, first, 1.0, {"TREC": record(80.0), "CR": cr})
-    finished(tmp_path, second, 1.0, {"TREC": record(90.0)})
+    write_run(tmp_path, first, 1.0, {"TREC": record(80.0), "CR": cr})
+    write_run(tmp_path, second, 1.0, {"TREC": record(90.0)})
     found = results.collect(planned, tmp_path, "default")
-    given = figure("", "declutr_downstream")
-    shown, points, notes, by = results.by_senteval(given, found)
-    assert [one.score for one in points] == [80.0, 90.0]
+    exhibit = figure("", "declutr_downstream")
+    shown, points, notes, by = results.by_senteval(exhibit, found)
+    assert [point.score for point in points] == [80.0, 90.0]
     assert notes == [
         "Scores: mean of 1 of DeCLUTR's 17 downstream tasks, SentEval, protocol default.",
         "In printed rows, mean of 1 of DeCLUTR's 17 downstream tasks is computed from their cells over the same "
@@ -155,10 +158,15 @@ def test_an_average_covers_the_tasks_that_all_runs_have(tmp_path: Path, planned:
 
 
 def test_runs_without_a_score_are_not_counted_in_a_figure(tmp_path: Path, planned: list[Run]) -> None:
-    """One is evaluated on both tasks, one on the first of them, one for another figure, one not at all."""
-    given = [{"TREC": record(80.0), "SST2": record(80.0)}, {"TREC": record(80.0)}, {"SST5": record(80.0)}, None]
-    for run, tasks in zip(planned, given, strict=False):
-        finished(tmp_path, run, 1.0, tasks)
+    """One run has two tasks of the figure, one the first of them, one another figure's task, and one none."""
+    tasks_of_runs = [
+        {"TREC": record(80.0), "SST2": record(80.0)},
+        {"TREC": record(80.0)},
+        {"SST5": record(80.0)},
+        None,
+    ]
+    for run, tasks in zip(planned, tasks_of_runs, strict=False):
+        write_run(tmp_path, run, 1.0, tasks)
     found = results.collect(planned, tmp_path, "default")
     shown, lacking = results.scored(found, ("TREC", "SST2", "CR"))
     assert shown == planned[:2] and lacking == 3
@@ -167,8 +175,8 @@ def test_runs_without_a_score_are_not_counted_in_a_figure(tmp_path: Path, planne
 
 
 def test_opposite_differences_do_not_average_to_a_marginal_one() -> None:
-    """Of figure S1a's heads one gains as much as the other loses: neither is marginal."""
-    described = catalogue.EXHIBITS["declutr_v1/s1a"]
+    """In figure S1a one head gains as much as the other loses: neither difference is marginal."""
+    exhibit = catalogue.EXHIBITS["declutr_v1/s1a"]
 
     def outcome(difference: float) -> str:
         gains = (("none", "", 0.0), ("linear", "128", -difference), ("non-linear", "128", difference))
@@ -177,15 +185,17 @@ def test_opposite_differences_do_not_average_to_a_marginal_one() -> None:
             for group, x, gain in gains
             for seed in range(4)
         ]
-        found = {verdict.claim.id: verdict.outcome for verdict in decide(described.claims, described.over(points))}
-        return found["proj_marginal"]
+        outcomes_by_claim = {
+            verdict.claim.id: verdict.outcome for verdict in decide(exhibit.claims, exhibit.over(points))
+        }
+        return outcomes_by_claim["proj_marginal"]
 
     assert outcome(0.1) == "held"
     assert outcome(1.5) == "not held"
 
 
 def outcomes(name: str, panel: str, scores: dict[str, float]) -> dict[str, str]:
-    """Verdicts on a table's claims, from a score for each row that three seeds are close to."""
+    """Returns the outcome of each claim of a table whose rows have three seeds close to the given scores."""
     table = catalogue.EXHIBITS[name]
     assert panel in table.scores
     points = [
@@ -202,9 +212,11 @@ def test_claims_of_table_4_must_hold_for_every_model() -> None:
     found = outcomes("declutr/table4", "downstream", rows)
     assert (found["mean_above_cls"], found["sentence_losses_no_better"]) == ("held", "held")
     found = outcomes("declutr/table4", "downstream", rows | {"MLM-mean": 50.0})
-    assert found["mean_above_cls"] == "not held", "two of three"
+    assert found["mean_above_cls"] == "not held", "MLM is an exception"
     found = outcomes("declutr/table4", "downstream", rows | {"NSP-CLS": 58.0, "NSP-mean": 60.0})
-    assert found["sentence_losses_no_better"] == "not held", "their mean is below, one of them is not"
+    assert found["sentence_losses_no_better"] == "not held", (
+        "NSP is an exception, though the mean of NSP and SOP is below MLM"
+    )
 
 
 def test_claims_about_the_objectives_are_decided_on_their_rows() -> None:
@@ -225,7 +237,7 @@ def test_claims_about_the_objectives_are_decided_on_their_rows() -> None:
     for statement in ("sentence_losses_no_better", "quick_thoughts", "tsdae_above_mlm"):
         assert found[statement] == "not held"
     found = outcomes("suite/objectives", "downstream", rows | {"contrastive only": 65.0})
-    assert found["both_losses"] == "not held", "above one of them, not the other"
+    assert found["both_losses"] == "not held", "DeCLUTR is above MLM only, but below contrastive only"
     sts = {"SimCSE": 70.0, "DeCLUTR": 65.0}
     assert outcomes("suite/objectives", "STS12-16 (all)", sts)["simcse_on_sts"] == "held"
 
@@ -237,7 +249,7 @@ def table(**changes: Any) -> Table:
 
 def test_a_table_has_a_row_of_means_for_each_label_above_the_papers(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned[:2]:
-        finished(tmp_path, run, 1.0, {"TREC": record(80.0 + run.seed)})
+        write_run(tmp_path, run, 1.0, {"TREC": record(80.0 + run.seed)})
     found = results.collect(planned, tmp_path, "default")
     grid, notes = tables.senteval_table(table(), found)
     assert [(row.name, row.cells["TREC", "test"].text) for row in grid.ours] == [("D", "81.50 ± 0.71")]
@@ -251,7 +263,7 @@ def test_a_table_has_a_row_of_means_for_each_label_above_the_papers(tmp_path: Pa
 def test_a_table_on_other_data_shows_no_printed_rows(tmp_path: Path, planned: list[Run]) -> None:
     cr = record(70.0, kind="nested", n_train=3775, n_dev=3775, n_test=3775)
     tasks = {"TREC": record(80.0), "CR": cr, "Length": record(60.0, kind="split", n_train=100)}
-    finished(tmp_path, planned[0], 1.0, tasks)
+    write_run(tmp_path, planned[0], 1.0, tasks)
     grid, notes = tables.senteval_table(table(columns=["Length"]), results.collect(planned, tmp_path, "default"))
     assert ("Length", "test") in grid.columns and not grid.printed
     assert notes == ["The printed rows are left out: no task of the table was evaluated on SentEval's own data."]
@@ -261,8 +273,8 @@ def test_claims_of_a_table_are_decided_on_its_rows(tmp_path: Path) -> None:
     rows = {"D": [80.0, 81.0, 82.5], "R": [84.0, 85.5, 86.0], "LangMod": [84.5, 85.0, 86.5]}
     planned = [Run({"row": row}, seed, (), 1.0, f"{row}{seed}") for row in rows for seed in (1, 2, 3)]
     for run in planned:
-        made_up = {"synthetic": "nli"} if run.labels["row"] == "LangMod" else {}
-        finished(tmp_path, run, 1.0, {"TREC": record(rows[run.labels["row"]][run.seed - 1])}, **made_up)
+        synthetic = {"synthetic": "nli"} if run.labels["row"] == "LangMod" else {}
+        write_run(tmp_path, run, 1.0, {"TREC": record(rows[run.labels["row"]][run.seed - 1])}, **synthetic)
 
     def claim(name: str, left: str, right: str) -> Claim:
         return Claim(
@@ -280,7 +292,7 @@ def test_claims_of_a_table_are_decided_on_its_rows(tmp_path: Path) -> None:
     # (4.0, 4.5, 3.5): mean 4, standard error 0.5 / sqrt(3), t(2) = 4.303
     assert "R − D: +4.00 points [+2.76, +5.24], 3 seeds" in text.replace("TREC: ", "")
     assert "TREC here" not in text
-    assert text.count("LangMod learned nli from synthetic pairs") == 1  # under the statement that it is part of
+    assert text.count("LangMod learned nli from synthetic pairs") == 1  # only at the claim about LangMod
     assert results.claimed(table(), found) == []
     text = "\n".join(results.claimed(replace(claimed, scores={"TREC": "conssent_all"}), found))
     assert text.count("TREC here: mean of 1 of ConsSent's 20 tasks") == len(claims)
@@ -288,7 +300,7 @@ def test_claims_of_a_table_are_decided_on_its_rows(tmp_path: Path) -> None:
 
 def test_a_table_by_the_quick_evaluation_has_no_printed_rows(tmp_path: Path, planned: list[Run]) -> None:
     for run in planned[:3]:
-        finished(tmp_path, run, 10.0 + run.seed)
+        write_run(tmp_path, run, 10.0 + run.seed)
     grid = tables.quick_grid(table(), results.collect(planned, tmp_path, None))
     assert [row.name for row in grid.ours] == ["D"]
     assert grid.printed == []
@@ -297,8 +309,8 @@ def test_a_table_by_the_quick_evaluation_has_no_printed_rows(tmp_path: Path, pla
 
 def test_rows_trained_on_synthetic_text_are_marked(tmp_path: Path, planned: list[Run]) -> None:
     first, last = planned[0], planned[-1]
-    finished(tmp_path, first, 10.0, {"TREC": record(80.0)}, synthetic="nli")
-    finished(tmp_path, last, 20.0, {"TREC": record(90.0)})
+    write_run(tmp_path, first, 10.0, {"TREC": record(80.0)}, synthetic="nli")
+    write_run(tmp_path, last, 20.0, {"TREC": record(90.0)})
     found = results.collect(planned, tmp_path, "default")
     for grid in (tables.quick_grid(table(), found), tables.senteval_table(table(), found)[0]):
         assert [row.name for row in grid.ours] == ["D (synthetic nli)", "R"]
@@ -309,18 +321,18 @@ def test_each_pooling_has_separate_results(tmp_path: Path) -> None:
     rows = [
         Run({"row": f"NSP-{name}"}, 1, (), 1.0, "nsp", pooling) for name, pooling in (("CLS", "cls"), ("mean", ""))
     ]
-    finished(tmp_path, rows[1], 10.0, {"TREC": record(80.0)})
-    of_cls = results_folder(tmp_path / "nsp", "default", "cls")
-    assert of_cls != results_folder(tmp_path / "nsp", "default")
-    of_cls.mkdir()
+    write_run(tmp_path, rows[1], 10.0, {"TREC": record(80.0)})
+    cls_results = results_folder(tmp_path / "nsp", "default", "cls")
+    assert cls_results != results_folder(tmp_path / "nsp", "default")
+    cls_results.mkdir()
     model = {"name": "nsp", "pooling": "cls"}
-    written = {
+    content = {
         "tasks": {"TREC": record(60.0)},
         "model": model,
         "protocol": "default",
         "data": {"downstream": "data/downstream"},
     }
-    (of_cls / "senteval.json").write_text(json.dumps(written))
+    (cls_results / "senteval.json").write_text(json.dumps(content))
     found = results.collect(rows, tmp_path, "default")
     grid, _ = tables.senteval_table(table(), found)
     assert {row.name: row.cells["TREC", "test"].value for row in grid.ours} == {"NSP-CLS": 60.0, "NSP-mean": 80.0}
@@ -343,13 +355,13 @@ def test_tables_without_training_are_shown(tmp_path: Path) -> None:
 
 def test_another_evaluation_fills_a_table(tmp_path: Path) -> None:
     (tmp_path / "sentences.txt").write_text("one\ntwo\n")
-    asked = table(evaluation="neighbours", settings={"sentences": "{data}", "queries": ["a query"]})
+    request = table(evaluation="neighbours", settings={"sentences": "{data}", "queries": ["a query"]})
     models = {f"a_row, seed {seed}": tmp_path / f"run_{seed}" for seed in (1, 2)}
     for folder in models.values():
         tiny().save(folder / "encoder")
         (folder / "config.yaml").write_text("")
-    parts = tables.evaluation_text(asked, models, str(tmp_path / "sentences.txt")).split("\n\n")
+    parts = tables.evaluation_text(request, models, str(tmp_path / "sentences.txt")).split("\n\n")
     assert parts[0] == r"## a\_row, seed 1" and parts[3] == r"## a\_row, seed 2"
     assert parts[1] == parts[4] == "**a query**" and "one" in parts[2] and "two" in parts[2]
     with pytest.raises(UserError, match=r"^neighbours: sentences=none: there is no such file\.$"):
-        tables.evaluation_text(asked, models, "none")
+        tables.evaluation_text(request, models, "none")

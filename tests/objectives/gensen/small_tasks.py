@@ -1,4 +1,4 @@
-"""Small tasks of GenSen, and units of random tokens for them."""
+"""Small tasks of GenSen, and random units for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from objectives.gensen.base import GenSenTask, Sizes
 from objectives.gensen.nli import NLI
 from tests.tiny_encoder import FORMAT, TinyEncoder
 
-WORDS = 12
+VOCABULARY_SIZE = 12
 SIZES = Sizes(
     batch_size=6,
     max_length=90,
@@ -29,32 +29,32 @@ SIZES = Sizes(
 )
 
 
-def inference(sizes: Sizes = SIZES) -> NLI:
+def nli_task(sizes: Sizes = SIZES) -> NLI:
     return NLI("nli", sizes, Samples(kind="nli", pairs=3))
 
 
-def built(task: GenSenTask, dropout: float = 0.0) -> tuple[Any, TinyEncoder]:
+def build(task: GenSenTask, dropout: float = 0.0) -> tuple[Any, TinyEncoder]:
     torch.manual_seed(0)
     encoder = TinyEncoder(dropout=dropout).double()
-    task.tokenizer = range(WORDS)  # only its length is used
+    task.tokenizer = range(VOCABULARY_SIZE)  # only its length is used
     task.build(encoder)
     return task.double(), encoder
 
 
-def row(rng: np.random.Generator, high: int = WORDS) -> np.ndarray:
+def tokens(rng: np.random.Generator, high: int = VOCABULARY_SIZE) -> np.ndarray:
     return rng.integers(5, high, size=rng.integers(1, 9)).astype(np.uint16)
 
 
-def neighbours(count: int = 6, offsets: int = 2) -> list[NeighbourUnit]:
+def neighbour_units(count: int = 6, neighbours: int = 2) -> list[NeighbourUnit]:
     rng = np.random.default_rng(1)
-    return [NeighbourUnit(row(rng, 30), tuple(row(rng) for _ in range(offsets))) for _ in range(count)]
+    return [NeighbourUnit(tokens(rng, 30), tuple(tokens(rng) for _ in range(neighbours))) for _ in range(count)]
 
 
-def pairs(count: int = 6) -> list[PairUnit]:
+def nli_pairs(count: int = 6) -> list[PairUnit]:
     rng = np.random.default_rng(2)
-    return [PairUnit((row(rng, 30), row(rng, 30)), np.array([i % 3], np.uint8)) for i in range(count)]
+    return [PairUnit((tokens(rng, 30), tokens(rng, 30)), np.array([i % 3], np.uint8)) for i in range(count)]
 
 
-def collated(task: GenSenTask, units: list[Any], rows: slice = slice(None)) -> Batch:
+def batch_of(task: GenSenTask, units: list[Any], rows: slice = slice(None)) -> Batch:
     examples = [task.sample(unit, FORMAT, generator(i)) for i, unit in enumerate(units)]
     return task.collate(examples[rows], FORMAT)

@@ -14,9 +14,9 @@ from data.errors import UserError
 from objectives.base import Loss
 from objectives.gensen.base import GenSenTask, surprisals
 from objectives.gensen.sequences import SkipThought
-from tests.objectives.gensen.small_tasks import SIZES, built, collated, inference, neighbours, pairs
-from tests.objectives.gensen.test_objective import corpus, small
-from tests.objectives.two_processes import Found, backward, check
+from tests.objectives.gensen.small_tasks import SIZES, batch_of, build, neighbour_units, nli_pairs, nli_task
+from tests.objectives.gensen.test_objective import build_corpus, small_gensen
+from tests.objectives.two_processes import Results, backward, check_against_one_process
 
 
 def test_data_errors_name_the_key_of_the_task(tmp_path: Path) -> None:
@@ -24,18 +24,18 @@ def test_data_errors_name_the_key_of_the_task(tmp_path: Path) -> None:
     (tmp_path / "a.fr").write_text("un\n")
     files = {"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.fr")}
     with pytest.raises(UserError, match=r"^objective\.fr: /.*/a\.en has 2 lines and /.*/a\.fr has 1: the numbers"):
-        list(small(tasks=["fr"], fr=files).texts())
+        list(small_gensen(tasks=["fr"], fr=files).texts())
     (tmp_path / "a.fr").write_text("un\ndeux\n")
-    objective = small(tasks=["fr"], fr=files | {"dev_fraction": 0.0})
+    objective = small_gensen(tasks=["fr"], fr=files | {"dev_fraction": 0.0})
     with pytest.raises(UserError, match=r"^objective\.fr: The dev part of parallel is empty: objective\.fr\.dev_"):
-        objective.task_data(corpus(tmp_path))
+        objective.task_data(build_corpus(tmp_path))
     with pytest.raises(UserError) as error:
-        small(tasks=["fr"], synthetic_pairs=1).task_data(corpus(tmp_path))
+        small_gensen(tasks=["fr"], synthetic_pairs=1).task_data(build_corpus(tmp_path))
     assert str(error.value) == (
         "objective.fr: None of the 1 pairs of samples is in the dev part: raise objective.synthetic_pairs."
     )
-    assert small(tasks=["fr"], fr=files).tasks["fr"].setting == "objective.fr"
-    assert [task.setting for task in small(tasks=["stn", "fr"]).tasks.values()] == [
+    assert small_gensen(tasks=["fr"], fr=files).tasks["fr"].setting == "objective.fr"
+    assert [task.setting for task in small_gensen(tasks=["stn", "fr"]).tasks.values()] == [
         "corpus",
         "objective.synthetic_pairs",
     ]
@@ -43,9 +43,12 @@ def test_data_errors_name_the_key_of_the_task(tmp_path: Path) -> None:
 
 def test_dropout_is_on_only_in_training() -> None:
     sizes = replace(SIZES, dropout=0.5)
-    for task, units in ((SkipThought(["stn"], sizes), neighbours(offsets=1)), (inference(sizes), pairs())):
-        task, encoder = built(task)
-        batch = collated(task, units)
+    for task, units in (
+        (SkipThought(["stn"], sizes), neighbour_units(neighbours=1)),
+        (nli_task(sizes), nli_pairs()),
+    ):
+        task, encoder = build(task)
+        batch = batch_of(task, units)
         values = [float(task.loss(encoder, batch).total.detach()) for _ in range(2)]
         assert values[0] != values[1]
         task.eval()
@@ -55,10 +58,10 @@ def test_dropout_is_on_only_in_training() -> None:
 
 @pytest.mark.parametrize("kind", ["skip_thought", "nli"])
 def test_half_precision_gives_losses_in_float32(kind: str) -> None:
-    task, units = tasks()[kind]
-    task, encoder = built(task)
+    task, units = tasks_and_units()[kind]
+    task, encoder = build(task)
     task, encoder = task.float(), encoder.float()
-    batch = collated(task, units)
+    batch = batch_of(task, units)
     exact = task.loss(encoder, batch).total
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = task.loss(encoder, batch)
@@ -67,31 +70,31 @@ def test_half_precision_gives_losses_in_float32(kind: str) -> None:
     torch.testing.assert_close(loss.total, exact, rtol=0.02, atol=0.0)
 
 
-def tasks() -> dict[str, tuple[GenSenTask, list[Any]]]:
+def tasks_and_units() -> dict[str, tuple[GenSenTask, list[Any]]]:
     return {
-        "skip_thought": (SkipThought(["stn", "stp"], SIZES), neighbours()),
-        "nli": (inference(), pairs()),
+        "skip_thought": (SkipThought(["stn", "stp"], SIZES), neighbour_units()),
+        "nli": (nli_task(), nli_pairs()),
     }
 
 
-def gradients(rank: int, world: int) -> Found:
+def gradients(rank: int, world: int) -> Results:
     results = {}
-    for kind, (task, units) in tasks().items():
-        task, encoder = built(task)
+    for kind, (task, units) in tasks_and_units().items():
+        task, encoder = build(task)
         share = len(units) // world
-        loss: Loss = task.loss(encoder, collated(task, units, slice(rank * share, (rank + 1) * share)))
+        loss: Loss = task.loss(encoder, batch_of(task, units, slice(rank * share, (rank + 1) * share)))
         counts = {f"count {name}": value for name, value in loss.counts.items()}
         results[kind] = backward(loss, world, encoder, task) | counts
     return results
 
 
 def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
-    check(gradients, tmp_path)
+    check_against_one_process(gradients, tmp_path)
 
 
 def test_surprisals_by_hand() -> None:
     units = [np.array([5, 5, 6]), np.array([5])]
-    # Counts of 5, 6 and END (2): 3, 1, 2; one is added to each of 8.
+    # Token 5 occurs three times, 6 once and END (2) twice; one is added to each of the 8 counts.
     expected = -np.log(np.array([1, 1, 3, 1, 1, 4, 2, 1]) / 14)
     np.testing.assert_allclose(surprisals(units.__getitem__, np.array([0, 1]), 8, 2), expected, rtol=1e-6)
     classes = [np.array([0]), np.array([1])]
