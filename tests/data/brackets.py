@@ -1,4 +1,4 @@
-"""Parses linearised trees, to check that linearising loses nothing."""
+"""A parser of linearised trees, for tests that linearisation loses nothing but the words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def delinearised(line: str) -> Tree:
             stack.append((symbol[1:], []))
         elif symbol.startswith(")") and len(symbol) > 1:
             label, children = stack.pop()
-            assert label == symbol[1:] and children, f"{symbol!r} closes nothing in {line!r}."
+            assert label == symbol[1:] and children, f"{symbol!r} closes no matching bracket in {line!r}."
             stack[-1][1].append(Tree(label, tuple(children)))
         else:
             stack[-1][1].append(Tree(symbol))

@@ -1,4 +1,4 @@
-"""Small corpora, a tokenizer and an example sampler for the tests of this folder."""
+"""Small corpora, a tokenizer and an example sampler for tests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Listed(Source):
 
 
 class Cut:
-    """Example sampler: five consecutive tokens of a document from a random position, and a random number."""
+    """Example sampler: five consecutive tokens from a random position of a document, then a random number."""
 
     def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
         start = int(rng.integers(len(unit) - 4))

@@ -1,4 +1,4 @@
-"""Tokens and batches."""
+"""Tokens and batches: padding, selection of rows, concatenation and moves to a device."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def test_pad_rows_and_cat() -> None:
 
 
 def test_rows_without_labels_get_theirs_where_labels_are() -> None:
-    some = Tokens.pad([np.array([1, 2])], 0, labels=[np.array([IGNORE, 5])]).to("meta")  # as on a GPU
-    joined = Tokens.cat([some, Tokens.pad([np.array([3])], 0).to("meta")], 0)
+    """Labels stay on the CPU when a batch moves to a device, and so must those that ``cat`` fills in."""
+    labelled = Tokens.pad([np.array([1, 2])], 0, labels=[np.array([IGNORE, 5])]).to("meta")
+    joined = Tokens.cat([labelled, Tokens.pad([np.array([3])], 0).to("meta")], 0)
     assert joined.ids.is_meta and joined.labels is not None
     assert joined.labels.tolist() == [[IGNORE, 5], [IGNORE, IGNORE]]

@@ -1,4 +1,4 @@
-"""Text that is fit for a terminal, and cells that no spreadsheet computes."""
+"""Text that is safe to print in a terminal, and CSV cells that no spreadsheet evaluates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from data.errors import LONGEST, UserError
 
 def test_control_characters_are_shown_escaped() -> None:
     assert printable("a\x1b[0m\r\n\x9b\u202e\ud800 é 你") == r"a\x1b[0m\r\n\x9b\u202e\ud800 é 你"
-    assert printable("👩\u200d🔬") == "👩\u200d🔬"  # a joiner, not a control character
+    assert printable("👩\u200d🔬") == "👩\u200d🔬"  # the zero-width joiner in an emoji is no control character
 
 
 def test_a_csv_cell_is_never_a_formula() -> None:
@@ -39,7 +39,7 @@ def test_durations_are_shown_in_one_unit(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "suggestion"),
     [
         ("declutr_mini", "declutr-mini"),
         ("DeCLUTR-mni", "declutr-mini"),
@@ -48,15 +48,15 @@ def test_durations_are_shown_in_one_unit(seconds: float, text: str) -> None:
         ("", None),
     ],
 )
-def test_the_nearest_model_name_is_suggested(name: str, meant: str | None) -> None:
-    assert nearest_model(name, ["declutr-mini", "roberta-mini", "bag_of_words"]) == meant
+def test_the_nearest_model_name_is_suggested(name: str, suggestion: str | None) -> None:
+    assert nearest_model(name, ["declutr-mini", "roberta-mini", "bag_of_words"]) == suggestion
 
 
 def test_without_a_terminal_a_bar_is_an_occasional_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    now = iter([0.0, 0.0, 5.0, 12.0, 12.0, 71.0, 72.0, 72.0])
-    monkeypatch.setattr(display.time, "monotonic", lambda: next(now))
+    times = iter([0.0, 0.0, 5.0, 12.0, 12.0, 71.0, 72.0, 72.0])
+    monkeypatch.setattr(display.time, "monotonic", lambda: next(times))
     with display.bar("embedding, it") as progress:
         for share in (0.1, 0.25, 0.3, 0.5, 1.0):
             progress(share)

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and readers of untrusted ones."""
+"""Files and folders that are written completely or not at all, and readers of untrusted files."""
 
 from __future__ import annotations
 
@@ -71,11 +71,13 @@ def test_yaml_has_json_types_and_numbers_without_a_dot(tmp_path: Path) -> None:
         ("1: a\n", "a key is not text"),
         ('a: "\\0"\n', "a null character"),
         ('a: "\\ud800"\n', "is not YAML that can be read"),
-        ("[" * (DEPTH + 1) + "]" * (DEPTH + 1), rf"nested more than {DEPTH} deep"),
-        ("[" * 9999, "is not YAML that can be read"),
+        pytest.param(
+            "[" * (DEPTH + 1) + "]" * (DEPTH + 1), rf"nested more than {DEPTH} deep", id="nested too deep"
+        ),
+        pytest.param("[" * 9999, "is not YAML that can be read", id="9999 open brackets"),
         ("a: [", "is not YAML that can be read"),
-        ("a: " + "9" * 400, "is not YAML that can be read"),
-        ("a" * (YAML_BYTES + 1), r"a\.yaml is larger than 262,144 bytes"),
+        pytest.param("a: " + "9" * 400, "is not YAML that can be read", id="number of 400 digits"),
+        pytest.param("a" * (YAML_BYTES + 1), r"a\.yaml is larger than 262,144 bytes", id="file too large"),
     ],
 )
 def test_disallowed_yaml_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -103,7 +105,7 @@ def test_links_out_of_a_folder_are_refused(tmp_path: Path) -> None:
     (folder / "trackers" / "wandb").mkdir(parents=True)
     (tmp_path / "other").write_text("")
     (folder / "inside").symlink_to(folder / "trackers")
-    (folder / "trackers" / "wandb" / "log").symlink_to(tmp_path / "other")  # a file that wandb links
+    (folder / "trackers" / "wandb" / "log").symlink_to(tmp_path / "other")  # allowed: wandb links its log
     refuse_links_out(folder)
     for link, target in (("a", tmp_path / "other"), ("b", tmp_path), ("c", tmp_path / "missing")):
         (folder / link).symlink_to(target)

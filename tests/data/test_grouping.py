@@ -21,7 +21,7 @@ def test_chunks_hold_each_row_once_and_no_more_than_their_tokens(lengths: list[i
     chunks = length_chunks(rows, tokens)
     assert sorted(np.concatenate([np.empty(0, np.int64), *chunks]).tolist()) == list(range(len(rows)))
     widths = [max(1, int(rows[chunk].max())) for chunk in chunks]  # an empty row counts as one token
-    assert widths == sorted(widths, reverse=True)  # what is too large fails at once
+    assert widths == sorted(widths, reverse=True)  # the widest comes first, so that a lack of memory shows at once
     for number, (chunk, width) in enumerate(zip(chunks, widths, strict=True)):
         assert len(chunk) == 1 or len(chunk) * width <= tokens
         assert (len(chunk) + 1) * width > tokens or number == len(chunks) - 1  # another row would not fit

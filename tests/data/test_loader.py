@@ -1,4 +1,4 @@
-"""Batches as a function of the step: epochs, ranks, workers, held-out batches, neighbours, lengths, refusals."""
+"""Batches as a function of the step: epochs, ranks, workers, held-out, contiguous and length-sorted batches."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def documents(batch: Batch) -> list[int]:
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(0, 5))
 def test_a_batch_depends_only_on_its_step(steps: list[int], seed: int) -> None:
-    one = loader(seed=seed)
+    reused = loader(seed=seed)
     for step in steps:
-        assert rows(one.batch(step)) == rows(loader(seed=seed).batch(step))
+        assert rows(reused.batch(step)) == rows(loader(seed=seed).batch(step))
 
 
 def test_an_epoch_takes_every_document_once() -> None:
@@ -68,17 +68,17 @@ def test_epochs_seeds_and_visits_differ() -> None:
 
 @pytest.mark.parametrize("stream", [0, 2])
 def test_the_random_keys_of_order_and_examples_are_fixed(stream: int) -> None:
-    """Runs are reproducible only while these keys stay; stream 0 has those of a loader without streams."""
-    more = (stream,) if stream else ()
+    """Other keys would change the batches of existing runs; stream 0 adds no number to the keys."""
+    stream_key = (stream,) if stream else ()
 
     def expected(order: np.ndarray, *key: int) -> list[list[int]]:
-        return [Cut().sample(UNITS[i], FORMAT, generator(*key, i, *more)).tolist() for i in order]
+        return [Cut().sample(UNITS[i], FORMAT, generator(*key, i, *stream_key)).tolist() for i in order]
 
-    one = loader(stream=stream)
-    order = generator(ORDER, 3, 1, *more).permutation(INDICES)
-    assert rows(one.batch(5 + 2)) == expected(order[8:12].tolist(), EXAMPLE, 3, 7)
+    batches = loader(stream=stream)
+    order = generator(ORDER, 3, 1, *stream_key).permutation(INDICES)
+    assert rows(batches.batch(5 + 2)) == expected(order[8:12].tolist(), EXAMPLE, 3, 7)
     order = generator(FIXED, *((0, 0, stream) if stream else ())).permutation(INDICES)
-    assert rows(one.fixed(2)[1]) == expected(order[4:8].tolist(), FIXED, 2)
+    assert rows(batches.fixed(2)[1]) == expected(order[4:8].tolist(), FIXED, 2)
 
 
 def test_streams_differ_in_order_and_examples() -> None:
@@ -89,13 +89,13 @@ def test_streams_differ_in_order_and_examples() -> None:
         assert all(sorted(order) == INDICES for order in orders)
         numbers = [{i: row[-1] for i, row in zip(documents(batch), rows(batch), strict=True)} for batch in batches]
         for a, b in combinations(numbers, 2):
-            assert sum(a[i] == b[i] for i in INDICES) < 3  # of 1000 numbers
+            assert sum(a[i] == b[i] for i in INDICES) < 3  # some of 1000 numbers are equal by chance
 
 
 def test_an_example_does_not_depend_on_its_place_or_batch() -> None:
-    whole = {row[0] // 100: row for row in rows(loader(batch_size=22).batch(0))}
-    part = rows(loader(batch_size=4).batch(0))
-    assert all(whole[row[0] // 100] == row for row in part)
+    by_document = {row[0] // 100: row for row in rows(loader(batch_size=22).batch(0))}
+    small_batch = rows(loader(batch_size=4).batch(0))
+    assert all(by_document[row[0] // 100] == row for row in small_batch)
 
 
 @pytest.mark.parametrize("world", [2, 4])
@@ -107,16 +107,16 @@ def test_ranks_get_contiguous_rows(world: int) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems fork no workers")
 def test_workers_are_forked_on_every_python_version() -> None:
-    """From Python 3.14 on it starts them from a server, which takes what can be pickled."""
-    one = loader()
-    one.sampler.unpicklable = lambda: None  # type: ignore[attr-defined]
-    before = torch.multiprocessing.get_start_method()
+    """Python 3.14 uses a fork server by default, to which the loader would have to be pickled."""
+    batches = loader()
+    batches.sampler.unpicklable = lambda: None  # type: ignore[attr-defined]
+    start_method = torch.multiprocessing.get_start_method()
     torch.multiprocessing.set_start_method("forkserver", force=True)
     try:
-        found = [rows(batch) for batch in one.iterate(0, 3, workers=1)]
+        found = [rows(batch) for batch in batches.iterate(0, 3, workers=1)]
     finally:
-        torch.multiprocessing.set_start_method(before, force=True)
-    assert found == [rows(one.batch(step)) for step in range(3)]
+        torch.multiprocessing.set_start_method(start_method, force=True)
+    assert found == [rows(batches.batch(step)) for step in range(3)]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -178,15 +178,15 @@ def test_more_held_out_documents_may_be_required() -> None:
         few.fixed(1)
 
 
-def turns() -> MultiTaskLoader:
-    """Loader in which task b takes two of three steps, with more documents and larger batches than a."""
+def two_tasks() -> MultiTaskLoader:
+    """Returns a loader whose task b has two of three steps, more documents and larger batches than task a."""
     a = Loader(UNITS, range(6), Cut(), FORMAT, batch_size=2, seed=3)
     b = Loader(UNITS, range(6, 22), Cut(), FORMAT, batch_size=4, seed=3)
     return MultiTaskLoader({"a": a, "b": b}, lambda step: "abb"[step % 3])
 
 
 def test_each_task_cycles_through_its_own_documents() -> None:
-    batches = turns()
+    batches = two_tasks()
     assert batches.batches_per_epoch == 3 + 4
     taken = [documents(batches.batch(step)) for step in range(9)]
     assert sorted(chain(*taken[0::3])) == list(range(6))  # three batches of a: one epoch
@@ -194,77 +194,77 @@ def test_each_task_cycles_through_its_own_documents() -> None:
 
 
 def test_the_task_of_a_step_is_the_same_in_any_worker() -> None:
-    one = turns()
-    forward = [rows(one.batch(step)) for step in range(7)]
-    assert [rows(turns().batch(step)) for step in reversed(range(7))] == forward[::-1]
-    assert [rows(batch) for batch in turns().iterate(2, 7, workers=2)] == forward[2:]
+    batches = two_tasks()
+    forward = [rows(batches.batch(step)) for step in range(7)]
+    assert [rows(two_tasks().batch(step)) for step in reversed(range(7))] == forward[::-1]
+    assert [rows(batch) for batch in two_tasks().iterate(2, 7, workers=2)] == forward[2:]
 
 
 def test_held_out_batches_cover_every_task() -> None:
-    sizes = [batch.size for batch in turns().fixed(2)]
+    sizes = [batch.size for batch in two_tasks().fixed(2)]
     assert sizes == [2, 2, 4, 4]
 
 
 def test_mean_tokens_weights_tasks_by_their_share_of_steps() -> None:
-    both = turns()
-    a, b = (loader.mean_tokens(3) for loader in both.loaders.values())
-    assert a == sum(batch.n_tokens for batch in both.loaders["a"].fixed(3)) / 3
-    assert both.mean_tokens(3) == pytest.approx((334 * a + 666 * b) / 1000)  # a's turns come first
+    tasks = two_tasks()
+    a, b = (loader.mean_tokens(3) for loader in tasks.loaders.values())
+    assert a == sum(batch.n_tokens for batch in tasks.loaders["a"].fixed(3)) / 3
+    assert tasks.mean_tokens(3) == pytest.approx((334 * a + 666 * b) / 1000)  # steps 0, 3, ..., 999 are a's
 
 
-OTHERS = [i for i in range(23) if i not in (5, 11)]
+TWO_LEFT_OUT = [i for i in range(23) if i not in (5, 11)]
 
 
 def contiguous(
-    batch_size: int, seed: int = 3, rank: int = 0, world: int = 1, indices: list[int] = OTHERS
+    batch_size: int, seed: int = 3, rank: int = 0, world: int = 1, indices: list[int] = TWO_LEFT_OUT
 ) -> Loader:
     return Loader(
         UNITS, indices, Cut(), FORMAT, batch_size=batch_size, seed=seed, rank=rank, world=world, contiguous=True
     )
 
 
-def places(loader: Loader, step: int) -> list[int]:
-    """Returns the places of a batch's documents in ``OTHERS``."""
-    return [OTHERS.index(row[0] // 100) for row in loader.batch(step).tokens["cut"].ids.tolist()]
+def positions(loader: Loader, step: int) -> list[int]:
+    """Returns the positions of a batch's documents in ``TWO_LEFT_OUT``."""
+    return [TWO_LEFT_OUT.index(row[0] // 100) for row in loader.batch(step).tokens["cut"].ids.tolist()]
 
 
 @settings(max_examples=40)
 @given(st.integers(1, 21), st.integers(0, 60), st.integers(0, 5))
 def test_a_contiguous_batch_holds_consecutive_documents(size: int, step: int, seed: int) -> None:
-    found = places(contiguous(size, seed), step)
+    found = positions(contiguous(size, seed), step)
     assert found == [(found[0] + i) % 21 for i in range(size)]
 
 
 @pytest.mark.parametrize("size", [4, 7])
 def test_contiguous_epochs_take_each_document_once_with_shifted_boundaries(size: int) -> None:
-    whole, count = contiguous(size), 21 // size
+    batches, count = contiguous(size), 21 // size
     orders = set()
     for epoch in range(60):
-        taken = [place for step in range(count) for place in places(whole, epoch * count + step)]
+        taken = [position for step in range(count) for position in positions(batches, epoch * count + step)]
         assert len({*taken}) == len(taken) == count * size
         orders.add(tuple(taken[::size]))
-    starts = {(first + place) % 21 for first in range(size) for place in range(0, count * size, size)}
+    starts = {(first + start) % 21 for first in range(size) for start in range(0, count * size, size)}
     assert {first for order in orders for first in order} == starts and len(orders) > 20
 
 
 def test_processes_share_a_contiguous_batch_in_order() -> None:
-    one = contiguous(6)
+    undivided = contiguous(6)
     for step in range(5):
-        parts = [places(contiguous(6, rank=rank, world=3), step) for rank in range(3)]
-        assert [place for part in parts for place in part] == places(one, step)
+        parts = [positions(contiguous(6, rank=rank, world=3), step) for rank in range(3)]
+        assert [position for part in parts for position in part] == positions(undivided, step)
 
 
 def test_contiguous_held_out_batches_hold_consecutive_documents() -> None:
     for seed in (1, 2):
-        rows = [batch.tokens["cut"].ids[:, 0] // 100 for batch in contiguous(3, seed).fixed(9)]
-        found = [[OTHERS.index(int(place)) for place in row] for row in rows]
+        taken = [batch.tokens["cut"].ids[:, 0] // 100 for batch in contiguous(3, seed).fixed(9)]
+        found = [[TWO_LEFT_OUT.index(int(document)) for document in batch] for batch in taken]
         assert len(found) == 7 and sorted(found) != found
-        assert all(row == list(range(row[0], row[0] + 3)) for row in found)
-    [small] = contiguous(8, indices=OTHERS[:3]).fixed(2)
+        assert all(batch == list(range(batch[0], batch[0] + 3)) for batch in found)
+    [small] = contiguous(8, indices=TWO_LEFT_OUT[:3]).fixed(2)
     assert (small.tokens["cut"].ids[:, 0] // 100).tolist() == [0, 1, 2]
 
 
-LENGTHS = np.random.default_rng(0).permutation(np.repeat([3, 5, 9, 20, 40], 200))  # of a thousand units
+LENGTHS = np.random.default_rng(0).permutation(np.repeat([3, 5, 9, 20, 40], 200))  # of 1000 units
 
 
 def by_length(seed: int = 3, rank: int = 0, world: int = 1, batch_size: int = 8, count: int = 1000) -> Loader:
@@ -285,26 +285,26 @@ def by_length(seed: int = 3, rank: int = 0, world: int = 1, batch_size: int = 8,
 
 def test_batches_by_length_hold_every_unit_once_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("data.loader.POOL", 20)
-    one = by_length()
+    batches = by_length()
     for epoch in range(2):
-        taken = [documents(one.batch(step)) for step in range(125 * epoch, 125 * (epoch + 1))]
+        taken = [documents(batches.batch(step)) for step in range(125 * epoch, 125 * (epoch + 1))]
         assert sorted(chain(*taken)) == list(range(1000))
     again = [documents(by_length().batch(step)) for step in (249, 0, 130)]
-    assert again == [documents(one.batch(step)) for step in (249, 0, 130)]
+    assert again == [documents(batches.batch(step)) for step in (249, 0, 130)]
 
 
 def test_batches_by_length_save_padding_and_stay_random(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("data.loader.POOL", 40)
     taken = [documents(by_length().batch(step)) for step in range(125)]
-    real = int(LENGTHS.sum())
+    unpadded = int(LENGTHS.sum())
     padded = sum(8 * int(LENGTHS[batch].max()) for batch in taken)
-    assert padded < 1.1 * real < 1.8 * real < 8 * sum(LENGTHS[i : i + 8].max() for i in range(0, 1000, 8))
+    assert padded < 1.1 * unpadded < 1.8 * unpadded < 8 * sum(LENGTHS[i : i + 8].max() for i in range(0, 1000, 8))
     longest = [int(LENGTHS[batch].max()) for batch in taken]
     rises = sum(a < b for a, b in pairwise(longest))
-    assert 30 < rises < 70  # neither sorted nor the same
+    assert 30 < rises < 70  # the batches are not sorted by length
     other = [documents(by_length(seed=4).batch(step)) for step in range(125)]
-    company = {frozenset(batch) for batch in taken}
-    assert not company & {frozenset(batch) for batch in other}
+    batches = {frozenset(batch) for batch in taken}
+    assert not batches & {frozenset(batch) for batch in other}
 
 
 def test_batches_by_length_are_divided_among_ranks_and_held_out() -> None:
@@ -318,15 +318,17 @@ def test_batches_by_length_are_divided_among_ranks_and_held_out() -> None:
 
 
 def test_mean_tokens_is_over_all_lengths() -> None:
-    """The first few batches of an epoch may all be short, or all be long."""
+    """Successive batches of an epoch may all be short or all be long, so that their mean would be far off."""
 
-    class Whole(Cut):
+    class Uncut(Cut):
         def sample(self, unit: np.ndarray, format: TokenFormat, rng: np.random.Generator) -> np.ndarray:
             return unit[: LENGTHS[unit[0] // 100]]
 
     units = [np.full(50, 100 * i) for i in range(1000)]
-    one = Loader(units, range(1000), Whole(), FORMAT, batch_size=50, seed=3, lengths=LENGTHS)
-    right = 50 * LENGTHS.mean()
-    assert one.mean_tokens(4) == pytest.approx(right, rel=0.15)
-    four = [sum(one.batch(step).n_tokens for step in range(first, first + 4)) / 4 for first in range(0, 20, 4)]
-    assert max(abs(found / right - 1) for found in four) > 0.2
+    batches = Loader(units, range(1000), Uncut(), FORMAT, batch_size=50, seed=3, lengths=LENGTHS)
+    expected = 50 * LENGTHS.mean()
+    assert batches.mean_tokens(4) == pytest.approx(expected, rel=0.15)
+    means = [
+        sum(batches.batch(step).n_tokens for step in range(first, first + 4)) / 4 for first in range(0, 20, 4)
+    ]
+    assert max(abs(mean / expected - 1) for mean in means) > 0.2

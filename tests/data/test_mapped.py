@@ -1,4 +1,4 @@
-"""Folders of memory-mapped columns: whole or not there, made once, and read as they were written."""
+"""Folders of memory-mapped columns: complete or absent, made once, and read as they were written."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def write(folder: Path, units: list[tuple[list[int], list[int]]], chunk: int = 3
 UNITS = [([i, i + 1][: i % 3], [7] * (i % 4)) for i in range(16)]
 
 
-@settings(max_examples=20)  # each of which syncs files
+@settings(max_examples=20)  # few, as each example syncs files to disk
 @given(
     st.lists(st.tuples(st.lists(st.integers(0, 2**16 - 1)), st.lists(st.integers(0, 255))), max_size=9),
     st.integers(1, 4),
@@ -65,7 +65,7 @@ def test_columns_are_read_as_they_were_written(
     tmp_path_factory: pytest.TempPathFactory, units: list[tuple[list[int], list[int]]], chunk: int
 ) -> None:
     folder = tmp_path_factory.mktemp("store")
-    units = [*units, ([1], [2])]  # an empty file cannot be mapped
+    units = [*units, ([1], [2])]  # each column needs a value, as an empty file cannot be mapped
     write(folder, units, chunk)
     store = TwoColumns(folder)
     assert len(store) == len(units) and store.fingerprint == folder.name
@@ -91,21 +91,23 @@ def test_an_interrupted_writer_is_continued_after_its_last_shard(
                 writer.write(np.zeros(1, entry(1)), [(ids, np.array([i]))], {"after": i + 1})
         write_json(folder / META, {})
 
-    whole = cached(tmp_path / "whole", "key", lambda folder: make(folder, None))
+    uninterrupted = cached(tmp_path / "whole", "key", lambda folder: make(folder, None))
     calls.clear()
     with pytest.raises(KeyboardInterrupt):
         cached(tmp_path, "key", lambda folder: make(folder, written))
     assert (tmp_path / "key.part").exists() == (written >= 2)
-    again = cached(tmp_path, "key", lambda folder: make(folder, None))
+    continued = cached(tmp_path, "key", lambda folder: make(folder, None))
     assert calls == [*range(written), *range(written // 2 * 2, 6)]
-    assert not again.with_suffix(".part").exists()
-    names = {path.name for path in whole.iterdir()}
-    assert names == {path.name for path in again.iterdir()} == {META, "index.bin", "one.bin"}
-    assert all((whole / name).read_bytes() == (again / name).read_bytes() for name in names)
+    assert not continued.with_suffix(".part").exists()
+    names = {path.name for path in uninterrupted.iterdir()}
+    assert names == {path.name for path in continued.iterdir()} == {META, "index.bin", "one.bin"}
+    assert all((uninterrupted / name).read_bytes() == (continued / name).read_bytes() for name in names)
 
 
 JOURNALS = (
-    *("{", "null", "[]", "{}", "[" * 5000, '{"sizes": [0, 0, 0]}', '{"sizes": [-1, 0, 0]}', '{"sizes": "000"}'),
+    *("{", "null", "[]", "{}"),
+    pytest.param("[" * 5000, id="5000 open brackets"),
+    *('{"sizes": [0, 0, 0]}', '{"sizes": [-1, 0, 0]}', '{"sizes": "000"}'),
     '{"sizes": [0, 0, 0], "count": 0, "ends": [1e999, 0], "state": null}',
     '{"sizes": [0, 0, 0], "count": 0, "ends": [0], "state": null}',
 )
@@ -129,8 +131,8 @@ def test_an_incomplete_shard_is_written_again(
 def test_the_hash_decides_the_part_of_a_unit_without_its_own(tmp_path: Path, dev_fraction: float) -> None:
     write(tmp_path, UNITS)
     store = TwoColumns(tmp_path, dev_fraction=dev_fraction)
-    own: list[Part | None] = [None, *PARTS]
-    expected = [part_of(own[i % 3], i * 2**60, dev_fraction) for i in range(len(UNITS))]
+    own_parts: list[Part | None] = [None, *PARTS]
+    expected = [part_of(own_parts[i % 3], i * 2**60, dev_fraction) for i in range(len(UNITS))]
     for part in PARTS:
         assert store.in_part(part).tolist() == [each == part for each in expected]
 
@@ -144,7 +146,11 @@ def test_a_copy_for_a_worker_maps_the_same_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [META, "index.bin", *NAMES])
-@pytest.mark.parametrize("change", [lambda content: content[:-2], lambda content: content + content, None])
+@pytest.mark.parametrize(
+    "change",
+    [lambda content: content[:-2], lambda content: content + content, None],
+    ids=["truncated", "doubled", "missing"],
+)
 def test_damaged_files_are_refused(tmp_path: Path, name: str, change: Any) -> None:
     write(tmp_path, UNITS)
     if change is None:
@@ -162,7 +168,7 @@ def test_a_folder_is_made_once_and_by_one_process(tmp_path: Path) -> None:
         made.append(folder)
         write(folder, UNITS)
 
-    (tmp_path / "key").mkdir()  # of a process that was killed
+    (tmp_path / "key").mkdir()  # left by a killed process
     (tmp_path / "key.part").mkdir()
     threads = [threading.Thread(target=cached, args=(tmp_path, "key", make)) for _ in range(3)]
     for thread in threads:
@@ -202,8 +208,8 @@ def test_a_pipe_in_an_unfinished_folder_is_not_opened(tmp_path: Path) -> None:
 
 def test_an_unusable_state_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "key.part").mkdir()
-    empty = {"sizes": [0, 0, 0], "count": 0, "ends": [0, 0], "state": [1]}
-    (tmp_path / "key.part" / "shards.json").write_text(json.dumps(empty))
+    journal = {"sizes": [0, 0, 0], "count": 0, "ends": [0, 0], "state": [1]}
+    (tmp_path / "key.part" / "shards.json").write_text(json.dumps(journal))
     for name in ("index.bin", *NAMES):
         (tmp_path / "key.part" / name).touch()
 
@@ -233,18 +239,18 @@ def test_a_kill_at_the_end_loses_no_finished_shard(
 ) -> None:
     monkeypatch.setattr(mapped, "SHARD_WRITES", 1)
 
-    def killed() -> None:
+    def make_and_exit() -> None:
         rename = Path.rename
 
-        def last_act(path: Path, target: Path) -> Path:
+        def exit_at_rename(path: Path, target: Path) -> Path:
             if moment == "after the rename":
                 rename(path, target)
-            os._exit(7)  # nothing after it runs, as after SIGKILL
+            os._exit(7)  # without any clean-up, like SIGKILL
 
-        monkeypatch.setattr(Path, "rename", last_act)
+        monkeypatch.setattr(Path, "rename", exit_at_rename)
         cached(tmp_path, "key", lambda folder: write(folder, UNITS))
 
-    process = multiprocessing.get_context("fork").Process(target=killed)
+    process = multiprocessing.get_context("fork").Process(target=make_and_exit)
     process.start()
     process.join()
     assert process.exitcode == 7
@@ -269,13 +275,15 @@ def test_a_truncated_column_is_an_error_and_no_shorter_unit(tmp_path: Path) -> N
 
 
 def test_a_slice_of_a_column_is_read_completely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if the system reads less at once than asked."""
+    """``os.pread`` may return fewer bytes than requested."""
     np.arange(9, dtype=np.uint16).tofile(tmp_path / "column.bin")
-    column, whole, pread = Column(tmp_path / "column.bin", np.dtype(np.uint16)), list(range(9)), os.pread
-    for most in (100, 3):
-        monkeypatch.setattr("os.pread", lambda file, size, place, most=most: pread(file, min(size, most), place))
+    column, values, pread = Column(tmp_path / "column.bin", np.dtype(np.uint16)), list(range(9)), os.pread
+    for limit in (100, 3):
+        monkeypatch.setattr(
+            "os.pread", lambda file, size, offset, limit=limit: pread(file, min(size, limit), offset)
+        )
         for span in (slice(2, 7), slice(None), slice(5, 3), slice(-3, None), slice(9, 20)):
-            assert column[span].tolist() == whole[span]
+            assert column[span].tolist() == values[span]
     with pytest.raises(ValueError, match="steps of 2"):
         column[::2]
 

@@ -1,4 +1,4 @@
-"""Pairs: their columns, split and selection, copies for workers, and what is refused."""
+"""Pairs of sources and a target: columns, continuation, split, selection and refusals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Listed(PairSource):
         return {"name": self.name, "where": "a test", "licence": None}
 
 
-class Classed(Listed):
+class WithClasses(Listed):
     n_sources = 2
     classes = ("no", "yes")
 
@@ -74,7 +74,7 @@ def test_an_interrupted_store_is_continued_and_equal_to_the_byte(
     monkeypatch.setattr(module, "CHUNK_CHARACTERS", 500)
     monkeypatch.setattr(mapped, "SHARD_WRITES", 2)
     source = Listed([PAIRS[0], Pair(("",), "nothing"), *PAIRS[1:]])
-    whole = prepare_pairs(source, ENGLISH, TARGET, cache=tmp_path / "whole").folder
+    uninterrupted = prepare_pairs(source, ENGLISH, TARGET, cache=tmp_path / "whole").folder
     seen: list[int] = []
 
     def interrupt(done: int, total: int | None) -> None:
@@ -83,26 +83,26 @@ def test_an_interrupted_store_is_continued_and_equal_to_the_byte(
 
     with pytest.raises(KeyboardInterrupt):
         prepare_pairs(source, ENGLISH, TARGET, cache=tmp_path / "again", progress=interrupt)
-    again = prepare_pairs(
+    continued = prepare_pairs(
         source, ENGLISH, TARGET, cache=tmp_path / "again", progress=lambda done, total: seen.append(done)
     )
-    assert 80 < seen[0] < 130 and seen[-1] == 201 and again.skipped == {"without text": 1}
-    for path in whole.iterdir():
-        assert (again.folder / path.name).read_bytes() == path.read_bytes()
+    assert 80 < seen[0] < 130 and seen[-1] == 201 and continued.skipped == {"without text": 1}
+    for path in uninterrupted.iterdir():
+        assert (continued.folder / path.name).read_bytes() == path.read_bytes()
 
 
 def test_classes_are_stored_with_their_pairs(tmp_path: Path) -> None:
     pairs = [Pair((text, f"{text} again"), i % 2) for i, text in enumerate(TEXTS)]
-    store = prepare_pairs(Classed(pairs), ENGLISH, None, cache=tmp_path)
+    store = prepare_pairs(WithClasses(pairs), ENGLISH, None, cache=tmp_path)
     assert store.classes == ("no", "yes") and not store.synthetic
     for i in (0, 7, 199):
         first, second = store[i].sources
         assert (first.tolist(), second.tolist()) == tuple(ids(ENGLISH, text) for text in pairs[i].sources)
         assert store[i].target.tolist() == [i % 2]
-    assert len(store.select("train", min_tokens=3).indices) > 0  # a class has one number, and is no text
-    for classes, target in ((Classed(pairs), TARGET), (Listed(PAIRS), None)):
+    assert len(store.select("train", min_tokens=3).indices) > 0  # min_tokens does not apply to classes
+    for source, target in ((WithClasses(pairs), TARGET), (Listed(PAIRS), None)):
         with pytest.raises(ValueError, match="a target tokenizer is needed where targets are texts"):
-            prepare_pairs(classes, ENGLISH, target, cache=tmp_path)
+            prepare_pairs(source, ENGLISH, target, cache=tmp_path)
 
 
 def test_byte_level_texts_get_a_leading_blank(tmp_path: Path) -> None:
@@ -113,12 +113,12 @@ def test_byte_level_texts_get_a_leading_blank(tmp_path: Path) -> None:
 
 def test_parts_follow_first_source_group_and_own_part(tmp_path: Path) -> None:
     groups = [pair._replace(group=f"g {i // 10}") for i, pair in enumerate(PAIRS)]
-    own: list[Part] = ["train", "dev"]
-    assigned = [pair._replace(part=own[i % 2]) for i, pair in enumerate(PAIRS)]
+    parts: list[Part] = ["train", "dev"]
+    assigned = [pair._replace(part=parts[i % 2]) for i, pair in enumerate(PAIRS)]
     for number, pairs in enumerate((PAIRS, groups, assigned)):
         store = opened(tmp_path / str(number), pairs, dev_fraction=0.3)
         source = Listed(pairs, dev_fraction=0.3)
-        for part in own:
+        for part in parts:
             chosen = store.select(part).indices.tolist()
             assert chosen == [i for i, pair in enumerate(pairs) if source.part_of(pair) == part]
         texts = list(source.source_texts())
@@ -138,9 +138,9 @@ def test_pairs_are_selected_by_lengths_of_source_and_target(tmp_path: Path) -> N
     store = opened(tmp_path, dev_fraction=0.0)
     chosen = store.select("train", min_tokens=3)
     lengths = np.column_stack([store.source_lengths, store.target_lengths])
-    inside = (lengths >= 3).all(axis=1)
-    assert chosen.indices.tolist() == np.flatnonzero(inside).tolist()
-    assert chosen.left_out == {"too short": (~inside).sum()} and not inside.all()
+    long_enough = (lengths >= 3).all(axis=1)
+    assert chosen.indices.tolist() == np.flatnonzero(long_enough).tolist()
+    assert chosen.left_out == {"too short": (~long_enough).sum()} and not long_enough.all()
 
 
 def test_empty_texts_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_empty_texts_are_left_out_and_counted(tmp_path: Path) -> None:
     assert list(source.read()) == [Pair(("one two",), "three")] and source.skipped == {EMPTY: 2}
     store = opened(tmp_path, pairs)
     assert len(store) == 1 and store.skipped == {EMPTY: 2}
-    assert opened(tmp_path, pairs).skipped == {EMPTY: 2}  # known without another reading
+    assert opened(tmp_path, pairs).skipped == {EMPTY: 2}  # stored, as the texts are not read again
     with pytest.raises(UserError, match=r"^listed has no pairs: 2 without text\.$"):
         opened(tmp_path, pairs[1:])
     with pytest.raises(UserError, match=r"^listed has no pairs: its files are empty\.$"):

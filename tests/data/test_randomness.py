@@ -1,4 +1,4 @@
-"""Generators are functions of their key, and no two purposes share a stream."""
+"""Generators depend only on their keys, and no two purposes share a stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ PURPOSES = {name: value for name, value in vars(randomness).items() if name.isup
 
 def test_a_generator_depends_only_on_its_key() -> None:
     assert generator(1, 2, 3).integers(2**62) == generator(1, 2, 3).integers(2**62)
-    assert generator(3, 0).integers(2**62) == generator(3).integers(2**62)  # why purposes stand in front
+    # Trailing zeros of short keys are ignored, so purposes must come first.
+    assert generator(3, 0).integers(2**62) == generator(3).integers(2**62)
 
 
 def test_generators_of_different_purposes_differ() -> None:

@@ -1,4 +1,4 @@
-"""Ranges in annotations: the values at both ends fit, those beyond them do not."""
+"""Ranges in annotations: the values at both bounds are valid, those beyond them are not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from data import ranges
 from data.schema import fault
 
-ENDS: dict[str, tuple[list[float], list[float]]] = {
+BOUNDS: dict[str, tuple[list[float], list[float]]] = {
     "Size": ([1, 2**20], [0, 2**20 + 1]),
     "AtLeast2": ([2, 2**20], [1, 2**20 + 1]),
     "AtLeast3": ([3, 2**20], [2, 2**20 + 1]),
@@ -29,13 +29,13 @@ ENDS: dict[str, tuple[list[float], list[float]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize("name", BOUNDS)
 def test_values_at_the_bounds_are_accepted_and_those_beyond_refused(name: str) -> None:
     kind: Any = getattr(ranges, name)
-    inside, outside = ENDS[name]
+    inside, outside = BOUNDS[name]
     assert [fault(kind, value) for value in inside] == [None] * len(inside)
     assert all(fault(kind, value) for value in outside)
 
 
 def test_every_range_is_tested() -> None:
-    assert {name for name, value in vars(ranges).items() if hasattr(value, "__metadata__")} == set(ENDS)
+    assert {name for name, value in vars(ranges).items() if hasattr(value, "__metadata__")} == set(BOUNDS)

@@ -1,4 +1,4 @@
-"""Values against annotated types: ranges, choices and shapes, in configurations and in direct calls."""
+"""Values checked against annotated types: ranges, choices and shapes, in configurations and in direct calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from data.schema import fault, require, validated
 
 
 @pytest.mark.parametrize(
-    ("kind", "good", "bad"),
+    ("kind", "valid", "invalid"),
     [
         (Size, [1, MOST], {0: "at least 1. Got 0 instead.", MOST + 1: f"at most {MOST}. Got {MOST + 1} instead."}),
         (
@@ -30,12 +30,13 @@ from data.schema import fault, require, validated
         (tuple[Below1, Below1], [[0, 0.9]], {(0, 1): "at least 0 and below 1. Got (0, 1) instead."}),
         (Literal["a", "b"], ["a"], {"c": "'a' or 'b'. Got 'c' instead.", None: "'a' or 'b'. Got null instead."}),
     ],
+    ids=["Size", "Size or None", "Positive", "Weight", "Proportion", "Share", "pair of Below1", "Literal"],
 )
-def test_bounds_of_ranges_are_checked(kind: Any, good: list[Any], bad: dict[Any, str]) -> None:
-    for value in good:
+def test_bounds_of_ranges_are_checked(kind: Any, valid: list[Any], invalid: dict[Any, str]) -> None:
+    for value in valid:
         assert fault(kind, value) is None
-    for value, line in bad.items():
-        assert str(fault(kind, value)).startswith(f"must be {line}")
+    for value, message in invalid.items():
+        assert str(fault(kind, value)).startswith(f"must be {message}")
 
 
 def test_lengths_of_lists_are_checked() -> None:
@@ -55,16 +56,16 @@ class Member(Base):
         self.size, self.kind, self.other = size, kind, other
 
 
-class Heir(Member):
+class WithoutConstructor(Member):
     """Class without a constructor of its own."""
 
 
-@pytest.mark.parametrize("cls", [Member, Heir])
+@pytest.mark.parametrize("cls", [Member, WithoutConstructor])
 def test_a_constructor_checks_its_arguments(cls: type[Member]) -> None:
     assert cls(size=2, other=object()).size == 2
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError) as error:
         cls(size=0, kind="c")  # type: ignore[arg-type]
-    assert str(refused.value).split("\n") == [
+    assert str(error.value).split("\n") == [
         "part.kind must be 'a' or 'b'. Got 'c' instead.",
         "part.size must be at least 1. Got 0 instead.",
     ]
@@ -94,10 +95,10 @@ def test_parameters_include_those_of_the_base_class_behind_keyword_arguments() -
             super().__init__(size=size, **shared)
             self.share = share
 
-    for kind in (Base, Child):
-        validated(kind, "part")
+    for cls in (Base, Child):
+        validated(cls, "part")
     parameters = inspect.signature(Child).parameters
-    assert {name: one.default for name, one in parameters.items()} == {"share": 0.5, "size": 3, "kind": "a"}
+    assert {name: value.default for name, value in parameters.items()} == {"share": 0.5, "size": 3, "kind": "a"}
     assert get_type_hints(Child.__init__, include_extras=True)["kind"] == Literal["a", "b"]
     child = Child(kind="b")
     assert (child.share, child.size, child.kind) == (0.5, 3, "b")

@@ -1,4 +1,4 @@
-"""Which units are usable, against loops over them."""
+"""Selection of usable units, compared with naive loops."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def small_chunks() -> Iterator[None]:
 
 
 def test_narrowed_keeps_units_and_counts_those_left_out() -> None:
-    found = Selection(np.array([0, 2, 3]), {"too short": 2})
-    fewer = found.narrowed(np.array([True, True, False, True, False]), "repeated")
-    assert fewer.indices.tolist() == [0, 3] and fewer.left_out == {"too short": 2, "repeated": 1}
-    assert found.narrowed(np.ones(5, dtype=bool), "repeated").left_out == {"too short": 2}
+    selected = Selection(np.array([0, 2, 3]), {"too short": 2})
+    narrowed = selected.narrowed(np.array([True, True, False, True, False]), "repeated")
+    assert narrowed.indices.tolist() == [0, 3] and narrowed.left_out == {"too short": 2, "repeated": 1}
+    assert selected.narrowed(np.ones(5, dtype=bool), "repeated").left_out == {"too short": 2}
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=6), max_size=20))

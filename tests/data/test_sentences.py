@@ -1,4 +1,4 @@
-"""Documents to sentences, with and without NLTK's data."""
+"""Splitting documents into sentences, with and without NLTK's data."""
 
 from __future__ import annotations
 

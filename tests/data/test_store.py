@@ -1,4 +1,4 @@
-"""The token store, of documents and of sentences: contents, making, selection, and files that are not whole."""
+"""Token stores of documents and of sentences: contents, creation, selection, damaged files."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def test_processes_make_the_same_store(
     assert len(seen) > 10 and seen[-1][:2] == (200, None)
 
 
-@pytest.mark.parametrize("sentences", [None, Sentences(min_words=1)])
+@pytest.mark.parametrize("sentences", [None, Sentences(min_words=1)], ids=["documents", "sentences"])
 def test_a_killed_store_is_continued_and_equal_to_the_byte(tmp_path: Path, sentences: Sentences | None) -> None:
     context = multiprocessing.get_context("spawn")
     caches = tmp_path / "whole", tmp_path / "killed"
-    codes, done = [], list[list[int]]()
+    exit_codes, done = [], list[list[int]]()
     for cache, kill_at in ((caches[0], None), (caches[1], 100), (caches[1], None)):
         receive, send = context.Pipe(duplex=False)
         process = context.Process(target=_prepare_in_shards, args=(cache, sentences, kill_at, send))
@@ -104,14 +104,14 @@ def test_a_killed_store_is_continued_and_equal_to_the_byte(tmp_path: Path, sente
             while True:
                 done[-1].append(receive.recv())
         process.join()
-        codes.append(process.exitcode)
-    assert codes == [0, -signal.SIGKILL, 0]
-    (whole,), (continued,) = ([path for path in cache.iterdir() if path.is_dir()] for cache in caches)
-    assert {path.name for path in continued.iterdir()} == {path.name for path in whole.iterdir()} == {*FILES}
+        exit_codes.append(process.exitcode)
+    assert exit_codes == [0, -signal.SIGKILL, 0]
+    (complete,), (continued,) = ([path for path in cache.iterdir() if path.is_dir()] for cache in caches)
+    assert {path.name for path in continued.iterdir()} == {path.name for path in complete.iterdir()} == {*FILES}
     for name in FILES:
-        assert (continued / name).read_bytes() == (whole / name).read_bytes()
+        assert (continued / name).read_bytes() == (complete / name).read_bytes()
     assert done[0][0] < 20 and done[0][-1] == 200
-    assert 80 < done[2][0] <= 100 + 20 and done[2][-1] == 200  # the finished shards are not made again
+    assert 80 < done[2][0] <= 100 + 20 and done[2][-1] == 200  # finished shards are not made again
 
 
 def _prepare_in_shards(cache: Path, sentences: Sentences | None, kill_at: int | None, send: Connection) -> None:
@@ -151,11 +151,12 @@ def other_tokenizer() -> PreTrainedTokenizerFast:
     return train_bpe([document(i) for i in range(60)], vocab_size=300)
 
 
-def of_fraction(store: TokenStore, fraction: float) -> TokenStore:
+def with_fraction(store: TokenStore, fraction: float) -> TokenStore:
     return TokenStore(store.folder, fraction=fraction, dev_fraction=store.dev_fraction, sentences=store.sentences)
 
 
-def size(selection: Selection) -> int:
+def total_units(selection: Selection) -> int:
+    """Counts the selected units and those left out."""
     return len(selection.indices) + sum(selection.left_out.values())
 
 
@@ -169,15 +170,15 @@ def test_parts_follow_the_split_hash_and_keep_groups_together(store: TokenStore)
 
 
 def test_fractions_are_nested_and_do_not_change_dev(store: TokenStore) -> None:
-    sets = [set(of_fraction(store, share).select("train").indices) for share in (0.2, 0.5, 1.0)]
+    sets = [set(with_fraction(store, share).select("train").indices) for share in (0.2, 0.5, 1.0)]
     assert sets[0] < sets[1] < sets[2]
     assert 0.1 < len(sets[0]) / len(sets[2]) < 0.3
-    assert size(of_fraction(store, 0.1).select("dev")) == size(store.select("dev"))
+    assert total_units(with_fraction(store, 0.1).select("dev")) == total_units(store.select("dev"))
 
 
 def test_the_fraction_is_that_of_the_source(tmp_path: Path, store: TokenStore) -> None:
     few = prepare(Listed(DOCUMENTS, dev_fraction=0.2, fraction=0.3), TOKENIZER, cache=tmp_path).select("train")
-    assert few.indices.tolist() == of_fraction(store, 0.3).select("train").indices.tolist()
+    assert few.indices.tolist() == with_fraction(store, 0.3).select("train").indices.tolist()
     assert len(few.indices) < 100
 
 
@@ -209,11 +210,11 @@ def test_held_out_texts_are_those_of_dev(
 ) -> None:
     expected = {normalise(DOCUMENTS[i].text) for i in store.select("dev").indices}
     assert set(store.held_out_texts()) == expected
-    own = [Document(f"held  out {i % 40}", part="dev") for i in range(80)]
+    dev_documents = [Document(f"held  out {i % 40}", part="dev") for i in range(80)]
     monkeypatch.setattr(module, "HELD_OUT_DOCUMENTS", 30)
-    with_own = prepare(Listed([*DOCUMENTS, *own]), TOKENIZER, cache=tmp_path).held_out_texts()
-    assert len(with_own) == len(set(with_own)) == 30
-    assert all(text.startswith("held out") for text in with_own)
+    kept = prepare(Listed([*DOCUMENTS, *dev_documents]), TOKENIZER, cache=tmp_path).held_out_texts()
+    assert len(kept) == len(set(kept)) == 30
+    assert all(text.startswith("held out") for text in kept)
     few = prepare(Listed(DOCUMENTS, dev_fraction=0.2), TOKENIZER, cache=tmp_path / "few").held_out_texts()
     assert len(few) == 30 and set(few) < expected
 
@@ -225,7 +226,7 @@ def test_held_out_books_are_cut_until_they_fit(tmp_path: Path, monkeypatch: pyte
     documents = [Document(document(i, words), part="dev") for i, words in enumerate(lengths) if words]
     kept = prepare(Listed(documents), TOKENIZER, cache=tmp_path).held_out_texts()
     assert len(kept) == 6 and {len(text) for text in kept} == {800}
-    assert all(any(normalise(whole.text).startswith(text) for whole in documents) for text in kept)
+    assert all(any(normalise(uncut.text).startswith(text) for uncut in documents) for text in kept)
 
 
 def test_held_out_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,13 +256,13 @@ def test_damaged_store_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_an_unreadable_corpus_is_named(tmp_path: Path) -> None:
-    class Locked(Listed):
+    class Unreadable(Listed):
         def documents(self) -> Any:
             yield from self.listed
             raise PermissionError(13, "Permission denied", "/texts/second.txt")
 
     with pytest.raises(UserError, match=r"^/texts/second\.txt cannot be read: Permission denied\.$"):
-        prepare(Locked(DOCUMENTS), TOKENIZER, cache=tmp_path)
+        prepare(Unreadable(DOCUMENTS), TOKENIZER, cache=tmp_path)
 
 
 def test_two_processes_at_once_make_one_store(tmp_path: Path, store: TokenStore) -> None:
@@ -290,34 +291,34 @@ def test_a_store_of_real_books(tmp_path: Path) -> None:
         if i % 20 == 0:
             assert store[i].tolist() == ids(text)
     assert store.select("train", min_tokens=2048).left_out == {}
-    assert len(store.held_out_texts()) == size(store.select("dev")) > 0
+    assert len(store.held_out_texts()) == total_units(store.select("dev")) > 0
 
 
 # Sentences
 
 PARTS: tuple[Part, ...] = ("train", "dev")
-ALL = Sentences(min_words=1, max_words=1000, unique=False)
+ALL_SENTENCES = Sentences(min_words=1, max_words=1000, unique=False)
 
 
 def sentence(i: int) -> str:
-    """Eight to fifteen words, not the same for two numbers."""
+    """Returns a sentence of 8 to 15 words, different for each ``i``."""
     rng = generator(9, i)
     chosen = [WORDS[j] for j in rng.integers(len(WORDS), size=6 + i % 8)]
     return " ".join(["Sentence", str(i), *chosen]) + "."
 
 
 def prose(i: int) -> list[str]:
-    """Sentences of document ``i``: some that every third one has too, one that is short, one that is long."""
+    """Returns five unique sentences, and one that every third document has: short, long or neither."""
     own = [sentence(5 * i + j) for j in range(5)]
     extra = {0: ["This sentence comes again and again."], 1: ["Oh no."], 2: [" ".join(["Long", *WORDS * 6]) + "."]}
     return own[:2] + extra[i % 3] + own[2:]
 
 
-LISTED = [prose(i) for i in range(120)]
-PROSE = [Document(" ".join(listed), f"book {i // 3}" if i % 2 else None) for i, listed in enumerate(LISTED)]
-FLAT = [one for listed in LISTED for one in listed]
-OWNERS = [i for i, listed in enumerate(LISTED) for _ in listed]
-WHOLE_WORDS = train_word_level(FLAT, vocab_size=2000, min_count=1, max_length=64)
+SENTENCE_LISTS = [prose(i) for i in range(120)]
+PROSE = [Document(" ".join(texts), f"book {i // 3}" if i % 2 else None) for i, texts in enumerate(SENTENCE_LISTS)]
+SENTENCES = [text for texts in SENTENCE_LISTS for text in texts]
+DOCUMENT_NUMBERS = [i for i, texts in enumerate(SENTENCE_LISTS) for _ in texts]
+WORD_TOKENIZER = train_word_level(SENTENCES, vocab_size=2000, min_count=1, max_length=64)
 
 
 @pytest.fixture(autouse=True)
@@ -330,19 +331,21 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield tmp_path_factory.mktemp("cache")
 
 
-def opened(cache: Path, sentences: Sentences | None = ALL, workers: int | None = 0) -> TokenStore:
-    return prepare(Listed(PROSE, dev_fraction=0.3), WHOLE_WORDS, cache=cache, sentences=sentences, workers=workers)
+def opened(cache: Path, sentences: Sentences | None = ALL_SENTENCES, workers: int | None = 0) -> TokenStore:
+    return prepare(
+        Listed(PROSE, dev_fraction=0.3), WORD_TOKENIZER, cache=cache, sentences=sentences, workers=workers
+    )
 
 
 def word_ids(text: str) -> list[int]:
-    return WHOLE_WORDS(text, add_special_tokens=False).input_ids
+    return WORD_TOKENIZER(text, add_special_tokens=False).input_ids
 
 
 def test_units_are_sentences_in_their_order(cache: Path) -> None:
     store = opened(cache)
-    assert [store[i].tolist() for i in range(len(store))] == [word_ids(text) for text in FLAT]
-    assert store.documents.tolist() == OWNERS
-    assert store.lengths.tolist() == [len(word_ids(text)) for text in FLAT]
+    assert [store[i].tolist() for i in range(len(store))] == [word_ids(text) for text in SENTENCES]
+    assert store.documents.tolist() == DOCUMENT_NUMBERS
+    assert store.lengths.tolist() == [len(word_ids(text)) for text in SENTENCES]
 
 
 def test_the_same_documents_are_held_out_by_both_units(cache: Path) -> None:
@@ -350,46 +353,46 @@ def test_the_same_documents_are_held_out_by_both_units(cache: Path) -> None:
     assert sentences.folder != documents.folder and documents.documents.tolist() == list(range(120))
     cases: list[tuple[Part, float]] = [("train", 1.0), ("train", 0.4), ("dev", 1.0)]
     for part, fraction in cases:
-        chosen = of_fraction(sentences, fraction).select(part).indices
-        whole = of_fraction(documents, fraction).select(part).indices
-        assert np.unique(sentences.documents[chosen]).tolist() == whole.tolist()
+        chosen = with_fraction(sentences, fraction).select(part).indices
+        expected = with_fraction(documents, fraction).select(part).indices
+        assert np.unique(sentences.documents[chosen]).tolist() == expected.tolist()
     assert sentences.held_out_texts() == documents.held_out_texts()
     assert set(sentences.held_out_texts()) <= {document.text for document in PROSE}
 
 
 def test_length_rules_count_words_and_share_one_store(cache: Path) -> None:
-    words = np.array([len(text.split()) for text in FLAT])
+    words = np.array([len(text.split()) for text in SENTENCES])
     for rules in (Sentences(min_words=3, max_words=64, unique=False), Sentences(min_words=9, max_words=9)):
         store = opened(cache, rules)
         assert store.folder == opened(cache).folder
         for part in PARTS:
             chosen = store.select(part)
             everything = opened(cache).select(part)
-            inside = words[everything.indices]
+            counts = words[everything.indices]
             assert ((words[chosen.indices] >= rules.min_words) & (words[chosen.indices] <= rules.max_words)).all()
-            assert chosen.left_out["too short"] == (inside < rules.min_words).sum()
-            assert chosen.left_out["too long"] == (inside > rules.max_words).sum()
-            assert size(chosen) == size(everything) == len(everything.indices)
+            assert chosen.left_out["too short"] == (counts < rules.min_words).sum()
+            assert chosen.left_out["too long"] == (counts > rules.max_words).sum()
+            assert total_units(chosen) == total_units(everything) == len(everything.indices)
 
 
 def test_a_sentence_is_taken_once_and_never_in_both_parts(cache: Path) -> None:
     store = opened(cache, Sentences())
-    train, dev = ({FLAT[i] for i in store.select(part).indices} for part in PARTS)
+    train, dev = ({SENTENCES[i] for i in store.select(part).indices} for part in PARTS)
     assert not train & dev
-    again = LISTED[0][2]
+    repeated = SENTENCE_LISTS[0][2]
     for part, taken, texts in zip(PARTS, (1, 0), (train, dev), strict=True):
         chosen = store.select(part)
         everything = opened(cache).select(part)
-        assert len(texts) == len(chosen.indices) and (again in texts) == bool(taken)
-        assert chosen.left_out["repeated"] == [FLAT[i] for i in everything.indices].count(again) - taken
+        assert len(texts) == len(chosen.indices) and (repeated in texts) == bool(taken)
+        assert chosen.left_out["repeated"] == [SENTENCES[i] for i in everything.indices].count(repeated) - taken
 
 
 def test_fractions_are_nested_sentence_by_sentence(cache: Path) -> None:
     store = opened(cache, Sentences())
-    chosen = [of_fraction(store, share).select("train").indices for share in (0.2, 0.5, 1.0)]
+    chosen = [with_fraction(store, share).select("train").indices for share in (0.2, 0.5, 1.0)]
     assert set(chosen[0]) < set(chosen[1]) < set(chosen[2])
     dev = store.select("dev")
-    assert of_fraction(store, 0.2).select("dev").indices.tolist() == dev.indices.tolist()
+    assert with_fraction(store, 0.2).select("dev").indices.tolist() == dev.indices.tolist()
 
 
 def test_sentences_of_one_repeated_token_can_be_left_out(tmp_path: Path) -> None:
@@ -409,7 +412,7 @@ def test_lines_can_be_taken_as_sentences(tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("\n".join(lines[:4]))
     (tmp_path / "dev.txt").write_text("\n".join([*lines[1:2], *lines[4:]]))
     source = Text(path=str(tmp_path / "lines.txt"), dev_path=str(tmp_path / "dev.txt"))
-    store = prepare(source, WHOLE_WORDS, cache=tmp_path, sentences=Sentences(split=False))
+    store = prepare(source, WORD_TOKENIZER, cache=tmp_path, sentences=Sentences(split=False))
     assert len(store) == 5 and store[0].tolist() == word_ids(lines[0])
     train, dev = store.select("train"), store.select("dev")
     assert (train.indices.tolist(), train.left_out) == ([0, 1], {"repeated": 1})
@@ -426,7 +429,7 @@ def test_processes_make_the_same_store_of_sentences(
 
 
 def test_the_way_of_splitting_is_in_the_fingerprint(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = {opened(cache, rules).fingerprint for rules in (None, ALL, Sentences(split=False))}
+    keys = {opened(cache, rules).fingerprint for rules in (None, ALL_SENTENCES, Sentences(split=False))}
     monkeypatch.setattr(nltk.data, "path", [str(suite_data("nltk_data"))])
     assert len(keys | {opened(cache).fingerprint}) == 4
 
@@ -436,15 +439,15 @@ def test_blank_lines_end_a_sentence_and_splitting_precedes_lower_casing(tmp_path
     source = Listed([Document(text, part="dev")], lowercase=True)
     expected = ["a heading", "the cat sat.", "it slept."]
     words = train_word_level(expected, vocab_size=50, min_count=1, max_length=8)
-    store = prepare(source, words, cache=tmp_path, sentences=ALL)
+    store = prepare(source, words, cache=tmp_path, sentences=ALL_SENTENCES)
     assert [words.decode(store[i]) for i in range(len(store))] == ["a heading", "the cat sat .", "it slept ."]
     assert store.held_out_texts() == ["a heading the cat sat. it slept."]
 
 
 def test_byte_level_sentences_get_a_leading_blank(tmp_path: Path) -> None:
     bpe = tokenizer()
-    store = prepare(Listed(PROSE[:2]), bpe, cache=tmp_path, sentences=ALL)
-    assert store[1].tolist() == bpe(" " + FLAT[1], add_special_tokens=False).input_ids
+    store = prepare(Listed(PROSE[:2]), bpe, cache=tmp_path, sentences=ALL_SENTENCES)
+    assert store[1].tolist() == bpe(" " + SENTENCES[1], add_special_tokens=False).input_ids
 
 
 def test_a_copy_for_a_worker_has_the_same_rules(cache: Path) -> None:
@@ -456,7 +459,7 @@ def test_a_copy_for_a_worker_has_the_same_rules(cache: Path) -> None:
 
 def test_a_part_without_a_usable_sentence_is_refused(cache: Path, tmp_path: Path) -> None:
     store = opened(cache)
-    total = size(store.select("train"))
+    total = total_units(store.select("train"))
     longest = max(store.lengths[store.select("train").indices])
     with pytest.raises(
         UserError,
@@ -469,11 +472,11 @@ def test_a_part_without_a_usable_sentence_is_refused(cache: Path, tmp_path: Path
         r"sentences\.max_words=1000\)\.$",
     ):
         opened(cache, Sentences(min_words=900, max_words=1000)).select("train")
-    empty = prepare(Listed(PROSE[:7], dev_fraction=0.0), WHOLE_WORDS, cache=tmp_path, sentences=ALL)
+    empty = prepare(Listed(PROSE[:7], dev_fraction=0.0), WORD_TOKENIZER, cache=tmp_path, sentences=ALL_SENTENCES)
     with pytest.raises(UserError, match=r"^The dev part has no document \(corpus\.dev_fraction=0\)\.$"):
         empty.select("dev")
     with pytest.raises(UserError, match=r"^Corpus listed has no text: 1 documents, all of them empty\.$"):
-        prepare(Listed([Document(" \n\n ")]), WHOLE_WORDS, cache=tmp_path, sentences=ALL)
+        prepare(Listed([Document(" \n\n ")]), WORD_TOKENIZER, cache=tmp_path, sentences=ALL_SENTENCES)
 
 
 def test_damaged_store_of_sentences_is_refused(tmp_path: Path) -> None:
@@ -489,10 +492,10 @@ def test_a_store_of_sentences_of_real_books(tmp_path: Path, monkeypatch: pytest.
     with gzip.open(suite_data("corpora/standardebooks") / "shard-2.jsonl.gz") as lines:
         (tmp_path / "books.jsonl").write_bytes(b"".join(islice(lines, 8)))
     source = Text(path=str(tmp_path / "books.jsonl"), dev_fraction=0.3)
-    store = prepare(source, WHOLE_WORDS, cache=tmp_path, sentences=Sentences())
+    store = prepare(source, WORD_TOKENIZER, cache=tmp_path, sentences=Sentences())
     texts = split_sentences(normalise(document.text) for document in source.documents())
     assert len(store) == len(texts) > 1000
     for i in range(0, len(texts), 100):
         assert store[i].tolist() == word_ids(texts[i])
     chosen = store.select("train", min_tokens=6)
-    assert 0.7 * size(chosen) < len(chosen.indices) < size(chosen)
+    assert 0.7 * total_units(chosen) < len(chosen.indices) < total_units(chosen)

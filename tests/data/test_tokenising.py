@@ -1,4 +1,4 @@
-"""Chunks of text to token ids: leading blanks, sentences, case, and when processes are started for it."""
+"""Tokenising chunks of text: leading blanks, sentences, case, worker processes, reported speed."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ def test_paragraphs_are_split_into_sentences_that_name_their_text() -> None:
 def test_processes_are_started_only_for_large_corpora(
     monkeypatch: pytest.MonkeyPatch, split: Callable[[str], list[str]] | None, least: int
 ) -> None:
-    taken: list[int] = []
+    chunk_counts: list[int] = []
 
     def in_processes(chunks: Iterator[tokenising.Chunk], *_: Any) -> Iterator[tokenising.Tokenised]:
-        taken.append(len(list(chunks)))
+        chunk_counts.append(len(list(chunks)))
         return iter(())
 
     monkeypatch.setattr(tokenising, "_in_processes", in_processes)
     monkeypatch.setattr(tokenising.os, "sched_getaffinity", lambda _: range(4), raising=False)
     tokenise = tokenising.Tokenise(TOKENIZER.backend_tokenizer.to_str(), True, np.dtype("<u2"), split=split)
     small = [tokenising.Chunk(["text"])] * (least - 1)
-    assert len(list(tokenising.tokenised(small, tokenise, None))) == len(small) and not taken
+    assert len(list(tokenising.tokenised(small, tokenise, None))) == len(small) and not chunk_counts
     list(tokenising.tokenised([tokenising.Chunk(["text"])] * least, tokenise, None))
-    assert taken == [least]
+    assert chunk_counts == [least]
 
 
 def test_the_requested_number_of_processes_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    pool_sizes: list[int] = []
 
     class Pool(tokenising.ProcessPoolExecutor):
         def __init__(self, workers: int, *args: Any, **options: Any) -> None:
-            asked.append(workers)
+            pool_sizes.append(workers)
             super().__init__(workers, *args, **options)
 
     monkeypatch.setattr(tokenising, "ProcessPoolExecutor", Pool)
@@ -75,16 +75,16 @@ def test_the_requested_number_of_processes_is_started(monkeypatch: pytest.Monkey
         [rows.ids.tolist() for _, rows in tokenising.tokenised(chunks, tokenise, workers)]
         for workers in (0, 1, 2, None)
     ]
-    assert asked == [1, 2, 2] and found[1:] == [found[0]] * 3
+    assert pool_sizes == [1, 2, 2] and found[1:] == [found[0]] * 3
 
 
 def test_speed_and_time_left_count_what_this_process_did(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(tokenising.time, "monotonic", lambda: now[0])
-    rate = Rate(1000, 100_000)  # done by an earlier process
-    texts = []
+    rate = Rate(1000, 100_000)  # documents and tokens of an earlier process
+    reports = []
     for seconds, documents, share in ((1.0, 1500, 0.3), (2.0, 2000, 0.4), (2.0, 2000, None)):
         now[0] = seconds
-        texts.append(rate(documents, 100 * documents, share))
+        reports.append(rate(documents, 100 * documents, share))
     speed = "500 documents and 50,000 tokens a second"
-    assert texts == [speed, f"{speed}, about 0:00:06 left in all", speed]
+    assert reports == [speed, f"{speed}, about 0:00:06 left in all", speed]

@@ -60,9 +60,9 @@ def test_plain_backend_does_not_change_the_tokenizer() -> None:
 def test_training_is_deterministic_and_capped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tokenizer().backend_tokenizer.to_str() == TOKENIZER.backend_tokenizer.to_str()
     monkeypatch.setattr(module, "SAMPLE_BYTES", 1000)
-    read = iter([document(i) for i in range(50)])
-    train_bpe(read, vocab_size=300)
-    assert 40 < len(list(read)) < 50
+    texts = iter([document(i) for i in range(50)])
+    train_bpe(texts, vocab_size=300)
+    assert 40 < len(list(texts)) < 50
 
 
 def test_refusals() -> None:
@@ -101,8 +101,8 @@ def test_two_processes_at_once_train_one_tokenizer(tmp_path: Path) -> None:
         yield from FISH
 
     with ThreadPoolExecutor(3) as pool:
-        wanted = [pool.submit(corpus_tokenizer, texts, 300, 64, tmp_path, lambda: "fish") for _ in range(3)]
-        vocabularies = [tokenizer.result().get_vocab() for tokenizer in wanted]
+        futures = [pool.submit(corpus_tokenizer, texts, 300, 64, tmp_path, lambda: "fish") for _ in range(3)]
+        vocabularies = [future.result().get_vocab() for future in futures]
     assert len(reads) == 1 and vocabularies[0] == vocabularies[1] == vocabularies[2]
 
 
@@ -116,4 +116,6 @@ def test_another_version_of_the_training_gives_another_tokenizer(
 
 
 def test_the_corpus_id_is_computed_only_with_a_cache() -> None:
-    corpus_tokenizer(lambda: FISH, 300, 64, None, lambda: pytest.fail("nothing is kept"))
+    corpus_tokenizer(
+        lambda: FISH, 300, 64, None, lambda: pytest.fail("The corpus id is needed only with a cache.")
+    )

@@ -24,7 +24,7 @@ def written(path: Path, text: str | bytes) -> Path:
     return path
 
 
-def packed(name: str, text: str) -> bytes:
+def compressed(name: str, text: str) -> bytes:
     if name.endswith(".gz"):
         return gzip.compress(text.encode())
     if name.endswith(".zip"):
@@ -49,7 +49,7 @@ def packed(name: str, text: str) -> bytes:
     ids=["glove", "word2vec", "fasttext's blank at the end", "crlf", "no last line end", "bom"],
 )
 def test_all_file_formats_give_the_same_vectors(text: str, name: str, tmp_path: Path) -> None:
-    read = WordVectors(written(tmp_path / name, packed(name, text)))
+    read = WordVectors(written(tmp_path / name, compressed(name, text)))
     assert read.words == ["the", ",", "Été"]
     assert read.dim == 3
     assert read.vectors.dtype == torch.float32
@@ -142,8 +142,8 @@ def test_broken_files_are_refused_with_their_name(tmp_path: Path) -> None:
         WordVectors(tmp_path / "absent.txt")
     with pytest.raises(UserError, match=r"cannot be read after line 0 \(not a file"):
         WordVectors(tmp_path)
-    whole = packed("a.gz", "".join(f"w{i} {i}.5 {i}.25\n" for i in range(3000)))
-    for broken in (whole[: len(whole) // 2], whole[:-6]):
+    complete = compressed("a.gz", "".join(f"w{i} {i}.5 {i}.25\n" for i in range(3000)))
+    for broken in (complete[: len(complete) // 2], complete[:-6]):
         with pytest.raises(UserError, match=r"b\.txt\.gz: cannot be read after line \d+ \(Compressed file ended"):
             WordVectors(written(tmp_path / "b.txt.gz", broken))
     with pytest.raises(UserError, match=r"cannot be read after line 0 \(Not a gzipped file"):
@@ -155,7 +155,7 @@ def test_broken_files_are_refused_with_their_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"name\.zip: cannot be read after line 0"):
         WordVectors(tmp_path / "name.zip")
     with pytest.raises(UserError, match=r"d\.zip: cannot be read after line 0 \(File is not a zip file"):
-        WordVectors(written(tmp_path / "d.zip", packed("d.zip", GLOVE)[:-10]))
+        WordVectors(written(tmp_path / "d.zip", compressed("d.zip", GLOVE)[:-10]))
     with zipfile.ZipFile(tmp_path / "e.zip", "w") as archive:
         archive.writestr("50d.txt", GLOVE)
         archive.writestr("100d.txt", GLOVE)
@@ -164,26 +164,28 @@ def test_broken_files_are_refused_with_their_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "part"),
+    ("name", "content", "message"),
     [
-        ("v.txt", b"", "holds no word vectors"),
-        ("v.txt", b"\0\1\2\xff" * 1000, "v.txt:1"),
-        ("v.txt", b"the 1 2\ncat nan 2\n", "v.txt:2"),
-        ("v.txt", b"the 1 2\ncat inf 2\n", "v.txt:2"),
-        ("v.txt", b"the 1 2\ncat 1e99 2\n", "v.txt:2"),
-        ("v.txt", b"the 1 2\ncat 1\n", "v.txt:2 has 1 numbers after its word; 2 are right"),
-        ("v.txt", b"the 1" + b" 1" * 10**6, "v.txt:1: the line is longer than"),
-        ("v.txt", b"2 1000000000000\nthe 1 2\n", "v.txt:2 has 2 numbers"),
-        ("v.txt", b"9" * 5000 + b" 2\nthe 1 2\n", "v.txt:"),
-        ("v.gz", b"no gzip", "v.gz"),
-        ("v.zip", b"no zip", "v.zip"),
+        pytest.param("v.txt", b"", "holds no word vectors", id="empty"),
+        pytest.param("v.txt", b"\0\1\2\xff" * 1000, "v.txt:1", id="binary"),
+        pytest.param("v.txt", b"the 1 2\ncat nan 2\n", "v.txt:2", id="NaN"),
+        pytest.param("v.txt", b"the 1 2\ncat inf 2\n", "v.txt:2", id="infinity"),
+        pytest.param("v.txt", b"the 1 2\ncat 1e99 2\n", "v.txt:2", id="number beyond float32"),
+        pytest.param(
+            "v.txt", b"the 1 2\ncat 1\n", "v.txt:2 has 1 numbers after its word; 2 are right", id="too few numbers"
+        ),
+        pytest.param("v.txt", b"the 1" + b" 1" * 10**6, "v.txt:1: the line is longer than", id="line too long"),
+        pytest.param("v.txt", b"2 1000000000000\nthe 1 2\n", "v.txt:2 has 2 numbers", id="impossible header"),
+        pytest.param("v.txt", b"9" * 5000 + b" 2\nthe 1 2\n", "v.txt:", id="header of 5000 digits"),
+        pytest.param("v.gz", b"no gzip", "v.gz", id="not gzip"),
+        pytest.param("v.zip", b"no zip", "v.zip", id="not zip"),
     ],
 )
-def test_damaged_word_vectors_are_refused(name: str, content: bytes, part: str, tmp_path: Path) -> None:
+def test_damaged_word_vectors_are_refused(name: str, content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError) as error:
         WordVectors(tmp_path / name)
-    assert part in str(error.value) and str(error.value).isprintable() and len(str(error.value)) < 500
+    assert message in str(error.value) and str(error.value).isprintable() and len(str(error.value)) < 500
 
 
 def test_a_gzip_of_one_endless_line_is_not_held_in_memory(tmp_path: Path) -> None:

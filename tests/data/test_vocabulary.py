@@ -1,4 +1,4 @@
-"""The word vocabulary: what a word is, which get an id, and what text cannot pretend."""
+"""The word vocabulary: splitting into words, the words with an id, special tokens written in a text."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_raw_and_tokenised_text_have_the_same_words(raw: str, tokenised: str) ->
 @given(st.text(alphabet="abdmnostDNT019 '’.,-–…\"`&/:%<>_é", max_size=30))
 def test_no_character_is_lost_and_words_are_split_the_same_again(text: str) -> None:
     found = words(text)
-    straight = text.replace("’", "'").replace(" ", "")
-    assert "".join(found) == straight and all(found)
+    expected = text.replace("’", "'").replace(" ", "")
+    assert "".join(found) == expected and all(found)
     assert words(" ".join(found)) == found
 
 
@@ -110,7 +110,8 @@ def test_special_tokens_in_a_text_are_text() -> None:
     backend = plain_backend(TOKENIZER)
     encoding = backend.encode("<s> the <mask>", add_special_tokens=False)
     assert encoding.tokens == ["<", "s", ">", "the", "<", "mask", ">"] and min(encoding.ids) > 4
-    assert TOKENIZER("<s> the <unk>").input_ids == [0, TOKENIZER.get_vocab()["the"], 3]  # by itself it does not
+    # Without plain_backend they are special tokens.
+    assert TOKENIZER("<s> the <unk>").input_ids == [0, TOKENIZER.get_vocab()["the"], 3]
 
 
 def test_lower_casing_applies_to_training_and_text() -> None:
@@ -123,17 +124,17 @@ def test_lower_casing_applies_to_training_and_text() -> None:
 
 def test_a_saved_vocabulary_is_read_back(tmp_path: Path) -> None:
     TOKENIZER.save_pretrained(tmp_path)
-    again = AutoTokenizer.from_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
     text = "The cat didn’t sit <mask> zebra"
-    assert again(text).input_ids == TOKENIZER(text).input_ids
-    assert again.backend_tokenizer.to_str() == TOKENIZER.backend_tokenizer.to_str()
-    assert again.model_max_length == 64 and again.pad_token_id == 1
+    assert loaded(text).input_ids == TOKENIZER(text).input_ids
+    assert loaded.backend_tokenizer.to_str() == TOKENIZER.backend_tokenizer.to_str()
+    assert loaded.model_max_length == 64 and loaded.pad_token_id == 1
 
 
 def test_refusals() -> None:
-    for nothing in ([], [""]):
+    for texts in ([], [""]):
         with pytest.raises(UserError, match="There is no text to count words in"):
-            train(nothing)
+            train(texts)
 
 
 def test_words_of_glove_are_found_in_real_prose() -> None:
@@ -143,12 +144,12 @@ def test_words_of_glove_are_found_in_real_prose() -> None:
     with gzip.open(suite_data("corpora/standardebooks") / "shard-2.jsonl.gz", "rt", encoding="utf-8") as lines:
         prose = [json.loads(line)["text"].lower() for line in islice(lines, 10)]
 
-    def known(counts: Counter[str]) -> float:
+    def share_in_glove(counts: Counter[str]) -> float:
         return sum(counts[word] for word in counts.keys() & glove) / counts.total()
 
-    parted = known(Counter(word for text in prose for word in words(text)))
-    by_blanks = known(Counter(word for text in prose for word in text.split()))
-    assert parted > 0.9 > by_blanks
+    split_into_words = share_in_glove(Counter(word for text in prose for word in words(text)))
+    split_at_blanks = share_in_glove(Counter(word for text in prose for word in text.split()))
+    assert split_into_words > 0.9 > split_at_blanks
 
 
 def test_a_vocabulary_is_cached_by_corpus_and_settings(tmp_path: Path) -> None:
@@ -158,12 +159,17 @@ def test_a_vocabulary_is_cached_by_corpus_and_settings(tmp_path: Path) -> None:
         reads.append(1)
         yield from FISH
 
-    def words(size: int, count: int, lowercase: bool, name: str = "fish") -> dict[str, int]:
+    def vocabulary(size: int, count: int, lowercase: bool, name: str = "fish") -> dict[str, int]:
         return corpus_vocabulary(texts, size, count, lowercase, 64, tmp_path, lambda: name).get_vocab()
 
-    first = words(50, 1, False)
-    assert words(50, 1, False) == first and len(reads) == 1 and "fish" in first and len(first) == 15
-    others = [words(8, 1, False), words(50, 41, False), words(50, 1, True), words(50, 1, False, name="birds")]
+    first = vocabulary(50, 1, False)
+    assert vocabulary(50, 1, False) == first and len(reads) == 1 and "fish" in first and len(first) == 15
+    others = [
+        vocabulary(8, 1, False),
+        vocabulary(50, 41, False),
+        vocabulary(50, 1, True),
+        vocabulary(50, 1, False, name="birds"),
+    ]
     assert len(reads) == 5 and [len(other) for other in others] == [8, 6, 15, 15]
     corpus_tokenizer(texts, 300, 64, tmp_path, lambda: "fish")
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 6

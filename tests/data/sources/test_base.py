@@ -1,4 +1,4 @@
-"""The split: stable, by group, nested fractions."""
+"""The split into parts: stable, by group, with nested fractions; normalised texts and fingerprints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.data.samples import Listed
 
 
 def test_split_hash_is_pinned() -> None:
-    # Were these numbers to change, every user's dev documents would wander into training.
+    # With other values, dev documents of existing runs would move into the training part.
     assert split_hash(None, "A text.") == 4164398138640816061
     assert split_hash("book", "A text.") == split_hash("book", "Another.") == 5777011768939924531
     assert order_hash("A text.") == 15139746393382070570
@@ -66,8 +66,8 @@ def test_texts_are_those_of_the_training_part() -> None:
 
 
 def test_a_corpus_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    source, answers = Listed([]), iter([["a text"]])
-    monkeypatch.setattr(source, "identity", lambda: next(answers))
+    source, identities = Listed([]), iter([["a text"]])
+    monkeypatch.setattr(source, "identity", lambda: next(identities))
     assert source.fingerprint == source.fingerprint == fingerprint("a text")
     assert source.texts_key() == source.texts_key() != source.fingerprint
 
@@ -96,6 +96,7 @@ def test_fingerprint_depends_on_the_borders() -> None:
         ({"dev_fraction": 1}, r"corpus\.dev_fraction must be at least 0 and below 1\. Got 1 instead\."),
         ({"dev_fraction": float("nan")}, r"corpus\.dev_fraction"),
     ],
+    ids=str,
 )
 def test_refusals(option: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

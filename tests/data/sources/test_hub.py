@@ -1,4 +1,4 @@
-"""Hub data sets, with the network replaced: records, documents of many rows, and what is refused."""
+"""Hub data sets, with a replaced network: rows as documents, documents of several rows, refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMIT = "0123456789" * 4
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[dict[str, Any]]], None]:
-    def answer_with(rows: list[dict[str, Any]]) -> None:
+    def serve_rows(rows: list[dict[str, Any]]) -> None:
         def load(dataset: str, subset: str | None, **options: Any) -> datasets.IterableDataset:
             files = options.pop("data_files")
             assert options == {"split": "train", "streaming": True, "revision": COMMIT}
@@ -32,7 +32,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[dict[str, Any]]], N
         monkeypatch.setattr(hub, "unreachable", lambda: None)
         monkeypatch.setattr(datasets, "load_dataset", load)
 
-    return answer_with
+    return serve_rows
 
 
 def test_by_default_a_row_is_a_document(serve: Callable[[list[dict[str, Any]]], None]) -> None:
@@ -41,8 +41,8 @@ def test_by_default_a_row_is_a_document(serve: Callable[[list[dict[str, Any]]], 
     assert list(source.documents()) == [Document("one", "a"), Document("two", "b")]
     assert source.fingerprint == Hub(dataset="some/set", revision=COMMIT, group_field="id").fingerprint
     assert source.fingerprint != Hub(dataset="some/set", revision="f" * 40, group_field="id").fingerprint
-    part = Hub(dataset="some/set", revision=COMMIT, group_field="id", files="train/*.parquet")
-    assert list(part.documents()) == list(source.documents()) and part.fingerprint != source.fingerprint
+    selected = Hub(dataset="some/set", revision=COMMIT, group_field="id", files="train/*.parquet")
+    assert list(selected.documents()) == list(source.documents()) and selected.fingerprint != source.fingerprint
     with pytest.raises(
         UserError, match=r"some/set, row 1: there is no field 'body'; corpus\.field must be one of"
     ):
@@ -64,7 +64,7 @@ def test_an_unreachable_hub_is_reported_at_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(network, "getproxies", dict)
-    began = time.perf_counter()
+    start = time.perf_counter()
     source = Hub(dataset="some/set")
     with pytest.raises(
         UserError, match=r"corpus\.dataset=some/set: the hub \(127\.0\.0\.1:9\) is not reachable; corpus=pydocs"
@@ -72,7 +72,7 @@ def test_an_unreachable_hub_is_reported_at_once(monkeypatch: pytest.MonkeyPatch)
         _ = source.fingerprint
     with pytest.raises(UserError, match="is not reachable"):
         next(source.documents())
-    assert time.perf_counter() - began < 2 * network.ASK_SECONDS
+    assert time.perf_counter() - start < 2 * network.ASK_SECONDS
 
 
 def test_an_invalid_expression_is_refused() -> None:
@@ -83,7 +83,9 @@ def test_an_invalid_expression_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("Dataset scripts are no longer supported, but found set.py"), HTTPError("timed out")]
+    "error",
+    [RuntimeError("Dataset scripts are no longer supported, but found set.py"), HTTPError("timed out")],
+    ids=["dataset script", "timeout"],
 )
 def test_refusals_of_the_hub_are_one_line(
     error: Exception, serve: Callable[[list[dict[str, Any]]], None], monkeypatch: pytest.MonkeyPatch
@@ -94,7 +96,7 @@ def test_refusals_of_the_hub_are_one_line(
     serve([])
     monkeypatch.setattr(datasets, "load_dataset", fail)
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", fail)
-    for revision in (COMMIT, "main"):  # the second has to be asked for first
+    for revision in (COMMIT, "main"):  # a branch is first resolved to its commit
         if revision == COMMIT or isinstance(error, HTTPError):
             with pytest.raises(UserError, match=rf"some/set cannot be read from the hub: .*{error}"):
                 list(Hub(dataset="some/set", revision=revision).documents())

@@ -1,4 +1,4 @@
-"""Natural language inference: the forms of SNLI, MultiNLI, SentEval and the hub, and what is refused."""
+"""Natural language inference: the formats of SNLI, MultiNLI, SentEval and the hub, and refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from data.sources.inference import NO_CLASS, Inference
 from tests.real_data import suite_data
 
 COMMIT = "0123456789" * 4
-FOUND = [
+ROWS = [
     ("entailment", "A dog runs.", "An animal moves."),
     ("-", "A dog runs.", "A dog is old."),
     ("neutral", "A dog runs.", "A dog is brown."),
@@ -36,7 +36,7 @@ HEADERS = [
 
 
 def jsonl(path: Path) -> Path:
-    lines = [json.dumps({"gold_label": label, "sentence1": one, "sentence2": two}) for label, one, two in FOUND]
+    lines = [json.dumps({"gold_label": label, "sentence1": one, "sentence2": two}) for label, one, two in ROWS]
     path.write_bytes(
         gzip.compress("\n".join(lines).encode()) if path.suffix == ".gz" else "\n".join(lines).encode()
     )
@@ -45,7 +45,7 @@ def jsonl(path: Path) -> Path:
 
 def table(path: Path, header: str) -> Path:
     names = header.split()
-    rows = [dict(zip(("gold_label", "sentence1", "sentence2"), found, strict=True)) for found in FOUND]
+    rows = [dict(zip(("gold_label", "sentence1", "sentence2"), values, strict=True)) for values in ROWS]
     lines = ["\t".join(names), *["\t".join(row.get(name, "x") for name in names) for row in rows]]
     path.write_text("\r\n".join(lines), encoding="utf-8")
     return path
@@ -53,7 +53,7 @@ def table(path: Path, header: str) -> Path:
 
 def senteval(folder: Path) -> Path:
     for name, column in (("labels", 0), ("s1", 1), ("s2", 2)):
-        (folder / f"{name}.train").write_text("".join(f"{found[column]}\n" for found in FOUND), encoding="utf-8")
+        (folder / f"{name}.train").write_text("".join(f"{row[column]}\n" for row in ROWS), encoding="utf-8")
     return folder / "s1.train"
 
 
@@ -141,8 +141,8 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         UserError, match=r"^inference\.path: no file is left beside those of inference\.dev_path\.$"
     ):
         Inference(path=str(tmp_path / "a.jsonl"), dev_path=str(tmp_path / "*.jsonl"))
-    several: list[dict[str, Any]] = [{}, {"path": "a", "dataset": "b"}]
-    for options in several:
+    none_and_both: list[dict[str, Any]] = [{}, {"path": "a", "dataset": "b"}]
+    for options in none_and_both:
         with pytest.raises(ValueError, match=r"^inference\.path or inference\.dataset must be set\."):
             Inference(**options)
     with pytest.raises(ValueError, match=r"^inference\.dev_split is for an inference\.dataset"):

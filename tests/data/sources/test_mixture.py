@@ -35,7 +35,7 @@ def notes(tmp_path: Path) -> str:
 
 
 def counted(source: Mixture) -> dict[str, Counter[str]]:
-    """Counts how often each text of a part is read."""
+    """Counts how often each text is read, by part."""
     found: dict[str, Counter[str]] = {"train": Counter(), "dev": Counter()}
     for document in source.documents():
         assert document.part is not None
@@ -44,11 +44,11 @@ def counted(source: Mixture) -> dict[str, Counter[str]]:
 
 
 def test_each_corpus_is_held_out_as_by_itself(books: str, notes: str) -> None:
-    own: dict[str, dict[str, Any]] = {
+    settings: dict[str, dict[str, Any]] = {
         "books": {"path": books, "group_field": "id"},
         "notes": {"path": notes, "dev_fraction": 0.3},
     }
-    found = counted(Mixture(corpora=own, dev_fraction=0.1))
+    found = counted(Mixture(corpora=settings, dev_fraction=0.1))
     expected = set()
     for source in (Text(path=books, group_field="id", dev_fraction=0.1), Text(path=notes, dev_fraction=0.3)):
         for document in source.documents():
@@ -58,19 +58,19 @@ def test_each_corpus_is_held_out_as_by_itself(books: str, notes: str) -> None:
     assert set(found["dev"]) == expected and len(expected) > 100
     assert len(found["train"]) + len(found["dev"]) == 2 * COUNT
     by_book = {n // 4 for n in range(COUNT) if f"chapter {n}" in found["dev"]}
-    assert all(f"chapter {n}" in found["dev"] for n in range(COUNT) if n // 4 in by_book)  # no book is torn apart
+    assert all(f"chapter {n}" in found["dev"] for n in range(COUNT) if n // 4 in by_book)  # books are not divided
 
 
 @pytest.mark.parametrize("weight", [0.5, 1, 2, 2.5])
 def test_weight_is_the_number_of_repetitions_in_training(books: str, notes: str, weight: float) -> None:
     found = counted(Mixture(corpora={"books": {"path": books}, "notes": {"path": notes, "weight": weight}}))
-    times = {text: count for text, count in found["train"].items() if text.startswith("note")}
-    whole = int(weight)
-    assert set(times.values()) <= {whole, whole + 1} - {0}
+    counts = {text: count for text, count in found["train"].items() if text.startswith("note")}
+    least = int(weight)
+    assert set(counts.values()) <= {least, least + 1} - {0}
     train = [f"note {n}" for n in range(COUNT) if f"note {n}" not in found["dev"]]
-    more = {text for text in train if weight_hash(text) < threshold(weight - whole)}
-    assert {text for text, count in times.items() if count == whole + 1} == more
-    assert sum(times.values()) == pytest.approx(weight * len(train), abs=25)
+    repeated_once_more = {text for text in train if weight_hash(text) < threshold(weight - least)}
+    assert {text for text, count in counts.items() if count == least + 1} == repeated_once_more
+    assert sum(counts.values()) == pytest.approx(weight * len(train), abs=25)
     assert all(count == 1 for text, count in found["train"].items() if text.startswith("chapter"))
     assert set(found["dev"].values()) == {1}
 
@@ -97,11 +97,11 @@ def test_a_corpus_of_a_mixture_has_its_kind_and_defaults(notes: str) -> None:
 
 
 def test_fingerprint_depends_on_weight_text_and_share(books: str, notes: str) -> None:
-    def name(**own: Any) -> str:
-        return Mixture(corpora={"books": {"path": books}, "notes": {"path": notes} | own}).fingerprint
+    def fingerprint(**settings: Any) -> str:
+        return Mixture(corpora={"books": {"path": books}, "notes": {"path": notes} | settings}).fingerprint
 
-    assert name() == name() == name(weight=1.0)
-    assert len({name(), name(weight=2), name(dev_fraction=0.2), name(path=books)}) == 4
+    assert fingerprint() == fingerprint() == fingerprint(weight=1.0)
+    assert len({fingerprint(), fingerprint(weight=2), fingerprint(dev_fraction=0.2), fingerprint(path=books)}) == 4
 
 
 def test_hub_corpora_are_pinned(notes: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_the_card_names_corpora_and_weights(books: str, notes: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "message"),
+    ("settings", "message"),
     [
         ("books.txt", " must be a mapping, as {path: books.jsonl.gz}. Got 'books.txt' instead."),
         ({"kind": ["text"]}, ".kind must be one of text, hub, nltk, pydocs. Got ['text'] instead."),
@@ -136,11 +136,12 @@ def test_the_card_names_corpora_and_weights(books: str, notes: str) -> None:
             ".dev_fraction must be at least 0 and below 1. Got 1.0 instead.",
         ),
     ],
+    ids=str,
 )
-def test_faults_name_the_corpus(own: Any, message: str) -> None:
-    with pytest.raises(UserError) as caught:
-        Mixture(corpora={"a": own})
-    assert str(caught.value).startswith(f"corpus.corpora.a{message}")
+def test_faults_name_the_corpus(settings: Any, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        Mixture(corpora={"a": settings})
+    assert str(error.value).startswith(f"corpus.corpora.a{message}")
 
 
 def test_an_empty_mixture_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""NLTK's corpora: running text of a parsed one, and what is refused."""
+"""NLTK's corpora: the running text of a parsed corpus, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translations: aligned files, tables, the hub's rows, and what is refused."""
+"""Translations: aligned files, tables, hub data sets, and refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENGLISH = ["A dog.", "", "Two cats.", "A bird."]
 FRENCH = ["Un chien.", "Rien.", "Deux chats.", " "]
 
 
-def files(folder: Path, english: list[str] = ENGLISH, french: list[str] = FRENCH) -> dict[str, Any]:
+def write_files(folder: Path, english: list[str] = ENGLISH, french: list[str] = FRENCH) -> dict[str, Any]:
     (folder / "text.en").write_text("".join(f"{line}\n" for line in english), encoding="utf-8")
     with gzip.open(folder / "text.fr.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join(french))
@@ -30,20 +30,20 @@ def files(folder: Path, english: list[str] = ENGLISH, french: list[str] = FRENCH
 
 
 def test_aligned_files_are_read_line_by_line(tmp_path: Path) -> None:
-    source = Parallel(**files(tmp_path))
+    source = Parallel(**write_files(tmp_path))
     expected = [Pair(("A dog.",), "Un chien."), Pair(("Two cats.",), "Deux chats.")]
     assert list(source.read()) == expected and source.skipped == {EMPTY: 2}
-    assert list(source.read()) == expected and source.skipped == {EMPTY: 2}
-    assert source.fingerprint == Parallel(**files(tmp_path)).fingerprint
-    assert source.fingerprint != Parallel(**files(tmp_path, [*ENGLISH[:3], "A fox."])).fingerprint
+    assert list(source.read()) == expected and source.skipped == {EMPTY: 2}  # each reading starts a new count
+    assert source.fingerprint == Parallel(**write_files(tmp_path)).fingerprint
+    assert source.fingerprint != Parallel(**write_files(tmp_path, [*ENGLISH[:3], "A fox."])).fingerprint
 
 
 def test_held_out_pairs_may_have_their_own_files(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
     dev: dict[str, Any] = {
-        f"dev_{side}": path for side, path in files(tmp_path / "dev", ["Held out."], ["Gardé."]).items()
+        f"dev_{side}": path for side, path in write_files(tmp_path / "dev", ["Held out."], ["Gardé."]).items()
     }
-    pairs = list(Parallel(**files(tmp_path), **dev).read())
+    pairs = list(Parallel(**write_files(tmp_path), **dev).read())
     assert [(pair.target, pair.part) for pair in pairs] == [
         ("Un chien.", "train"),
         ("Deux chats.", "train"),
@@ -52,16 +52,18 @@ def test_held_out_pairs_may_have_their_own_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("english", "counts"), [(ENGLISH[:2], "2 lines and .* 4"), (ENGLISH * 2, "8 lines and .* 4")]
+    ("english", "counts"),
+    [(ENGLISH[:2], "2 lines and .* 4"), (ENGLISH * 2, "8 lines and .* 4")],
+    ids=["shorter", "longer"],
 )
 def test_files_of_different_lengths_are_refused(tmp_path: Path, english: list[str], counts: str) -> None:
-    source = Parallel(**files(tmp_path, english))
+    source = Parallel(**write_files(tmp_path, english))
     with pytest.raises(UserError, match=rf"^.*text\.en has {counts}: the numbers must be equal\.$"):
         list(source.read())
 
 
 def test_unicode_line_separators_do_not_end_a_line(tmp_path: Path) -> None:
-    source = Parallel(**files(tmp_path, ["one\u2028two", "three"], ["un\x85deux", "trois"]))
+    source = Parallel(**write_files(tmp_path, ["one\u2028two", "three"], ["un\x85deux", "trois"]))
     assert [pair.sources for pair in source.read()] == [("one two",), ("three",)]
 
 
@@ -120,6 +122,7 @@ def test_rows_of_a_hub_data_set_are_read(monkeypatch: pytest.MonkeyPatch) -> Non
             r"^parallel\.languages must have at least 2 values\. Got \['en'\] instead\.$",
         ),
     ],
+    ids=str,
 )
 def test_refusals(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -127,7 +130,7 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    paths = files(tmp_path)
+    paths = write_files(tmp_path)
     with pytest.raises(
         UserError, match=r"^parallel\.source: there is no .*text\.em \(did you mean text\.en\?\)\.$"
     ):
@@ -148,9 +151,9 @@ def test_pairs_of_multi30k(tmp_path: Path, language: str) -> None:
     pairs = list(source.read())
     assert Counter(pair.part for pair in pairs) == {"train": 1014, "dev": 1000} and not source.skipped
     assert pairs[0].sources == ("A group of men are loading cotton onto a truck",)
-    english = train_word_level(
+    tokenizer = train_word_level(
         (pair.sources[0] for pair in pairs[:500]), vocab_size=900, min_count=2, max_length=90
     )
-    store = prepare_pairs(source, english, english, cache=tmp_path)
+    store = prepare_pairs(source, tokenizer, tokenizer, cache=tmp_path)
     assert len(store.select("dev").indices) == 1000
-    assert str(english.decode(store[0].sources[0])).startswith("A group of men are")
+    assert str(tokenizer.decode(store[0].sources[0])).startswith("A group of men are")

@@ -1,4 +1,4 @@
-"""The bundled corpus: how modules become documents, near copies, its fingerprint and its size."""
+"""The bundled corpus: documents made of modules, near copies, fingerprint and size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_docstrings_of_a_module_are_joined_and_cut(tmp_path: Path) -> None:
     documents = list(_joined(tmp_path, "package", set()))
     words = [len(document.text.split()) for document in documents]
     assert all(FEWEST_WORDS <= count <= MOST_WORDS + 20 for count in words[:-1])
-    # Modules b and c say of the same things what a says; "a", "b" and "c" are words, so they are kept.
+    # Paragraphs of a, b and c differ in the word "a", "b" or "c" alone, and so are no near copies.
     assert [document.group for document in documents] == ["package.a_long"] * 3 + ["package.c_short"]
     assert sum(words) == 13 * 460
     assert "d says" not in " ".join(document.text for document in documents)

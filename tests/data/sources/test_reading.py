@@ -1,4 +1,4 @@
-"""Files by name, and their lines within bounds."""
+"""Files found by path, and their lines, whose length is limited."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_aligned_files_must_have_equally_many_lines(tmp_path: Path) -> None:
     b.write_text("3\n4")
     c.write_text("5\n6\n7\n8\n")
     assert list(aligned(a, b)) == [(1, ("1\n", "3\n")), (2, ("2\n", "4"))]
-    counts = rf"^{a} has 2 lines and {b} has 2 and {c} has 4: the numbers must be equal\.$"
-    with pytest.raises(UserError, match=counts):
+    message = rf"^{a} has 2 lines and {b} has 2 and {c} has 4: the numbers must be equal\.$"
+    with pytest.raises(UserError, match=message):
         list(aligned(a, b, c))
     with pytest.raises(UserError, match=rf"^{c} has 4 lines and {a} has 2: the numbers must"):
         list(aligned(c, a))
@@ -61,8 +61,14 @@ def test_aligned_files_must_have_equally_many_lines(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ('{"a": ', r"^x: not a line of JSON \(Expecting value, column 7\)\.$"),
-        ("[" * 10**5, r"^x: not a line of JSON that can be read \(nested too deep\)\.$"),
-        ("9" * 10**4, r"^x: not a line of JSON that can be read \(a number of too many digits\)\.$"),
+        pytest.param(
+            "[" * 10**5, r"^x: not a line of JSON that can be read \(nested too deep\)\.$", id="nested too deep"
+        ),
+        pytest.param(
+            "9" * 10**4,
+            r"^x: not a line of JSON that can be read \(a number of too many digits\)\.$",
+            id="too many digits",
+        ),
         ("[1]", r"^x: not a JSON object with a field 'a'\.$"),
     ],
 )

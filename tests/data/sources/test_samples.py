@@ -1,4 +1,4 @@
-"""Generated pairs: their number, what belongs together, and what they may not give away."""
+"""Generated pairs: their number and content, and that a hypothesis alone does not reveal its class."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def test_smaller_numbers_give_the_first_pairs(kind: Any) -> None:
 
 
 def test_the_fingerprint_depends_on_kind_and_number() -> None:
-    prints = [Samples(kind=kind, pairs=pairs).fingerprint for kind in KINDS for pairs in (10, 11)]
-    assert len({*prints}) == len(prints)
-    assert Samples(kind="fr", pairs=10).fingerprint == prints[0]
+    fingerprints = [Samples(kind=kind, pairs=pairs).fingerprint for kind in KINDS for pairs in (10, 11)]
+    assert len({*fingerprints}) == len(fingerprints)
+    assert Samples(kind="fr", pairs=10).fingerprint == fingerprints[0]
 
 
 def test_french_and_german_translate_the_same_sentences(tmp_path: Path) -> None:
-    one, other = Samples(kind="fr", pairs=200), Samples(kind="de", pairs=200)
-    assert [pair.sources for pair in one.read()] == [pair.sources for pair in other.read()]
-    assert next(one.pairs()).target == "La femme n'aime pas le juge."
-    assert next(other.pairs()).target == "Die Frau liebt den Richter nicht."
-    assert one.describe()["synthetic"] and "no person wrote them" in one.describe()["where"]
+    french, german = Samples(kind="fr", pairs=200), Samples(kind="de", pairs=200)
+    assert [pair.sources for pair in french.read()] == [pair.sources for pair in german.read()]
+    assert next(french.pairs()).target == "La femme n'aime pas le juge."
+    assert next(german.pairs()).target == "Die Frau liebt den Richter nicht."
+    assert french.describe()["synthetic"] and "no person wrote them" in french.describe()["where"]
     tokenizers = [
         train_word_level(texts, vocab_size=2000, min_count=1, max_length=90)
-        for texts in (one.source_texts(), one.target_texts())
+        for texts in (french.source_texts(), french.target_texts())
     ]
-    store = prepare_pairs(one, *tokenizers, cache=tmp_path)
+    store = prepare_pairs(french, *tokenizers, cache=tmp_path)
     assert store.synthetic and len(store) == 200
 
 
@@ -68,12 +68,12 @@ def test_a_hypothesis_does_not_give_its_class_away() -> None:
     for pair in pairs:
         labels.setdefault(pair.sources[1], []).append(pair.target)
     assert all(Counter(found)[0] == Counter(found)[1] == Counter(found)[2] for found in labels.values())
-    parts = np.array([source.part_of(pair) == "train" for pair in pairs])
+    in_training = np.array([source.part_of(pair) == "train" for pair in pairs])
     targets = np.array([pair.target for pair in pairs])
-    for of, most in ((1, 0.34), (0, 0.60)):  # a premise's negation is a hint, as it must be
-        counts = CountVectorizer().fit_transform(pair.sources[of] for pair in pairs)
-        model = LogisticRegression(max_iter=300).fit(counts[parts], targets[parts])
-        assert model.score(counts[~parts], targets[~parts]) < most
+    for sentence, most in ((1, 0.34), (0, 0.60)):  # premises (0) cannot but contain hints, such as negation
+        counts = CountVectorizer().fit_transform(pair.sources[sentence] for pair in pairs)
+        model = LogisticRegression(max_iter=300).fit(counts[in_training], targets[in_training])
+        assert model.score(counts[~in_training], targets[~in_training]) < most
 
 
 def test_refusals() -> None:

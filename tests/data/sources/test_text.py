@@ -1,4 +1,4 @@
-"""Text files: kinds, groups, held-out files, and what is refused."""
+"""Text files: formats, groups, held-out files, and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_txt_file_has_one_document_per_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "found", "unit"),
+    ("document", "expected", "unit"),
     [
         ("file", ["one  two\nthree\n\n\n four \nfive\n"], "file"),
         ("paragraph", ["one  two\nthree\n\n", "\n four \nfive\n"], "paragraph"),
@@ -44,14 +44,15 @@ def test_a_txt_file_has_one_document_per_line(tmp_path: Path) -> None:
         (2, ["one  two\n", "three\n\n\n four \n", "five\n"], 2),
         (1000, ["one  two\nthree\n\n\n four \nfive\n"], 1000),
     ],
+    ids=["file", "paragraph", "line", "2 words", "1000 words"],
 )
 def test_the_document_setting_chooses_file_or_line(
-    tmp_path: Path, document: Any, found: list[str], unit: str | int
+    tmp_path: Path, document: Any, expected: list[str], unit: str | int
 ) -> None:
-    (tmp_path / "a.txt").write_text("".join(found))
+    (tmp_path / "a.txt").write_text("".join(expected))
     for path in (tmp_path, tmp_path / "a.txt"):
         source = Text(path=str(path), document=document)
-        assert texts(source) == found and source.document_units == (unit,)
+        assert texts(source) == expected and source.document_units == (unit,)
 
 
 def test_by_default_a_folder_has_a_document_per_file_and_a_file_one_per_line(tmp_path: Path) -> None:
@@ -96,11 +97,16 @@ def test_columns_of_tables_are_read(tmp_path: Path, ending: str) -> None:
     [
         ("text,id\none,1\ntwo\n", r"a\.csv:3: the header has 2 columns, and this row has 1\."),
         ('text\n"one\n', r"a\.csv:2: not a row of a \.csv file \(unexpected end of data\)\."),
-        (
+        pytest.param(
             'text\n"one\n' + "two\n" * 99,
             r"a\.csv:2: the row that begins here is longer than corpus\.max_b",
+            id="row too long",
         ),
-        ("text\n" + "x" * 200, r"a\.csv:2: the line is longer than corpus\.max_bytes=110 bytes"),
+        pytest.param(
+            "text\n" + "x" * 200,
+            r"a\.csv:2: the line is longer than corpus\.max_bytes=110 bytes",
+            id="line too long",
+        ),
     ],
 )
 def test_unreadable_tables_are_refused(tmp_path: Path, content: str, message: str) -> None:
@@ -168,7 +174,7 @@ def test_pydocs_can_be_added_and_keep_their_own_split(tmp_path: Path, monkeypatc
     assert list(source.documents()) == [
         Document("a", None, "train"),
         Document("dev", None, "dev"),
-        Document("box"),  # no part of its own: the hash decides, as it does in the corpus pydocs
+        Document("box"),  # without a part: the hash decides, as in the corpus pydocs
     ]
     assert source.fingerprint != Text(**files).fingerprint
     assert source.describe()["where"].endswith("a.jsonl, pydocs")
@@ -180,7 +186,7 @@ def test_the_fingerprint_depends_on_the_text(tmp_path: Path) -> None:
         (tmp_path / folder / "a.txt").write_text(content)
     one, two, three = (Text(path=str(tmp_path / name / "a.txt")).fingerprint for name in ("one", "two", "three"))
     assert one == two != three
-    assert Text(path=str(tmp_path / "one")).fingerprint != one  # a document a file, not a line
+    assert Text(path=str(tmp_path / "one")).fingerprint != one  # one document per file, not per line
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Trees: the brackets read, cleaned, written in one line and read back."""
+"""Trees: bracketed files are read, pruned, linearised and read back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRACES = """
      (VP (VBD was)
          (VP (VBN seen) (NP (-NONE- *-1)) (PP (IN by) (NP=2 (-NONE- *)))))
      (. ?)))"""
-CLEAN = "(S (NP XX XX -LRB- XX -RRB- )NP (VP XX (VP XX (PP XX )PP )VP )VP . )S"
+CLEANED = "(S (NP XX XX -LRB- XX -RRB- )NP (VP XX (VP XX (PP XX )PP )VP )VP . )S"
 
 
 def read(text: str) -> list[Tree]:
@@ -76,24 +76,24 @@ def test_brackets_are_read_back_to_the_same_tree(tree: Tree) -> None:
 
 def test_linearised_trees_equal_the_examples_of_vinyals_et_al() -> None:
     [john] = read(JOHN)
-    bare = pruned(john)
-    assert bare is not None
-    assert linearised(bare, tags="own") == "(S (NP NNP )NP (VP VBZ (NP DT NN )NP )VP . )S"
-    assert linearised(bare) == "(S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S"
+    cleaned = pruned(john)
+    assert cleaned is not None
+    assert linearised(cleaned, tags="own") == "(S (NP NNP )NP (VP VBZ (NP DT NN )NP )VP . )S"
+    assert linearised(cleaned) == "(S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S"
     [go] = read("(S (VP (VB Go)) (. .))")
     assert linearised(go) == "(S (VP XX )VP . )S"
 
 
 def test_traces_and_function_tags_are_pruned_and_brackets_restored() -> None:
     [tree] = read(TRACES)
-    bare = pruned(tree)
-    assert bare is not None
-    assert words(bare) == ["The", "king", "(", "I/II", ")", "was", "seen", "by", "?"]
-    assert linearised(bare) == CLEAN
-    kept = pruned(tree, function_tags=True)
-    assert kept is not None and linearised(kept).startswith("(S (NP-SBJ-1 XX")
-    [nothing] = read("(S (NP (-NONE- *)) (VP (-NONE- *)))")
-    assert pruned(nothing) is None
+    cleaned = pruned(tree)
+    assert cleaned is not None
+    assert words(cleaned) == ["The", "king", "(", "I/II", ")", "was", "seen", "by", "?"]
+    assert linearised(cleaned) == CLEANED
+    with_tags = pruned(tree, function_tags=True)
+    assert with_tags is not None and linearised(with_tags).startswith("(S (NP-SBJ-1 XX")
+    [only_traces] = read("(S (NP (-NONE- *)) (VP (-NONE- *)))")
+    assert pruned(only_traces) is None
     [two] = read("( (NP (NN a)) (NP (NN b)))")
     assert pruned(two) == Tree("ROOT", (Tree("NP", (Tree("NN", word="a"),)), Tree("NP", (Tree("NN", word="b"),))))
 
@@ -108,7 +108,11 @@ def test_traces_and_function_tags_are_pruned_and_brackets_restored() -> None:
             "(S (NN a))\n(S (NP (NN b)\n(S (NN c))\n(S d (NN e)))",
             r"^a\.mrg:4: 'd' stands where a bracket must, in the tree that begins in line 2\.$",
         ),
-        ("(S (NN a))\n" + "(S " * 3000, r"^a\.mrg:2: the tree that begins here is deeper than 150 brackets\.$"),
+        pytest.param(
+            "(S (NN a))\n" + "(S " * 3000,
+            r"^a\.mrg:2: the tree that begins here is deeper than 150 brackets\.$",
+            id="too deep",
+        ),
         ("(S (NN a b))", r"^a\.mrg:1: 'b' stands where a bracket must\.$"),
         ("(S a (NN b))", r"^a\.mrg:1: 'a' stands where a bracket must\.$"),
         ("text", r"^a\.mrg:1: 'text' stands outside of a tree"),
@@ -125,17 +129,17 @@ def test_gold_repeats_beside_machine_parses_in_training_only(tmp_path: Path) -> 
         lines = [f"(S (NP (NN {name}{i})) (VP (VBZ sleeps)))" for i in range(count)]
         with gzip.open(tmp_path / name / "trees.mrg.gz", "wt") as file:
             file.write("\n".join([*lines, "(S (-NONE- *))"]))
-    both: dict[str, Any] = {"gold": str(tmp_path / "gold"), "machine": str(tmp_path / "machine" / "*.gz")}
-    source = Trees(**both, gold_repeats=3, dev_fraction=0.2)
+    paths: dict[str, Any] = {"gold": str(tmp_path / "gold"), "machine": str(tmp_path / "machine" / "*.gz")}
+    source = Trees(**paths, gold_repeats=3, dev_fraction=0.2)
     counts = Counter(source.read())
     assert source.skipped == {"without words": 2} and len(counts) == 100
     for pair, count in counts.items():
-        again = pair.sources[0].startswith("gold") and source.part_of(pair) == "train"
-        assert count == (3 if again else 1)
+        repeated = pair.sources[0].startswith("gold") and source.part_of(pair) == "train"
+        assert count == (3 if repeated else 1)
     held_out = [pair.sources[0] for pair in counts if source.part_of(pair) == "dev"]
     assert 0 < len(held_out) < 20 and all(text.startswith("gold") for text in held_out)
-    assert len(list(Trees(gold=both["gold"], gold_repeats=3).read())) == 40
-    assert source.fingerprint != Trees(**both, gold_repeats=3, dev_fraction=0.1).fingerprint
+    assert len(list(Trees(gold=paths["gold"], gold_repeats=3).read())) == 40
+    assert source.fingerprint != Trees(**paths, gold_repeats=3, dev_fraction=0.1).fingerprint
 
 
 def test_held_out_trees_may_have_their_own_files(tmp_path: Path) -> None:
@@ -156,6 +160,7 @@ def test_held_out_trees_may_have_their_own_files(tmp_path: Path) -> None:
         ({"gold": "a", "tags": "no"}, r"^trees\.tags must be 'normalised' or 'own'\. Got 'no' instead\.$"),
         ({"gold": "a", "dev_fraction": -1}, r"^trees\.dev_fraction must be at least 0 and below 1"),
     ],
+    ids=str,
 )
 def test_refusals(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -163,14 +168,14 @@ def test_refusals(options: dict[str, Any], message: str) -> None:
 
 
 def test_symbols_of_linearised_trees_are_single_tokens() -> None:
-    lines = [CLEAN] * 2
+    lines = [CLEANED] * 2
     tokenizer = train_word_level(lines, vocab_size=50, min_count=1, symbols=True, max_length=90)
-    assert tokenizer.tokenize(CLEAN) == CLEAN.split()
+    assert tokenizer.tokenize(CLEANED) == CLEANED.split()
 
 
 def test_trees_of_nltks_treebank(monkeypatch: pytest.MonkeyPatch) -> None:
     lazy = LazyCorpusLoader("treebank/combined", BracketParseCorpusReader, r"wsj_.*\.mrg")
-    monkeypatch.setattr(nltk.corpus, "treebank", lazy)  # another test may have opened nltk's own
+    monkeypatch.setattr(nltk.corpus, "treebank", lazy)  # another test may have loaded nltk's own reader
     monkeypatch.setattr(nltk.data, "path", [])
     with pytest.raises(
         UserError, match=r"^trees\.corpus: the data of nltk's 'treebank' is not installed: run python"
@@ -203,9 +208,9 @@ def test_trees_of_gum() -> None:
 
 def test_the_deepest_trees_are_written_and_read_back() -> None:
     [tree] = read("(S " * (DEEPEST - 1) + "(NN a)" + ")" * (DEEPEST - 1))
-    bare = pruned(tree)
-    assert bare is not None and words(bare) == ["a"]
-    assert len(linearised(bare).split()) == 2 * DEEPEST - 1
+    cleaned = pruned(tree)
+    assert cleaned is not None and words(cleaned) == ["a"]
+    assert len(linearised(cleaned).split()) == 2 * DEEPEST - 1
 
 
 def test_the_version_of_trees_is_in_the_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,29 +13,29 @@ from tests.tiny_encoder import FORMAT
 
 def test_masked_random_and_kept_tokens_have_berts_frequencies() -> None:
     content = generator(0).integers(5, 30, size=400_000)
-    hidden, labels = mask_tokens(content, FORMAT, 0.15, generator(1))
+    masked, labels = mask_tokens(content, FORMAT, 0.15, generator(1))
     selected = labels != IGNORE
     assert selected.mean() == pytest.approx(0.15, abs=0.003)
-    assert (labels[selected] == content[selected]).all() and (hidden[~selected] == content[~selected]).all()
-    kept, drawn = content[selected], hidden[selected]
-    assert (drawn == FORMAT.mask_id).mean() == pytest.approx(0.8 + 0.1 / 30, abs=0.006)
-    # a random token of the whole vocabulary is the original one in 1 of 30 cases
-    assert (drawn == kept).mean() == pytest.approx(0.1 + 0.1 / 30, abs=0.006)
-    others = drawn[(drawn != FORMAT.mask_id) & (drawn != kept)]
+    assert (labels[selected] == content[selected]).all() and (masked[~selected] == content[~selected]).all()
+    original, replaced = content[selected], masked[selected]
+    assert (replaced == FORMAT.mask_id).mean() == pytest.approx(0.8 + 0.1 / 30, abs=0.006)
+    # a random token equals the original in 1 of 30 cases
+    assert (replaced == original).mean() == pytest.approx(0.1 + 0.1 / 30, abs=0.006)
+    others = replaced[(replaced != FORMAT.mask_id) & (replaced != original)]
     assert set(others) == set(range(30)) - {FORMAT.mask_id}
 
 
 def test_special_tokens_in_the_text_are_never_selected() -> None:
     content = np.tile([0, 2, 3, 4, 7], 1000)
-    hidden, labels = mask_tokens(content, FORMAT, 0.9, generator(2))
+    masked, labels = mask_tokens(content, FORMAT, 0.9, generator(2))
     special = content < 5
-    assert (labels[special] == IGNORE).all() and (hidden[special] == content[special]).all()
+    assert (labels[special] == IGNORE).all() and (masked[special] == content[special]).all()
     assert (labels[~special] == 7).mean() > 0.8
 
 
 def test_integer_types_of_a_store_are_widened() -> None:
     content = np.arange(5, 30, dtype=np.uint16)
-    hidden, labels = mask_tokens(content, FORMAT, 0.5, generator(3))
+    masked, labels = mask_tokens(content, FORMAT, 0.5, generator(3))
     wide = mask_tokens(content.astype(np.int64), FORMAT, 0.5, generator(3))
-    assert np.array_equal(hidden, wide[0]) and np.array_equal(labels, wide[1])
+    assert np.array_equal(masked, wide[0]) and np.array_equal(labels, wide[1])
     assert labels.min() == IGNORE

@@ -1,4 +1,4 @@
-"""Perturbations and partings of a sentence: each clause of their definition, each distribution that they claim."""
+"""Perturbations and splits of a sentence: their definitions and their distributions."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from data.views.perturbations import (
 SPECIAL = (0, 1, 2)
 VOCABULARY = 20
 NOISE = Noise(np.ones(VOCABULARY), SPECIAL)
-Law = dict[tuple[int, ...], float]
+Distribution = dict[tuple[int, ...], float]
 
 
 @st.composite
 def sentences(draw: st.DrawFn) -> np.ndarray:
-    """Up to 12 tokens of up to 9 kinds, in a store's type and as a store gives them: not to be written to."""
+    """Draws up to 12 tokens of up to 9 kinds, read-only and of the integer type of a store."""
     kinds = draw(st.integers(1, 9))
     tokens = np.array(draw(st.lists(st.integers(3, 2 + kinds), min_size=1, max_size=12)), dtype=np.uint16)
     tokens.flags.writeable = False
@@ -46,18 +46,20 @@ ks = st.integers(1, 6)
 seeds = st.integers(0, 2**32)
 
 
-def is_subsequence(part: np.ndarray, whole: np.ndarray) -> bool:
-    rest = iter(whole.tolist())
+def is_subsequence(part: np.ndarray, tokens: np.ndarray) -> bool:
+    rest = iter(tokens.tolist())
     return all(token in rest for token in part.tolist())
 
 
-def law(outcomes: Iterable[tuple[int, ...]]) -> Law:
-    """Returns the distribution of uniformly drawn ``outcomes``; equal ones add up."""
+def uniform_over(outcomes: Iterable[tuple[int, ...]]) -> Distribution:
+    """Returns the distribution of uniformly drawn ``outcomes``; probabilities of equal ones add up."""
     counts = Counter(outcomes)
     return {outcome: count / counts.total() for outcome, count in counts.items()}
 
 
-def assert_follows(draw: Callable[[np.random.Generator], np.ndarray], expected: Law, count: int = 4000) -> None:
+def assert_follows(
+    draw: Callable[[np.random.Generator], np.ndarray], expected: Distribution, count: int = 4000
+) -> None:
     """Asserts that samples follow the distribution, by their support and a chi-square test."""
     rng = generator(7)
     seen = Counter(tuple(draw(rng).tolist()) for _ in range(count))
@@ -66,7 +68,7 @@ def assert_follows(draw: Callable[[np.random.Generator], np.ndarray], expected: 
     assert pvalue > 1e-3
 
 
-# D
+# Deletion (D)
 
 
 @settings(max_examples=100)
@@ -79,18 +81,18 @@ def test_deletion_keeps_the_other_tokens_in_order(tokens: np.ndarray, k: int, se
 
 def test_deleted_positions_are_uniform() -> None:
     tokens = np.arange(5)
-    expected = law(combinations(range(5), 3))
+    expected = uniform_over(combinations(range(5), 3))
     assert_follows(lambda rng: delete(tokens, 2, rng), expected)
 
 
-# P
+# Permutation (P)
 
 
-def permutation_law(tokens: np.ndarray, k: int) -> Law:
-    """Positions uniform over those with two different tokens, then uniform over all other sequences."""
-    mixed = [at for at in combinations(range(len(tokens)), k) if len(set(tokens[list(at)])) > 1]
-    result: Law = {}
-    for at in mixed:
+def permutation_distribution(tokens: np.ndarray, k: int) -> Distribution:
+    """Uniform over the positions with two different tokens, then over all other orders of their tokens."""
+    eligible = [at for at in combinations(range(len(tokens)), k) if len(set(tokens[list(at)])) > 1]
+    result: Distribution = {}
+    for at in eligible:
         old = tuple(tokens[list(at)].tolist())
         orders = set(permutations(old)) - {old}
         for order in orders:
@@ -98,7 +100,7 @@ def permutation_law(tokens: np.ndarray, k: int) -> Law:
             for position, token in zip(at, order, strict=True):
                 outcome[position] = token
             key = tuple(outcome)
-            result[key] = result.get(key, 0.0) + 1 / len(mixed) / len(orders)
+            result[key] = result.get(key, 0.0) + 1 / len(eligible) / len(orders)
     return result
 
 
@@ -113,21 +115,21 @@ def test_permutation_never_returns_the_same_sequence(tokens: np.ndarray, k: int,
 
 
 @pytest.mark.parametrize(
-    ("tokens", "k"), [([5, 6, 7, 8], 3), ([5, 5, 6, 7], 3), ([5, 5, 5, 6], 2), ([5, 5, 6, 6], 4)]
+    ("tokens", "k"), [([5, 6, 7, 8], 3), ([5, 5, 6, 7], 3), ([5, 5, 5, 6], 2), ([5, 5, 6, 6], 4)], ids=str
 )
 def test_permutations_follow_their_distribution(tokens: list[int], k: int) -> None:
     array = np.array(tokens)
-    assert_follows(lambda rng: permute(array, k, rng), permutation_law(array, k))
+    assert_follows(lambda rng: permute(array, k, rng), permutation_distribution(array, k))
 
 
 def test_positions_are_resampled_until_two_tokens_differ() -> None:
-    tokens = np.array([9] + [5] * 39)  # 2 positions of 40 hold the one other token once in 20 times
+    tokens = np.array([9] + [5] * 39)  # 2 random positions of 40 include that of the 9 in 1 of 20 cases
     for seed in range(50):
         permuted = permute(tokens, 2, generator(seed))
         assert permuted[0] == 5 and (permuted == 9).sum() == 1
 
 
-# I
+# Insertion (I)
 
 
 @settings(max_examples=100)
@@ -147,18 +149,18 @@ def test_the_jth_inserted_token_is_uniform_over_n_plus_j_gaps() -> None:
         for gap in gaps:
             row.insert(gap, 8)
         outcomes.append(tuple(row))
-    only = Noise(np.arange(9) == 8)
-    assert_follows(lambda rng: insert(np.array([3, 4]), 3, rng, only), law(outcomes))
+    always_8 = Noise(np.arange(9) == 8)
+    assert_follows(lambda rng: insert(np.array([3, 4]), 3, rng, always_8), uniform_over(outcomes))
 
 
 def test_inserted_tokens_are_independent() -> None:
-    noise = Noise(np.array([0, 0, 0, 5, 1, 3]))  # without token 3: token 4 once in four times, 5 else
-    one = {4: 0.25, 5: 0.75}
-    expected: Law = {(a, b): one[a] * one[b] for a in one for b in one}
+    noise = Noise(np.array([0, 0, 0, 5, 1, 3]))  # without the sentence's 3: P(4) = 1/4, P(5) = 3/4
+    single = {4: 0.25, 5: 0.75}
+    expected: Distribution = {(a, b): single[a] * single[b] for a in single for b in single}
     assert_follows(lambda rng: noise.draw(np.array([3, 3]), 2, rng), expected)
 
 
-# R
+# Replacement (R)
 
 
 @settings(max_examples=100)
@@ -174,19 +176,19 @@ def test_replacement_changes_k_positions_to_tokens_not_in_the_sentence(
 
 
 def test_replaced_positions_are_uniform() -> None:
-    only = Noise(np.arange(9) == 8)
+    always_8 = Noise(np.arange(9) == 8)
     outcomes = [tuple(8 if i in at else i for i in range(5)) for at in combinations(range(5), 2)]
-    assert_follows(lambda rng: replace(np.arange(5), 2, rng, only), law(outcomes))
+    assert_follows(lambda rng: replace(np.arange(5), 2, rng, always_8), uniform_over(outcomes))
 
 
 def test_tokens_beyond_a_stores_type_are_kept() -> None:
-    only = Noise(np.arange(70_001) == 70_000)
+    always_70_000 = Noise(np.arange(70_001) == 70_000)
     tokens = np.array([5, 6], dtype=np.uint16)
-    assert replace(tokens, 2, generator(0), only).tolist() == [70_000] * 2
-    assert insert(tokens, 1, generator(0), only).max() == 70_000
+    assert replace(tokens, 2, generator(0), always_70_000).tolist() == [70_000] * 2
+    assert insert(tokens, 1, generator(0), always_70_000).max() == 70_000
 
 
-# C and N
+# Splits (C and N)
 
 
 @settings(max_examples=100)
@@ -200,7 +202,7 @@ def test_a_cut_leaves_one_token_before_it_and_two_after(tokens: np.ndarray, seed
 
 @pytest.mark.parametrize("n", [4, 5, 9])
 def test_cuts_are_uniform_over_all_cuts(n: int) -> None:
-    w = {position: 10 + position for position in range(1, n + 1)}  # w_1 .. w_n, as the paper counts
+    w = {position: 10 + position for position in range(1, n + 1)}  # w_1 .. w_n, numbered as in the paper
     cuts = []
     for i in range(2, n):  # 1 < i < n
         before, after = [w[j] for j in range(1, i)], [w[j] for j in range(i, n + 1)]
@@ -210,7 +212,7 @@ def test_cuts_are_uniform_over_all_cuts(n: int) -> None:
         first, second = split_in_two(np.array(list(w.values())), rng)
         return np.array([*first, 0, *second])
 
-    assert_follows(sample, law(cuts))
+    assert_follows(sample, uniform_over(cuts))
 
 
 def test_cuts_give_the_examples_of_table_1() -> None:
@@ -221,7 +223,7 @@ def test_cuts_give_the_examples_of_table_1() -> None:
         cut = [split_in_two(np.array(text.split()), rng) for text in ("Maya goes to school .", "She loves it .")]
         crossed.add(tuple(" ".join([*cut[i][0], *cut[1 - i][1]]) for i in range(2)))
     assert ("Maya it .", "She loves goes to school .") in crossed
-    assert len(crossed) == 3 * 2  # of all cuts
+    assert len(crossed) == 3 * 2  # cuts of the first and of the second sentence
 
 
 @settings(max_examples=100)
@@ -235,14 +237,14 @@ def test_dealt_parts_keep_the_order_and_are_never_empty(tokens: np.ndarray, seed
 
 def test_dealing_is_uniform_over_assignments_without_an_empty_part() -> None:
     tokens = np.arange(4)
-    expected = law(at for size in range(1, 4) for at in combinations(range(4), size))
+    expected = uniform_over(at for size in range(1, 4) for at in combinations(range(4), size))
     assert_follows(lambda rng: part_at_random(tokens, rng)[0], expected)
 
 
 # Noise
 
 
-class Every:
+class EveryNumber:
     """Stand-in for a generator that returns every possible number once."""
 
     def integers(self, high: int, size: int) -> np.ndarray:
@@ -260,7 +262,7 @@ def test_noise_follows_token_weights_except_tokens_of_the_sentence(
 ) -> None:
     expected = [0 if i in special or i in tokens else weight for i, weight in enumerate(weights)]
     assume(sum(expected))
-    drawn = Noise(np.array(weights), special).draw(np.array(tokens), 0, Every())  # type: ignore[arg-type]
+    drawn = Noise(np.array(weights), special).draw(np.array(tokens), 0, EveryNumber())  # type: ignore[arg-type]
     assert np.bincount(drawn, minlength=len(weights)).tolist() == expected
 
 
@@ -277,9 +279,9 @@ def test_noise_without_an_eligible_token_is_refused() -> None:
 
 
 def test_noise_can_be_pickled_for_a_worker() -> None:
-    sent = pickle.loads(pickle.dumps(NOISE))
+    copy = pickle.loads(pickle.dumps(NOISE))
     tokens = np.array([5, 6, 7])
-    assert sent.draw(tokens, 9, generator(1)).tolist() == NOISE.draw(tokens, 9, generator(1)).tolist()
+    assert copy.draw(tokens, 9, generator(1)).tolist() == NOISE.draw(tokens, 9, generator(1)).tolist()
 
 
 @settings(max_examples=50)
@@ -300,7 +302,7 @@ def test_of_many_sentences_an_evenly_spaced_sample_is_counted(monkeypatch: pytes
     assert np.flatnonzero(counts).tolist() == [0, 25, 50, 75, 100]
 
 
-# All of them
+# All views
 
 VIEWS: dict[str, Callable[[np.ndarray, np.random.Generator], object]] = {
     "D": lambda tokens, rng: delete(tokens, 2, rng).tolist(),
@@ -317,7 +319,7 @@ def test_a_view_is_a_function_of_its_arguments(view: str) -> None:
     tokens = np.arange(3, 15)
     drawn = [VIEWS[view](tokens, generator(seed)) for seed in range(20)]
     assert drawn == [VIEWS[view](tokens, generator(seed)) for seed in range(20)]
-    assert len({str(one) for one in drawn}) > 5 and tokens.tolist() == list(range(3, 15))
+    assert len({str(result) for result in drawn}) > 5 and tokens.tolist() == list(range(3, 15))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ DRAWS: dict[str, Draw] = {
 
 
 class Numbered:
-    """Documents of sentences of random lengths; the tokens of all are numbered through.
+    """Documents of sentences of random lengths, whose tokens are numbered consecutively over all documents.
 
     The last third of the documents is the held-out part.
     """
@@ -70,7 +70,7 @@ class Numbered:
         return RunningText(self.sentences, self.documents, *parts), places
 
     def pairs(self, name: str, count: int, room: int = ROOM, short: float = 0.1) -> list[tuple[int, SegmentPair]]:
-        """Places and their pairs."""
+        """Returns random places, and a pair sampled at each."""
         text, places = self.text(name, room)
         chosen = np.random.default_rng(1).choice(places, count)
         return [
@@ -83,15 +83,15 @@ def is_run(tokens: np.ndarray) -> bool:
     return bool((np.diff(tokens) == 1).all())
 
 
-def of_whole_sentences(corpus: Numbered, pair: SegmentPair) -> tuple[bool, ...]:
-    """Whether each segment begins with a sentence, ends with one, and whether the second one begins a document."""
+def boundary_marks(corpus: Numbered, pair: SegmentPair) -> tuple[bool, ...]:
+    """Returns whether each segment begins and ends at a sentence boundary, and the second begins a document."""
     borders = {0, *corpus.ends.tolist()}
     ends = [int(end) in borders for part in pair[:2] for end in (part[0], part[-1] + 1)]
     begins = int(pair.second[0])
     return *ends, begins == 0 or corpus.document(begins) != corpus.document(begins - 1)
 
 
-# What is drawn
+# Sampled pairs
 
 
 @given(st.integers(0, 1000), st.integers(2, 90), st.sampled_from([3, 20, 60]))
@@ -102,10 +102,10 @@ def test_next_segments_are_adjacent_and_others_from_another_document_of_the_part
     text, places = corpus.text("nsp", room)
     starts = {0, *corpus.ends.tolist()}
     for part in (False, True):
-        here = places[corpus.dev[places] == part]
-        if len(np.unique(corpus.documents[here])) < 2:
+        candidates = places[corpus.dev[places] == part]
+        if len(np.unique(corpus.documents[candidates])) < 2:
             continue
-        for start in here[:: max(1, len(here) // 5)].tolist():
+        for start in candidates[:: max(1, len(candidates) // 5)].tolist():
             first, second, follows = segments.next_segments(text[start], room, generator(seed, start), 0.3)
             assert len(first) and len(second) and 2 <= len(first) + len(second) <= room
             assert is_run(first) and is_run(second) and int(second[0]) in starts
@@ -148,7 +148,7 @@ def test_ordered_segments_are_neighbours_of_whole_sentences_or_cut_to_fit(
         if corpus.lengths[start] + corpus.lengths[start + 1] <= room:
             assert first[0] == corpus.ends[start] - corpus.lengths[start] and second[0] == first[-1] + 1
             assert {int(second[0]), int(second[-1]) + 1} <= borders
-        else:  # two sentences that do not fit
+        else:  # the two sentences do not fit
             assert len(first) + len(second) == room
 
 
@@ -159,8 +159,8 @@ def test_ordered_segments_are_split_between_any_two_sentences_that_fit() -> None
         for pair in (segments.ordered_segments(text[0], 13, generator(seed), 0.0) for seed in range(60))
     }
     assert parted == {((3,), (4, 5)), ((4, 5), (3,)), ((3, 4), (5,)), ((5,), (3, 4))}
-    whole = segments.ordered_segments(text[1], 500, generator(0), 0.0)  # to the document's end, not beyond
-    assert len(whole.first) + len(whole.second) == 4 + 5 + 2
+    long = segments.ordered_segments(text[1], 500, generator(0), 0.0)  # it ends with the document
+    assert len(long.first) + len(long.second) == 4 + 5 + 2
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(2, 40))
@@ -197,9 +197,9 @@ def test_a_pair_is_a_function_of_place_and_key(name: str) -> None:
 
 
 def test_published_pairs_equal_those_of_the_published_program() -> None:
-    """Beginnings, both ways to a class, how far either segment goes, and whose the other documents are."""
+    """Compares places, classes, ends of segments and the documents from which negatives come."""
     corpus = Numbered(longest=25)
-    seen, begun, others = set(), set(), []
+    cases, first_ends, others = set(), set(), []
     for start, (first, second, follows) in corpus.pairs("published", 400, short=0.0):
         own = corpus.documents[start]
         chunk = [i for i in range(start, len(corpus.documents)) if corpus.documents[i] == own]
@@ -208,65 +208,65 @@ def test_published_pairs_equal_those_of_the_published_program() -> None:
         assert len(first) + len(second) <= ROOM
         assert len(chunk) > 1 or not follows
         assert corpus.document(first[0]) == own and (corpus.document(second[0]) == own) == follows
-        whole = int(corpus.lengths[chunk].sum())
+        length = int(corpus.lengths[chunk].sum())
         if follows:
             assert second[-1] < corpus.ends[chunk[-1]]
-            assert len(first) + len(second) == min(ROOM, whole)  # all of the chunk, cut to fit
+            assert len(first) + len(second) == min(ROOM, length)  # all of the chunk, cut to fit
         else:
             others.append(corpus.document(second[0]))
-        begun.add(int(np.searchsorted(corpus.ends, first[-1], side="right")) - start)
-        seen.add((follows, len(chunk) == 1))
-    assert seen == {(True, False), (False, False), (False, True)}
-    assert {0, 1, 2, 3} <= begun  # A may end with any sentence of the chunk
-    # Documents are drawn, not places: of a large one no more than of a small one.
+        first_ends.add(int(np.searchsorted(corpus.ends, first[-1], side="right")) - start)
+        cases.add((follows, len(chunk) == 1))
+    assert cases == {(True, False), (False, False), (False, True)}
+    assert {0, 1, 2, 3} <= first_ends  # the first segment may end with any sentence of the chunk
+    # Documents are drawn uniformly, however many places they have.
     sizes = np.bincount(corpus.documents)
     assert sizes[others].mean() == pytest.approx(sizes.mean(), abs=2.5) and sizes.std() > 8
 
 
-# Nothing but content and order tells the classes apart
+# Only content and order distinguish the classes
 
 
 def accuracy_by_lengths(pairs: list[SegmentPair]) -> float:
-    """Returns the accuracy of a classifier that sees only the lengths, and so the place of the separator."""
+    """Returns the balanced accuracy of a classifier given only the lengths of both segments."""
     return accuracy(np.array([(len(pair.first), len(pair.second)) for pair in pairs]), pairs)
 
 
-def accuracy(shown: np.ndarray, pairs: list[SegmentPair]) -> float:
-    """Returns the accuracy, averaged over both classes, of a classifier that sees some numbers of each pair."""
+def accuracy(features: np.ndarray, pairs: list[SegmentPair]) -> float:
+    """Returns the balanced accuracy of a classifier given only these ``features`` of each pair."""
     classes = np.array([pair.follows for pair in pairs])
     half = len(pairs) // 2
     classifier = LogisticRegression(class_weight="balanced", max_iter=500)
-    model = make_pipeline(PolynomialFeatures(3), StandardScaler(), classifier).fit(shown[:half], classes[:half])
-    return float(balanced_accuracy_score(classes[half:], model.predict(shown[half:])))
+    model = make_pipeline(PolynomialFeatures(3), StandardScaler(), classifier).fit(features[:half], classes[:half])
+    return float(balanced_accuracy_score(classes[half:], model.predict(features[half:])))
 
 
 def test_lengths_reveal_the_class_of_published_pairs_only() -> None:
     corpus = Numbered(documents=400, sentences=8, longest=30)
-    reached = {name: accuracy_by_lengths([pair for _, pair in corpus.pairs(name, 6000)]) for name in DRAWS}
-    assert reached["nsp"] == pytest.approx(0.5, abs=0.03)
-    assert reached["sop"] == pytest.approx(0.5, abs=0.03)
-    assert reached["published"] > 0.54
+    accuracies = {name: accuracy_by_lengths([pair for _, pair in corpus.pairs(name, 6000)]) for name in DRAWS}
+    assert accuracies["nsp"] == pytest.approx(0.5, abs=0.03)
+    assert accuracies["sop"] == pytest.approx(0.5, abs=0.03)
+    assert accuracies["published"] > 0.54
 
 
 @pytest.mark.parametrize(("sentences", "name"), [(8, "nsp"), (40, "nsp"), (8, "sop"), (40, "sop")])
 def test_boundaries_do_not_reveal_the_class(sentences: int, name: str) -> None:
     corpus = Numbered(documents=400, sentences=sentences, longest=30)
     pairs = [pair for _, pair in corpus.pairs(name, 6000)]
-    marks = np.array([of_whole_sentences(corpus, pair) for pair in pairs])
-    if name == "sop":  # that nothing comes before a document's beginning is order itself
+    marks = np.array([boundary_marks(corpus, pair) for pair in pairs])
+    if name == "sop":  # a segment that begins a document precedes the other: a legitimate hint of their order
         marks = marks[:, :4]
     assert accuracy(marks, pairs) == pytest.approx(0.5, abs=0.03)
 
 
 def test_sentence_ends_in_the_second_segment_do_not_reveal_the_class() -> None:
-    """If A ended because the next sentence did not fit, a true B would begin with a longer sentence."""
+    """If first segments ended where a sentence does not fit, true second ones would begin with longer ones."""
     for longest in (30, 60):
         corpus = Numbered(documents=400, sentences=40, longest=longest)
         pairs = [pair for _, pair in corpus.pairs("nsp", 10_000)]
         starts = np.array([int(pair.second[0]) for pair in pairs])
         stops = corpus.ends[np.searchsorted(corpus.ends, starts, side="right")] - starts
-        shown = np.array([(len(p.first), len(p.second), stop) for p, stop in zip(pairs, stops, strict=True)])
-        assert accuracy(shown, pairs) == pytest.approx(0.5, abs=0.025)
+        features = np.array([(len(p.first), len(p.second), stop) for p, stop in zip(pairs, stops, strict=True)])
+        assert accuracy(features, pairs) == pytest.approx(0.5, abs=0.025)
 
 
 @pytest.mark.slow
@@ -285,7 +285,7 @@ def test_lengths_do_not_reveal_the_class_in_real_books(tmp_path: Path) -> None:
         assert accuracy_by_lengths(pairs) == pytest.approx(0.5, abs=0.03), name
 
 
-# Where a pair can be made
+# Places at which a pair can be sampled
 
 LINES = [f"sentence {i} has {'many ' * (i % 7)}words ." for i in range(90)]
 
@@ -300,20 +300,21 @@ DOCUMENTS = [LINES[3 * i : 3 * i + 3] for i in range(30)]
 
 
 def test_selection_equals_a_naive_loop(tmp_path: Path) -> None:
-    sentences = store(tmp_path, [*DOCUMENTS, DOCUMENTS[4]])  # repeated, and some longer than max_words
+    # One document is repeated, and some sentences are longer than max_words.
+    sentences = store(tmp_path, [*DOCUMENTS, DOCUMENTS[4]])
     assert len(sentences) == 93
     for behind, tokens, before in ((0, 0, False), (1, 0, False), (1, 20, False), (9, 12, True), (0, 5, True)):
         options: dict[str, Any] = {"behind": behind, "tokens": tokens, "before": before}
         found = [segments.select(sentences, part, **options) for part in ("train", "dev")]
-        wanted = set()
+        expected = set()
         for i in range(93):
             left = sum(len(sentences[j]) for j in range(i + 1, i // 3 * 3 + 3))
             if left >= behind and left + len(sentences[i]) >= tokens and (i % 3 or not before):
-                wanted.add(i)
-        assert {*found[0].indices.tolist(), *found[1].indices.tolist()} == wanted
+                expected.add(i)
+        assert {*found[0].indices.tolist(), *found[1].indices.tolist()} == expected
         assert not {i // 3 for i in found[0].indices} & {i // 3 for i in found[1].indices}
-        assert sum(len(one.indices) + sum(one.left_out.values()) for one in found) == 93
-        assert all({*one.left_out} <= {"without continuation"} for one in found)
+        assert sum(len(part.indices) + sum(part.left_out.values()) for part in found) == 93
+        assert all({*part.left_out} <= {"without continuation"} for part in found)
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -324,8 +325,8 @@ def test_refusals(tmp_path: Path) -> None:
     alone = store(tmp_path, [[line] for line in LINES])
     with pytest.raises(ShortTextError, match=r"None of the \d+ dev sentences has another one after it"):
         segments.select(alone, "dev", behind=1)
-    one = store(tmp_path, [LINES[:40], LINES[40:43]])
+    two_documents = store(tmp_path, [LINES[:40], LINES[40:43]])
     parts: tuple[Part, ...] = ("train", "dev")
     for part in parts:
         with pytest.raises(ShortTextError, match=rf"^All {part} sentences .* are of one document, and half of"):
-            segments.select(one, part, behind=1, others=True)
+            segments.select(two_documents, part, behind=1, others=True)

@@ -1,4 +1,4 @@
-"""The span sampler against its definition, by brute force and by property."""
+"""The span sampler, compared with its definition by enumeration and by properties."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def samplers(draw: st.DrawFn) -> SpanSampler:
 @settings(max_examples=400)
 @given(samplers(), st.integers(0, 60), st.integers(0, 2**32))
 def test_spans_satisfy_their_definition(sampler: SpanSampler, room: int, seed: int) -> None:
-    n = sampler.min_tokens + room  # room 0: a document of exactly the least length
+    n = sampler.min_tokens + room  # with room 0, a document of the minimum length
     anchors, positives = sampler.draw(n, generator(seed))
     assert len(anchors) == sampler.anchors_per_document
     assert [len(group) for group in positives] == [sampler.positives_per_anchor] * sampler.anchors_per_document
@@ -57,7 +57,7 @@ def test_spans_satisfy_their_definition(sampler: SpanSampler, room: int, seed: i
     if sampler.placement == "uniform":
         starts = [anchor.start for anchor in anchors]
         assert all(b - a >= sampler.least_gap for a, b in pairwise(starts))
-    else:  # the published program: no two anchors share a block
+    else:  # grid, as in the published program: no two anchors share a block
         blocks = [anchor.start // sampler.max_length for anchor in anchors]
         assert len(set(blocks)) == len(blocks)
 
@@ -93,15 +93,15 @@ def test_starts_of_one_anchor_are_uniform() -> None:
 @pytest.mark.parametrize("gap", [3, 8])
 def test_starts_of_three_anchors_are_uniform_over_all_placements(gap: int) -> None:
     n, length = 28, 6
-    every = oracles.placements(n, length, 3, gap)
+    placements = oracles.placements(n, length, 3, gap)
     rng = generator(3)
-    counts = Counter(tuple(uniform_starts(n, [length] * 3, gap, rng)) for _ in range(100 * len(every)))
-    assert set(counts) == set(every)
-    assert oracles.chi_square(np.array([counts[placement] for placement in every])) > 1e-3
+    counts = Counter(tuple(uniform_starts(n, [length] * 3, gap, rng)) for _ in range(100 * len(placements)))
+    assert set(counts) == set(placements)
+    assert oracles.chi_square(np.array([counts[placement] for placement in placements])) > 1e-3
 
 
 def test_a_document_of_the_minimum_length_has_one_placement() -> None:
-    # gap * (A - 1) + max_length is the larger term here, so no room is left.
+    # gap * (A - 1) + max_length is the larger term of min_tokens, so the anchors cannot move.
     sampler = SpanSampler(anchors_per_document=3, positives_per_anchor=1, min_length=8, max_length=8, gap=40)
     assert sampler.min_tokens == 88
     assert {a.start for a in sampler.draw(88, generator(4))[0]} == {0, 40, 80}
@@ -115,7 +115,7 @@ def test_positive_starts_of_strategy_all_are_uniform() -> None:
     offsets: Counter[int] = Counter()
     for _ in range(20_000):
         (anchor,), ((positive,),) = sampler.draw(60, rng)
-        if 5 <= anchor.start <= 50:  # away from the edges: 11 starts from s - lp to e
+        if 5 <= anchor.start <= 50:  # away from the edges, 11 starts are possible
             offsets[positive.start - anchor.start] += 1
     assert set(offsets) == set(range(-5, 6))
     assert oracles.chi_square(np.array(list(offsets.values()))) > 1e-3

@@ -1,4 +1,4 @@
-"""Words among tokens: where they begin in each kind of vocabulary, and what deletion leaves."""
+"""Words among tokens: where they begin in each kind of vocabulary, and their deletion."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def test_words_of_each_kind_of_vocabulary() -> None:
     assert words_of(word_piece()) == [*apart, "!"]
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_typographic_punctuation_begins_a_word(whole: bool) -> None:
+@pytest.mark.parametrize("trained_on_text", [False, True], ids=["another text", "this text"])
+def test_typographic_punctuation_begins_a_word(trained_on_text: bool) -> None:
     text = "“Hello” he said—well, isn’t it «yes»"
-    tokenizer = train_bpe([text] * 9 if whole else [TEXT] * 9, vocab_size=400)
+    tokenizer = train_bpe([text] * 9 if trained_on_text else [TEXT] * 9, vocab_size=400)
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     begins = beginnings(tokenizer)[ids]
     begins[0] = True
@@ -102,10 +102,10 @@ def test_in_a_word_vocabulary_every_token_begins_a_word() -> None:
 @settings(max_examples=200)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.floats(0, 0.99), st.integers(0, 1000))
 def test_kept_words_are_whole_and_in_order(sizes: list[int], share: float, seed: int) -> None:
-    """Every token is another one, so that what is left says which words were kept."""
+    """All tokens differ, so that those left show which words were kept."""
     ends = np.cumsum(sizes)
     begins = np.zeros(int(ends[-1]), dtype=bool)
-    begins[ends[:-1]] = True  # that the first one begins a word goes without saying
+    begins[ends[:-1]] = True  # begins[0] stays False: the first token always begins a word
     tokens = np.arange(len(begins))
     left = delete_words(tokens, begins, share, generator(seed))
     words = [tokens[end - size : end] for size, end in zip(sizes, ends, strict=True)]
@@ -118,7 +118,7 @@ def test_the_given_share_of_words_is_deleted_and_at_least_one_is_kept() -> None:
     begins, tokens = np.ones(50, dtype=bool), np.arange(50)
     left = [len(delete_words(tokens, begins, 0.6, generator(seed))) for seed in range(400)]
     assert np.mean(left) == pytest.approx(20, abs=0.7)  # four standard errors
-    assert np.std(left) == pytest.approx(np.sqrt(50 * 0.6 * 0.4), rel=0.15)  # each word by itself
-    alone = [delete_words(np.arange(3), begins, 0.99, generator(seed)).tolist() for seed in range(300)]
-    assert {tuple(row) for row in alone} == {(0,), (1,), (2,)} | {tuple(row) for row in alone if len(row) > 1}
+    assert np.std(left) == pytest.approx(np.sqrt(50 * 0.6 * 0.4), rel=0.15)  # as words are deleted independently
+    short = [delete_words(np.arange(3), begins, 0.99, generator(seed)).tolist() for seed in range(300)]
+    assert {tuple(row) for row in short} == {(0,), (1,), (2,)} | {tuple(row) for row in short if len(row) > 1}
     assert delete_words(tokens, begins, 0.0, generator(0)).tolist() == tokens.tolist()
