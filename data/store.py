@@ -271,7 +271,7 @@ def _make(
                 progress(read, source.total, rate(read, writer.ends[0], share))
     [tokens] = writer.ends
     if not tokens:
-        raise UserError(f"Corpus {source.name} has no text: {empty:,} documents, all of them empty.")
+        raise UserError(f"Corpus {source.name} has no text: all documents are empty ({empty:,}).")
     held_out.write(folder / "held_out.jsonl")
     meta = {"fingerprint": key, "documents": documents, "units": writer.count, "tokens": tokens}
     write_json(folder / META, {**meta, "vocab_size": vocab_size, "dtype": tokenise.dtype.str})

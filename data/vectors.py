@@ -38,7 +38,7 @@ class WordVectors(vocab.Vectors):
         dim: D.
 
     Raises:
-        UserError: if the file is absent, cut short, empty or ragged, or holds something else than numbers.
+        UserError: if the file is absent, cut short, empty or ragged, or a value is not finite.
     """
 
     words: list[str]
@@ -70,16 +70,16 @@ class WordVectors(vocab.Vectors):
             dimension = dimension or len(row)
             if len(row) != dimension or dimension == 0:
                 raise UserError(
-                    f"{path}:{number} has {len(row)} numbers after its word; "
-                    f"{dimension or 'one or more'} are right{_hint(line)}."
+                    f"{path}:{number}: expected {dimension or 'one or more'} numbers after the word, "
+                    f"found {len(row)}{_hint(line)}."
                 )
             if word and word not in places:
                 places[word] = len(places)
                 numbers.frombytes(row.tobytes())
         if promised is not None and lines != promised:
             raise UserError(
-                f"{path}: its first line says {promised:,} words, but {lines:,} follow: fetch it again, "
-                "or mend the first line if it was cut on purpose."
+                f"{path}: its first line announces {promised:,} words, but {lines:,} follow: fetch it again, "
+                "or correct the first line if the file was shortened on purpose."
             )
         if not places:
             raise UserError(f"{path} holds no word vectors.")
@@ -112,9 +112,7 @@ def _numbers(text: bytes, where: str) -> np.ndarray:
     except ValueError:
         row = np.array([np.nan], dtype=np.float32)
     if not np.isfinite(row).all():
-        raise UserError(
-            f"{where} holds something else than a word and finite numbers, separated by blanks{_hint(text)}."
-        )
+        raise UserError(f"{where}: expected a word and finite numbers, separated by blanks{_hint(text)}.")
     return row
 
 
@@ -122,4 +120,4 @@ def _hint(line: bytes) -> str:
     """Returns the likely fault of a line that cannot be read, to end a message with; "" if unknown."""
     if _decoded(line) is None:
         return "; if the file is binary, save its words and numbers as text"
-    return "; it has tabs, where blanks are right" if b"\t" in line else ""
+    return "; it has tabs where blanks are expected" if b"\t" in line else ""

@@ -149,7 +149,7 @@ def read_trees(numbered: Iterable[tuple[int, str]], where: str) -> Iterator[Tree
 
     def misplaced(word: str) -> UserError:
         begun = "" if number == opened else f", in the tree that begins in line {opened}"
-        return UserError(f"{where}:{number}: {word!r} stands where a bracket must{begun}.")
+        return UserError(f"{where}:{number}: expected a bracket, found {word!r}{begun}.")
 
     for number, line in numbered:
         size = size + len(line) if stack else len(line)

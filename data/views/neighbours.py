@@ -95,7 +95,7 @@ def select(store: TokenStore, part: Part, offsets: Sequence[int]) -> Selection:
     selected = found.narrowed(has_neighbours(store.documents, usable, offsets), "without neighbours")
     if not len(selected.indices):
         raise ShortTextError(
-            f"None of the {len(found.indices):,} {part} sentences has one beside it in its document: skip-thought "
+            f"None of the {len(found.indices):,} {part} sentences has a neighbour in its document: skip-thought "
             "needs documents of several sentences."
         )
     return selected

@@ -53,7 +53,7 @@ class Noise:
         left = int(self.ends[-1] - taken.sum())
         if left == 0:
             raise UserError(
-                "A sentence has every token of the vocabulary, and none is left to put into it: take more text."
+                "A sentence has every token of the vocabulary, so that no other can be inserted: take more text."
             )
         numbers = rng.integers(left, size=count)
         passed = np.searchsorted(self.ends[own] - taken - before, numbers, side="right")

@@ -241,7 +241,9 @@ def select(
     if not len(selected.indices):
         asked = "another one after it in its document"
         if tokens:
-            asked = f"a document of {tokens:,} tokens from it on" + " and text before it" * before
+            asked = (
+                f"{tokens:,} tokens from its beginning to the end of its document" + " and text before it" * before
+            )
         longest = int((left + store.lengths)[found.indices].max())
         raise ShortTextError(f"None of the {len(found.indices):,} {part} sentences has {asked}.", longest=longest)
     if others and documents[selected.indices[0]] == documents[selected.indices[-1]]:

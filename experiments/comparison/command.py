@@ -66,7 +66,7 @@ def compare(wanted: ComparisonSettings, passed: Sequence[str]) -> int:
     for line in planned_runs.differences(folders):
         display.warn(line)
     if not reading.finished(runs):
-        raise UserError(f"None of the {len(runs)} runs is finished, so there is nothing to compare.")
+        raise UserError("No run is finished, so there is nothing to compare.")
     configs = {folder: run.config for folder, run in zip(folders, planned, strict=True)}
     out = Path(wanted.out)
     html = render(_page(wanted, runs, configs, display))

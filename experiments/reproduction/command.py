@@ -317,9 +317,7 @@ def _draw(work: Work, figure: Figure, found: Found, notes: list[str]) -> list[Pa
     if figure.needs:
         return reproduction.draw(figure, [], out, " ".join(notes), _maps(work, figure))
     if not (found.quick if work.senteval is None else found.senteval):
-        raise UserError(
-            f"None of the {len(work.planned)} runs is finished and evaluated: there is nothing to draw."
-        )
+        raise UserError("No run is finished and evaluated: there is nothing to draw.")
     scored = results.by_quick if work.senteval is None else results.by_senteval
     shown, points, more, by = scored(figure, found)
     return reproduction.draw(shown, points, out, " ".join([*notes, *more]), by=by)
@@ -354,8 +352,7 @@ def _tabulate(work: Work, found: Found, notes: list[str]) -> list[Path]:
     if not work.planned:
         return tables.write(table, tables.untrained(table, work.passed), out, notes)
     if not found.facts:
-        count = sum(run.evaluated for run in work.planned)
-        raise UserError(f"None of the {count} {work.noun} is there: there is nothing to tabulate.")
+        raise UserError(f"None of the {work.noun} is there: there is nothing to tabulate.")
     if table.evaluation:
         models = {f"{tables.row_of(run, found)}, seed {run.seed}": work.runs / run.name for run in found.facts}
         text = tables.evaluation_text(table, models, str(work.wanted.data))

@@ -267,7 +267,7 @@ def sizes(found: Found, budget: str, shown: Sequence[Run]) -> str:
     tasks = Counter(filter(None, map(synthetic, rows)))
     return "; ".join(
         [
-            f"{len(rows)} runs at {size}",
+            f"{len(rows)} run{'s' * (len(rows) != 1)} at {size}",
             f"encoder {_known(row.get('encoder') for row in rows)}",
             f"weights {_known(_start(row) for row in rows)}",
             f"corpus {_known(row.get('corpus') for row in rows)}",

@@ -201,7 +201,7 @@ def test_an_empty_part_and_an_empty_corpus_are_refused(tmp_path: Path) -> None:
         store.select("dev")
     with pytest.raises(ShortTextError, match=r"^The train part has no document \(.*, corpus\.fraction=1e-09\)\.$"):
         store.select("train")
-    with pytest.raises(UserError, match=r"Corpus listed has no text: 2 documents, all of them empty\."):
+    with pytest.raises(UserError, match=r"Corpus listed has no text: all documents are empty \(2\)\."):
         prepare(Listed([Document(""), Document(" ")]), TOKENIZER, cache=tmp_path)
 
 
@@ -475,7 +475,7 @@ def test_a_part_without_a_usable_sentence_is_refused(cache: Path, tmp_path: Path
     empty = prepare(Listed(PROSE[:7], dev_fraction=0.0), WORD_TOKENIZER, cache=tmp_path, sentences=ALL_SENTENCES)
     with pytest.raises(UserError, match=r"^The dev part has no document \(corpus\.dev_fraction=0\)\.$"):
         empty.select("dev")
-    with pytest.raises(UserError, match=r"^Corpus listed has no text: 1 documents, all of them empty\.$"):
+    with pytest.raises(UserError, match=r"^Corpus listed has no text: all documents are empty \(1\)\.$"):
         prepare(Listed([Document(" \n\n ")]), WORD_TOKENIZER, cache=tmp_path, sentences=ALL_SENTENCES)
 
 

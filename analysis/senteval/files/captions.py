@@ -64,7 +64,7 @@ def plain_data(path: Path) -> Any:
         except OSError:
             raise
         except Exception as error:  # a damaged pickle may raise any, as the library documents
-            raise UserError(f"{path} is no whole pickle: fetch it again ({type(error).__name__}).") from None
+            raise UserError(f"{path} is not a complete pickle: fetch it again ({type(error).__name__}).") from None
         return value
 
 

@@ -10,8 +10,10 @@ from analysis.senteval.results import Results
 NESTED = ("MR", "CR", "SUBJ", "MPQA")
 
 
-def record(task: str, test: float = 70.0, *, dev: float = 60.0, n_train: int | None = None, **more: Any) -> Record:
-    """Returns a record with the published number of examples and all scores near ``test``."""
+def record(
+    task: str, test: float = 70.0, *, dev: float = 60.0, n_train: int | None = None, **fields: Any
+) -> Record:
+    """Returns a record with the published numbers of examples and all test scores near ``test``."""
     kind = "nested" if task in NESTED else "kfold" if task in ("TREC", "MRPC") else "split"
     result: dict[str, Any] = {
         "kind": kind,
@@ -39,16 +41,16 @@ def record(task: str, test: float = 70.0, *, dev: float = 60.0, n_train: int | N
         result |= {"median_rank": {"caption": 2.0, "image": 3.0}}
     elif task == "SNLI":
         result["kind"] = "snli"
-    return result | more  # type: ignore[return-value]
+    return result | fields  # type: ignore[return-value]
 
 
 def records(tasks: tuple[str, ...] = tuple(PUBLISHED), test: float = 70.0) -> dict[str, Record]:
     return {task: record(task, test) for task in tasks}
 
 
-def results(name: str = "ours", tasks: dict[str, Record] | None = None, **more: Any) -> Results:
-    given = {"protocol": "default", "model": {"name": name}, "tasks": records() if tasks is None else tasks} | more
-    return Results(**given)
+def results(name: str = "ours", tasks: dict[str, Record] | None = None, **fields: Any) -> Results:
+    defaults = {"protocol": "default", "model": {"name": name}, "tasks": records() if tasks is None else tasks}
+    return Results(**(defaults | fields))
 
 
 DOWNSTREAM = tuple(task for task in PUBLISHED if task not in PROBING)

@@ -1,4 +1,4 @@
-"""Plain PyTorch reference of the toolkit's linear classifier: nn.Linear and torch.optim, one fit after another."""
+"""Reference implementation of the toolkit's linear classifier in plain PyTorch, one fit at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 from analysis.senteval.protocols import Classifier
 
 
-class Plain(NamedTuple):
+class PlainFit(NamedTuple):
     """Weights, dev accuracy and number of epochs of one fit."""
 
     dev_accuracy: float
@@ -27,7 +27,7 @@ class Plain(NamedTuple):
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Restricts torch to one thread, as such small steps are slower on several."""
+    """Limits torch to one thread, as steps this small are slower on several."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -45,11 +45,11 @@ def plain_fit(
     l2: float,
     classes: int,
     classifier: Classifier,
-) -> Plain:
+) -> PlainFit:
     random = np.random.RandomState(1111)
     if dev is None:
-        order, held = random.permutation(len(train)), int(0.05 * len(train))
-        train, dev = train[order[held:]], train[order[:held]]
+        order, held_out = random.permutation(len(train)), int(0.05 * len(train))
+        train, dev = train[order[held_out:]], train[order[:held_out]]
     with torch.random.fork_rng():
         torch.manual_seed(1111)
         model = nn.Linear(features.shape[1], classes)
@@ -75,7 +75,7 @@ def plain_fit(
             accuracy = int((model(dev_x).argmax(1) == dev_y).sum()) / len(dev_y)
         if accuracy > best:
             best = accuracy
-            kept = [parameter.detach().numpy().copy() for parameter in model.parameters()]
+            best_parameters = [parameter.detach().numpy().copy() for parameter in model.parameters()]
         else:
             failures += 1
-    return Plain(best, kept[0], kept[1], epochs)
+    return PlainFit(best, best_parameters[0], best_parameters[1], epochs)

@@ -1,4 +1,4 @@
-"""Plain PyTorch reference of the toolkit's classifier with any number of hidden layers."""
+"""Reference implementation of the toolkit's classifier, with any number of hidden layers, in plain PyTorch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import nn
 from analysis.senteval.protocols import Classifier
 
 
-class Plain(NamedTuple):
-    """Best model by dev accuracy (in evaluation mode), that accuracy, and the total number of epochs."""
+class PlainNetwork(NamedTuple):
+    """The model with the best dev accuracy (in evaluation mode), that accuracy, and the number of epochs."""
 
     model: nn.Sequential
     dev_accuracy: float
@@ -29,13 +29,13 @@ def plain_network(
     l2: float,
     classes: int,
     classifier: Classifier,
-) -> Plain:
-    """Fits one classifier with its seed; without ``dev``, 5 % of ``train`` are used as dev."""
+) -> PlainNetwork:
+    """Fits one classifier with its seed; without ``dev``, 5 % of ``train`` are held out as dev set."""
     random = np.random.RandomState(classifier.seed)
     x, y = map(torch.from_numpy, train)
     if dev is None:
-        order, held = torch.from_numpy(random.permutation(len(x))), int(0.05 * len(x))
-        dev_x, dev_y, x, y = x[order[:held]], y[order[:held]], x[order[held:]], y[order[held:]]
+        order, held_out = torch.from_numpy(random.permutation(len(x))), int(0.05 * len(x))
+        dev_x, dev_y, x, y = x[order[:held_out]], y[order[:held_out]], x[order[held_out:]], y[order[held_out:]]
     else:
         dev_x, dev_y = map(torch.from_numpy, dev)
     with torch.random.fork_rng(devices=[]):
@@ -58,11 +58,11 @@ def plain_network(
             model.eval()
             accuracy = (model(dev_x).argmax(1) == dev_y).double().mean().item()
             if accuracy > best:
-                best, kept = accuracy, {name: one.clone() for name, one in model.state_dict().items()}
+                best, best_state = accuracy, {name: tensor.clone() for name, tensor in model.state_dict().items()}
             else:
                 failures += 1
-    model.load_state_dict(kept)
-    return Plain(model, best, epochs)
+    model.load_state_dict(best_state)
+    return PlainNetwork(model, best, epochs)
 
 
 def _model(inputs: int, classes: int, classifier: Classifier) -> nn.Sequential:

@@ -1,4 +1,4 @@
-"""Writes a SentEval folder with a few generated sentences per task, including captions in the published form."""
+"""Writes a SentEval folder with a few generated sentences per task, including captions in the published format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = NOUNS + VERBS + ["the", "good", "bad", "."]
 
 
 def vector_file(path: Path, dimension: int = 8) -> Path:
-    """Writes word vectors of all words in the folder's sentences."""
+    """Writes word vectors for all words of the folder's sentences."""
     rng = np.random.default_rng(0)
     lines = [" ".join([word, *(f"{value:.4f}" for value in rng.normal(size=dimension))]) for word in WORDS]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -23,12 +23,12 @@ def vector_file(path: Path, dimension: int = 8) -> Path:
 
 
 def folder(root: Path) -> Path:
-    """Writes all 28 tasks below ``root``; captions have 30 images per split."""
+    """Writes the files of all 28 tasks below ``root``; the caption task has 30 images per split."""
     rng = np.random.default_rng(1)
 
-    def sentence(mark: str = "") -> str:
+    def sentence(adjective: str = "") -> str:
         words = ["the", *rng.choice(NOUNS, 1), *rng.choice(VERBS, 1), "the", *rng.choice(NOUNS, 1)]
-        return " ".join([*words, *([mark] if mark else []), *["."] * int(rng.integers(1, 3))])
+        return " ".join([*words, *([adjective] if adjective else []), *["."] * int(rng.integers(1, 3))])
 
     def write(name: str, lines: list[str]) -> None:
         path = root / "downstream" / name
@@ -36,8 +36,8 @@ def folder(root: Path) -> Path:
         path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
     for name in ("MR", "CR", "SUBJ", "MPQA"):
-        for file, mark in zip(TASKS[name].files, ("good", "bad"), strict=True):
-            write(file, [sentence(mark) for _ in range(30)])
+        for file, adjective in zip(TASKS[name].files, ("good", "bad"), strict=True):
+            write(file, [sentence(adjective) for _ in range(30)])
     for name, levels in (("SST2", "01"), ("SST5", "01234")):
         for file in TASKS[name].files:
             lines = [(label, sentence("good" if int(label) % 2 else "bad")) for label in levels * 12]
@@ -53,8 +53,8 @@ def folder(root: Path) -> Path:
         labels = ["entailment", "neutral", "contradiction"] * 10
         write(file, [label if kind == "labels" else sentence() for label in labels])
     for file in TASKS["SICKRelatedness"].files:
-        judged = ["ENTAILMENT", "NEUTRAL", "CONTRADICTION"] * 10
-        rows = [f"{i}\t{sentence()}\t{sentence()}\t{1 + i % 5}.5\t{label}" for i, label in enumerate(judged)]
+        labels = ["ENTAILMENT", "NEUTRAL", "CONTRADICTION"] * 10
+        rows = [f"{i}\t{sentence()}\t{sentence()}\t{1 + i % 5}.5\t{label}" for i, label in enumerate(labels)]
         rows = [row.replace("\t5.5\t", "\t4.9\t") for row in rows]
         write(file, ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment", *rows])
     for file in TASKS["STSBenchmark"].files:
@@ -62,8 +62,8 @@ def folder(root: Path) -> Path:
         write(file, rows)
     for year in range(12, 17):
         for file in TASKS[f"STS{year}"].files:
-            given = Path(file).name.startswith("STS.input")
-            write(file, [f"{sentence()}\t{sentence()}" if given else f"{i % 6}.0" for i in range(20)])
+            is_input = Path(file).name.startswith("STS.input")
+            write(file, [f"{sentence()}\t{sentence()}" if is_input else f"{i % 6}.0" for i in range(20)])
     for file in TASKS["ImageCaptionRetrieval"].files:
         captions = {i: {"cleaned_caption": sentence()} for i in range(150)}
         content = {

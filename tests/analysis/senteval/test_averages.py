@@ -1,4 +1,4 @@
-"""Averages: the printed ones worked out from printed cells, and what is said of incomplete ones."""
+"""Averages of tasks: printed averages recomputed from printed cells, and labels of incomplete averages."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tests.analysis.senteval.example_results import record, records
 ROUNDING = 1e-9
 
 
-def worked_out(rule: str, row: PrintedRow) -> float | None:
+def recomputed(rule: str, row: PrintedRow) -> float | None:
     found = average(RULES[rule], row.score)
     return found.value if found and found.complete else None
 
 
 def differences(paper: str, rule: str) -> dict[str, float]:
-    """Printed minus worked out, of all rows that print both the average and every cell."""
+    """Returns printed minus recomputed averages of the rows that print both the average and all its cells."""
     return {
         row.model: row.cells["", rule].value - value
         for row in paper_rows(paper, "test")
-        if ("", rule) in row.cells and (value := worked_out(rule, row)) is not None
+        if ("", rule) in row.cells and (value := recomputed(rule, row)) is not None
     }
 
 
@@ -35,7 +35,7 @@ def differences(paper: str, rule: str) -> dict[str, float]:
         ("declutr", "probing", 9, 0.005),
         ("declutr_v1", "declutr_downstream_with_snli", 9, 0.005),
         ("declutr_v1", "probing", 9, 0.005),
-        ("declutr_v1", "declutr_v1_all", 9, 0.0075),  # the paper halves the sum of two rounded averages
+        ("declutr_v1", "declutr_v1_all", 9, 0.0075),  # the paper takes the mean of two rounded averages
         ("conssent", "probing", 17, 0.05),
         ("gensen", "gensen_delta", 8, 0.005),
     ],
@@ -55,8 +55,8 @@ def test_conssents_transfer_average_and_its_misprint() -> None:
 
 def test_the_first_versions_average_is_the_mean_of_two_printed_ones() -> None:
     for row in paper_rows("declutr_v1", "test"):
-        halves = [row.cells["", rule].value for rule in ("declutr_downstream_with_snli", "probing")]
-        assert abs(row.cells["", "declutr_v1_all"].value - sum(halves) / 2) <= 0.005 + ROUNDING
+        means = [row.cells["", rule].value for rule in ("declutr_downstream_with_snli", "probing")]
+        assert abs(row.cells["", "declutr_v1_all"].value - sum(means) / 2) <= 0.005 + ROUNDING
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_first_versions_average_is_the_mean_of_two_printed_ones() -> None:
 def test_printed_deltas_are_differences_to_declutr_base(
     table: str, paper: str, rule: str, tolerance: float
 ) -> None:
-    values = {row.model: worked_out(rule, row) for row in paper_rows(paper, "test")}
+    values = {row.model: recomputed(rule, row) for row in paper_rows(paper, "test")}
     base = values["DeCLUTR-base"]
     assert base is not None
     deltas = {line["model"]: float(line["delta"]) for line in read_table(table) if line["delta"]}
@@ -82,20 +82,20 @@ def test_printed_deltas_are_differences_to_declutr_base(
 @pytest.mark.parametrize("table", ["declutr_v1_S1", "declutr_v1_S5"])
 def test_dev_averages_of_the_first_version(table: str) -> None:
     for row in printed(table):
-        halves = [row.cells["", rule].value for rule in ("declutr_downstream_with_snli_dev", "probing_dev")]
-        assert abs(row.cells["", "declutr_v1_all_dev"].value - sum(halves) / 2) <= 0.005 + ROUNDING
+        means = [row.cells["", rule].value for rule in ("declutr_downstream_with_snli_dev", "probing_dev")]
+        assert abs(row.cells["", "declutr_v1_all_dev"].value - sum(means) / 2) <= 0.005 + ROUNDING
 
 
 def test_score_of_conssents_figure_3() -> None:
-    """figures.yaml has these means of the 20 printed cells."""
+    """Expected values are those of figures.yaml, means of the 20 printed cells."""
     expected = {"ConsSent-C(4)": 79.70, "ConsSent-P(3)": 81.90, "ConsSent-R(2)": 81.89, "Ensemble": 84.65}
-    found = {row.model: worked_out("conssent_all", row) for row in paper_rows("conssent", "test")}
+    found = {row.model: recomputed("conssent_all", row) for row in paper_rows("conssent", "test")}
     assert {model: found[model] for model in expected} == pytest.approx(expected, abs=0.006)
 
 
 def test_gensens_baseline_is_zero() -> None:
     [base] = [row for row in printed("gensen_table2") if row.model == "Infersent (AllNLI)"]
-    assert worked_out("gensen_delta", base) == 0
+    assert recomputed("gensen_delta", base) == 0
 
 
 def test_rules_name_the_papers_tasks() -> None:
@@ -108,7 +108,7 @@ def test_rules_name_the_papers_tasks() -> None:
 
 
 def by_name(found: list[Average]) -> dict[str, Average]:
-    return {one.rule.name: one for one in found}
+    return {entry.rule.name: entry for entry in found}
 
 
 def test_averages_of_records_by_hand() -> None:
@@ -122,8 +122,8 @@ def test_averages_of_records_by_hand() -> None:
 
 
 def test_incomplete_and_incomparable_are_marked() -> None:
-    some = records(("CR", "SNLI", "Length")) | {"SNLI": record("SNLI", n_train=3000)}
-    found = by_name(averages(some))
+    tasks = records(("CR", "SNLI", "Length")) | {"SNLI": record("SNLI", n_train=3000)}
+    found = by_name(averages(tasks))
     assert found["declutr_downstream"].label == "declutr_downstream (1 of 17)"
     assert found["declutr_downstream_with_snli"].label == "declutr_downstream_with_snli (2 of 18, not comparable)"
     assert found["probing"].describe() == "1 of 10: Length"
@@ -146,17 +146,17 @@ def test_labels_of_averages_in_words(label: str, title: str) -> None:
 
 
 def test_an_averages_title_is_its_label_in_words() -> None:
-    for one in averages(records(("CR", "SNLI", "Length")) | {"SNLI": record("SNLI", n_train=3000)}):
-        assert one.title == average_title(one.label) and one.title.startswith("mean of ")
+    for entry in averages(records(("CR", "SNLI", "Length")) | {"SNLI": record("SNLI", n_train=3000)}):
+        assert entry.title == average_title(entry.label) and entry.title.startswith("mean of ")
 
 
 def test_complete_averages_have_the_papers_name() -> None:
-    assert {one.label for one in averages(records())} == set(RULES)
+    assert {entry.label for entry in averages(records())} == set(RULES)
 
 
 def test_undefined_scores_count_as_missing() -> None:
-    constant = record("STS12", spearman={"mean": None, "wmean": None, "all": None})
-    found = by_name(averages({"STS12": constant, "STS13": record("STS13")}))
+    undefined = record("STS12", spearman={"mean": None, "wmean": None, "all": None})
+    found = by_name(averages({"STS12": undefined, "STS13": record("STS13")}))
     assert found["sts_spearman_mean"].tasks == ("STS13",)
 
 
@@ -175,10 +175,10 @@ def test_averages_over_given_tasks() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(list(PUBLISHED)), st.floats(0, 100), min_size=1))
-def test_every_average_lies_between_its_scores(tests: dict[str, float]) -> None:
-    some: dict[str, Record] = {task: record(task, test) for task, test in tests.items()}
-    for one in averages(some):
-        assert set(one.tasks) | set(one.missing) == set(one.rule.tasks) and set(one.tasks) <= set(tests)
-        if one.rule.baseline is None and one.rule.split == "test":
-            values = [tests[task] for task in one.tasks]
-            assert min(values) - 5.001 <= one.value <= max(values) + 4.001
+def test_every_average_lies_between_its_scores(scores: dict[str, float]) -> None:
+    tasks: dict[str, Record] = {task: record(task, score) for task, score in scores.items()}
+    for entry in averages(tasks):
+        assert set(entry.tasks) | set(entry.missing) == set(entry.rule.tasks) and set(entry.tasks) <= set(scores)
+        if entry.rule.baseline is None and entry.rule.split == "test":
+            values = [scores[task] for task in entry.tasks]
+            assert min(values) - 5.001 <= entry.value <= max(values) + 4.001

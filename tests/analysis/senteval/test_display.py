@@ -1,4 +1,4 @@
-"""The table of one model, finished or not, and the progress of an evaluation in lines."""
+"""The table of a model's finished and pending tasks, and its remarks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.analysis.senteval.example_results import record, records
 
 
 def test_the_live_table_shows_finished_and_pending_tasks() -> None:
-    done = {"CR": record("CR", 80, l2=[1e-4, 1e-5, 1e-4]), "MRPC": record("MRPC"), "STS12": record("STS12")}
-    done["SNLI"] = record("SNLI", n_train=3000)
-    done["STSBenchmark"] = record("STSBenchmark")
-    table = task_table(done, {"MR": "training, 40 %", "STS13": "no [x]"}, title="[m] default")
+    finished = {"CR": record("CR", 80, l2=[1e-4, 1e-5, 1e-4]), "MRPC": record("MRPC"), "STS12": record("STS12")}
+    finished["SNLI"] = record("SNLI", n_train=3000)
+    finished["STSBenchmark"] = record("STSBenchmark")
+    table = task_table(finished, {"MR": "training, 40 %", "STS13": "no [x]"}, title="[m] default")
     console = Console(width=140, file=io.StringIO())
     with console.capture() as capture:
         console.print(table)
@@ -34,7 +34,7 @@ def test_the_live_table_shows_finished_and_pending_tasks() -> None:
     assert lines["STS12"].split("│")[3].strip() == "–"
     assert "L2: weight of the penalty, chosen on dev" in capture.get()
     assert "Not comparable with published scores: SNLI: 3,000 training examples, SentEval has" in capture.get()
-    assert "[m] default" in capture.get() and "DeCLUTR" not in capture.get()  # of too few tasks for a mean
+    assert "[m] default" in capture.get() and "DeCLUTR" not in capture.get()  # too few tasks for a mean
     with console.capture() as capture:
         console.print(task_table(records(tuple(f"STS{year}" for year in (12, 13, 14, 15)))))
     assert "mean of 4 of STS12 to STS16, Spearman, subsets' mean: " in capture.get()

@@ -1,4 +1,4 @@
-"""Whole evaluations on a made folder, by ``run_tasks`` and by ``senteval.evaluate`` with any callable."""
+"""Evaluations of a generated folder by ``run_tasks``, and by ``senteval.evaluate`` with any callable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.real_data import suite_data
 
 QUICK = ["CR", "STS12", "SICKRelatedness"]
 FEW = ["CR", "STS12", "MRPC"]
-# What the published toolkit gave for all-MiniLM-L6-v2; commit 5d6dc117, on a CPU; percentages.
+# Percentages of the published toolkit (commit 5d6dc117, on a CPU) for all-MiniLM-L6-v2.
 TOOLKIT: dict[str, dict[str, dict[str, float]]] = {
     "default": {"TREC": {"dev": 84.41, "test": 90.0}, "SICKEntailment": {"dev": 83.2, "test": 82.85}},
     "prototyping": {
@@ -53,22 +53,22 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Told(Watch):
+class RecordingWatch(Watch):
     """Progress display that records its calls."""
 
     def __init__(self) -> None:
-        self.begun: list[str] = []
+        self.started: list[str] = []
         self.shares: list[float] = []
 
     def begin(self, results: Results, running: Sequence[str], waiting: Sequence[str]) -> None:
-        self.begun.append(running[-1])
+        self.started.append(running[-1])
 
     def embedding(self, share: float) -> None:
         self.shares.append(share)
 
 
-class Counting(RandomVectors):
-    """Encoder that counts the sentences that it embeds."""
+class RecordingEncoder(RandomVectors):
+    """Encoder of random vectors that records the sentences it embeds."""
 
     embedded: list[str]
 
@@ -92,16 +92,16 @@ def run(data: Path, out: Path, protocol: str = "prototyping", encoder: Any = Non
 
 
 def test_all_28_tasks_from_word_vectors(data: Path, tmp_path: Path) -> None:
-    """Each sentiment sentence holds "good" or "bad", which its mean of word vectors shows."""
-    watch = Told()
+    """Sentiment sentences contain "good" or "bad", so means of word vectors separate the classes."""
+    watch = RecordingWatch()
     results = run(data, tmp_path, encoder=BagOfWords(vectors=str(data / "words.txt")), watch=watch)
-    assert [*results.tasks] == watch.begun == [*TASKS]
+    assert [*results.tasks] == watch.started == [*TASKS]
     assert all(fault(name, record) is None for name, record in results.tasks.items())
     assert {record["protocol"] for record in results.tasks.values()} == {"prototyping"}
     for name in ("MR", "CR", "BigramShift"):
         assert (results.tasks[name]["test"] or 0) > 75
     assert watch.shares[-1] == 1
-    # Nothing here is of SentEval's own size, and nothing is averaged as if it were.
+    # The generated tasks are smaller than SentEval's, so no score and no average counts as comparable.
     assert not any(record["comparable"] for record in results.tasks.values())
     averages = json.loads((tmp_path / "senteval.json").read_text())["averages"]
     assert averages and all("(" in label for label in averages)
@@ -110,20 +110,20 @@ def test_all_28_tasks_from_word_vectors(data: Path, tmp_path: Path) -> None:
 def test_saved_predictions_reproduce_the_scores(data: Path, tmp_path: Path) -> None:
     results = run(data, tmp_path, tasks=[*QUICK, "MRPC", "SNLI", "TREC"])
     for name in ("TREC", "MRPC", "SNLI"):
-        with np.load(tmp_path / "predictions" / f"{name}.npz") as kept:
-            right = kept["predicted"].argmax(axis=1) == kept["gold"]
+        with np.load(tmp_path / "predictions" / f"{name}.npz") as saved:
+            right = saved["predicted"].argmax(axis=1) == saved["gold"]
         assert round(100 * right.mean(), 2) == results.tasks[name]["test"]
-    with np.load(tmp_path / "predictions" / "CR.npz") as kept:
-        right = kept["predicted"].argmax(axis=1) == kept["gold"]
-        folds = [round(100 * right[kept["fold"] == fold].mean(), 2) for fold in np.unique(kept["fold"])]
+    with np.load(tmp_path / "predictions" / "CR.npz") as saved:
+        right = saved["predicted"].argmax(axis=1) == saved["gold"]
+        folds = [round(100 * right[saved["fold"] == fold].mean(), 2) for fold in np.unique(saved["fold"])]
     assert len(folds) == 5 and round(np.mean(folds), 2) == results.tasks["CR"]["test"]
-    same = compare_folders(tmp_path, tmp_path)
-    assert {task for task, _ in same} == {*QUICK, "MRPC", "SNLI", "TREC"}
-    assert all(one[:3] == (0, 0, 0) for one in same.values())
+    differences = compare_folders(tmp_path, tmp_path)
+    assert {task for task, _ in differences} == {*QUICK, "MRPC", "SNLI", "TREC"}
+    assert all(difference[:3] == (0, 0, 0) for difference in differences.values())
 
 
 def test_each_distinct_sentence_is_embedded_once(data: Path, tmp_path: Path) -> None:
-    encoder = Counting(dimension=4)
+    encoder = RecordingEncoder(dimension=4)
     run(data, tmp_path / "a", encoder=encoder, tasks=QUICK, cache=tmp_path / "cache")
     assert len(encoder.embedded) == len({*encoder.embedded}) > 100
     before = len(encoder.embedded)
@@ -132,23 +132,23 @@ def test_each_distinct_sentence_is_embedded_once(data: Path, tmp_path: Path) -> 
 
 
 def test_an_interrupted_evaluation_resumes_at_the_next_task(data: Path, tmp_path: Path) -> None:
-    whole = run(data, tmp_path / "whole", tasks=QUICK)
+    uninterrupted = run(data, tmp_path / "whole", tasks=QUICK)
 
-    class Killed(Watch):
+    class Interrupting(Watch):
         def begin(self, results: Results, running: Sequence[str], waiting: Sequence[str]) -> None:
             if running == ["STS12"]:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(data, tmp_path / "out", tasks=QUICK, watch=Killed())
+        run(data, tmp_path / "out", tasks=QUICK, watch=Interrupting())
     assert [*read_results(tmp_path / "out").tasks] == ["CR"]
-    watch = Told()
-    found = run(data, tmp_path / "out", tasks=QUICK, watch=watch)
-    assert watch.begun == QUICK[1:]
+    watch = RecordingWatch()
+    resumed = run(data, tmp_path / "out", tasks=QUICK, watch=watch)
+    assert watch.started == QUICK[1:]
     for name in QUICK:
-        assert dict(found.tasks[name], seconds=0) == dict(whole.tasks[name], seconds=0)
-    more = run(data, tmp_path / "out", tasks=["TREC"])
-    assert {*more.tasks} == {*QUICK, "TREC"}
+        assert dict(resumed.tasks[name], seconds=0) == dict(uninterrupted.tasks[name], seconds=0)
+    extended = run(data, tmp_path / "out", tasks=["TREC"])
+    assert {*extended.tasks} == {*QUICK, "TREC"}
 
 
 def test_tasks_with_changed_files_are_evaluated_again(data: Path, tmp_path: Path) -> None:
@@ -157,9 +157,9 @@ def test_tasks_with_changed_files_are_evaluated_again(data: Path, tmp_path: Path
     run(copy, tmp_path / "out", tasks=["CR"])
     with (copy / "downstream" / TASKS["CR"].files[0]).open("a") as file:
         file.write("the dog sees the good cat .\n")
-    watch = Told()
+    watch = RecordingWatch()
     assert run(copy, tmp_path / "out", tasks=["CR"], watch=watch).tasks["CR"]["n_test"] == 61
-    assert watch.begun == ["CR"]
+    assert watch.started == ["CR"]
 
 
 def test_results_of_another_model_or_protocol_are_not_mixed(data: Path, tmp_path: Path) -> None:
@@ -207,8 +207,8 @@ def test_a_changed_protocol_has_another_name(data: Path, tmp_path: Path) -> None
         tasks=["CR", "WordContent"],
     )
     assert results.protocol == results.tasks["CR"]["protocol"] == "prototyping+hidden=6+dropout=0.1+folds=3"
-    with np.load(tmp_path / "predictions" / "CR.npz") as kept:
-        assert {*kept["fold"]} == {0, 1, 2}
+    with np.load(tmp_path / "predictions" / "CR.npz") as saved:
+        assert {*saved["fold"]} == {0, 1, 2}
     assert protocol.classifier.hidden == 6 and PROTOCOLS["prototyping"].classifier.hidden == 0
 
 
@@ -235,17 +235,17 @@ def test_captions_have_no_predictions(data: Path, tmp_path: Path) -> None:
 
 
 def test_gensen_takes_the_pooling_that_is_best_on_dev(data: Path, tmp_path: Path) -> None:
-    """One "pooling" is the word vectors, the other noise."""
-    told: dict[str, BagOfWords | RandomVectors] = {
+    """Pooling "max" opens an encoder of word vectors and "last" one of random vectors, which is worse on dev."""
+    encoder_by_pooling: dict[str, BagOfWords | RandomVectors] = {
         "max": BagOfWords(vectors=str(data / "words.txt")),
         "last": RandomVectors(dimension=8),
     }
-    alone = {
+    by_pooling = {
         pooling: run(data, tmp_path / pooling, "default", encoder, tasks=["CR"]).tasks["CR"]
-        for pooling, encoder in told.items()
+        for pooling, encoder in encoder_by_pooling.items()
     }
     results = run_tasks(
-        lambda pooling: told[str(pooling)],
+        lambda pooling: encoder_by_pooling[str(pooling)],
         {"name": "it"},
         PROTOCOLS["gensen"],
         fingerprint=fingerprint,
@@ -253,24 +253,24 @@ def test_gensen_takes_the_pooling_that_is_best_on_dev(data: Path, tmp_path: Path
         out=tmp_path,
         tasks=["CR", "STS12"],
     )
-    better = "max" if (alone["max"]["dev"] or 0) >= (alone["last"]["dev"] or 0) else "last"
+    better = "max" if (by_pooling["max"]["dev"] or 0) >= (by_pooling["last"]["dev"] or 0) else "last"
     assert results.tasks["CR"]["pooling"] == better == "max"
-    assert results.tasks["CR"]["test"] == alone["max"]["test"]
-    assert results.tasks["STS12"]["pooling"] == "last"  # it has no dev set
+    assert results.tasks["CR"]["test"] == by_pooling["max"]["test"]
+    assert results.tasks["STS12"]["pooling"] == "last"  # the last pooling, as STS12 has no dev set
 
 
 def evaluate(encode: Any, data: Path, **options: Any) -> Results:
-    given: dict[str, Any] = {"tasks": FEW, "progress": False} | options
-    return senteval.evaluate(encode, data=data, protocol="prototyping", **given)
+    arguments: dict[str, Any] = {"tasks": FEW, "progress": False} | options
+    return senteval.evaluate(encode, data=data, protocol="prototyping", **arguments)
 
 
-def plain(results: Results) -> dict[str, Any]:
+def records_without_times(results: Results) -> dict[str, Any]:
     return {name: dict(record, seconds=0) for name, record in results.tasks.items()}
 
 
 def test_function_object_tensor_and_command_score_alike(data: Path, tmp_path: Path) -> None:
     encoder = RandomVectors(dimension=8)
-    expected = plain(
+    expected = records_without_times(
         run_tasks(
             lambda _: encoder,
             {"name": "it"},
@@ -281,35 +281,46 @@ def test_function_object_tensor_and_command_score_alike(data: Path, tmp_path: Pa
             tasks=FEW,
         )
     )
-    assert plain(evaluate(encoder, data)) == expected
-    assert plain(evaluate(lambda texts: encoder.encode(texts).astype(np.float64).tolist(), data)) == expected
+    assert records_without_times(evaluate(encoder, data)) == expected
     assert (
-        plain(evaluate(lambda texts: torch.from_numpy(encoder.encode(texts)).requires_grad_(), data)) == expected
+        records_without_times(evaluate(lambda texts: encoder.encode(texts).astype(np.float64).tolist(), data))
+        == expected
+    )
+    assert (
+        records_without_times(
+            evaluate(lambda texts: torch.from_numpy(encoder.encode(texts)).requires_grad_(), data)
+        )
+        == expected
     )
 
 
 def test_a_folder_holds_the_returned_results_and_is_resumed(data: Path, tmp_path: Path) -> None:
-    encoder, seen = RandomVectors(dimension=8), list[str]()
+    encoder, encoded = RandomVectors(dimension=8), list[str]()
 
     def encode(texts: list[str]) -> np.ndarray:
-        seen.extend(texts)
+        encoded.extend(texts)
         return encoder.encode(texts)
 
     first = evaluate(encode, data, out=tmp_path, tasks=["CR"], name="mine")
-    assert plain(read_results(tmp_path)) == plain(first) and first.model["name"] == "mine"
-    seen.clear()
-    both = evaluate(encode, data, out=tmp_path, name="mine")
-    assert {*both.tasks} == {*FEW}
-    seen.clear()
-    assert plain(evaluate(encode, data, out=tmp_path, name="mine")) == plain(both)
-    assert {*seen} == {*PROBES}  # nothing is embedded again
+    assert (
+        records_without_times(read_results(tmp_path)) == records_without_times(first)
+        and first.model["name"] == "mine"
+    )
+    encoded.clear()
+    resumed = evaluate(encode, data, out=tmp_path, name="mine")
+    assert {*resumed.tasks} == {*FEW}
+    encoded.clear()
+    assert records_without_times(evaluate(encode, data, out=tmp_path, name="mine")) == records_without_times(
+        resumed
+    )
+    assert {*encoded} == {*PROBES}  # no sentence of a task is embedded again
     with pytest.raises(UserError, match="another model"):
         evaluate(RandomVectors(dimension=9), data, out=tmp_path, name="mine")
     assert not (tmp_path / ".evaluation.lock").exists()
 
 
 def test_results_of_another_encoder_are_not_reused(data: Path, tmp_path: Path) -> None:
-    """Rounding, as of another machine, is the same encoder; another window or another name is another one."""
+    """Rounding errors, as between machines, do not make another encoder; a shorter input or another name does."""
     encoder, rng = RandomVectors(dimension=32), np.random.default_rng(0)
     evaluate(encoder, data, out=tmp_path, tasks=["CR"], name="mine")
 
@@ -317,11 +328,11 @@ def test_results_of_another_encoder_are_not_reused(data: Path, tmp_path: Path) -
         vectors = encoder.encode(texts)
         return vectors * (1 + 1e-3 * rng.normal(size=vectors.shape))
 
-    def cut(texts: list[str]) -> np.ndarray:
+    def truncated(texts: list[str]) -> np.ndarray:
         return encoder.encode([text[:1000] for text in texts])
 
     assert evaluate(rounded, data, out=tmp_path, tasks=["CR"], name="mine").model["name"] == "mine"
-    for other, name in ((cut, "mine"), (encoder, "yours")):
+    for other, name in ((truncated, "mine"), (encoder, "yours")):
         with pytest.raises(UserError, match="another model"):
             evaluate(other, data, out=tmp_path, tasks=["CR"], name=name)
 
@@ -348,9 +359,9 @@ def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
     rows = {row["task"]: (row["metric"], row["score"]) for row in csv.DictReader(io.StringIO(text))}
     assert rows["MRPC.f1"] == ("F1", f"{one.scores['MRPC.f1']:.2f}")
     assert rows["MRPC"][0] == "accuracy" and rows["STS12"][0] == "mean Spearman"
-    found = one.compare(other)
-    assert found.differences["CR"] == (one.scores["CR"] or 0) - (other.scores["CR"] or 0)
-    assert "wide" in str(found) and f"{found.differences['CR']:+.2f}" in str(found)
+    compared = one.compare(other)
+    assert compared.differences["CR"] == (one.scores["CR"] or 0) - (other.scores["CR"] or 0)
+    assert "wide" in str(compared) and f"{compared.differences['CR']:+.2f}" in str(compared)
     with pytest.raises(UserError, match="cannot be compared"):
         one.compare(Results("default", {}))
     with pytest.raises(UserError, match="no task in common"):
@@ -360,31 +371,89 @@ def test_results_print_convert_and_compare(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("encode", "options", "message"),
     [
-        (
+        pytest.param(
             lambda texts: np.zeros(len(texts)),
             {},
             "encode must return numbers of shape (4, D) for 4 sentences. Got",
+            id="numbers instead of vectors",
         ),
-        (lambda texts: np.zeros((2, 3)), {}, "encode must return numbers of shape (4, D) for 4 sentences. Got"),
-        (lambda texts: np.zeros((len(texts), len(texts))), {}, "encode returned vectors of 4 numbers, then of"),
-        (lambda texts: np.full((len(texts), 3), np.nan), {}, "has no finite vector"),
-        (lambda texts: [[0.0] * len(text) for text in texts], {}, "encode must return vectors of one length."),
-        (lambda texts: np.zeros((len(texts), 0)), {}, "encode must return numbers of shape (4, D)"),
-        (lambda texts: csr_matrix(np.ones((len(texts), 3))), {}, "Got csr_matrix of shape (4, 3) instead."),
-        (lambda texts: None, {}, "Got NoneType of shape () instead."),
-        (RandomVectors(), {"device": "auto"}, "device=auto: there is none here; device='cpu' always works."),
-        (RandomVectors(), {"tasks": "STSB"}, "tasks: there is no task 'STSB'; did you mean STSBenchmark?"),
-        ("all-MiniLM-L6-v2", {}, "encode must be a function or have a method encode. Got str instead:"),
-        (RandomVectors(), {"protocol": "defualt"}, "protocol=defualt: no such protocol."),
-        (RandomVectors(), {"protocol": "gensen"}, "protocol=gensen chooses among poolings"),
-        (RandomVectors(), {"tasks": ["STSB"]}, "tasks: there is no task 'STSB'; did you mean STSBenchmark?"),
-        (RandomVectors(), {"data": "no/such"}, "data=no/such: there is no such folder."),
+        pytest.param(
+            lambda texts: np.zeros((2, 3)),
+            {},
+            "encode must return numbers of shape (4, D) for 4 sentences. Got",
+            id="wrong number of vectors",
+        ),
+        pytest.param(
+            lambda texts: np.zeros((len(texts), len(texts))),
+            {},
+            "encode returned vectors of 4 numbers, then of",
+            id="dimension changes between calls",
+        ),
+        pytest.param(lambda texts: np.full((len(texts), 3), np.nan), {}, "has no finite vector", id="NaN"),
+        pytest.param(
+            lambda texts: [[0.0] * len(text) for text in texts],
+            {},
+            "encode must return vectors of one length.",
+            id="vectors of different lengths",
+        ),
+        pytest.param(
+            lambda texts: np.zeros((len(texts), 0)),
+            {},
+            "encode must return numbers of shape (4, D)",
+            id="vectors without numbers",
+        ),
+        pytest.param(
+            lambda texts: csr_matrix(np.ones((len(texts), 3))),
+            {},
+            "Got csr_matrix of shape (4, 3) instead.",
+            id="sparse matrix",
+        ),
+        pytest.param(lambda texts: None, {}, "Got NoneType of shape () instead.", id="no return value"),
+        pytest.param(
+            RandomVectors(),
+            {"device": "auto"},
+            "device=auto: there is none here; device='cpu' always works.",
+            id="unknown device",
+        ),
+        pytest.param(
+            RandomVectors(),
+            {"tasks": "STSB"},
+            "tasks: there is no task 'STSB'; did you mean STSBenchmark?",
+            id="unknown task",
+        ),
+        pytest.param(
+            "all-MiniLM-L6-v2",
+            {},
+            "encode must be a function or have a method encode. Got str instead:",
+            id="model name instead of an encoder",
+        ),
+        pytest.param(
+            RandomVectors(), {"protocol": "defualt"}, "protocol=defualt: no such protocol.", id="unknown protocol"
+        ),
+        pytest.param(
+            RandomVectors(),
+            {"protocol": "gensen"},
+            "protocol=gensen chooses among poolings",
+            id="protocol with poolings",
+        ),
+        pytest.param(
+            RandomVectors(),
+            {"tasks": ["STSB"]},
+            "tasks: there is no task 'STSB'; did you mean STSBenchmark?",
+            id="unknown task in a list",
+        ),
+        pytest.param(
+            RandomVectors(),
+            {"data": "no/such"},
+            "data=no/such: there is no such folder.",
+            id="missing data folder",
+        ),
     ],
 )
 def test_mistakes_are_one_line(data: Path, encode: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
-        given: dict[str, Any] = {"data": data, "tasks": FEW, "progress": False} | options
-        senteval.evaluate(encode, **given)
+        arguments: dict[str, Any] = {"data": data, "tasks": FEW, "progress": False} | options
+        senteval.evaluate(encode, **arguments)
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
@@ -400,14 +469,14 @@ def test_tasks_and_protocols_are_read_without_heavy_imports() -> None:
 
 
 def test_the_callable_gets_lists_of_str(data: Path) -> None:
-    kinds: set[type] = set()
+    types: set[type] = set()
 
     def encode(texts: Sequence[str]) -> np.ndarray:
-        kinds.update({type(texts), *map(type, texts)})
+        types.update({type(texts), *map(type, texts)})
         return RandomVectors(dimension=4).encode(list(texts))
 
     evaluate(encode, data, tasks=["CR"])
-    assert kinds == {list, str}
+    assert types == {list, str}
 
 
 @pytest.mark.slow

@@ -18,22 +18,22 @@ from data.errors import UserError
 from encoders.random_vectors import RandomVectors
 
 
-class Counting(RandomVectors):
-    """Encoder of random vectors that records its inputs; sentences that begin with "bad" get NaN."""
+class RecordingEncoder(RandomVectors):
+    """Records its inputs; returns random vectors, but infinite ones for sentences that begin with "bad"."""
 
     def __init__(self, dimension: int = 6) -> None:
         super().__init__(dimension=dimension)
-        self.asked: list[list[str]] = []
+        self.batches: list[list[str]] = []
 
     def encode(self, sentences: Sequence[str], **options: object) -> np.ndarray:
-        self.asked.append(list(sentences))
+        self.batches.append(list(sentences))
         vectors = super().encode(sentences)
         vectors[[sentence.startswith("bad") for sentence in sentences]] = np.inf
         return vectors
 
 
 @pytest.fixture(autouse=True)
-def chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "CHUNK", 4)
 
 
@@ -41,15 +41,15 @@ SENTENCES = ["a", "bb bb", "", "a", "ccc " * 9, "é", ".", "bb bb", "dd"]
 DISTINCT = list(dict.fromkeys(SENTENCES))
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_each_distinct_sentence_is_embedded_once_longest_first(kept: bool, tmp_path: Path) -> None:
-    encoder = Counting()
+@pytest.mark.parametrize("cached", [True, False], ids=["cached", "not cached"])
+def test_each_distinct_sentence_is_embedded_once_longest_first(cached: bool, tmp_path: Path) -> None:
+    encoder = RecordingEncoder()
     shares: list[float] = []
-    cache = tmp_path / "cache" if kept else None
+    cache = tmp_path / "cache" if cached else None
     vectors = embed(encoder, SENTENCES, cache=cache, key="k", progress=shares.append)
-    asked = [sentence for chunk in encoder.asked for sentence in chunk]
-    assert sorted(asked) == sorted(DISTINCT) and [len(chunk) for chunk in encoder.asked] == [4, 3]
-    assert [len(sentence) for sentence in asked] == sorted(map(len, asked), reverse=True)
+    requested = [sentence for chunk in encoder.batches for sentence in chunk]
+    assert sorted(requested) == sorted(DISTINCT) and [len(chunk) for chunk in encoder.batches] == [4, 3]
+    assert [len(sentence) for sentence in requested] == sorted(map(len, requested), reverse=True)
     assert shares == sorted(shares) and shares[-1] == 1.0 and len(shares) == 2
     assert vectors.dimension == 6 and vectors.matrix.dtype == np.float32
     rows = vectors.rows(SENTENCES)
@@ -61,24 +61,27 @@ def test_each_distinct_sentence_is_embedded_once_longest_first(kept: bool, tmp_p
     assert vectors.rows([]).shape == (0, 6)
     with pytest.raises(KeyError):
         vectors.index(["never embedded"])
-    assert (tmp_path / "cache").exists() == kept
+    assert (tmp_path / "cache").exists() == cached
 
 
 def test_cached_sentences_are_not_embedded_again(tmp_path: Path) -> None:
-    embed(Counting(), SENTENCES[:5], cache=tmp_path, key="k")
-    encoder = Counting()
+    embed(RecordingEncoder(), SENTENCES[:5], cache=tmp_path, key="k")
+    encoder = RecordingEncoder()
     vectors = embed(encoder, SENTENCES, cache=tmp_path, key="k")
-    assert sorted(encoder.asked[0]) == sorted(set(SENTENCES) - set(SENTENCES[:5]))
+    assert sorted(encoder.batches[0]) == sorted(set(SENTENCES) - set(SENTENCES[:5]))
     np.testing.assert_array_equal(vectors.rows(SENTENCES), RandomVectors(dimension=6).encode(SENTENCES))
-    again = Counting()
-    assert isinstance(embed(again, SENTENCES, cache=tmp_path, key="k").matrix, np.memmap) and not again.asked
-    embed(again, SENTENCES, cache=tmp_path, key="another")
-    assert again.asked
+    new_encoder = RecordingEncoder()
+    assert (
+        isinstance(embed(new_encoder, SENTENCES, cache=tmp_path, key="k").matrix, np.memmap)
+        and not new_encoder.batches
+    )
+    embed(new_encoder, SENTENCES, cache=tmp_path, key="another")
+    assert new_encoder.batches
 
 
 def test_no_sentences_give_no_vectors(tmp_path: Path) -> None:
     for cache in (None, tmp_path):
-        assert embed(Counting(), [], cache=cache, key="k").matrix.shape == (0, 6)
+        assert embed(RecordingEncoder(), [], cache=cache, key="k").matrix.shape == (0, 6)
 
 
 @given(st.lists(st.lists(st.text(max_size=3), max_size=9), max_size=4))
@@ -99,14 +102,22 @@ def test_hashes_are_found_at_their_rows(digests: list[bytes], cut: int) -> None:
     assert found.tolist() == [kept.index(digest) if digest in kept else -1 for digest in wanted]
 
 
-@pytest.mark.parametrize("torn", [(7, 0), (24 * 3 + 5, 0), (24 * 3, 11), (24, 16 - 1)])
-def test_what_a_killed_process_left_behind_is_overwritten(torn: tuple[int, int], tmp_path: Path) -> None:
-    embed(Counting(), ["a", "b"], cache=tmp_path, key="k")
-    for name, count in zip((features.ROWS, features.HASHES), torn, strict=True):
+@pytest.mark.parametrize(
+    "extra_bytes",
+    [
+        pytest.param((7, 0), id="part of a row"),
+        pytest.param((24 * 3 + 5, 0), id="rows and part of a row"),
+        pytest.param((24 * 3, 11), id="rows and part of a hash"),
+        pytest.param((24, 16 - 1), id="row and part of its hash"),
+    ],
+)
+def test_what_a_killed_process_left_behind_is_overwritten(extra_bytes: tuple[int, int], tmp_path: Path) -> None:
+    embed(RecordingEncoder(), ["a", "b"], cache=tmp_path, key="k")
+    for name, count in zip((features.ROWS, features.HASHES), extra_bytes, strict=True):
         with (tmp_path / "k" / name).open("ab") as file:
             file.write(b"\7" * count)
     for request in (["b", "a"], SENTENCES, SENTENCES):
-        vectors = embed(Counting(), request, cache=tmp_path, key="k")
+        vectors = embed(RecordingEncoder(), request, cache=tmp_path, key="k")
         np.testing.assert_array_equal(vectors.rows(request), RandomVectors(dimension=6).encode(request))
 
 
@@ -137,45 +148,45 @@ def test_a_kill_leaves_a_usable_store(tmp_path: Path) -> None:
     kept = features._kept(tmp_path / "k", 6)
     assert 4 * 5 <= len(kept) < 100_000
     request = [f"sentence {i}" for i in range(100_000 - 40, 100_000)] + ["sentence 3"]
-    vectors = embed(Counting(), request, cache=tmp_path, key="k")
+    vectors = embed(RecordingEncoder(), request, cache=tmp_path, key="k")
     np.testing.assert_array_equal(vectors.rows(request), RandomVectors(dimension=6).encode(request))
     np.testing.assert_array_equal(features._kept(tmp_path / "k", 6)[: len(kept)], kept)
 
 
 def test_writers_wait_for_each_other(tmp_path: Path) -> None:
-    both = Counting(), Counting()
-    wishes = [[f"s{i}" for i in range(40)], [f"s{i}" for i in range(20, 60)]]
+    encoders = RecordingEncoder(), RecordingEncoder()
+    requests = [[f"s{i}" for i in range(40)], [f"s{i}" for i in range(20, 60)]]
     found: dict[int, np.ndarray] = {}
 
-    def work(which: int) -> None:
-        found[which] = embed(both[which], wishes[which], cache=tmp_path, key="k").rows(wishes[which])
+    def embed_request(index: int) -> None:
+        found[index] = embed(encoders[index], requests[index], cache=tmp_path, key="k").rows(requests[index])
 
-    threads = [threading.Thread(target=work, args=(which,)) for which in (0, 1)]
+    threads = [threading.Thread(target=embed_request, args=(index,)) for index in (0, 1)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for which in (0, 1):
-        np.testing.assert_array_equal(found[which], RandomVectors(dimension=6).encode(wishes[which]))
-    assert sum(len(chunk) for encoder in both for chunk in encoder.asked) == 60
+    for index in (0, 1):
+        np.testing.assert_array_equal(found[index], RandomVectors(dimension=6).encode(requests[index]))
+    assert sum(len(chunk) for encoder in encoders for chunk in encoder.batches) == 60
 
 
 def test_unusable_vectors_and_stores_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r"'bad sentence' has no finite vector: the encoder returned NaN or infinity"
     ):
-        embed(Counting(), ["fine", "bad sentence"], cache=None, key="k")
+        embed(RecordingEncoder(), ["fine", "bad sentence"], cache=None, key="k")
     with pytest.raises(UserError, match="'bad' has no finite vector"):
-        embed(Counting(), ["bad", *(f"a longer one {i}" for i in range(4))], cache=tmp_path, key="k")
-    assert len(features._kept(tmp_path / "k", 6)) == 4  # the chunk before
+        embed(RecordingEncoder(), ["bad", *(f"a longer one {i}" for i in range(4))], cache=tmp_path, key="k")
+    assert len(features._kept(tmp_path / "k", 6)) == 4  # the chunk before the failure
     with (tmp_path / "k" / features.ROWS).open("r+b") as file:
         file.truncate(50)
     for request in (["a longer one 1"], ["new"]):
         with pytest.raises(UserError, match="k is damaged: remove it, and it will be computed again"):
-            embed(Counting(), request, cache=tmp_path, key="k")
+            embed(RecordingEncoder(), request, cache=tmp_path, key="k")
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"The vectors cannot be kept in .*file/k: Not a directory"):
-        embed(Counting(), ["a"], cache=tmp_path / "file", key="k")
+        embed(RecordingEncoder(), ["a"], cache=tmp_path / "file", key="k")
 
 
 def test_a_file_is_embedded_line_by_line(tmp_path: Path) -> None:
@@ -183,13 +194,13 @@ def test_a_file_is_embedded_line_by_line(tmp_path: Path) -> None:
     text = "\ufeff" + "\r\n".join(lines[:3]) + "\n\n" + "\n".join(lines[3:])
     (tmp_path / "in.txt").write_bytes(text.encode())
     shares: list[float] = []
-    encoder = Counting()
+    encoder = RecordingEncoder()
     embed_file(encoder, tmp_path / "in.txt", tmp_path / "deep" / "out.npy", shares.append)
     vectors = np.load(tmp_path / "deep" / "out.npy", allow_pickle=False)
     expected = ["a b", ".", ".", ".", *lines[3:]]
     assert vectors.dtype == np.float32 and vectors.flags.c_contiguous
     np.testing.assert_array_equal(vectors, RandomVectors(dimension=6).encode(expected))
-    assert [len(chunk) for chunk in encoder.asked] == [4, 4, 1] and shares == [4 / 9, 8 / 9, 1.0]
+    assert [len(chunk) for chunk in encoder.batches] == [4, 4, 1] and shares == [4 / 9, 8 / 9, 1.0]
     assert np.load(tmp_path / "deep" / "out.npy", mmap_mode="r").shape == (9, 6)
 
 
@@ -203,16 +214,16 @@ def test_a_file_that_cannot_be_embedded_leaves_nothing(tmp_path: Path) -> None:
     for content, message in faults.items():
         (tmp_path / "in.txt").write_bytes(content)
         with pytest.raises(UserError, match=message):
-            embed_file(Counting(), tmp_path / "in.txt", out)
+            embed_file(RecordingEncoder(), tmp_path / "in.txt", out)
     with pytest.raises(UserError, match=r"absent\.txt cannot be read: No such file"):
-        embed_file(Counting(), tmp_path / "absent.txt", out)
+        embed_file(RecordingEncoder(), tmp_path / "absent.txt", out)
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
 def test_a_large_file_is_embedded_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     largest = 0
 
-    class Watching(RandomVectors):
+    class SizeRecorder(RandomVectors):
         def encode(self, sentences: Sequence[str], **options: object) -> np.ndarray:
             nonlocal largest
             largest = max(largest, len(sentences))
@@ -220,5 +231,5 @@ def test_a_large_file_is_embedded_in_bounded_memory(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(features, "CHUNK", 1000)
     (tmp_path / "in.txt").write_text("a sentence\n" * 50_500)
-    embed_file(Watching(dimension=2), tmp_path / "in.txt", tmp_path / "out.npy")
+    embed_file(SizeRecorder(dimension=2), tmp_path / "in.txt", tmp_path / "out.npy")
     assert largest == 1000 and np.load(tmp_path / "out.npy", mmap_mode="r").shape == (50_500, 2)

@@ -1,4 +1,4 @@
-"""Tasks side by side in processes: the same bits, errors, Ctrl-C, killed processes."""
+"""Tasks in parallel processes: the same bits as in one process, errors, Ctrl-C, killed processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def no_process_is_left() -> Any:
 
 
 def run(data: Path, out: Path | None, processes: int, **options: Any) -> Results:
-    given: dict[str, Any] = {"protocol": PROTOCOLS["prototyping"], "tasks": QUICK} | options
+    arguments: dict[str, Any] = {"protocol": PROTOCOLS["prototyping"], "tasks": QUICK} | options
     encoder = RandomVectors(dimension=8)
     return run_tasks(
         lambda _: encoder,
@@ -53,11 +53,11 @@ def run(data: Path, out: Path | None, processes: int, **options: Any) -> Results
         data=data,
         out=out,
         processes=processes,
-        **given,
+        **arguments,
     )
 
 
-def same(one: Path, other: Path) -> None:
+def assert_same_results(one: Path, other: Path) -> None:
     first, second = (read_results(folder).tasks for folder in (one, other))
     assert [*first] == [*second]
     for task, record in first.items():
@@ -69,16 +69,16 @@ def same(one: Path, other: Path) -> None:
             assert [*a] == [*b] and all(a[key].tobytes() == b[key].tobytes() for key in a), name
 
 
-class Noted(Watch):
+class RecordingWatch(Watch):
     """Progress display that records shares and the maximum number of tasks at a time."""
 
     def __init__(self) -> None:
         self.shares: list[float] = []
         self.ended: list[str] = []
-        self.most = 0
+        self.most_running = 0
 
     def begin(self, results: Results, running: Any, waiting: Any) -> None:
-        self.most = max(self.most, len(running))
+        self.most_running = max(self.most_running, len(running))
 
     def progress(self, share: float) -> None:
         self.shares.append(share)
@@ -91,13 +91,13 @@ def test_two_processes_give_the_bits_of_one(data: Path, tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        watch = Noted()
+        watch = RecordingWatch()
         one = run(data, tmp_path / "one", 1)
         two = run(data, tmp_path / "two", 2, watch=watch)
     finally:
         torch.set_num_threads(threads)
-    same(tmp_path / "one", tmp_path / "two")
-    assert [*one.tasks] == [*two.tasks] and {*watch.ended} == {*QUICK} and watch.most >= 2
+    assert_same_results(tmp_path / "one", tmp_path / "two")
+    assert [*one.tasks] == [*two.tasks] and {*watch.ended} == {*QUICK} and watch.most_running >= 2
     assert watch.shares == sorted(watch.shares) and watch.shares[-1] == 1
 
 
@@ -129,7 +129,7 @@ def test_two_processes_give_the_bits_of_one_on_real_tasks(tmp_path: Path) -> Non
             lambda _: encoder, {}, PROTOCOLS["prototyping"], fingerprint=fingerprint, data=suite_data("senteval"),
             out=tmp_path / str(processes), tasks=tasks, processes=processes,
         )  # fmt: skip
-    same(tmp_path / "1", tmp_path / "2")
+    assert_same_results(tmp_path / "1", tmp_path / "2")
 
 
 def test_an_error_of_a_task_is_one_line(data: Path, tmp_path: Path) -> None:
@@ -141,24 +141,24 @@ def test_an_error_of_a_task_is_one_line(data: Path, tmp_path: Path) -> None:
     folder.mkdir()
     for file in TASKS["SUBJ"].files:  # fewer examples than folds
         (folder.parent / file).write_text("the dog .\n" * 3)
-    lines = []
+    messages = []
     for processes in (1, 2):
         with pytest.raises(UserError) as refusal:
             run(tmp_path / "data2", tmp_path / str(processes), processes, tasks=["STS12", "SUBJ", "CR", "TREC"])
-        lines.append(str(refusal.value))
-    assert lines[0] == lines[1] and lines[0].startswith("SUBJ (") and "5 folds need" in lines[0]
+        messages.append(str(refusal.value))
+    assert messages[0] == messages[1] and messages[0].startswith("SUBJ (") and "5 folds need" in messages[0]
 
 
 def test_a_killed_process_is_one_line(data: Path, tmp_path: Path) -> None:
     class Kill(Watch):
         def end(self, results: Results, task: str) -> None:
-            for child in multiprocessing.active_children()[:1]:  # none is left if tasks ended together
+            for child in multiprocessing.active_children()[:1]:  # empty if the tasks ended at the same time
                 os.kill(child.ident or 0, signal.SIGKILL)
 
     with pytest.raises(UserError, match=r"^A process that evaluates tasks was killed, perhaps") as refusal:
         run(data, tmp_path, 2, tasks=["STS12", "STS13", "STS14", "SST2", "TREC", "MR"], watch=Kill())
     assert "\n" not in str(refusal.value)
-    assert read_results(tmp_path).tasks  # what was done before is kept
+    assert read_results(tmp_path).tasks  # results from before the kill are kept
 
 
 def test_stopping_the_first_process_ends_the_others(data: Path, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ class Waiting(Watch):
     def end(self, results, task):
         time.sleep(60)
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background jobs ignore SIGINT
 print("begun", flush=True)
 encoder, protocol = RandomVectors(dimension=8), PROTOCOLS["prototyping"]
 run_tasks(
@@ -198,9 +198,11 @@ print("done", flush=True)
 """
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_a_script_without_a_main_guard_is_not_run_again(data: Path, tmp_path: Path, end: signal.Signals) -> None:
-    """The script is not run again in the worker processes, which end with it after Ctrl-C or a kill."""
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGKILL], ids=["SIGINT", "SIGKILL"])
+def test_a_script_without_a_main_guard_is_not_run_again(
+    data: Path, tmp_path: Path, stop_signal: signal.Signals
+) -> None:
+    """Worker processes do not run the script again, and end with it after Ctrl-C or a kill."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(data=str(data), out=str(tmp_path / "out")))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -211,10 +213,10 @@ def test_a_script_without_a_main_guard_is_not_run_again(data: Path, tmp_path: Pa
     while not (tmp_path / "out/senteval.json").exists() and program.poll() is None:
         time.sleep(0.05)
     assert program.poll() is None
-    (os.killpg if end == signal.SIGINT else os.kill)(program.pid, end)
+    (os.killpg if stop_signal == signal.SIGINT else os.kill)(program.pid, stop_signal)
     output, errors = program.communicate(timeout=120)
-    assert output == "begun\n" and errors.count("Traceback") == (end == signal.SIGINT)
-    with pytest.raises(ProcessLookupError):  # nothing of the group is left
+    assert output == "begun\n" and errors.count("Traceback") == (stop_signal == signal.SIGINT)
+    with pytest.raises(ProcessLookupError):  # no process of the group is left
         for _ in range(1200):
             os.killpg(program.pid, 0)
             time.sleep(0.05)

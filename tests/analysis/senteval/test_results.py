@@ -1,4 +1,4 @@
-"""senteval.json: round trip, what is worked out on writing, refusals; and the record of a task."""
+"""senteval.json: round trip, values computed on writing, error messages; and the records of tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.analysis.senteval.example_results import record, records, results
 from tests.real_data import suite_data
 
 
-def written(folder: Path, value: Results) -> dict[str, Any]:
+def written_json(folder: Path, value: Results) -> dict[str, Any]:
     write_results(folder / "senteval.json", value)
     return json.loads((folder / "senteval.json").read_text(encoding="utf-8"))
 
@@ -24,7 +24,7 @@ def written(folder: Path, value: Results) -> dict[str, Any]:
 def test_results_are_read_back_in_order(tmp_path: Path) -> None:
     tasks = {task: record(task) for task in reversed(PUBLISHED)}
     value = results(tasks=tasks, missing={"SNLI": "SNLI/s1.train"}, data={"folder": "x"})
-    assert list(written(tmp_path, value)["tasks"]) == list(PUBLISHED)
+    assert list(written_json(tmp_path, value)["tasks"]) == list(PUBLISHED)
     for path in (tmp_path, tmp_path / "senteval.json"):
         found = read_results(path)
         assert (found.protocol, found.model, found.missing, found.data) == (
@@ -33,28 +33,30 @@ def test_results_are_read_back_in_order(tmp_path: Path) -> None:
             {"SNLI": "SNLI/s1.train"},
             {"folder": "x"},
         )
-        assert found.tasks == {task: one | {"comparable": True, "reason": None} for task, one in tasks.items()}
+        assert found.tasks == {
+            task: fields | {"comparable": True, "reason": None} for task, fields in tasks.items()
+        }
     assert [path.name for path in tmp_path.iterdir()] == ["senteval.json"]
 
 
 def test_the_original_is_not_touched(tmp_path: Path) -> None:
     value = results(tasks={"CR": record("CR")})
-    written(tmp_path, value)
+    written_json(tmp_path, value)
     assert value.tasks == {"CR": record("CR")}
 
 
 def test_averages_are_written_under_labels(tmp_path: Path) -> None:
-    found = written(tmp_path, results(tasks=records(("CR", "MR", "STS12"))))
+    found = written_json(tmp_path, results(tasks=records(("CR", "MR", "STS12"))))
     assert found["averages"]["declutr_downstream (3 of 17)"] == pytest.approx(70)
     assert "declutr_downstream" not in found["averages"]
     over = found["averages_over"]["declutr_downstream (3 of 17)"]
     assert over["tasks"] == ["CR", "MR", "STS12"] and len(over["missing"]) == 14
-    assert written(tmp_path, results())["averages"]["declutr_downstream"] == pytest.approx(70 + 4 / 17)
+    assert written_json(tmp_path, results())["averages"]["declutr_downstream"] == pytest.approx(70 + 4 / 17)
 
 
 def test_incomparable_tasks_are_named(tmp_path: Path) -> None:
     tasks = {"SNLI": record("SNLI", n_train=3000), "Length": record("Length", n_train=2400)}
-    found = written(tmp_path, results(tasks=tasks))
+    found = written_json(tmp_path, results(tasks=tasks))
     assert found["tasks"]["SNLI"]["comparable"] is False
     assert found["tasks"]["SNLI"]["reason"] == "3,000 training examples, SentEval has 549,367"
     assert "probing (1 of 10, not comparable)" in found["averages"]
@@ -89,39 +91,42 @@ def test_published_counts_equal_those_of_the_data() -> None:
 
 
 def test_numpy_values_and_nan_are_written_as_valid_json(tmp_path: Path) -> None:
-    one = record("STS12", spearman={"mean": float("nan"), "wmean": np.float32(0.5), "all": np.float64(1)})
-    one["n_test"] = np.int64(3108)  # type: ignore[typeddict-item]
-    one["l2"] = np.array([1e-5, 1e-4])  # type: ignore[typeddict-item]
-    found = written(tmp_path, results(tasks={"STS12": one}))["tasks"]["STS12"]
+    sts12 = record("STS12", spearman={"mean": float("nan"), "wmean": np.float32(0.5), "all": np.float64(1)})
+    sts12["n_test"] = np.int64(3108)  # type: ignore[typeddict-item]
+    sts12["l2"] = np.array([1e-5, 1e-4])  # type: ignore[typeddict-item]
+    found = written_json(tmp_path, results(tasks={"STS12": sts12}))["tasks"]["STS12"]
     assert found["spearman"] == {"mean": None, "wmean": 0.5, "all": 1.0}
     assert found["l2"] == [1e-5, 1e-4]
     assert read_results(tmp_path).tasks["STS12"]["n_test"] == 3108
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
-        (
+        pytest.param(
             {"kind": "ranking"},
             "CR.kind must be one of nested, kfold, split, snli, relatedness, similarity, retrieval",
+            id="unknown kind",
         ),
-        ({"test": "80"}, "CR.test cannot be '80'"),
-        ({"test": True}, "CR.test cannot be True"),
-        ({"n_test": -1}, "CR.n_test cannot be -1"),
-        ({"seconds": None}, "CR.seconds cannot be None"),
-        ({"l2": ["a"]}, "CR.l2 cannot be ['a']"),
-        ({"kind": "similarity"}, "CR.pearson is missing"),
-        ({"l2": [1e-5, 1e-4]}, None),
-        ({"dev": None}, None),
+        pytest.param({"test": "80"}, "CR.test cannot be '80'", id="score as text"),
+        pytest.param({"test": True}, "CR.test cannot be True", id="score as bool"),
+        pytest.param({"n_test": -1}, "CR.n_test cannot be -1", id="negative count"),
+        pytest.param({"seconds": None}, "CR.seconds cannot be None", id="no seconds"),
+        pytest.param({"l2": ["a"]}, "CR.l2 cannot be ['a']", id="text in l2"),
+        pytest.param({"kind": "similarity"}, "CR.pearson is missing", id="missing correlation"),
+        pytest.param({"l2": [1e-5, 1e-4]}, None, id="list of l2 is valid"),
+        pytest.param({"dev": None}, None, id="missing dev score is valid"),
     ],
 )
-def test_faults_of_a_record_are_named(change: dict[str, Any], said: str | None) -> None:
-    assert fault("CR", record("CR") | change) == said
+def test_faults_of_a_record_are_named(change: dict[str, Any], message: str | None) -> None:
+    assert fault("CR", record("CR") | change) == message
 
 
 def test_faults_depend_on_the_kind_of_task() -> None:
     assert all(fault(task, record(task)) is None for task in PUBLISHED)
-    assert fault("MRPC", {k: v for k, v in record("MRPC").items() if k != "f1"}) == "MRPC.f1 is missing"
+    assert (
+        fault("MRPC", {key: value for key, value in record("MRPC").items() if key != "f1"}) == "MRPC.f1 is missing"
+    )
     broken = record("ImageCaptionRetrieval", recalls={"caption_r1": 1.0})
     assert fault("ImageCaptionRetrieval", broken) == "ImageCaptionRetrieval.recalls cannot be {'caption_r1': 1.0}"
     assert fault("SST", record("CR")) == "SST is no task of SentEval"
@@ -135,7 +140,7 @@ def test_a_faulty_record_is_not_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is not JSON: it was cut short, or is another file; remove it or name another folder."),
         (
@@ -153,12 +158,12 @@ def test_a_faulty_record_is_not_written(tmp_path: Path) -> None:
         ('{"tasks": {"CR": {"acc": 80}}, "model": {}, "protocol": "x"}', "CR.kind must be one of nested,"),
     ],
 )
-def test_broken_and_foreign_files_are_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_broken_and_foreign_files_are_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "senteval.json"
     path.write_text(text)
     with pytest.raises(UserError) as error:
         read_results(path)
-    assert said in str(error.value) and str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+    assert message in str(error.value) and str(error.value).startswith(str(path)) and "\n" not in str(error.value)
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
@@ -183,7 +188,7 @@ def test_measures_of_a_record_by_hand() -> None:
 
 def test_headlines_are_the_test_score() -> None:
     for task in PUBLISHED:
-        one = record(task)
-        assert measure(one, headlines(task, one)[0]) == one["test"]
+        example = record(task)
+        assert measure(example, headlines(task, example)[0]) == example["test"]
     assert headlines("STS12", record("STS12", protocol="simcse")) == ("spearman.all",)
     assert headlines("MRPC", record("MRPC")) == ("accuracy", "f1")

@@ -30,7 +30,7 @@ from tests.analysis.senteval.example_results import record, results
 from tests.encoders.models import minilm
 from tests.real_data import suite_data
 
-TOOLKIT = {  # Pearson and Spearman that the published toolkit gave with all-MiniLM-L6-v2
+TOOLKIT = {  # Pearson and Spearman of the published toolkit for all-MiniLM-L6-v2
     "STS12": {
         "MSRpar": (0.583889, 0.578373),
         "MSRvid": (0.931813, 0.936085),
@@ -60,8 +60,8 @@ TOOLKIT = {  # Pearson and Spearman that the published toolkit gave with all-Min
         "wmean": (0.801795, 0.812129),
     },
 }
-# Each has many pairs of the same sentence twice. Which of these the toolkit ranks above others hangs on the last
-# bit of vectors of the same sentence from two batches.
+# Subsets with many pairs of identical sentences. Their Spearman ranks in the toolkit depend on the last bit of two
+# vectors of one sentence, computed in different batches.
 REPEATED = ("SMTeuroparl", "surprise.SMTnews")
 
 
@@ -80,9 +80,9 @@ def test_cosines_solved_by_hand() -> None:
 
 def test_cosines_equal_the_toolkits_to_the_last_bit() -> None:
     first, second, _ = pairs(40, 1)
-    second[::4] = first[::4]  # such pairs differ from 1 in the last bit alone, and Spearman ranks them by it
-    said = [np.dot(u, v) / (np.linalg.norm(u) * np.linalg.norm(v)) for u, v in zip(first, second, strict=True)]
-    np.testing.assert_array_equal(cosines(first, second), np.array(said, np.float64))
+    second[::4] = first[::4]  # cosines equal 1 except in the last bit, which decides their ranks
+    expected = [np.dot(u, v) / (np.linalg.norm(u) * np.linalg.norm(v)) for u, v in zip(first, second, strict=True)]
+    np.testing.assert_array_equal(cosines(first, second), np.array(expected, np.float64))
 
 
 @given(st.integers(0, 100), st.floats(0.01, 100))
@@ -100,14 +100,14 @@ def scored(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_sts_has_mean_weighted_mean_and_overall_correlation() -> None:
     subsets = {"a": scored(20, 1), "b": scored(90, 2), "c": scored(40, 3)}
     found = similarity(subsets, cosine=False)
-    assert {name: one["n"] for name, one in found["subsets"].items()} == {"a": 20, "b": 90, "c": 40}
+    assert {name: scores["n"] for name, scores in found["subsets"].items()} == {"a": 20, "b": 90, "c": 40}
     for name, measure in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
         each = [100 * measure(*subset)[0] for subset in subsets.values()]
-        assert [one[name] for one in found["subsets"].values()] == pytest.approx(each)
+        assert [scores[name] for scores in found["subsets"].values()] == pytest.approx(each)
         assert found[name]["mean"] == pytest.approx(sum(each) / 3)
         assert found[name]["wmean"] == pytest.approx((20 * each[0] + 90 * each[1] + 40 * each[2]) / 150)
-        whole = map(np.concatenate, zip(*subsets.values(), strict=True))
-        assert found[name]["all"] == pytest.approx(100 * measure(*whole)[0])
+        pooled = map(np.concatenate, zip(*subsets.values(), strict=True))
+        assert found[name]["all"] == pytest.approx(100 * measure(*pooled)[0])
         assert len({round(figure, 4) for figure in found[name].values()}) == 3
     assert found["test"] == found["spearman"]["mean"]
     assert similarity(subsets, cosine=True)["test"] == found["spearman"]["all"]
@@ -116,21 +116,21 @@ def test_sts_has_mean_weighted_mean_and_overall_correlation() -> None:
 def test_a_year_of_one_subset_has_the_scores_of_that_subset() -> None:
     subset = scored(30, 4)
     found = similarity({"a": subset}, cosine=False)
-    for place, name in enumerate(("pearson", "spearman")):
-        assert {*found[name].values()} == {found["subsets"]["a"][name]} == {100 * correlation(*subset)[place]}
+    for index, name in enumerate(("pearson", "spearman")):
+        assert {*found[name].values()} == {found["subsets"]["a"][name]} == {100 * correlation(*subset)[index]}
 
 
 def test_accuracy_solved_by_hand() -> None:
     gold, predicted = np.array([0, 1, 1]), np.array([[2, 1], [0, 1], [0.5, 0.2]])
     assert accuracy(gold, predicted) == 66.67
-    assert accuracy(gold, predicted, np.array([0, 0, 1])) == 50  # of the folds' 100 and 0
+    assert accuracy(gold, predicted, np.array([0, 0, 1])) == 50  # mean of 100 and 0, the accuracies of the folds
     found = classification("MRPC", gold, predicted)
     assert found == {"test": 66.67, "accuracy": 66.67, "f1": 66.67}
     assert {*classification("CR", gold, predicted)} == {"test"}
 
 
 def test_majority_solved_by_hand() -> None:
-    """Ties go to the lower class; of MRPC the F1 is that of answering 1 always: 2 * 0.75 / 1.75."""
+    """Ties go to the lower class; MRPC's F1 is that of always predicting class 1: 2 * 0.75 / 1.75."""
     assert majority("CR", np.array([0, 1, 1, 0])) == {"test": 50.0}
     assert majority("TREC", np.array([5, 2, 5])) == {"test": 66.67}
     assert majority("MRPC", np.array([1, 1, 0, 1])) == {"test": 75.0, "accuracy": 75.0, "f1": 85.71}
@@ -184,7 +184,7 @@ def test_scores_on_real_data_equal_the_toolkits(year: str) -> None:
         for name, part in parts.items()
     }
     found = similarity(scored, cosine=False)
-    figures = {name: (one["pearson"], one["spearman"]) for name, one in found["subsets"].items()}
+    figures = {name: (scores["pearson"], scores["spearman"]) for name, scores in found["subsets"].items()}
     figures |= {name: (found["pearson"][name], found["spearman"][name]) for name in ("mean", "wmean")}
     assert figures.keys() == TOOLKIT[year].keys()
     for name, (pearson, spearman) in TOOLKIT[year].items():

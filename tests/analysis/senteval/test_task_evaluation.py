@@ -1,4 +1,4 @@
-"""Sentences of a task as rows of vectors."""
+"""Sentences of a task as row numbers of the vectors' matrix."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ DEFAULT = PROTOCOLS["default"]
 
 
 def test_sentences_become_rows() -> None:
-    def index(found: list[str]) -> np.ndarray:
-        return np.array([["a", "b", "."].index(sentence) for sentence in found], np.int64)
+    def index(sentences: list[str]) -> np.ndarray:
+        return np.array([["a", "b", "."].index(sentence) for sentence in sentences], np.int64)
 
     pairs, single = Examples(["A", "."], ["b", "A"], np.array([0, 1])), Examples(["B"], [], np.array([1]))
     found = indexed({"train": pairs, "test": single}, PROTOCOLS["gensen"], index)

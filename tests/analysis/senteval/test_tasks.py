@@ -1,4 +1,4 @@
-"""The table of tasks: names, files, what is absent, and the published counts on the real files."""
+"""The table of tasks: names, files, missing files, and the published counts of the real files."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_tasks_are_found_by_name_without_repeats() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("sst2", "tasks: there is no task 'sst2'; did you mean SST2?"),
         ("STSB", "tasks: there is no task 'STSB'; did you mean STSBenchmark?"),
@@ -82,8 +82,8 @@ def test_tasks_are_found_by_name_without_repeats() -> None:
         ("xyzzy", "tasks: there is no task 'xyzzy'; the tasks are: MR, CR, "),
     ],
 )
-def test_an_unknown_name_is_refused(name: str, said: str) -> None:
-    with pytest.raises(UserError, match=re.escape(said)):
+def test_an_unknown_name_is_refused(name: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
         find(["MR", name])
 
 
@@ -117,10 +117,10 @@ def test_real_files_have_the_published_counts(name: str) -> None:
 
 
 def test_classes_equal_the_toolkits() -> None:
-    """Classes have known sizes, so swapped labels would be detected."""
+    """The classes have known sizes, so swapped labels are detected."""
     root = suite_data("senteval/downstream")
-    ones = {"MR": 5331, "CR": 2407, "SUBJ": 5000, "MPQA": 3312}
-    assert {name: int(load(name, root)["all"].targets.sum()) for name in ones} == ones
+    sizes_of_class_1 = {"MR": 5331, "CR": 2407, "SUBJ": 5000, "MPQA": 3312}
+    assert {name: int(load(name, root)["all"].targets.sum()) for name in sizes_of_class_1} == sizes_of_class_1
     mrpc = load("MRPC", root)
     assert [int(mrpc[split].targets.sum()) for split in ("train", "test")] == [2753, 1147]
     assert np.bincount(load("TREC", root)["test"].targets).tolist() == [9, 138, 94, 65, 81, 113]
@@ -148,16 +148,16 @@ def test_probing_files_have_the_sizes_and_classes_of_the_rebuilt_data(name: str)
 
 @pytest.mark.parametrize("name", PROBING.split())
 def test_excerpts_of_the_genuine_probing_files_load_or_name_the_fault(name: str) -> None:
-    """The excerpts that have all three parts and all their labels in train load; the others say what they lack."""
+    """Excerpts with all three parts and all labels in train load; errors name what the others lack."""
     root = suite_data("senteval/probing_genuine")
-    lacks = {
+    faults = {
         "Length": "there is no line of part va",
         "Tense": "there is no line of part va",
         "CoordinationInversion": "there is no line of part tr",
         "WordContent": ":14: label 'werewolf' is none of cleaning, ",
     }
-    if name in lacks:
-        with pytest.raises(UserError, match=re.escape(lacks[name])):
+    if name in faults:
+        with pytest.raises(UserError, match=re.escape(faults[name])):
             load(name, root)
     else:
         assert len(load(name, root)["train"].first) >= 11

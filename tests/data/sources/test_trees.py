@@ -103,18 +103,18 @@ def test_traces_and_function_tags_are_pruned_and_brackets_restored() -> None:
     [
         ("(S (NP (NN a))\n\n", r"^a\.mrg:1: the tree that begins here is not closed\.$"),
         ("(S (NN a))\n(S (NN b)))", r"^a\.mrg:2: '\)' stands outside of a tree; brackets must match\.$"),
-        ("(S (NN a) b)", r"^a\.mrg:1: 'b' stands where a bracket must\.$"),
+        ("(S (NN a) b)", r"^a\.mrg:1: expected a bracket, found 'b'\.$"),
         (
             "(S (NN a))\n(S (NP (NN b)\n(S (NN c))\n(S d (NN e)))",
-            r"^a\.mrg:4: 'd' stands where a bracket must, in the tree that begins in line 2\.$",
+            r"^a\.mrg:4: expected a bracket, found 'd', in the tree that begins in line 2\.$",
         ),
         pytest.param(
             "(S (NN a))\n" + "(S " * 3000,
             r"^a\.mrg:2: the tree that begins here is deeper than 150 brackets\.$",
             id="too deep",
         ),
-        ("(S (NN a b))", r"^a\.mrg:1: 'b' stands where a bracket must\.$"),
-        ("(S a (NN b))", r"^a\.mrg:1: 'a' stands where a bracket must\.$"),
+        ("(S (NN a b))", r"^a\.mrg:1: expected a bracket, found 'b'\.$"),
+        ("(S a (NN b))", r"^a\.mrg:1: expected a bracket, found 'a'\.$"),
         ("text", r"^a\.mrg:1: 'text' stands outside of a tree"),
     ],
 )

@@ -274,7 +274,7 @@ def test_noise_does_not_modify_the_given_weights() -> None:
 
 def test_noise_without_an_eligible_token_is_refused() -> None:
     noise = Noise(np.array([3, 3, 1, 2]), special_ids=(0, 1))
-    with pytest.raises(UserError, match=r"^A sentence has every token of the vocabulary, and none is left"):
+    with pytest.raises(UserError, match=r"^A sentence has every token of the vocabulary, so that no other can"):
         noise.draw(np.array([3, 2, 2]), 1, generator(0))
 
 

@@ -319,7 +319,9 @@ def test_selection_equals_a_naive_loop(tmp_path: Path) -> None:
 
 def test_refusals(tmp_path: Path) -> None:
     sentences = store(tmp_path, DOCUMENTS)
-    with pytest.raises(ShortTextError, match=r"has a document of 900 tokens from it on\.$") as error:
+    with pytest.raises(
+        ShortTextError, match=r"has 900 tokens from its beginning to the end of its document\.$"
+    ) as error:
         segments.select(sentences, "train", behind=1, tokens=900)
     assert len(segments.select(sentences, "train", tokens=error.value.longest).indices)
     alone = store(tmp_path, [[line] for line in LINES])

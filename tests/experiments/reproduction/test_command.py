@@ -108,7 +108,7 @@ def test_without_a_finished_run_there_is_one_line_and_no_picture(
     figure: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planned_runs, "run_jobs", lambda jobs, **_: {job.name: "it broke" for job in jobs})
-    with pytest.raises(UserError, match="None of the 2 runs is finished and evaluated: there is nothing to draw"):
+    with pytest.raises(UserError, match="No run is finished and evaluated: there is nothing to draw"):
         reproduce(figure)
     assert capsys.readouterr().out.count(": it broke") == 2
     assert not (figure / "out").exists()
@@ -164,7 +164,7 @@ def test_the_note_counts_the_runs_that_are_evaluated(figure: Path, monkeypatch: 
     monkeypatch.setattr(planned_runs, "run_jobs", lambda jobs, **_: {second.name: "it broke"})
     assert reproduce(figure, "data=senteval") == 1
     text = (figure / "out" / "some-fig.md").read_text()
-    assert "1 runs at teaching sizes" in text
+    assert "1 run at teaching sizes" in text
     assert "1 of 2 runs are finished but not evaluated on all tasks." in text
 
 

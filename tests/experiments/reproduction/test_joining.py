@@ -262,7 +262,7 @@ def test_a_row_whose_encoder_failed_is_reported(
         return {jobs[0].name: "it broke", joined.name: "a part is missing"}
 
     monkeypatch.setattr(planned_runs, "run_jobs", broken)
-    with pytest.raises(UserError, match="None of the 1 encoders is there: there is nothing to tabulate"):
+    with pytest.raises(UserError, match="None of the encoders is there: there is nothing to tabulate"):
         reproduce(figure, "data=sentences.txt")
     output = capsys.readouterr().out
     assert "2 in runs: 2 missing" in output

@@ -339,7 +339,7 @@ def test_each_pooling_has_separate_results(tmp_path: Path) -> None:
     quick = tables.quick_grid(table(), found)
     assert [row.name for row in quick.ours] == ["NSP-mean"]
     assert "not their encoder's own pooling: NSP-CLS." in as_markdown(quick)
-    assert results.sizes(found, "teaching", results.scored(found, None)[0]).startswith("1 runs at")
+    assert results.sizes(found, "teaching", results.scored(found, None)[0]).startswith("1 run at")
 
 
 def test_tables_without_training_are_shown(tmp_path: Path) -> None:

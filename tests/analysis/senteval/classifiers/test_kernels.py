@@ -1,4 +1,4 @@
-"""The compiled parts against numpy and torch, one by one."""
+"""Each compiled function against numpy or torch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_errors_equal_the_gradient_of_cross_entropy(classes: int) -> None:
     torch.nn.functional.cross_entropy(scores, labels).backward()
     assert scores.grad is not None
     table = np.ascontiguousarray(scores.detach().numpy().T)
-    padded = np.column_stack([table, normal(classes)])  # a tenth that is none
+    padded = np.column_stack([table, normal(classes)])  # the tenth is padding
     buffer, exponents = np.empty(10, np.float32), np.empty(10, np.int32)
     share = np.float32(1 / 9)
     if classes == 2:
@@ -63,7 +63,7 @@ def test_errors_equal_the_gradient_of_cross_entropy(classes: int) -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("adam", [True, False])
+@pytest.mark.parametrize("adam", [True, False], ids=["Adam", "RMSprop"])
 @pytest.mark.parametrize("batch", [5, 8, 100])
 def test_training_equals_torchs(classes: int, adam: bool, batch: int) -> None:
     features, labels, rows = normal(40, 11), RANDOM.integers(classes, size=40), RANDOM.permutation(40)[:23]
@@ -76,8 +76,8 @@ def test_training_equals_torchs(classes: int, adam: bool, batch: int) -> None:
         with torch.no_grad():
             model.weight.copy_(torch.tensor(weights[k * classes : (k + 1) * classes, :-1]))
             model.bias.copy_(torch.tensor(weights[k * classes : (k + 1) * classes, -1]))
-        kind = torch.optim.Adam if adam else torch.optim.RMSprop
-        optimizer = kind(model.parameters(), weight_decay=float(decay))
+        optimizer_class = torch.optim.Adam if adam else torch.optim.RMSprop
+        optimizer = optimizer_class(model.parameters(), weight_decay=float(decay))
         for order in orders:
             for low in range(0, 23, batch):
                 chosen = rows[order[low : low + batch]]
@@ -87,7 +87,7 @@ def test_training_equals_torchs(classes: int, adam: bool, batch: int) -> None:
                 optimizer.step()
         models.append(np.column_stack([model.weight.detach(), model.bias.detach()]))
     first, second, steps = np.zeros_like(weights), np.zeros_like(weights), 0
-    for part in np.split(orders, 2):  # the count of updates is carried over
+    for part in np.split(orders, 2):  # the second call continues the count of updates
         steps = kernels.train(
             features, labels, rows, part, weights, first, second, steps, l2, classes, batch, adam
         )  # fmt: skip
@@ -98,17 +98,17 @@ def test_training_equals_torchs(classes: int, adam: bool, batch: int) -> None:
 def test_kernels_compile_without_a_writable_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     njit = numba.njit
 
-    def refusing(*, cache: bool = False, **options: Any) -> Any:
+    def njit_without_cache(*, cache: bool = False, **options: Any) -> Any:
         if cache:
             raise RuntimeError("cannot cache function")
         return njit(**options)
 
-    monkeypatch.setattr(numba, "njit", refusing)
+    monkeypatch.setattr(numba, "njit", njit_without_cache)
     assert kernels._compiled(lambda x: x + 1)(1) == 2
 
 
 def test_tile_size_does_not_change_the_result() -> None:
-    """A batch wider than the cache is gone through in parts; 20,000 columns make parts of 4 examples."""
+    """A batch larger than the cache is processed in tiles; 20,000 columns give tiles of 4 examples."""
     features, labels = normal(20, 20_000), RANDOM.integers(2, size=20)
     order = np.arange(20, dtype=np.int32)[None]
     weights = np.zeros((2, 20_001), np.float32)
@@ -116,7 +116,8 @@ def test_tile_size_does_not_change_the_result() -> None:
         features, labels, np.arange(20), order, weights, weights.copy(), weights.copy(), 0,
         np.zeros(1, np.float32), 2, 20, False,
     )  # fmt: skip
-    gradient = features.T @ (0.5 - labels) / 20  # of class 1, whose first step is ten times its sign
+    # The gradient of class 1; RMSprop's first step is ten learning rates, against the gradient's sign.
+    gradient = features.T @ (0.5 - labels) / 20
     clear = np.abs(gradient) > 1e-3
     np.testing.assert_allclose(weights[1, :-1][clear], -0.1 * np.sign(gradient[clear]), rtol=1e-3)
     np.testing.assert_array_equal(weights[0], -weights[1])
@@ -125,7 +126,7 @@ def test_tile_size_does_not_change_the_result() -> None:
 @given(st.integers(1, 9), st.integers(2, 4), st.integers(1, 5))
 @settings(max_examples=25)
 def test_correct_counts_and_ties_go_to_the_first_class(rows: int, classes: int, models: int) -> None:
-    features = RANDOM.integers(-1, 2, size=(12, 3)).astype(np.float32)  # small whole numbers make ties
+    features = RANDOM.integers(-1, 2, size=(12, 3)).astype(np.float32)  # small integers make ties
     weights = RANDOM.integers(-1, 2, size=(models * classes, 4)).astype(np.float32)
     labels, chosen = RANDOM.integers(classes, size=12), RANDOM.integers(12, size=rows)
     scores = (features[chosen] @ weights[:, :-1].T + weights[:, -1]).reshape(rows, models, classes)
@@ -139,8 +140,8 @@ def test_random_streams_equal_numpys_legacy_generator() -> None:
     np.testing.assert_array_equal(stream.epochs(0, 3), [random.permutation(50) for _ in range(3)])
     np.testing.assert_array_equal(stream.epochs(1, 4)[2], random.permutation(50))
     random = np.random.RandomState(1111)
-    parted, first = Stream(59, split=True), random.permutation(59)
-    assert parted.parts is not None
-    np.testing.assert_array_equal(np.concatenate(parted.parts), first)
-    assert len(parted.parts[0]) == 2  # int(0.05 * 59)
-    np.testing.assert_array_equal(parted.epochs(0, 1)[0], random.permutation(57))
+    split_stream, order = Stream(59, split=True), random.permutation(59)
+    assert split_stream.parts is not None
+    np.testing.assert_array_equal(np.concatenate(split_stream.parts), order)
+    assert len(split_stream.parts[0]) == 2  # int(0.05 * 59)
+    np.testing.assert_array_equal(split_stream.epochs(0, 1)[0], random.permutation(57))

@@ -28,6 +28,10 @@ def examples(n: int, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.nd
     return (centres[labels] + 1.5 * random.standard_normal((n, 10))).astype(np.float32), labels
 
 
+def described(change: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in change.items()) or "no change"
+
+
 CHANGES: list[dict[str, Any]] = [
     {},
     {"optimizer": "rmsprop"},
@@ -40,18 +44,18 @@ CHANGES: list[dict[str, Any]] = [
     {"hidden": 0, "optimizer": "rmsprop", "max_epoch": 9},
     {"layers": 2, "activation": "relu", "dropout": 0.3, "dropout_last": True},
 ]
-# Side by side without dropout only: a mask of a group's padded batch takes more of the random stream.
-WAYS = [
-    (change, together)
+# Groups train together only without dropout: the mask of a padded batch draws more random numbers.
+CASES = [
+    pytest.param(change, together, id=f"{described(change)}, {'together' if together else 'in turn'}")
     for change in CHANGES
     for together in (False, True)
     if not (together and "dropout" in change)
 ]
 
 
-@pytest.mark.parametrize(("change", "together"), WAYS)
+@pytest.mark.parametrize(("change", "together"), CASES)
 def test_every_fit_equals_the_plain_programs(change: dict[str, Any], together: bool) -> None:
-    """Groups with different numbers of rows, batches and L2 values, one after another and as on a GPU."""
+    """Groups differ in numbers of rows, batches and L2 values; they train in turn or, as on a GPU, together."""
     classifier = replace(QUICK, **change)
     features, labels = examples(173)
     folds = [
@@ -60,14 +64,14 @@ def test_every_fit_equals_the_plain_programs(change: dict[str, Any], together: b
         (np.arange(7, 122), np.arange(122, 173)),
     ]
     fits = [Fit(*fold, l2) for l2 in (1e-5, 1e-2, 0.3) for fold in folds]
-    everything = np.arange(173)
-    fits += [Fit(everything, None, l2) for l2 in (1e-3, 1e-1)]
+    all_rows = np.arange(173)
+    fits += [Fit(all_rows, None, l2) for l2 in (1e-3, 1e-1)]
     found = fit_many(features, labels, fits, 3, classifier, together=together)
-    for fit, one in zip(fits, found, strict=True):
+    for fit, fitted in zip(fits, found, strict=True):
         dev = None if fit.dev is None else (features[fit.dev], labels[fit.dev])
         expected = plain_network((features[fit.train], labels[fit.train]), dev, fit.l2, 3, classifier)
-        assert one.dev_accuracy == expected.dev_accuracy
-        np.testing.assert_allclose(one.logits(features), expected.logits(features), atol=2e-5)
+        assert fitted.dev_accuracy == expected.dev_accuracy
+        np.testing.assert_allclose(fitted.logits(features), expected.logits(features), atol=2e-5)
 
 
 def test_other_fits_of_a_group_do_not_change_a_fit() -> None:
@@ -96,8 +100,8 @@ def test_the_order_of_layers_follows_toolkit_and_paper() -> None:
         [nn.Linear, nn.Sigmoid, nn.Dropout, nn.Linear],
     ]
     deep = network(4, 2, replace(QUICK, layers=2, activation="relu", dropout_last=True))
-    middle = [nn.Linear, nn.ReLU, nn.Dropout]
-    assert [type(layer) for layer in deep] == [*middle, *middle, nn.Linear]
+    hidden_layer = [nn.Linear, nn.ReLU, nn.Dropout]
+    assert [type(layer) for layer in deep] == [*hidden_layer, *hidden_layer, nn.Linear]
     assert [type(layer) for layer in network(4, 2, Classifier())] == [nn.Linear]
 
 

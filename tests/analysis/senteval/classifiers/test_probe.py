@@ -1,4 +1,4 @@
-"""Probes by the two trainers: what they learn, what dev chooses, seeds, standardisation, refusals."""
+"""Linear and hidden-layer probes: what they learn, the choice on dev, seeds, standardisation, error messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from data.errors import UserError
 
 
 def blobs(spread: float = 0.3, train: int = 200, dev: int = 100, test: int = 100, extra: int = 0) -> ProbeData:
-    """Three classes far from standardised, and ``extra`` constant features."""
+    """Three classes with features that are far from standardised, and ``extra`` constant features."""
     rng = np.random.default_rng(0)
     count = train + dev + test
     labels = rng.integers(3, size=count)
@@ -25,8 +25,8 @@ def blobs(spread: float = 0.3, train: int = 200, dev: int = 100, test: int = 100
     return ProbeData(rows, labels, train=train, dev=dev)
 
 
-def exclusive() -> ProbeData:
-    """Classes that no linear classifier can tell apart."""
+def exclusive_or() -> ProbeData:
+    """Classes that no linear classifier can separate."""
     rows = np.random.default_rng(0).uniform(-1, 1, size=(1000, 2)).astype(np.float32)
     return ProbeData(rows, (rows[:, 0] * rows[:, 1] > 0).astype(np.int64), train=600, dev=200)
 
@@ -43,8 +43,8 @@ def test_both_probes_learn_separable_classes() -> None:
 
 
 def test_only_the_perceptron_learns_an_exclusive_or() -> None:
-    assert fit_linear(exclusive()).test < 70
-    assert fit_hidden(exclusive(), layers=1, dropout=0.0, width=64).test > 90
+    assert fit_linear(exclusive_or()).test < 70
+    assert fit_hidden(exclusive_or(), layers=1, dropout=0.0, width=64).test > 90
 
 
 def test_features_are_standardised_in_place_by_the_training_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_a_constant_feature_does_not_disturb_the_fit() -> None:
 
 
 def test_without_early_stopping_the_fit_is_near_the_minimum_of_its_loss() -> None:
-    """Many epochs with one L2 predict as a plain minimiser of cross-entropy + l2 / 2 |W|^2 does."""
+    """With one L2, nearly all predictions equal those of a direct minimisation of cross-entropy + l2 / 2 |W|^2."""
     examples = blobs(1.0, train=120, dev=0, test=300)
     x = torch.from_numpy(examples.features).double()
     weight, bias = torch.zeros(3, 6, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
@@ -84,10 +84,10 @@ def test_without_early_stopping_the_fit_is_near_the_minimum_of_its_loss() -> Non
 
 def test_dev_chooses_and_ties_go_to_the_first() -> None:
     examples = blobs(2.0, train=60, dev=200)
-    alone = [fit_linear(examples, l2=[value]) for value in L2]
+    single_fits = [fit_linear(examples, l2=[value]) for value in L2]
     chosen = fit_linear(examples)
-    assert chosen.dev == max(one.dev for one in alone) > min(one.dev for one in alone)
-    first = next(one for one in alone if one.dev == chosen.dev)
+    assert chosen.dev == max(fit.dev for fit in single_fits) > min(fit.dev for fit in single_fits)
+    first = next(fit for fit in single_fits if fit.dev == chosen.dev)
     assert chosen.l2 == first.l2
     np.testing.assert_array_equal(chosen.predictions, first.predictions)
     assert fit_linear(blobs(0.01)).l2 == L2[0]
@@ -121,10 +121,10 @@ def test_fits_depend_only_on_the_seed_and_not_on_global_random_states(monkeypatc
 
 
 def test_dev_is_evaluated_at_the_given_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Classifier] = []
+    classifiers: list[Classifier] = []
 
     def stop(*arguments: object, **options: object) -> None:
-        seen.extend(one for one in arguments if isinstance(one, Classifier))
+        classifiers.extend(argument for argument in arguments if isinstance(argument, Classifier))
         raise InterruptedError
 
     monkeypatch.setattr(probe, "fit_many", stop)
@@ -134,7 +134,11 @@ def test_dev_is_evaluated_at_the_given_interval(monkeypatch: pytest.MonkeyPatch)
             fit_hidden(
                 ProbeData(np.zeros((train + 2, 1), np.float32), labels, train=train, dev=1), layers=1, dropout=0
             )
-    assert [(one.epoch_size, one.max_epoch) for one in seen] == [(50, 1499), (7, 209), (1, 29)]
+    assert [(classifier.epoch_size, classifier.max_epoch) for classifier in classifiers] == [
+        (50, 1499),
+        (7, 209),
+        (1, 29),
+    ]
 
 
 def test_data_without_examples_or_classes_is_refused() -> None:

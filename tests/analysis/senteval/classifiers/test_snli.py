@@ -20,14 +20,14 @@ WIDTH = 7
 
 
 def problem(n: int = 300, seed: int = 0) -> tuple[np.ndarray, tuple[Pairs, Pairs, Pairs]]:
-    """Vectors of 80 sentences, and three splits; the class depends on the difference of the pair's vectors."""
+    """Vectors of 80 sentences, and three splits; the class depends on the distance of the pair's vectors."""
     random = np.random.default_rng(seed)
     vectors = random.standard_normal((80, WIDTH)).astype(np.float32)
 
     def split(size: int) -> Pairs:
         first, second = random.integers(80, size=(2, size))
-        near = np.abs(vectors[first] - vectors[second]).mean(axis=1) + 0.1 * random.standard_normal(size)
-        return Pairs(first, second, np.digitize(near, [0.9, 1.3]))
+        distance = np.abs(vectors[first] - vectors[second]).mean(axis=1) + 0.1 * random.standard_normal(size)
+        return Pairs(first, second, np.digitize(distance, [0.9, 1.3]))
 
     return vectors, (split(n), split(70), split(90))
 
@@ -40,10 +40,10 @@ def features(vectors: np.ndarray, pairs: Pairs) -> np.ndarray:
 @pytest.mark.parametrize(
     "classifier",
     [
-        Classifier(),
-        PROTOCOLS["prototyping"].classifier,
-        Classifier(patience=0),
-        Classifier(hidden=5, dropout=0.2, batch=50),
+        pytest.param(Classifier(), id="default"),
+        pytest.param(PROTOCOLS["prototyping"].classifier, id="prototyping"),
+        pytest.param(Classifier(patience=0), id="no patience"),
+        pytest.param(Classifier(hidden=5, dropout=0.2, batch=50), id="hidden layer"),
     ],
 )
 def test_scores_equal_those_of_a_plain_program(classifier: Classifier) -> None:
@@ -69,13 +69,13 @@ def test_features_are_built_batch_by_batch(tmp_path: Path, monkeypatch: pytest.M
     sizes: list[int] = []
     batches = module._batches
 
-    def watched(*arguments: Any) -> Iterator[tuple[Tensor, Tensor]]:
+    def recorded(*arguments: Any) -> Iterator[tuple[Tensor, Tensor]]:
         for rows, labels in batches(*arguments):
             assert rows.shape[1] == 4 * WIDTH
             sizes.append(len(rows))
             yield rows, labels
 
-    monkeypatch.setattr(module, "_batches", watched)
+    monkeypatch.setattr(module, "_batches", recorded)
     mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
     found = snli(mapped, *splits, Classifier(patience=0))
     assert max(sizes) <= 90

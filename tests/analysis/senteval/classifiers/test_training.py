@@ -24,23 +24,23 @@ def test_patience_counts_all_failed_evaluations() -> None:
     patience = Patience(2)
     assert [patience.rises(score) for score in (0.5, 0.5, 0.6, 0.1)] == [True, False, True, False]
     assert not patience.spent
-    assert not patience.rises(0.6)  # the third
+    assert not patience.rises(0.6)  # the third failure
     assert patience.spent
     assert patience.best == 0.6
 
 
 def test_updates_equal_torchs_adam() -> None:
     random = torch.Generator().manual_seed(0)
-    mine = torch.randn(3, 4, generator=random)
-    theirs = nn.Parameter(mine.clone())
-    optimizer = torch.optim.Adam([theirs])
-    moments: list[Tensor] = [torch.zeros_like(mine) for _ in range(2)]
+    weights = torch.randn(3, 4, generator=random)
+    torch_weights = nn.Parameter(weights.clone())
+    optimizer = torch.optim.Adam([torch_weights])
+    moments: list[Tensor] = [torch.zeros_like(weights) for _ in range(2)]
     for step in range(1, 30):
         gradient = torch.randn(3, 4, generator=random)
-        theirs.grad = gradient.clone()
+        torch_weights.grad = gradient.clone()
         optimizer.step()
-        adam(mine, gradient, moments[0], moments[1], step)
-        torch.testing.assert_close(mine, theirs.detach(), rtol=1e-6, atol=1e-7)
+        adam(weights, gradient, moments[0], moments[1], step)
+        torch.testing.assert_close(weights, torch_weights.detach(), rtol=1e-6, atol=1e-7)
 
 
 def test_a_table_reads_rows_of_a_mapped_matrix(tmp_path: Path) -> None:

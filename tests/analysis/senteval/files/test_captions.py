@@ -1,4 +1,4 @@
-"""Caption files of the published form, in every protocol; files that would do more than hold data."""
+"""Caption files of the published format, in every pickle protocol; refusal of pickles that hold more than data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import struct
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from analysis.senteval.files.captions import MOST_BYTES, SMALL, captions, plain_
 from data.errors import UserError
 from data.randomness import generator
 
-ONLY = (
+ONLY_DATA = (
     ": only lists, tuples, dicts, strings, bytes, numbers and numpy arrays of numbers are read, "
     "for a pickle may run any program."
 )
@@ -39,27 +38,28 @@ def content(images: int = 3, **changes: Any) -> dict[str, Any]:
     """Returns the content of a caption file of the toolkit."""
     return {
         "features": generator(1).normal(size=(images, 4)).astype(np.float32),
-        "image_to_caption_ids": {image: [70 * image + each for each in range(6)] for image in range(images)},
+        "image_to_caption_ids": {image: [70 * image + number for number in range(6)] for image in range(images)},
         "captions": {
-            70 * image + each: {"cleaned_caption": f"a  photo {each}\tof\u00a0{image} ", "caption": "A photo."}
+            70 * image + number: {"cleaned_caption": f"a  photo {number}\tof\u00a0{image} ", "caption": "A photo."}
             for image in range(images)
-            for each in range(6)
+            for number in range(6)
         },
     } | changes
 
 
 def write(folder: Path, *contents: Any, protocol: int = 2) -> Path:
-    for name, each in zip(("train", "valid", "test"), contents, strict=False):
-        (folder / f"{name}.pkl").write_bytes(pickle.dumps(each, protocol=protocol))
+    for name, value in zip(("train", "valid", "test"), contents, strict=False):
+        (folder / f"{name}.pkl").write_bytes(pickle.dumps(value, protocol=protocol))
     return folder
 
 
-def refused(path: Path) -> str:
+def refusal(path: Path) -> str:
+    """Returns the error message without the path."""
     with pytest.raises(UserError) as error:
         plain_data(path)
-    said = str(error.value)
-    assert said.startswith(str(path)) and "\n" not in said
-    return said.removeprefix(f"{path} ")
+    message = str(error.value)
+    assert message.startswith(str(path)) and "\n" not in message
+    return message.removeprefix(f"{path} ")
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -72,27 +72,27 @@ def test_the_three_splits_are_read(tmp_path: Path, protocol: int) -> None:
     ]
     found = loaded["train"]
     assert found.images.dtype == np.float32 and np.array_equal(found.images, content(3)["features"])
-    # The first five; blanks collapse but for those outside ASCII.
-    assert found.captions[2] == [f"a photo {each} of\u00a02 ." for each in range(5)]
+    # The first five captions; runs of ASCII whitespace become one blank, other whitespace stays.
+    assert found.captions[2] == [f"a photo {number} of\u00a02 ." for number in range(5)]
 
 
 def test_lists_and_float64_features_are_accepted(tmp_path: Path) -> None:
-    whole = content()
-    features = whole["features"].astype(np.float64)
+    original = content()
+    features = original["features"].astype(np.float64)
     lists = content(
         features=list(features),
         image_to_caption_ids=[np.arange(5 * image, 5 * image + 5) for image in range(3)],
-        captions=[{"cleaned_caption": f"number {each}"} for each in range(15)],
+        captions=[{"cleaned_caption": f"number {number}"} for number in range(15)],
     )
     numbers = content(features=features.tolist())
     loaded = captions(write(tmp_path, lists, numbers, content(features=features.astype(">f8"))))
     assert loaded["train"].captions[1][0] == "number 5 ."
     for found in loaded.values():
-        assert found.images.dtype == np.float32 and np.array_equal(found.images, whole["features"])
+        assert found.images.dtype == np.float32 and np.array_equal(found.images, original["features"])
 
 
 def test_python_2_files_are_read(tmp_path: Path) -> None:
-    """As cPickle of Python 2 wrote them: byte strings, old module paths; by hand in protocols 0 and 2."""
+    """Handwritten pickles of protocols 0 and 2 with byte strings and module paths, as from Python 2's cPickle."""
     raw = np.array([[1.5, -2], [300, 4]], "<f4")
     quoted = "'" + "".join(f"\\x{byte:02x}" for byte in raw.tobytes()) + "'"
     text = (
@@ -158,25 +158,27 @@ class Calls:
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        ((os.system, "touch {trace}"), "posix.system"),
-        ((builtins.eval, "open({trace!r}, 'w')"), "builtins.eval"),
-        ((builtins.exec, "open({trace!r}, 'w')"), "builtins.exec"),
-        ((subprocess.check_call, "touch {trace}"), "subprocess.check_call"),
-        ((getattr, 1, "real"), "builtins.getattr"),
-        ((np.load, "{trace}"), "numpy.load"),
-        ((np.frombuffer, b"abcd"), "numpy.frombuffer"),
-        ((collections.OrderedDict,), "collections.OrderedDict"),
-        ((datetime.date, 2020, 1, 1), "datetime.date"),
+        pytest.param((os.system, "touch {trace}"), "posix.system", id="os.system"),
+        pytest.param((builtins.eval, "open({trace!r}, 'w')"), "builtins.eval", id="eval"),
+        pytest.param((builtins.exec, "open({trace!r}, 'w')"), "builtins.exec", id="exec"),
+        pytest.param(
+            (subprocess.check_call, "touch {trace}"), "subprocess.check_call", id="subprocess.check_call"
+        ),
+        pytest.param((getattr, 1, "real"), "builtins.getattr", id="getattr"),
+        pytest.param((np.load, "{trace}"), "numpy.load", id="numpy.load"),
+        pytest.param((np.frombuffer, b"abcd"), "numpy.frombuffer", id="numpy.frombuffer"),
+        pytest.param((collections.OrderedDict,), "collections.OrderedDict", id="OrderedDict"),
+        pytest.param((datetime.date, 2020, 1, 1), "datetime.date", id="datetime.date"),
     ],
 )
 def test_calls_are_refused(tmp_path: Path, call: tuple[Any, ...], named: str, protocol: int) -> None:
     trace = tmp_path / "ran"
     arguments = [part.format(trace=str(trace)) if isinstance(part, str) else part for part in call[1:]]
     path = write(tmp_path, content(captions=Calls(call[0], *arguments)), protocol=protocol) / "train.pkl"
-    old = {"builtins": "__builtin__", "subprocess": "commands"}  # how protocols below 3 name them
-    module, name = named.rsplit(".", 1)
-    named = f"{old.get(module, module)}.{name}" if protocol < 3 else named
-    assert refused(path) == f"holds {named}{ONLY}"
+    python_2_names = {"builtins": "__builtin__", "subprocess": "commands"}  # written by protocols below 3
+    module_name, name = named.rsplit(".", 1)
+    named = f"{python_2_names.get(module_name, module_name)}.{name}" if protocol < 3 else named
+    assert refusal(path) == f"holds {named}{ONLY_DATA}"
     assert not trace.exists()
 
 
@@ -184,25 +186,35 @@ def test_calls_are_refused(tmp_path: Path, call: tuple[Any, ...], named: str, pr
     ("file", "what"),
     [
         (b"ccopy_reg\n_reconstructor\n(cnumpy\nndarray\ncnumpy\nndarray\nNtR.", "copy_reg._reconstructor"),
-        (b"cos\nsystem\n.", "os.system"),
-        (b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "os.system"),
-        (b"(S'id'\nios\nsystem\n.", "the instruction INST"),
+        pytest.param(b"cos\nsystem\n.", "os.system", id="GLOBAL os.system"),
+        pytest.param(b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "os.system", id="STACK_GLOBAL os.system"),
+        pytest.param(b"(S'id'\nios\nsystem\n.", "the instruction INST", id="INST os.system"),
         (b"(cnumpy\nndarray\no.", "the instruction OBJ"),
-        (b"\x80\x02cnumpy\nndarray\n)\x81.", "the instruction NEWOBJ"),
+        pytest.param(b"\x80\x02cnumpy\nndarray\n)\x81.", "the instruction NEWOBJ", id="NEWOBJ numpy.ndarray"),
         (b"\x80\x04cnumpy\nndarray\n)}\x92.", "the instruction NEWOBJ_EX"),
-        (b"(inumpy\nndarray\n.", "the instruction INST"),
-        (b"\x80\x02cnumpy\ndtype\nU\x02f8\x85\x81.", "the instruction NEWOBJ"),
+        pytest.param(b"(inumpy\nndarray\n.", "the instruction INST", id="INST numpy.ndarray"),
+        pytest.param(
+            b"\x80\x02cnumpy\ndtype\nU\x02f8\x85\x81.", "the instruction NEWOBJ", id="NEWOBJ numpy.dtype"
+        ),
         (b"\x80\x02\x82\x01.", "the instruction EXT1"),
         (b"NQ.", "the instruction BINPERSID"),
         (b"\x80\x04\x8f.", "the instruction EMPTY_SET"),
         (b"\x80\x05\x97.", "the instruction NEXT_BUFFER"),
-        # States for what is no array: a class, a function, a dict.
+        # States for objects that are no arrays.
         (b"cnumpy\nndarray\n}U\x01aK\x01sb.", "a state for numpy.ndarray"),
-        (b"c_codecs\nencode\nN}U\x0c__defaults__)s\x86b.", "a state for _codecs.encode"),
-        (b"c_codecs\nencode\nN}U\x04makeNs\x86b.", "a state for _codecs.encode"),
+        pytest.param(
+            b"c_codecs\nencode\nN}U\x0c__defaults__)s\x86b.",
+            "a state for _codecs.encode",
+            id="__defaults__ of _codecs.encode",
+        ),
+        pytest.param(
+            b"c_codecs\nencode\nN}U\x04makeNs\x86b.",
+            "a state for _codecs.encode",
+            id="attribute of _codecs.encode",
+        ),
         (b"cnumpy\ndtype\nN}U\x04makeNs\x86b.", "a state for numpy.dtype"),
         (b"]N}U\x09__class__Ns\x86b.", "a state for list"),
-        # Names where plain data must be.
+        # Allowed names and instructions where they are not allowed.
         (b"cnumpy\nndarray\n.", "numpy.ndarray"),
         (b"](K\x01}U\x01ac_codecs\nencode\n\x85se.", "_codecs.encode"),
         (b"cnumpy\ndtype\nU\x02f8\x85R.", "numpy.dtype"),
@@ -210,103 +222,120 @@ def test_calls_are_refused(tmp_path: Path, call: tuple[Any, ...], named: str, pr
         (b"cnumpy\nndarray\n)R.", "a call of numpy.ndarray"),
         (b"]K\x01K\x02s.", "items set in list"),
         (b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n\x85RK\x00K\x01s.", "items set in ndarray"),
-        (b"}K\x01\x85K\x02s.", "a dict with a key of type tuple"),
-        (b"}(K\x01\x85K\x02u.", "a dict with a key of type tuple"),
-        (b"(K\x01\x85K\x02d.", "a dict with a key of type tuple"),
+        pytest.param(b"}K\x01\x85K\x02s.", "a dict with a key of type tuple", id="SETITEM with a tuple as key"),
+        pytest.param(b"}(K\x01\x85K\x02u.", "a dict with a key of type tuple", id="SETITEMS with a tuple as key"),
+        pytest.param(b"(K\x01\x85K\x02d.", "a dict with a key of type tuple", id="DICT with a tuple as key"),
         (b"}]K\x02s.", "a dict with a key of type list"),
         (b"}cnumpy\nndarray\nK\x02s.", "a dict with a key of type numpy.ndarray"),
         (b"c_codecs\nencode\nU\x01aU\x03hex\x86R.", "bytes in 'hex'"),
         (b"cnumpy\ndtype\nU\x02O8\x85R.", "an array of 'O8'"),
         (b"cnumpy\ndtype\nU\x0bi4,(1000)i4\x85R.", "an array of 'i4,(1000)i4'"),
-        (
+        pytest.param(
             b"cnumpy\ndtype\nU\x02f4\x85R(K\x03U\x01<K\x01NNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb.",
             "an array of records",
+            id="dtype with a number as subarray",
         ),
-        (b"cnumpy\ndtype\nU\x02f4\x85R(K\x03U\x01SNNNtb.", "an array of records"),
+        pytest.param(
+            b"cnumpy\ndtype\nU\x02f4\x85R(K\x03U\x01SNNNtb.",
+            "an array of records",
+            id="dtype with byte order S",
+        ),
         (b"cnumpy\ndtype\n}\x85R.", "a dtype of parts"),
-        (b"cnumpy\ndtype\nU\x02f8\x85R(K\x03U\x01<U\x01aNNK\x00K\x00K\x00tb.", "an array of records"),
+        pytest.param(
+            b"cnumpy\ndtype\nU\x02f8\x85R(K\x03U\x01<U\x01aNNK\x00K\x00K\x00tb.",
+            "an array of records",
+            id="dtype with a string as subarray",
+        ),
         (b"cnumpy.core.multiarray\n_reconstruct\nc_codecs\nencode\n\x85R.", "an array of class _codecs.encode"),
     ],
 )
 def test_pickles_that_only_an_attack_contains_are_refused(tmp_path: Path, file: bytes, what: str) -> None:
     (tmp_path / "x").write_bytes(file)
-    assert refused(tmp_path / "x") == f"holds {what}{ONLY}"
+    assert refusal(tmp_path / "x") == f"holds {what}{ONLY_DATA}"
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize(
     "array",
     [
-        np.array([Calls(os.getcwd)], dtype=object),
-        np.array([("a", 1)], dtype=[("x", "U1"), ("y", "i4")]),
-        np.array(["a"]),
-        np.array([1j]),
-        np.array(["2020-01-01"], dtype="M8[D]"),
+        pytest.param(np.array([Calls(os.getcwd)], dtype=object), id="objects"),
+        pytest.param(np.array([("a", 1)], dtype=[("x", "U1"), ("y", "i4")]), id="records"),
+        pytest.param(np.array(["a"]), id="strings"),
+        pytest.param(np.array([1j]), id="complex numbers"),
+        pytest.param(np.array(["2020-01-01"], dtype="M8[D]"), id="dates"),
     ],
 )
 def test_arrays_of_other_than_numbers_are_refused(tmp_path: Path, array: np.ndarray, protocol: int) -> None:
-    said = refused(write(tmp_path, {"features": array}, protocol=protocol) / "train.pkl")
-    assert said.endswith(ONLY)
+    message = refusal(write(tmp_path, {"features": array}, protocol=protocol) / "train.pkl")
+    assert message.endswith(ONLY_DATA)
 
 
 def test_objects_in_the_bytes_of_an_array_are_refused(tmp_path: Path) -> None:
-    """A list where bytes must be is how arrays of objects are written."""
+    """Arrays of objects are pickled with a list in place of their bytes."""
     file = pickle.dumps(np.array([1, 2], dtype=object), protocol=2).replace(
         b"X\x02\x00\x00\x00O8", b"X\x02\x00\x00\x00i8"
     )
     (tmp_path / "x").write_bytes(file)
-    assert refused(tmp_path / "x") == f"holds an array made of a list{ONLY}"
+    assert refusal(tmp_path / "x") == f"holds an array made of a list{ONLY_DATA}"
 
 
 def test_subclasses_of_arrays_are_refused(tmp_path: Path) -> None:
-    said = refused(write(tmp_path, np.zeros(2).view(np.recarray)) / "train.pkl")
-    assert said == f"holds numpy.rec.recarray{ONLY}"
+    message = refusal(write(tmp_path, np.zeros(2).view(np.recarray)) / "train.pkl")
+    assert message == f"holds numpy.rec.recarray{ONLY_DATA}"
 
 
 @pytest.mark.parametrize(
     "file",
     [
-        b"",
-        b"\x80\x02",
-        b"PK\x03\x04 a zip file",
-        b"\xff.",
-        b".",
-        b"R.",
-        b"K\x01b.",
-        b"h\x05.",
-        b"\x85.",
-        b"t.",
-        b"K\x01r\xff\xff\xff\x7f",
-        b"\x80\x04K\x01\x8c\x06system\x93.",
-        b"Pname\n.",
-        b"U\x02os)R.",
-        b"cnumpy\nndarray\nK\x01a.",
-        b"c_codecs\nencode\n(K\x01e.",
-        b"S'a\n.",
-        b"S__import__('os')\n.",
-        b"I1x\n.",
-        b"I" + b"9" * 5000 + b"\n.",
-        b"\x80\x04\x8e" + struct.pack("<Q", 2**62) + b"a.",
-        b"T" + struct.pack("<i", -5) + b".",
-        b"}(K\x01u.",
-        b"cnumpy.core.multiarray\nscalar\nK\x01U\x01a\x86R.",
-        pickle.dumps(content(), protocol=4)[:-20],
+        pytest.param(b"", id="empty file"),
+        pytest.param(b"\x80\x02", id="only a protocol number"),
+        pytest.param(b"PK\x03\x04 a zip file", id="zip file"),
+        pytest.param(b"\xff.", id="unknown instruction"),
+        pytest.param(b".", id="STOP with an empty stack"),
+        pytest.param(b"R.", id="REDUCE with an empty stack"),
+        pytest.param(b"K\x01b.", id="BUILD without an object"),
+        pytest.param(b"h\x05.", id="BINGET of an unset index"),
+        pytest.param(b"\x85.", id="TUPLE1 with an empty stack"),
+        pytest.param(b"t.", id="TUPLE without a mark"),
+        pytest.param(b"K\x01r\xff\xff\xff\x7f", id="no STOP"),
+        pytest.param(b"\x80\x04K\x01\x8c\x06system\x93.", id="STACK_GLOBAL with a number"),
+        pytest.param(b"Pname\n.", id="PERSID"),
+        pytest.param(b"U\x02os)R.", id="call of a string"),
+        pytest.param(b"cnumpy\nndarray\nK\x01a.", id="APPEND to a class"),
+        pytest.param(b"c_codecs\nencode\n(K\x01e.", id="APPENDS to a function"),
+        pytest.param(b"S'a\n.", id="STRING without a closing quote"),
+        pytest.param(b"S__import__('os')\n.", id="STRING without quotes"),
+        pytest.param(b"I1x\n.", id="INT with a letter"),
+        pytest.param(b"I" + b"9" * 5000 + b"\n.", id="INT of 5000 digits"),
+        pytest.param(b"\x80\x04\x8e" + struct.pack("<Q", 2**62) + b"a.", id="BINBYTES8 beyond the end"),
+        pytest.param(b"T" + struct.pack("<i", -5) + b".", id="BINSTRING of negative length"),
+        pytest.param(b"}(K\x01u.", id="SETITEMS with a key but no value"),
+        pytest.param(b"cnumpy.core.multiarray\nscalar\nK\x01U\x01a\x86R.", id="scalar with a number as dtype"),
+        pytest.param(pickle.dumps(content(), protocol=4)[:-20], id="truncated file"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path: Path, file: bytes) -> None:
     (tmp_path / "x").write_bytes(file)
-    assert refused(tmp_path / "x").startswith("is no whole pickle: fetch it again (")
+    assert refusal(tmp_path / "x").startswith("is not a complete pickle: fetch it again (")
 
 
 def test_an_array_shorter_than_its_declared_shape_is_refused(tmp_path: Path) -> None:
     file = pickle.dumps(np.arange(6.0).reshape(2, 3), protocol=2).replace(b"K\x02K\x03\x86", b"K\x02K\xff\x86")
     (tmp_path / "x").write_bytes(file)
-    assert refused(tmp_path / "x").startswith("is no whole pickle")
+    assert refusal(tmp_path / "x").startswith("is not a complete pickle")
 
 
-@pytest.mark.parametrize("use", [b"0", b"}hN", b"h", b"\x93"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(b"0", id="dtype"),
+        pytest.param(b"}hN", id="dict key"),
+        pytest.param(b"h", id="encoding"),
+        pytest.param(b"\x93", id="module name"),
+    ],
+)
 def test_deep_nesting_does_not_overflow_the_stack(tmp_path: Path, use: bytes) -> None:
-    """Tuples in tuples, as a key, a name or a number: to hash or print them would end the process."""
+    """Hashing or printing a tuple nested 300,000 deep would crash the process."""
     deep = b")" + b"\x85" * 300_000
     tails = {
         b"0": b"cnumpy\ndtype\n" + deep + b"\x85R.",
@@ -325,31 +354,32 @@ def test_a_disk_error_is_not_reported_as_damage(tmp_path: Path, monkeypatch: pyt
 
     (tmp_path / "x").write_bytes(b"N.")
     monkeypatch.setattr(module, "_Content", fail)
-    assert refused(tmp_path / "x") == "cannot be read: Input/output error."
+    assert refusal(tmp_path / "x") == "cannot be read: Input/output error."
 
 
 def test_a_file_above_the_limit_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "x").open("wb") as file:
         file.write(b"N.")
-        file.truncate(MOST_BYTES)  # takes no room on the disk
+        file.truncate(MOST_BYTES)  # sparse: takes no disk space
     assert plain_data(tmp_path / "x") is None
     os.truncate(tmp_path / "x", MOST_BYTES + 1)
-    assert refused(tmp_path / "x") == "must have at most 2147483648 bytes. Got 2147483649 instead."
+    assert refusal(tmp_path / "x") == "must have at most 2147483648 bytes. Got 2147483649 instead."
 
 
 @pytest.mark.parametrize(
     "file",
     [
-        b"K\x01r\xff\xff\xff\x7f.",  # a place in the memo, for which the unpickler in C takes 32 GiB
-        b"K\x01p2147483647\n.",
-        b"\x80\x04\x95" + struct.pack("<Q", 2**35) + b"K\x01.",
-        b"\x80\x04\x8e" + struct.pack("<Q", 2**35) + b"a.",
-        b"\x80\x04\x8d" + struct.pack("<Q", 2**35) + b"a.",
-        b"\x80\x05\x96" + struct.pack("<Q", 2**35) + b"a.",
-        b"B" + struct.pack("<I", 2**32 - 1) + b"a.",
-        b"X" + struct.pack("<I", 2**32 - 1) + b"a.",
-        b"T" + struct.pack("<i", 2**31 - 1) + b"a.",
-        b"\x8b" + struct.pack("<i", 2**31 - 1) + b"a.",
+        # A memo index for which the C unpickler allocates 32 GiB.
+        pytest.param(b"K\x01r\xff\xff\xff\x7f.", id="LONG_BINPUT"),
+        pytest.param(b"K\x01p2147483647\n.", id="PUT"),
+        pytest.param(b"\x80\x04\x95" + struct.pack("<Q", 2**35) + b"K\x01.", id="FRAME"),
+        pytest.param(b"\x80\x04\x8e" + struct.pack("<Q", 2**35) + b"a.", id="BINBYTES8"),
+        pytest.param(b"\x80\x04\x8d" + struct.pack("<Q", 2**35) + b"a.", id="BINUNICODE8"),
+        pytest.param(b"\x80\x05\x96" + struct.pack("<Q", 2**35) + b"a.", id="BYTEARRAY8"),
+        pytest.param(b"B" + struct.pack("<I", 2**32 - 1) + b"a.", id="BINBYTES"),
+        pytest.param(b"X" + struct.pack("<I", 2**32 - 1) + b"a.", id="BINUNICODE"),
+        pytest.param(b"T" + struct.pack("<i", 2**31 - 1) + b"a.", id="BINSTRING"),
+        pytest.param(b"\x8b" + struct.pack("<i", 2**31 - 1) + b"a.", id="LONG4"),
     ],
 )
 def test_huge_declared_sizes_allocate_no_memory(tmp_path: Path, file: bytes) -> None:
@@ -359,7 +389,7 @@ def test_huge_declared_sizes_allocate_no_memory(tmp_path: Path, file: bytes) -> 
         if file[0] == ord("K") or file[2] == 0x95:
             assert plain_data(tmp_path / "x") == 1
         else:
-            assert refused(tmp_path / "x").startswith("is no whole pickle")
+            assert refusal(tmp_path / "x").startswith("is not a complete pickle")
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
@@ -368,10 +398,10 @@ def test_huge_declared_sizes_allocate_no_memory(tmp_path: Path, file: bytes) -> 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_truncated_files_are_refused(tmp_path: Path, protocol: int) -> None:
     values = [np.arange(3, dtype="<f4"), "né", 1.5, 70_000, 2**70, b"b", True, None, (1, 2), {"a": ()}]
-    whole = pickle.dumps(values, protocol=protocol)
-    for length in range(len(whole)):
-        (tmp_path / "x").write_bytes(whole[:length])
-        assert refused(tmp_path / "x").startswith("is no whole pickle")
+    complete = pickle.dumps(values, protocol=protocol)
+    for length in range(len(complete)):
+        (tmp_path / "x").write_bytes(complete[:length])
+        assert refusal(tmp_path / "x").startswith("is not a complete pickle")
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -384,65 +414,70 @@ def test_changed_bytes_give_plain_data_or_one_line(tmp_path: Path, protocol: int
         file[place] = byte
     (tmp_path / "x").write_bytes(file)
     try:
-        kinds = set(classes(plain_data(tmp_path / "x")))
+        found = classes(plain_data(tmp_path / "x"))
     except UserError:
         return
-    assert kinds <= {dict, list, tuple, str, bytes, int, float, bool, type(None), np.ndarray}
+    assert found <= {dict, list, tuple, str, bytes, int, float, bool, type(None), np.ndarray}
 
 
-def classes(value: Any) -> Iterator[type]:
-    """The exact classes inside ``value``."""
-    yield type(value)
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from (*classes(key), *classes(inner))
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from classes(inner)
-    elif isinstance(value, np.ndarray):
-        assert value.dtype.kind in "biuf" and value.dtype.fields is None and not value.dtype.hasobject
+def classes(value: Any) -> set[type]:
+    """Returns the exact classes inside ``value``, which may contain itself."""
+    found, visited, left = set(), set(), [value]
+    while left:
+        value = left.pop()
+        if id(value) in visited:
+            continue
+        visited.add(id(value))
+        found.add(type(value))
+        if isinstance(value, dict):
+            left += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple):
+            left += value
+        elif isinstance(value, np.ndarray):
+            assert value.dtype.kind in "biuf" and value.dtype.fields is None and not value.dtype.hasobject
+    return found
 
 
 def test_registered_extensions_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library keeps what such a number stands for, and would not ask again which class it may be."""
+    """``pickle`` caches the object of an extension code, and would return it without calling ``find_class``."""
     monkeypatch.setitem(copyreg._extension_cache, 1, os.getcwd)  # type: ignore[attr-defined]
-    for number in (b"\x82\x01", b"\x83\x01\x00", b"\x84\x01\x00\x00\x00"):
-        (tmp_path / "x").write_bytes(number + b")R.")
-        assert refused(tmp_path / "x").startswith("holds the instruction EXT")
+    for opcode in (b"\x82\x01", b"\x83\x01\x00", b"\x84\x01\x00\x00\x00"):
+        (tmp_path / "x").write_bytes(opcode + b")R.")
+        assert refusal(tmp_path / "x").startswith("holds the instruction EXT")
 
 
 def test_no_module_is_imported(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"cthis\ns\n.")
-    assert refused(tmp_path / "x") == f"holds this.s{ONLY}" and "this" not in sys.modules
+    assert refusal(tmp_path / "x") == f"holds this.s{ONLY_DATA}" and "this" not in sys.modules
 
 
 def test_the_list_of_refused_instructions_is_complete() -> None:
-    """New instructions of the library are refused until they are added here."""
+    """Instructions that a new Python adds are refused, and fail this test until they are listed here."""
     names = {opcode.code.encode("latin-1")[0]: opcode.name for opcode in pickletools.opcodes}
     dispatch = module._Unpickler.dispatch
-    said = set()
+    refused = set()
     for code, name in names.items():
         if isinstance(dispatch[code], partial):
             with pytest.raises(module._Refused, match=f"the instruction {name}$"):
                 dispatch[code](None)
-            said.add(name)
-    assert said == {
+            refused.add(name)
+    assert refused == {
         *("POP", "DUP", "POP_MARK", "BINPERSID", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"),
         *("EMPTY_SET", "ADDITEMS", "FROZENSET", "NEXT_BUFFER", "READONLY_BUFFER"),
     }
-    ours = {"SETITEM", "SETITEMS", "DICT", "BUILD", "BYTEARRAY8"}
+    overridden = {"SETITEM", "SETITEMS", "DICT", "BUILD", "BYTEARRAY8"}
     library = pickle._Unpickler.dispatch
-    assert {name for code, name in names.items() if dispatch[code] is not library[code]} == said | ours
+    assert {name for code, name in names.items() if dispatch[code] is not library[code]} == refused | overridden
     assert len(dispatch) == 68
 
 
 def test_allowed_constructors_cannot_be_modified(tmp_path: Path) -> None:
     before = {name: vars(make).copy() for name, make in module._MAKERS.items() if hasattr(make, "__code__")}
     for name in module._MAKERS:
-        path, _, last = name.rpartition(".")
+        path, _, function_name = name.rpartition(".")
         for state in (b"}U\x04makeNs", b"N}U\x04makeNs\x86", b"N}U\x08__code__Ns\x86"):
-            (tmp_path / "x").write_bytes(f"c{path}\n{last}\n".encode() + state + b"b.")
-            assert refused(tmp_path / "x") == f"holds a state for {name}{ONLY}"
+            (tmp_path / "x").write_bytes(f"c{path}\n{function_name}\n".encode() + state + b"b.")
+            assert refusal(tmp_path / "x") == f"holds a state for {name}{ONLY_DATA}"
     assert not hasattr(module._Name("a", len), "__dict__") and not hasattr(module._Dtype("f4"), "__dict__")
     assert before == {name: vars(make) for name, make in module._MAKERS.items() if hasattr(make, "__code__")}
 
@@ -454,46 +489,62 @@ LOOP.extend([LOOP] * 10)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
-        ({"features": 1}, FORM),
-        ({"features": LOOP}, FORM),
-        ({"features": [[1.0], [1.0, 2.0]]}, FORM),
-        ({"captions": {}}, FORM),
-        ({"captions": {70 * i + j: {"cleaned_caption": b"a"} for i in range(3) for j in range(6)}}, FORM),
-        ({"image_to_caption_ids": {0: [(1,)]}}, FORM),
-        ({"image_to_caption_ids": [[0] * 5, [1] * 5]}, FORM),
-        ({"features": np.zeros(3)}, "features must be rows of finite numbers. Got an array of shape (3,)."),
-        (
+        pytest.param({"features": 1}, FORM, id="number as features"),
+        pytest.param({"features": LOOP}, FORM, id="recursive features"),
+        pytest.param({"features": [[1.0], [1.0, 2.0]]}, FORM, id="feature rows of different lengths"),
+        pytest.param({"captions": {}}, FORM, id="no captions"),
+        pytest.param(
+            {"captions": {70 * i + j: {"cleaned_caption": b"a"} for i in range(3) for j in range(6)}},
+            FORM,
+            id="caption as bytes",
+        ),
+        pytest.param({"image_to_caption_ids": {0: [(1,)]}}, FORM, id="tuple as caption id"),
+        pytest.param({"image_to_caption_ids": [[0] * 5, [1] * 5]}, FORM, id="image without caption ids"),
+        pytest.param(
+            {"features": np.zeros(3)},
+            "features must be rows of finite numbers. Got an array of shape (3,).",
+            id="features of one dimension",
+        ),
+        pytest.param(
             {"features": np.zeros((0, 2)).T[:, :0]},
             "features must be rows of finite numbers. Got an array of shape (2, 0).",
+            id="feature rows without numbers",
         ),
-        (
+        pytest.param(
             {"features": np.full((3, 4), np.nan)},
             "features must be rows of finite numbers. Got an array of shape (3, 4).",
+            id="NaN",
         ),
-        (
+        pytest.param(
             {"image_to_caption_ids": {0: [0] * 5, 1: [0] * 4, 2: [0] * 5}},
             "image 1 must have at least 5 captions. Got 4 instead.",
+            id="image with four captions",
         ),
     ],
 )
-def test_other_contents_are_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_other_contents_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     write(tmp_path, content(**changes), protocol=4)
     with pytest.raises(UserError) as error:
         captions(tmp_path)
-    assert str(error.value) in (f"{tmp_path}/train.pkl {said}", f"{tmp_path}/train.pkl: {said}")
+    assert str(error.value) in (f"{tmp_path}/train.pkl {message}", f"{tmp_path}/train.pkl: {message}")
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"features": [[0.0], *([[1.0] * 1000] * 2000)], "image_to_caption_ids": [[0] * 5] * 2001},
-        {"captions": {70 * i + j: {"cleaned_caption": LONG} for i in range(3) for j in range(6)}},
+        pytest.param(
+            {"features": [[0.0], *([[1.0] * 1000] * 2000)], "image_to_caption_ids": [[0] * 5] * 2001},
+            id="feature row",
+        ),
+        pytest.param(
+            {"captions": {70 * i + j: {"cleaned_caption": LONG} for i in range(3) for j in range(6)}}, id="caption"
+        ),
     ],
 )
 def test_values_referenced_from_many_places_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
-    write(tmp_path, content(**changes), protocol=4)  # the file holds each of them once
+    write(tmp_path, content(**changes), protocol=4)  # the file holds the repeated value once
     assert (tmp_path / "train.pkl").stat().st_size < SMALL
     with pytest.raises(UserError, match=FORM):
         captions(tmp_path)
@@ -501,7 +552,7 @@ def test_values_referenced_from_many_places_are_refused(tmp_path: Path, changes:
 
 def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x")
-    assert refused(tmp_path / "x") == "cannot be read: not a file."
+    assert refusal(tmp_path / "x") == "cannot be read: not a file."
 
 
 def test_a_pickle_that_is_no_dict_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The download against a local server: resumed, cut, missing and changed transfers, and every source once."""
+"""Downloads from a local server: resumed, interrupted, missing and changed transfers, and every source once."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from data.files import read_json
 from tests.analysis.evaluation_helpers import evaluate
 
 URL = "https://host.example/a/x.txt"
-KEPT = Source(URL, {"downstream/X/x.txt": None}, "Ask at the desk.")
+UNEDITED = Source(URL, {"downstream/X/x.txt": None}, "Ask at the desk.")
 
 
 class Server:
-    """Serves ``files`` by path with ranges; cuts each answer after ``cut`` bytes while ``cuts`` are left."""
+    """Serves ``files`` by path, with ranges; ends the next ``cuts`` responses after ``cut`` bytes."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.asked: list[tuple[str, str | None]] = []  # path and range
+        self.requests: list[tuple[str, str | None]] = []  # path, range
         self.cut, self.cuts, self.version, self.ranges = 0, 0, '"1"', True
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 wanted = self.headers.get("Range")
-                outer.asked.append((self.path, wanted))
+                outer.requests.append((self.path, wanted))
                 if self.path not in outer.files:
                     self.send_error(404)
                     return
@@ -73,19 +73,19 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setattr(module, "CHUNK", 1000)
-    served = Server()
-    thread = threading.Thread(target=served.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    local_server = Server()
+    thread = threading.Thread(target=local_server.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
-    yield served
-    served.http.shutdown()
-    served.http.server_close()
+    yield local_server
+    local_server.http.shutdown()
+    local_server.http.server_close()
     thread.join()
 
 
 @pytest.fixture
 def fetch(server: Server, tmp_path: Path) -> Callable[..., list[str]]:
     def fetched(*sources: Source) -> list[str]:
-        return download(tmp_path, sources or [KEPT], mirror=server.address, say=lambda _: None)
+        return download(tmp_path, sources or [UNEDITED], mirror=server.address, say=lambda _: None)
 
     return fetched
 
@@ -96,18 +96,22 @@ Fetch = Callable[..., list[str]]
 
 def test_a_file_is_fetched_once_and_recorded(server: Server, tmp_path: Path) -> None:
     server.serve(URL, BODY)
-    said: list[str] = []
-    seen: list[tuple[str, int, int]] = []
+    messages: list[str] = []
+    steps: list[tuple[str, int, int]] = []
     for _ in range(2):
         assert (
             download(
-                tmp_path, [KEPT], mirror=server.address, say=said.append, progress=lambda *step: seen.append(step)
+                tmp_path,
+                [UNEDITED],
+                mirror=server.address,
+                say=messages.append,
+                progress=lambda *step: steps.append(step),
             )
             == []
         )
     assert (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
-    assert said == ["downstream/X/x.txt: fetched", "downstream/X/x.txt: there"] and len(server.asked) == 1
-    assert seen[-1][1:] == (len(BODY), len(BODY)) and len(seen) > 5
+    assert messages == ["downstream/X/x.txt: fetched", "downstream/X/x.txt: there"] and len(server.requests) == 1
+    assert steps[-1][1:] == (len(BODY), len(BODY)) and len(steps) > 5
     known = {"bytes": len(BODY), "sha256": hashlib.sha256(BODY).hexdigest()}
     assert read_json(tmp_path / MANIFEST) == {"transfers": {URL: known}, "files": {"downstream/X/x.txt": known}}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["downstream", MANIFEST]
@@ -118,18 +122,21 @@ def test_a_cut_transfer_is_continued(server: Server, tmp_path: Path, fetch: Fetc
     server.cut, server.cuts = 3000, 2
     assert fetch() == []
     assert (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
-    assert [span for _, span in server.asked] == [None, "bytes=3000-", "bytes=6000-"]
+    assert [span for _, span in server.requests] == [None, "bytes=3000-", "bytes=6000-"]
 
 
 def test_a_later_call_continues_a_cut_transfer(server: Server, tmp_path: Path, fetch: Fetch) -> None:
     server.serve(URL, BODY)
     server.cut, server.cuts = 3000, 1
-    assert module._transfer(f"{server.address}/host.example/a/x.txt", part(tmp_path), lambda *_: None) is False
-    assert fetch() == [] and server.asked[-1][1] == "bytes=3000-"
+    assert (
+        module._transfer(f"{server.address}/host.example/a/x.txt", partial_file(tmp_path), lambda *_: None)
+        is False
+    )
+    assert fetch() == [] and server.requests[-1][1] == "bytes=3000-"
     assert (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
 
 
-def part(folder: Path) -> Path:
+def partial_file(folder: Path) -> Path:
     return folder / f".{hashlib.sha256(URL.encode()).hexdigest()[:16]}.part"
 
 
@@ -137,10 +144,10 @@ def part(folder: Path) -> Path:
 def test_a_transfer_of_another_version_starts_again(
     server: Server, tmp_path: Path, fetch: Fetch, change: str
 ) -> None:
-    """Neither a changed file nor a server without ranges may be glued to what is there."""
+    """Bytes of a changed file, or from a server without ranges, are not appended to the partial file."""
     server.serve(URL, b"old" * 1000)
     server.cut, server.cuts = 500, 1
-    module._transfer(f"{server.address}/host.example/a/x.txt", part(tmp_path), lambda *_: None)
+    module._transfer(f"{server.address}/host.example/a/x.txt", partial_file(tmp_path), lambda *_: None)
     server.serve(URL, BODY)
     if change == "version":
         server.version = '"2"'
@@ -152,8 +159,8 @@ def test_a_transfer_of_another_version_starts_again(
 
 def test_a_partial_file_that_is_complete_is_accepted(server: Server, tmp_path: Path, fetch: Fetch) -> None:
     server.serve(URL, BODY)
-    part(tmp_path).write_bytes(BODY)
-    part(tmp_path).with_suffix(".version").write_text(server.version)
+    partial_file(tmp_path).write_bytes(BODY)
+    partial_file(tmp_path).with_suffix(".version").write_text(server.version)
     assert fetch() == [] and (tmp_path / "downstream/X/x.txt").read_bytes() == BODY
 
 
@@ -162,12 +169,12 @@ def test_transfers_without_progress_are_given_up(server: Server, tmp_path: Path,
     server.cut, server.cuts = 0, 99
     [fault] = fetch()
     assert "sends no more than 0 bytes (the connection was cut): call again to go on. Ask at the desk." in fault
-    assert len(server.asked) == module.TRIES
+    assert len(server.requests) == module.TRIES
 
 
 def test_a_dead_source_is_named_and_the_others_are_fetched(server: Server, tmp_path: Path, fetch: Fetch) -> None:
     server.serve("https://host.example/y", b"y")
-    faults = fetch(KEPT, Source("https://host.example/y", {"probing/y": None}, ""))
+    faults = fetch(UNEDITED, Source("https://host.example/y", {"probing/y": None}, ""))
     assert faults == [
         f"downstream/X: {server.address}/host.example/a/x.txt answers 404 Not Found. Ask at the desk."
     ]
@@ -176,8 +183,8 @@ def test_a_dead_source_is_named_and_the_others_are_fetched(server: Server, tmp_p
 
 def test_a_silent_host_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    again = Source("https://host.example/z", {"z/z": None}, "Wait.")
-    faults = download(tmp_path, [KEPT, again], mirror="http://127.0.0.1:1", say=lambda _: None)
+    second = Source("https://host.example/z", {"z/z": None}, "Wait.")
+    faults = download(tmp_path, [UNEDITED, second], mirror="http://127.0.0.1:1", say=lambda _: None)
     assert faults == [
         "downstream/X: http://127.0.0.1:1/host.example/a/x.txt cannot be reached (Connection refused). "
         "Ask at the desk.",
@@ -212,7 +219,7 @@ def test_files_of_the_user_are_kept(server: Server, tmp_path: Path, fetch: Fetch
     path = tmp_path / "downstream/X/x.txt"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"mine")
-    assert fetch() == [] and server.asked == [] and path.read_bytes() == b"mine"
+    assert fetch() == [] and server.requests == [] and path.read_bytes() == b"mine"
 
 
 def test_a_damaged_manifest_is_refused(tmp_path: Path, fetch: Fetch) -> None:
@@ -230,7 +237,7 @@ def zipped(**members: bytes) -> bytes:
 
 
 def tarred(members: dict[str, bytes | str]) -> bytes:
-    """A tar.gz; a string is where a link points."""
+    """Returns a tar.gz; a string is the target of a symbolic link."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, body in members.items():
@@ -250,8 +257,10 @@ MEMBER = Source("https://host.example/x", {"in/x.txt": edited("d/x.txt", bytes.u
 @pytest.mark.parametrize(
     "archive",
     [
-        zipped(**{"d/x.txt": b"one\ntwo", "../evil": b"e", "/etc/evil": b"e"}),
-        tarred({"../evil": b"e", "/evil": b"e", "d/link": "/etc/passwd", "d/x.txt": b"one\ntwo"}),
+        pytest.param(zipped(**{"d/x.txt": b"one\ntwo", "../evil": b"e", "/etc/evil": b"e"}), id="zip"),
+        pytest.param(
+            tarred({"../evil": b"e", "/evil": b"e", "d/link": "/etc/passwd", "d/x.txt": b"one\ntwo"}), id="tar"
+        ),
     ],
 )
 def test_only_wanted_archive_members_are_written(
@@ -267,13 +276,21 @@ def test_only_wanted_archive_members_are_written(
 @pytest.mark.parametrize(
     ("archive", "why"),
     [
-        (zipped(other=b""), "no item named 'd/x.txt' in the archive"),
-        (tarred({"other": b""}), "filename 'd/x.txt' not found"),
-        (tarred({"d/x.txt": "/etc/passwd"}), "d/x.txt is no file"),
-        (b"<html>moved</html>", "no archive with d/x.txt"),
-        (zipped(**{"d/x.txt": b"a" * 5000})[:-30], "no archive"),
-        (zipped(**{"d/x.txt": b"a" * 500}).replace(b"aaaa", b"aaab", 1), "Bad CRC-32"),
-        (gzip.compress(gzip.decompress(tarred({"d/x.txt": b"a" * 5000}))[:2000]), "unexpected end of data"),
+        pytest.param(zipped(other=b""), "no item named 'd/x.txt' in the archive", id="zip without the member"),
+        pytest.param(tarred({"other": b""}), "filename 'd/x.txt' not found", id="tar without the member"),
+        pytest.param(tarred({"d/x.txt": "/etc/passwd"}), "d/x.txt is no file", id="symbolic link"),
+        pytest.param(b"<html>moved</html>", "no archive with d/x.txt", id="HTML page"),
+        pytest.param(zipped(**{"d/x.txt": b"a" * 5000})[:-30], "no archive", id="truncated zip"),
+        pytest.param(
+            zipped(**{"d/x.txt": b"a" * 500}).replace(b"aaaa", b"aaab", 1),
+            "Bad CRC-32",
+            id="zip with a wrong checksum",
+        ),
+        pytest.param(
+            gzip.compress(gzip.decompress(tarred({"d/x.txt": b"a" * 5000}))[:2000]),
+            "unexpected end of data",
+            id="truncated tar",
+        ),
     ],
 )
 def test_unexpected_archives_are_refused(
@@ -285,8 +302,8 @@ def test_unexpected_archives_are_refused(
     assert "\n" not in fault and not (tmp_path / "in/x.txt").exists() and not list(tmp_path.rglob("*.part"))
 
 
-def everything(server: Server) -> None:
-    """Small files of the raw forms behind every real address."""
+def serve_all_sources(server: Server) -> None:
+    """Serves a small file in the original format at the address of each source."""
     meta = "https://dl.fbaipublicfiles.com/senteval"
     folders = {"rt10662/rt-polarity": 0, "customerr/custrev": 0, "mpqa/mpqa": 0}
     raw = {f"data/{name}.{end}": b'a "good" clich\xe9, isn\'t it.\n' for name in folders for end in ("pos", "neg")}
@@ -337,15 +354,15 @@ def everything(server: Server) -> None:
 
 
 def test_every_source_gives_all_files_of_its_tasks(server: Server, tmp_path: Path) -> None:
-    """All files of all tasks come, in the form that the loaders read."""
-    everything(server)
+    """The files of all tasks are written in the format that the loaders read."""
+    serve_all_sources(server)
     assert download(tmp_path, mirror=server.address, say=lambda _: None) == []
-    assert len(server.asked) == len(SOURCES) == len(set(server.asked))
+    assert len(server.requests) == len(SOURCES) == len(set(server.requests))
     for task in TASKS.values():
         assert absent(task, tmp_path / task.group) is None
         if task.name != "ImageCaptionRetrieval":
             task.load(tmp_path / task.group)
-    made = {
+    expected = {
         "MR/rt-polarity.pos": b"a `` good '' clichM-i , is n't it . \n",
         "TREC/TREC_10.label": b"NUM:x What s  \xf0 \n",
         "SICK/SICK_train.txt": (
@@ -359,7 +376,7 @@ def test_every_source_gives_all_files_of_its_tasks(server: Server, tmp_path: Pat
         "STS/STS16-en-test/STS.input.headlines.txt": b"a b .\tit 's\nc\td\n",
         "STS/STS16-en-test/STS.gs.headlines.txt": b"5\n\n",
     }
-    for name, body in made.items():
+    for name, body in expected.items():
         assert (tmp_path / "downstream" / name).read_bytes() == body, name
 
 

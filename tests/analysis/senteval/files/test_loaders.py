@@ -1,4 +1,4 @@
-"""The loaders against a naive reading of the toolkit's rules, on small files and on the real ones."""
+"""Loaders against naive implementations of the toolkit's rules, on small and on real files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from data.errors import UserError
 from tests.real_data import suite_data
 
 WORDS = st.lists(st.sampled_from(["a", "bb", "ccc", "."]), max_size=4).map(" ".join)
-in_folder = settings(max_examples=30)
+few_examples = settings(max_examples=30)
 
 
 def write(folder: Path, **files: str) -> None:
-    """Files by name, with "__" for a full stop and "___" for a hyphen."""
+    """Writes files by name; in names "__" stands for a full stop and "___" for a hyphen."""
     for name, text in files.items():
         (folder / name.replace("___", "-").replace("__", ".")).write_bytes(text.encode())
 
@@ -51,7 +51,7 @@ def refusal(load: Callable[[], object]) -> str:
     return str(error.value)
 
 
-@in_folder
+@few_examples
 @given(positive=st.lists(WORDS, min_size=1), negative=st.lists(WORDS, min_size=1))
 def test_binary_tasks_are_read_and_sorted_like_the_toolkit(
     tmp_path: Path, positive: list[str], negative: list[str]
@@ -144,7 +144,7 @@ def test_sts_pairs_without_a_score_are_left_out(tmp_path: Path) -> None:
 PAIRS = st.lists(st.tuples(WORDS, WORDS, st.sampled_from(["entailment", "neutral", "contradiction"])), min_size=1)
 
 
-@in_folder
+@few_examples
 @given(pairs=PAIRS)
 def test_snli_is_sorted_by_hypothesis_and_name(tmp_path: Path, pairs: list[tuple[str, str, str]]) -> None:
     pairs = [("z", "z", "neutral"), *pairs]
@@ -157,7 +157,7 @@ def test_snli_is_sorted_by_hypothesis_and_name(tmp_path: Path, pairs: list[tuple
 
 
 def test_snli_splits_only_at_ascii_blanks(tmp_path: Path) -> None:
-    """As the toolkit, which decodes as latin-1 and splits bytes: half of "à" is \\xa0."""
+    """The toolkit splits bytes, where the second half of "à", \\xa0, is no blank, and decodes them as latin-1."""
     for split in ("train", "dev", "test"):
         write(
             tmp_path, **{f"s1__{split}": "voilà  là\n", f"s2__{split}": "Å b\n", f"labels__{split}": "neutral\n"}
@@ -198,55 +198,89 @@ def test_damaged_probing_files_are_refused(tmp_path: Path, text: str, fault: str
 @pytest.mark.parametrize(
     ("load", "files", "fault"),
     [
-        (
+        pytest.param(
             loaders.trec,
             {"train_5500.label": "NUM:a b\nNUM:a\n"},
             ":2: a line must be CLASS:subclass, space, question.",
+            id="TREC without a question",
         ),
-        (
+        pytest.param(
             loaders.trec,
             {"train_5500.label": "NUM:a b\nX:a b\n"},
             ":2: label 'X' is none of ABBR, DESC, ENTY, HUM, LOC, NUM.",
+            id="TREC with an unknown label",
         ),
-        (
+        pytest.param(
             loaders.sst2,
             {"sentiment-train": "a\t1\nb 1\n"},
             ":2: a line must be sentence, tab, label. Got 1 of 2 columns.",
+            id="SST2 without a tab",
         ),
-        (loaders.sst2, {"sentiment-train": "a\t2\n"}, ":1: label '2' is none of 0, 1."),
-        (loaders.sst5, {"sentiment-train": "4 a\n3\n"}, ":2: a line must be label, space, sentence."),
-        (loaders.sst5, {"sentiment-train": "5 a\n"}, ":1: label '5' is none of 0, 1, 2, 3, 4."),
-        (loaders.mrpc, {"msr_paraphrase_train.txt": "Quality\n"}, " has nothing below its header."),
-        (loaders.mrpc, {"msr_paraphrase_train.txt": "Quality\n2\t1\t1\ta\tb\n"}, ":2: label '2' is none of 0, 1."),
-        (
+        pytest.param(
+            loaders.sst2,
+            {"sentiment-train": "a\t2\n"},
+            ":1: label '2' is none of 0, 1.",
+            id="SST2 with an unknown label",
+        ),
+        pytest.param(
+            loaders.sst5,
+            {"sentiment-train": "4 a\n3\n"},
+            ":2: a line must be label, space, sentence.",
+            id="SST5 without a sentence",
+        ),
+        pytest.param(
+            loaders.sst5,
+            {"sentiment-train": "5 a\n"},
+            ":1: label '5' is none of 0, 1, 2, 3, 4.",
+            id="SST5 with an unknown label",
+        ),
+        pytest.param(
+            loaders.mrpc,
+            {"msr_paraphrase_train.txt": "Quality\n"},
+            " has nothing below its header.",
+            id="MRPC without rows",
+        ),
+        pytest.param(
+            loaders.mrpc,
+            {"msr_paraphrase_train.txt": "Quality\n2\t1\t1\ta\tb\n"},
+            ":2: label '2' is none of 0, 1.",
+            id="MRPC with an unknown label",
+        ),
+        pytest.param(
             lambda folder: loaders.sick(folder, entailment=False),
             {"SICK_train.txt": "head\n1\ta\tb\t0.5\tNEUTRAL\n"},
             ":2: score '0.5' is no number from 1 to 5.",
+            id="SICK with a score below 1",
         ),
-        (
+        pytest.param(
             lambda folder: loaders.sick(folder, entailment=True),
             {"SICK_train.txt": "head\n1\ta\tb\t5\tneutral\n"},
             ":2: label 'neutral' is none of CONTRADICTION, NEUTRAL, ENTAILMENT.",
+            id="SICK with an unknown label",
         ),
-        (
+        pytest.param(
             loaders.sts_benchmark,
             {"sts-train.csv": "g\tf\ty\t1\t5.1\ta\tb\n"},
             ":1: score '5.1' is no number from 0 to 5.",
+            id="STS benchmark with a score above 5",
         ),
-        (
+        pytest.param(
             lambda folder: loaders.sts(folder, ["a"]),
             {"STS.input.a.txt": "a\tb\nc\td\n", "STS.gs.a.txt": "1\n"},
             "STS.gs.a.txt must have the 2 lines of STS.input.a.txt. Got 1 instead.",
+            id="STS with too few scores",
         ),
-        (
+        pytest.param(
             loaders.snli,
             {"s1.train": "a\n", "s2.train": "b\n", "labels.train": "-\n"},
             "labels.train:1: label '-' is none of entailment, neutral, contradiction.",
+            id="SNLI with an unknown label",
         ),
-        (
+        pytest.param(
             loaders.snli,
             {"s1.train": "a\nb\n", "s2.train": "b\n", "labels.train": "neutral\n"},
             "s2.train must have the 2 lines of s1.train. Got 1 instead.",
+            id="SNLI with too few sentences",
         ),
     ],
 )
@@ -255,21 +289,21 @@ def test_faults_are_named_with_their_line(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    said = refusal(lambda: load(tmp_path))
-    assert said.startswith(str(tmp_path)) and said.endswith(fault) and "\n" not in said
+    message = refusal(lambda: load(tmp_path))
+    assert message.startswith(str(tmp_path)) and message.endswith(fault) and "\n" not in message
 
 
 def test_sts_refuses_a_pair_without_its_tab(tmp_path: Path) -> None:
     write(tmp_path, STS__input__a__txt="a b\n", STS__gs__a__txt="1\n")
-    said = refusal(lambda: loaders.sts(tmp_path, ["a"]))
+    message = refusal(lambda: loaders.sts(tmp_path, ["a"]))
     assert (
-        said
+        message
         == f"{tmp_path}/STS.input.a.txt:1: a line must be two sentences separated by a tab. Got 1 of 2 columns."
     )
 
 
 def test_the_order_of_real_files_equals_the_toolkits() -> None:
-    """CR and STS16 as the toolkit's own few lines order them."""
+    """CR and STS16 are in the order that the toolkit's own code gives."""
     folder = suite_data("senteval/downstream")
     samples = []
     for name, label in (("pos", 1), ("neg", 0)):
@@ -280,10 +314,10 @@ def test_the_order_of_real_files_equals_the_toolkits() -> None:
     assert rows(loaded) == [(" ".join(tokens) or ".", str(label)) for tokens, label in samples]
     assert loaded.first[:5] == [".", ".", ".", ".", loaded.first[4]] and loaded.first[4] != "."
 
-    place = folder / "STS/STS16-en-test"
-    pairs = [line.split("\t") for line in (place / "STS.input.plagiarism.txt").read_text("utf-8").splitlines()]
-    scores = (place / "STS.gs.plagiarism.txt").read_text("utf-8").splitlines()
+    sts16 = folder / "STS/STS16-en-test"
+    pairs = [line.split("\t") for line in (sts16 / "STS.input.plagiarism.txt").read_text("utf-8").splitlines()]
+    scores = (sts16 / "STS.gs.plagiarism.txt").read_text("utf-8").splitlines()
     kept = [(*pair, float(score)) for pair, score in zip(pairs, scores, strict=True) if score]
     kept = naive_order(kept, key=lambda e: (len(e[0].split()), len(e[1].split()), e[2]))
-    found = loaders.sts(place, ["plagiarism"])["plagiarism"]
+    found = loaders.sts(sts16, ["plagiarism"])["plagiarism"]
     assert rows(found) == [(a, b, str(score)) for a, b, score in kept] and len(found.first) == 230

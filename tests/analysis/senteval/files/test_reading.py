@@ -1,4 +1,4 @@
-"""Lines as an open file breaks them; what is wrong with a file is said with its line."""
+"""Lines break as in an open text file; error messages name the file and the line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,14 @@ def test_byte_order_mark_and_crlf_are_removed(file: Path) -> None:
     assert [line.text for line in lines(file, "latin-1")] == ["one", "two\x85", "", "three"]
 
 
-@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b" \r\n\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="no bytes"),
+        pytest.param(b"\xef\xbb\xbf", id="byte order mark"),
+        pytest.param(b" \r\n\n", id="blank lines"),
+    ],
+)
 def test_empty_file_is_refused(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(UserError) as refusal:
@@ -79,7 +86,7 @@ def test_labels_outside_the_classes_are_refused() -> None:
 @pytest.mark.parametrize("text", ["", "x", "nan", "inf", "0.99", "5.01"])
 def test_scores_that_are_no_numbers_are_refused(text: str) -> None:
     line = Line("f:7", "")
-    assert [line.score(good, 1, 5) for good in ("1", "5.0", "3.25")] == [1, 5, 3.25]
+    assert [line.score(valid, 1, 5) for valid in ("1", "5.0", "3.25")] == [1, 5, 3.25]
     with pytest.raises(UserError) as refusal:
         line.score(text, 1, 5)
     assert str(refusal.value) == f"f:7: score {text!r} is no number from 1 to 5."

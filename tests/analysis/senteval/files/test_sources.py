@@ -1,4 +1,4 @@
-"""Both tokenisers against what sed, perl and cat made of the same lines, and on the toolkit's own output."""
+"""Both tokenisers and ``visible`` against sed, perl and cat, and against the toolkit's own files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from analysis.senteval.files.sources import moses, penn, visible
 from tests.real_data import suite_data
 
-# Line, `sed -f tokenizer.sed` (GNU sed 4.9), `tokenizer.perl -l en -no-escape` (perl 5.36).
+# Line, output of `sed -f tokenizer.sed` (GNU sed 4.9) and of `tokenizer.perl -l en -no-escape` (perl 5.36).
 CASES = [
     (
         '"Hello," she said, "it\'s 5,300.50 (or so)!"',
@@ -81,27 +81,27 @@ def test_visible_shows_control_and_high_bytes() -> None:
 def test_visible_equals_cat_v() -> None:
     raw = bytes(range(256)).replace(b"\n", b"")
     shown = subprocess.run(["cat", "-v"], input=raw, capture_output=True, check=False)
-    if shown.returncode:  # a cat that knows no -v
+    if shown.returncode:
         pytest.skip("cat has no -v")
     assert shown.stdout.decode() == visible(raw)
 
 
 def joined(line: str) -> str:
-    """Tokens as they would stand in raw text."""
+    """Returns the tokens of a line joined as in raw text."""
     line = re.sub(r" ([.,!?;:%)\]}])", r"\1", line)
     line = re.sub(r"([(\[{$#]) ", r"\1", line)
     return re.sub(r" ('(?:s|re|ve|ll|d|m|t)\b)", r"\1", line)
 
 
 def test_sick_tokenised_again_equals_the_toolkits() -> None:
-    """Every sentence of SICK, joined and tokenised again, is the toolkit's."""
+    """Each sentence of SICK's trial set, joined and tokenised again, is unchanged."""
     text = suite_data("senteval/downstream/SICK/SICK_trial.txt").read_text("utf-8")
     sentences = [cell for line in text.splitlines()[1:] for cell in line.split("\t")[1:3]]
-    assert len(sentences) == 1000 and [moses(joined(each)) for each in sentences] == sentences
+    assert len(sentences) == 1000 and [moses(joined(sentence)) for sentence in sentences] == sentences
 
 
 def test_the_toolkits_snli_is_already_tokenised() -> None:
     sentences = suite_data("senteval/downstream/SNLI/s2.train").read_text("utf-8").splitlines()
-    assert len(sentences) == 3000 and [penn(each).rstrip() for each in sentences] == [
-        s.rstrip() for s in sentences
+    assert len(sentences) == 3000 and [penn(sentence).rstrip() for sentence in sentences] == [
+        sentence.rstrip() for sentence in sentences
     ]
