@@ -91,7 +91,7 @@ def save(
         for old in (folder, *root.glob(".step-*.part")):
             shutil.rmtree(old, ignore_errors=True)
         beside.mkdir()
-        save_model(encoder, str(beside / MODEL))  # knows of tied weights
+        save_model(encoder, str(beside / MODEL))  # writes tied weights once
         save_model(objective, str(beside / OBJECTIVE))
         save_file(_flat(optimizer), beside / OPTIMIZER)
         files = {

@@ -31,7 +31,8 @@ from data.randomness import PROBE_VECTORS, generator
 
 _SHORT = "A man is playing a guitar."
 _LONG = "In 1897, Zoë's 2nd expedition left Tromsø: eleven men, 40 dogs, and provisions for three winters."
-PROBES = (_SHORT, "Nobody left!", " ".join([_LONG] * 4), " ".join([_LONG] * 14))  # that tell encoders apart
+# Texts whose vectors identify an encoder.
+PROBES = (_SHORT, "Nobody left!", " ".join([_LONG] * 4), " ".join([_LONG] * 14))
 PROJECTIONS = 8  # numbers that are kept of each probe's vector
 TOLERANCE = 0.02  # of such a number, whose standard deviation is 1: more than machines and precisions differ by
 
